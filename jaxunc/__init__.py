@@ -7,10 +7,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from jaxunc import belief, combiners, counting, forest, inference, intervals, scorers, tables
+from jaxunc import belief, combiners, counting, forest, inference, scorers, tables
 from jaxunc._checks import warn_of_wrong_jax
-from jaxunc._compilation_cache import use_compilation_cache
-from jaxunc._numerics import states_by
+from jaxunc._numerics import states_by, use_compilation_cache
 from jaxunc._version import __version__ as __version__
 from jaxunc.combiners import (
     AveragedIntervals,
@@ -132,7 +131,6 @@ __all__ = [
     "grow_random_trees",
     "inference",
     "interop",
-    "intervals",
     "leaf_counts",
     "leaf_index",
     "learning",

@@ -20,5 +20,5 @@ ROOMS = tuple(layer for layer in LAYERS if not layer.startswith("_"))
 INNER = ("commands",)
 """Rooms that are no attributes of ``jaxunc``: the command line and what it reads and writes."""
 
-AT_ONCE = ("tables", "belief", "forest", "scorers", "intervals", "combiners", "inference", "counting")
+AT_ONCE = ("tables", "belief", "forest", "scorers", "combiners", "inference", "counting")
 """Rooms that ``import jaxunc`` reads; the others are read when they are first used."""

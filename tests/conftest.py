@@ -41,9 +41,9 @@ jax.config.update("jax_enable_compilation_cache", False)
 jax.config.update("jax_enable_x64", X64)
 jax.config.update("jax_debug_key_reuse", True)
 PROGRAMS_HERE = count_programs()
-EXACT_RANKS = {"_numerics", "belief", "decisions", "intervals", "metrics"}
-"""Folders in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of more axes
-on purpose, as in NumPy."""
+EXACT_RANKS = {"_numerics", "belief", "decisions", "metrics", "test_imprecise_dirichlet.py"}
+"""Folders and files in which a missing axis is an error. Elsewhere settings, priors and nodes of a grid meet arrays of
+more axes on purpose, as in NumPy."""
 if TYPED:
     # Before anything imports jaxunc: every call then checks the annotated shapes and dtypes.
     jaxtyping.install_import_hook("jaxunc", "beartype.beartype")
@@ -165,11 +165,12 @@ def pytest_collection_finish(session):
 def no_silent_promotion(request):
     """Refuse to convert types and to add axes unasked, in the folders where the library never does."""
     folder = request.path.parent.name
+    exact_ranks = not EXACT_RANKS.isdisjoint((folder, request.path.name))
     # A sum of an integer and a float, or of two widths, is as often a mistake as a wish. (Under x64 settings are
     # float64, and float32 data meet them; optax mixes them in its own steps.)
-    exact = folder in EXACT_RANKS or not (X64 or folder == "learning")
+    exact = exact_ranks or not (X64 or folder == "learning")
     with (
-        jax.numpy_rank_promotion("raise" if folder in EXACT_RANKS else "allow"),
+        jax.numpy_rank_promotion("raise" if exact_ranks else "allow"),
         jax.numpy_dtype_promotion("strict" if exact else "standard"),
     ):
         yield

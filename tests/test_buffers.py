@@ -24,7 +24,7 @@ ROWS = {
 """Arrays of two rows, of which many are made: so much work that JAX leaves it to another thread."""
 OF_TWO = {"auc_reliability", "crps", "interval_brier", "interval_score"}
 """Metrics whose arrays of two rows have other names as well."""
-MANY = {"metrics", "scorers", "decisions", "belief", "intervals"}
+MANY = {"metrics", "scorers", "decisions", "belief"}
 """Rooms whose functions take many rows alike."""
 
 

@@ -25,15 +25,14 @@ pytestmark = [
 
 ROOMS = (
     *("belief", "combiners", "compare", "counting", "decisions", "estimators", "explanations", "forest", "inference"),
-    *("interop", "intervals", "learning", "metrics", "parallel", "proximity", "random_trees", "regression", "scorers"),
+    *("interop", "learning", "metrics", "parallel", "proximity", "random_trees", "regression", "scorers"),
     *("smoothing", "storage", "streaming", "tables", "transduction", "voting"),
 )
 SIGNIFICANCE = ("average_ranks", "corrected_t_test", "holm", "pairwise_corrected_t", "ranks")
 """The rest of their room has a command and tests of its own."""
 FOR_OTHERS = {
     "decisions": ("maximality",),
-    "intervals": ("dominance", "idm_interval"),
-    "scorers": tuple(sorted({*ju.scorers.FUNCTIONS_OF_COUNTS} - {*ju.scorers.__all__})),
+    "scorers": ("dominance", "idm_interval", *sorted({*ju.scorers.FUNCTIONS_OF_COUNTS} - {*ju.scorers.__all__})),
     "smoothing": ("fit_dirichlet_prior",),
     "voting": ("bind_vote", "critical_final_votes"),
 }
@@ -99,7 +98,7 @@ def arguments(folder: Path) -> dict:
         "key": jax.random.key(0), "values": rng.random((6, 3)), "larger_is_better": True,
         "p_values": np.array([0.1, 0.02]), "differences": np.array([0.1, 0.2, 0.3]), "test_share": 0.1,
         "probability": probs, "probs": probs, "class_scores": probs,
-        "log_probs": np.log(probs), "cost": 0.2, "interval": ju.intervals.Interval(probs - 0.1, probs + 0.1),
+        "log_probs": np.log(probs), "cost": 0.2, "interval": ju.scorers.Interval(probs - 0.1, probs + 0.1),
         "membership": probs > 0.3, "preference": ju.GeneralizedVote(1.0)(counts[None]),
         "certainty": np.array([0.9, 0.2]), "correct": np.array([True, False]), "score": np.array([0.3, -0.2]),
         "aleatoric": np.array([0.3, 0.2]), "epistemic": np.array([0.3, 0.2]), "weight": np.ones(2),

@@ -56,7 +56,7 @@ logging.getLogger("jax").propagate = False
 main(["predict", {model!r}, {data!r}, "--output", {output!r}, "--quiet"])
 print(*sys.modules)
 """
-OF_SCORING = {"lift_tree", "make_plan", "spread_by_place", "merge_chunk", "finish_chunk", "merge_and_finish"}
+OF_SCORING = {"lift_tree", "scalars_program", "merge_chunk", "finish_chunk", "merge_and_finish"}
 """Names of the programs that are compiled to bind a model and to score rows."""
 
 

@@ -4,6 +4,8 @@ XLA on CPU flushes subnormal floats to zero before it compares them; integers it
 comparisons exact on every backend. One gather reads both numbers of a paired array. `count_before` counts flags.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,8 +63,8 @@ def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeL
     return lax.bitcast_convert_type(lax.real(pairs), first), lax.bitcast_convert_type(lax.imag(pairs), second)
 
 
-def pair_bits(first: Array, second: Array) -> Int64[Array, "..."]:
-    """Join two 32-bit arrays into one of 8-byte elements, to be kept.
+def pair_bits(first: Any, second: Any) -> Any:
+    """Join two 32-bit arrays ``[...]`` into one of 8-byte elements, to be kept.
 
     They are integers, so that what computes with the floats of a tree of arrays (an optimiser, a moving average, mixed
     precision) leaves them. JAX moves 64-bit integers in its 32-bit mode, too, and asks for the other to make them. The

@@ -3,32 +3,35 @@
 from jaxunc._numerics import TwoFloat
 from jaxunc.scorers import SCORERS
 
-from ._answer import Answer, kind_of, margin, read_answer, typed_by_answer
-from ._belief_rules import CautiousRule, DempsterRule
-from ._by_name import COMBINERS, CONFIGURED, check_name, combiner_by_name
-from ._combiner import Combiner, check_is_combiner
-from ._evidence import EvidenceAccumulation
-from ._explained_vote import ExplainedVote, Explanation
-from ._fields import DOMAINS, check_tree_fields, has_tree_fields, learned_field, tree_axes, tree_field
-from ._generalized_vote import GeneralizedVote, LearnedVote, Preference
-from ._learned_pool import LearnedPool
-from ._lift import (
+from ._answer import (
+    Answer,
     check_own_scorers,
+    check_tree_fields,
     combine_counts,
+    has_tree_fields,
+    kind_of,
     lift_rows,
     lift_tree,
     lifted_together,
+    margin,
     merged,
+    read_answer,
+    tree_axes,
+    typed_by_answer,
     warn_if_sizes_are_lost,
 )
+from ._belief_rules import CautiousRule, DempsterRule
+from ._by_name import COMBINERS, CONFIGURED, check_name, combiner_by_name
+from ._combiner import DOMAINS, Combiner, check_is_combiner, learned_field, tree_field
+from ._compound import Calibrated, Stack, Together, Weighted, as_combiner, columns_of
+from ._explained_vote import ExplainedVote, Explanation
+from ._generalized_vote import GeneralizedVote, LearnedVote, Preference
+from ._learned_pool import LearnedPool
 from ._merge import Merging, merge_kinds
 from ._one_vs_rest import OneVsRest
 from ._score_combiners import BetaAggregation, EpistemicWeighting, GeneralizedMixture, Maximum, Mean, Median
-from ._shares import Pooling, Vote
-from ._stack import Stack
-from ._together import Together, as_combiner, columns_of
+from ._sums import EvidenceAccumulation, Pooling, Vote
 from ._uncertainty import AveragedIntervals, Uncertainty, UncertaintyDecomposition
-from ._wrapped import Calibrated, Weighted
 
 __all__ = [
     "Answer",

@@ -25,8 +25,7 @@ from jaxunc.scorers import class_one, support
 from jaxunc.tables import NumbersLike
 
 from ._answer import Answer, margin
-from ._combiner import Combiner
-from ._fields import learned_field, tree_field
+from ._combiner import Combiner, learned_field, tree_field
 
 
 class BeliefRule(Combiner[Answer]):

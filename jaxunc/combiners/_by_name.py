@@ -13,11 +13,10 @@ from jaxunc.tables import NumbersLike
 
 from ._belief_rules import CautiousRule, DempsterRule
 from ._combiner import Combiner
-from ._evidence import EvidenceAccumulation
 from ._generalized_vote import GeneralizedVote
 from ._one_vs_rest import OneVsRest
 from ._score_combiners import BetaAggregation, EpistemicWeighting, GeneralizedMixture, Maximum, Mean, Median
-from ._shares import Pooling, Vote
+from ._sums import EvidenceAccumulation, Pooling, Vote
 from ._uncertainty import AveragedIntervals
 
 COMBINERS: dict[str, type[Combiner]] = {

@@ -1,12 +1,12 @@
 """The contract of a combiner: lift → merge → finish.
 
-`Combiner` is that contract, and its methods answer for counts ``[... trees classes]``. Beside it are its fields
-(`jaxunc.combiners._fields`), the steps that it takes (`_lift`), the merges (`_merge`) and what is read of answers.
+`Combiner` is that contract, and its methods answer for counts ``[... trees classes]``. `learned_field` and `tree_field`
+declare its numbers. Beside it are the steps that it takes, what is read of answers (`_answer`), and the merges.
 """
 
 import abc
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, get_args, overload
 
 import equinox as eqx
 import jax
@@ -14,17 +14,20 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Num, Shaped
 
-from jaxunc._checks import check_class_axis, check_counts
+from jaxunc._checks import check_class_axis, check_counts, check_one_of, check_within
 from jaxunc._numerics import PickledModule, as_counts
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.forest import OWN
 from jaxunc.scorers import reads_sizes
 
-from ._answer import Answer, typed_by_answer
-from ._lift import check_own_scorers, combine_counts, warn_if_sizes_are_lost
+from ._answer import Answer, check_own_scorers, combine_counts, typed_by_answer, warn_if_sizes_are_lost
 
 Counts: TypeAlias = Shaped[Array | np.ndarray, "... trees classes"]
 TwoClassCounts: TypeAlias = Shaped[Array | np.ndarray, "... trees 2"]
+
+Domain = Literal["real", "positive", "unit", "simplex", "log_simplex", "ordered", "fixed"]
+DOMAINS = get_args(Domain)
+"""Where a learned number may lie: see `learned_field`."""
 
 
 class Combiner(PickledModule, Generic[AnswerT]):
@@ -168,3 +171,55 @@ def _module_of(function: Any) -> str:
     while hasattr(function, "func"):
         function = function.func
     return getattr(function, "__module__", None) or ""
+
+
+def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
+    """Declare a field of a `Combiner` that `jaxunc.learning.fit_combiner` may change, and where its values lie.
+
+    Parameters
+    ----------
+    domain
+        ``"real"``; ``"positive"``; ``"unit"``, between 0 and 1; along the last axis ``"simplex"``, probabilities
+        (a single number: that of class 1), ``"log_simplex"``, their logarithms, or ``"ordered"``, increasing;
+        ``"fixed"``, not to be learned. Array fields that declare nothing are real.
+    spread
+        Expected move of the value from where it starts, as a standard deviation: a difference of a real number, of the
+        logarithm of a positive one, of the log odds between 0 and 1 and on a simplex. Learning a value from few
+        instances is held back accordingly; by one instance's log loss at one standard deviation.
+    nearest
+        Where learning starts from a bound of the domain, from which nothing pulls a value away: so far from it.
+    **kwargs
+        As for `equinox.field`.
+
+    Returns
+    -------
+    Any
+        What `equinox.field` returns, for the body of a class.
+    """
+    return eqx.field(metadata=_metadata(domain, spread, nearest), **kwargs)
+
+
+def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
+    """Declare a field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
+
+    `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
+    shared by all trees.
+
+    Parameters
+    ----------
+    domain, spread, nearest, **kwargs
+        See `learned_field`.
+
+    Returns
+    -------
+    Any
+        What `equinox.field` returns, for the class body.
+    """
+    return eqx.field(metadata={"per_tree": True, **_metadata(domain, spread, nearest)}, **kwargs)
+
+
+def _metadata(domain: Domain, spread: float, nearest: float) -> dict[str, Any]:
+    check_one_of("domain", domain, DOMAINS)
+    check_within("spread", spread, "(0, inf)")
+    check_within("nearest", nearest, "(0, inf)")
+    return {"domain": domain, "spread": float(spread), "nearest": float(nearest)}

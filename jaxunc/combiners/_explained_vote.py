@@ -11,14 +11,13 @@ from jaxtyping import Array, Bool, Float, Num
 
 from jaxunc._numerics import TwoFloat, divide_by_shared, float_dtype, safe_divide
 from jaxunc._types import PyTree
-from jaxunc.intervals import differences, dominance, single_strength
+from jaxunc.scorers import differences, dominance, single_strength
 from jaxunc.tables import NumbersLike
 
-from ._combiner import Combiner
-from ._fields import learned_field
+from ._combiner import Combiner, learned_field
 from ._generalized_vote import Mass, check_mass, matrix, pairs, share_out, total_of, tree_mass
 from ._merge import Merging
-from ._shares import total_of_classes
+from ._sums import total_of_classes
 
 
 class Explanation(NamedTuple):

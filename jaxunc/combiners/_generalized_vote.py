@@ -18,11 +18,10 @@ from jaxtyping import Array, Bool, Float, Num, Shaped
 from jaxunc._checks import check_one_of, check_within
 from jaxunc._numerics import TwoFloat, copy_in, float_dtype, safe_divide, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.intervals import checked_strength, dominance, single_strength, undominated
+from jaxunc.scorers import checked_strength, dominance, single_strength, undominated
 from jaxunc.tables import NumbersLike
 
-from ._combiner import Combiner
-from ._fields import learned_field
+from ._combiner import Combiner, learned_field
 
 Mass: TypeAlias = Literal["equal", "leaf_size", "certainty"]
 """Mass of a tree's vote: 1, the size of its leaf, or how certain its interval is."""

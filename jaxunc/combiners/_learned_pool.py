@@ -15,8 +15,7 @@ from jaxunc.forest import OWN
 from jaxunc.tables import NumbersLike
 
 from ._answer import Answer
-from ._combiner import Combiner
-from ._fields import learned_field
+from ._combiner import Combiner, learned_field
 
 SMALLEST_SIZE = 2.0**-20
 """Size that an empty leaf without a prior is taken to have, so that its weight has a logarithm."""

@@ -12,9 +12,8 @@ from jaxtyping import Array, Num
 from jaxunc._numerics import TwoFloat, float_dtype, log_softmax
 from jaxunc._types import PyTree
 
-from ._answer import Answer, kind_of, margin
+from ._answer import Answer, kind_of, margin, tree_axes
 from ._combiner import Combiner
-from ._fields import tree_axes
 from ._merge import merge_kinds
 
 

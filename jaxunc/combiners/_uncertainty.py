@@ -11,12 +11,10 @@ from jaxtyping import Array, Float, Num
 from jaxunc._checks import check_one_of
 from jaxunc._numerics import divide_by_shared, float_dtype, rounded, safe_divide, shares_of, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.intervals import Interval, idm_interval, single_strength
-from jaxunc.scorers import support
+from jaxunc.scorers import Interval, idm_interval, single_strength, support
 from jaxunc.tables import NumbersLike
 
-from ._combiner import Combiner
-from ._fields import learned_field
+from ._combiner import Combiner, learned_field
 
 
 class AveragedIntervals(Combiner[Interval]):

@@ -17,11 +17,17 @@ from ._displays import (
     plain,
 )
 from ._evaluate import COMPARED_MEASURES, Outcome, UncertaintyMap, evaluate, uncertainty_map
-from ._given_model import read_given_model
 from ._laws import NumberOutcome, evaluate_laws
-from ._number_displays import CoverageDisplay, PredictionIntervalDisplay
+from ._models import read_given_model
 from ._page import write_page
-from ._set_displays import ComplexityDisplay, IntervalReliabilityDisplay, SetSizeDisplay, StrengthDisplay
+from ._set_displays import (
+    ComplexityDisplay,
+    CoverageDisplay,
+    IntervalReliabilityDisplay,
+    PredictionIntervalDisplay,
+    SetSizeDisplay,
+    StrengthDisplay,
+)
 from ._settings import COMPARED_COMBINERS, COMPARED_LAWS, FORESTS, Cell, Settings
 from ._significance import (
     PairwiseTests,

@@ -18,9 +18,8 @@ from jaxunc.commands import add_marks, integer, printed
 from jaxunc.decisions import cost_matrix
 from jaxunc.streaming import Notation, wished_notation
 
-from ._given_model import read_given_model
+from ._models import read_given_model, read_refitted_model
 from ._page import write_page
-from ._refitted_model import read_refitted_model
 from ._sentences import data_line, data_notes, model_line, run_line
 from ._settings import COMPARED_LAWS, Settings
 from ._store import Results

@@ -22,7 +22,7 @@ from jaxunc.combiners import Answer, AveragedIntervals, Combiner, GeneralizedVot
 from jaxunc.decisions import nondominated
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import bind, leaf_index
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from jaxunc.voting import stop_after, votes_of_counts
 
 from ._settings import COMPARED_COMBINERS

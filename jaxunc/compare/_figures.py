@@ -27,8 +27,14 @@ from ._displays import (
 )
 from ._evaluate import BRIER_RANGE, N_CELLS, N_POINTS, STRENGTHS, UncertaintyMap
 from ._laws import COVERAGES, held_shares
-from ._number_displays import CoverageDisplay, PredictionIntervalDisplay
-from ._set_displays import ComplexityDisplay, IntervalReliabilityDisplay, SetSizeDisplay, StrengthDisplay
+from ._set_displays import (
+    ComplexityDisplay,
+    CoverageDisplay,
+    IntervalReliabilityDisplay,
+    PredictionIntervalDisplay,
+    SetSizeDisplay,
+    StrengthDisplay,
+)
 from ._settings import OWN, PLAIN
 from ._store import Results
 from ._summary import (

@@ -47,9 +47,8 @@ from ._evaluate import (
     TOPS,
     Outcome,
 )
-from ._given_model import GivenModel
 from ._laws import NumberOutcome, are_sound
-from ._refitted_model import RefittedModel
+from ._models import GivenModel, RefittedModel
 from ._settings import Cell, Settings, cells
 from ._table import Table, positive_class
 

@@ -38,9 +38,8 @@ from jaxunc.interop import from_sklearn
 from jaxunc.learning import OobDataset, default_candidates, fit_combiner, oob_dataset
 
 from ._evaluate import Answers, Outcome, evaluate, rows_alike
-from ._given_model import GivenModel
 from ._laws import NumberOutcome, evaluate_laws
-from ._refitted_model import RefittedModel
+from ._models import GivenModel, RefittedModel
 from ._settings import COMPARED_COMBINERS, FORESTS, FORESTS_OF_NUMBERS, Cell, Settings, cells
 from ._store import Results, Store, describe
 from ._summary import forest_name

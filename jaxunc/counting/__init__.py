@@ -12,7 +12,6 @@ from ._copies import (
     rows_again,
     rows_together,
 )
-from ._count_leaves import count_leaves
 from ._counts_modes import (
     COUNTS,
     PureLeavesWarning,
@@ -20,6 +19,7 @@ from ._counts_modes import (
     as_many_trees,
     check_counts_mode,
     check_unseen,
+    count_leaves,
     counted_forest,
     held_out_split,
     of_classes,

@@ -1,11 +1,9 @@
 """Decisions from answers: a class, a set of classes, a rejection. Sets are bools ``[... classes]``, never empty."""
 
-from ._conformal import conformal_sets
 from ._costs import expected_utility_set, utility_of_sizes
 from ._dominance import CautiousAnswer, CautiousReport, interval_dominance, maximality, nondominated
-from ._least_cost import least_cost
-from ._named_costs import cost_matrix, plain_costs
-from ._of_answers import Calibration, as_shares, best_sets, check_coverage, decided, promised_sets
+from ._named_costs import cost_matrix, least_cost, plain_costs
+from ._of_answers import Calibration, as_shares, best_sets, check_coverage, conformal_sets, decided, promised_sets
 
 __all__ = [
     "CautiousReport",

@@ -13,7 +13,7 @@ from jaxunc._checks import check_class_axis, check_kind, is_concrete
 from jaxunc._numerics import copy_in, jit, same_rank, sum_in_order
 from jaxunc._types import PyTree
 from jaxunc.combiners import AveragedIntervals, Combiner, ExplainedVote, GeneralizedVote, Preference
-from jaxunc.intervals import Interval, dominance, undominated
+from jaxunc.scorers import Interval, dominance, undominated
 from jaxunc.tables import NumbersLike
 
 from ._costs import is_of_jax
@@ -216,7 +216,7 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> from jaxunc.intervals import Interval
+    >>> from jaxunc.scorers import Interval
     >>> lower, upper = jnp.array([[0.5, 0.1, 0.0], [0.3, 0.2, 0.1]]), jnp.array([[0.8, 0.4, 0.3], [0.6, 0.4, 0.3]])
     >>> print(interval_dominance(Interval(lower, upper)))
     [[ True False False]
@@ -260,7 +260,7 @@ def maximality(
 
     Booleans ``[... classes]``, never none. Exact for integer counts. For this model the set is that of interval
     dominance, but for equality, which here rejects. Empty leaf: all classes. Gradient: none. Parameters, errors and
-    warnings: those of `jaxunc.intervals.idm_interval`.
+    warnings: those of `jaxunc.scorers.idm_interval`.
 
     References
     ----------

@@ -9,7 +9,7 @@ from jaxunc.combiners import Explanation
 from jaxunc.counting import warn_of_pure_leaves
 from jaxunc.decisions import CautiousAnswer, CautiousReport
 from jaxunc.inference import BoundForest, bind
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike
 
 from ._counted_forest import CountedForest

@@ -10,7 +10,7 @@ from jaxunc.counting import rows_again
 from jaxunc.decisions import Calibration, best_sets, check_coverage, cost_matrix, decided, promised_sets
 from jaxunc.inference import bind
 from jaxunc.interop import n_rows
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
 
 KEEPS_NONE = "pass calibration=(X, y) of such rows"

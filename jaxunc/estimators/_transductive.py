@@ -15,7 +15,7 @@ from jaxunc._checks import as_weights, check_integer, check_one_of, check_progre
 from jaxunc.combiners import Combiner, Uncertainty, combiner_by_name
 from jaxunc.counting import row_hashes
 from jaxunc.forest import OWN
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from jaxunc.tables import (
     Frame,
     InstancesLike,

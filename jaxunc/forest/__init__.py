@@ -1,6 +1,20 @@
 """Trees and forests as padded arrays, and what must hold of them."""
 
-from ._assemble import TreeNodes, assemble, lay_out, snap_to_integers
+from ._assemble import (
+    ColumnSets,
+    IntervalNode,
+    Intervals,
+    IntervalTests,
+    TreeNodes,
+    assemble,
+    column_sets,
+    interval_nodes,
+    interval_tests,
+    lay_out,
+    reached_nodes,
+    snap_to_integers,
+    with_interval_tests,
+)
 from ._forest import (
     MODES,
     OWN,
@@ -12,17 +26,6 @@ from ._forest import (
     counts_of_forks,
     have_same_arrays,
     way_to_forest,
-)
-from ._interval_tests import (
-    ColumnSets,
-    IntervalNode,
-    Intervals,
-    IntervalTests,
-    column_sets,
-    interval_nodes,
-    interval_tests,
-    reached_nodes,
-    with_interval_tests,
 )
 from ._validity import check_forest, check_trees
 

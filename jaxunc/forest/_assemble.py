@@ -1,13 +1,18 @@
-"""Assembly of padded arrays from the nodes of single trees, in any numbering (on the host)."""
+"""Assembly of padded arrays from the nodes of single trees, in any numbering (on the host).
 
-from collections.abc import Sequence
+A test of whether a value lies in some of many intervals, such as a set of categories, becomes binary tests, and back.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Int32, Int64
 
 from jaxunc._checks import check_collection, check_kind, check_within
-from jaxunc._numerics import NAN_LAST, distinct_rows, padded_table, power_of_two
+from jaxunc._numerics import NAN_LAST, distinct_rows, order_key_at_or_below, padded_table, power_of_two
 from jaxunc.tables import Columns
 
 from ._forest import Forest, Trees
@@ -139,3 +144,282 @@ def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, np.ndarray, int]:
     inner = np.unique(inner)
     left = np.unique(tree.left[inner])
     return inner, left[np.argsort(longest[left], kind="stable")], len(levels)
+
+
+_LARGEST, _LEAST = order_key_at_or_below(np.array([np.inf, -np.inf])).tolist()
+
+_MOST_CELLS = 2**24  # pairs of a test and a code that are marked at a time
+
+
+class Intervals(NamedTuple):
+    """The numbers as neighbouring intervals, each of which goes to one side."""
+
+    upper: Int32[np.ndarray, " inner"]
+    """The largest order key of each interval but the last, rising."""
+    goes_left: Bool[np.ndarray, " intervals"]
+    """Whether each interval goes left."""
+    missing_left: bool
+    """Whether a missing value goes left."""
+
+
+class IntervalNode(NamedTuple):
+    """A test of intervals that trees make by several nodes, which share the children."""
+
+    tree: int
+    node: int
+    """The first of its nodes."""
+    child: int
+    """The left child of the last ones."""
+    intervals: Intervals
+
+
+def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> TreeNodes:
+    """Return a tree whose given nodes make these tests, as a few binary tests of their feature each.
+
+    A tree of binary tests, as deep as the logarithm of the number of intervals, ends in the two children of the node:
+    they are the children of several nodes. New nodes lie behind those that there were.
+    """
+    made = _Made(nodes)
+    for node, intervals in tests.items():
+        made.add(node, _joined(intervals))
+    return made.nodes()
+
+
+def _joined(test: Intervals) -> Intervals:
+    """Join empty intervals and neighbours of one side."""
+    upper, goes_left = np.asarray(test.upper), np.asarray(test.goes_left, bool)
+    # An interval that ends where the one before does is empty: the last of those with one end counts. (Keys are
+    # compared, not subtracted: the difference of two signs leaves int32.)
+    starts = np.append(True, upper[1:] > upper[:-1]) if len(upper) else np.zeros(0, bool)
+    upper, goes_left = upper[starts], np.append(goes_left[:-1][starts], goes_left[-1])
+    changes = goes_left[1:] != goes_left[:-1]
+    return Intervals(upper[changes], np.append(goes_left[:-1][changes], goes_left[-1]), test.missing_left)
+
+
+class _Made:
+    """The nodes of a tree while tests are added."""
+
+    def __init__(self, nodes: TreeNodes):
+        self._given = nodes
+        self._arrays = [np.array(part) for part in nodes]
+        self._new: list[tuple[int, int, int, int, bool]] = []
+        self._number = len(nodes.feature)
+
+    def nodes(self) -> TreeNodes:
+        """All nodes."""
+        columns = zip(*self._new, strict=True) if self._new else ((),) * 5
+        parts = zip(self._arrays, columns, strict=True)
+        return TreeNodes(*(np.append(old, np.array(new, old.dtype)) for old, new in parts))
+
+    def add(self, node: int, test: Intervals) -> None:
+        """Replace a node's test."""
+        children = int(self._given.left[node]), int(self._given.right[node])
+        # Left then right is one binary test; the cuts between such pairs are tests of a tree above.
+        pairs = np.flatnonzero(test.goes_left[1:])
+        bounds = [0, *(pairs + 1).tolist(), len(test.goes_left)]
+        self._node(node, int(self._given.feature[node]), children, test, bounds)
+
+    def _node(self, index: int | None, feature: int, children: tuple[int, int], test: Intervals, bounds: list) -> int:
+        if len(bounds) > 2:
+            middle = len(bounds) // 2
+            # A missing value goes left until the first of the intervals, whose test knows.
+            left = self._node(None, feature, children, test, bounds[: middle + 1])
+            right = self._node(None, feature, children, test, bounds[middle:])
+            return self._put(index, (feature, int(test.upper[bounds[middle] - 1]), left, right, False))
+        first, end = bounds
+        whole = _LARGEST if test.goes_left[first] else _LEAST - 1
+        threshold = int(test.upper[first]) if end - first == 2 else whole
+        missing_right = first == 0 and not test.missing_left
+        return self._put(index, (feature, threshold, *children, missing_right))
+
+    def _put(self, index: int | None, row: tuple[int, int, int, int, bool]) -> int:
+        if index is None:
+            self._new.append(row)
+            self._number += 1
+            return self._number - 1
+        for array, value in zip(self._arrays, row, strict=True):
+            array[index] = value
+        return index
+
+
+class IntervalTests(NamedTuple):
+    """All tests of intervals that trees make by several nodes, each of which ends in two children for all its paths."""
+
+    tree: Int64[np.ndarray, " tests"]
+    node: Int64[np.ndarray, " tests"]
+    """The first node of each."""
+    child: Int64[np.ndarray, " tests"]
+    """The left child of its last ones."""
+    missing_left: Bool[np.ndarray, " tests"]
+    """Whether a missing value goes left."""
+    within: Bool[np.ndarray, "trees nodes"]
+    """The nodes that are theirs but not the first."""
+    of: Int64[np.ndarray, " pieces"]
+    """The test of each piece of the numbers: for each last node one, in their order, test after test."""
+    below: Int64[np.ndarray, " pieces"]
+    """The key below the piece's."""
+    cut: Int64[np.ndarray, " pieces"]
+    """The last key of those that go left."""
+    last: Int64[np.ndarray, " pieces"]
+    """The last key of the piece, up to which it goes right."""
+
+
+def interval_tests(trees: Trees) -> IntervalTests | None:
+    """Return what `with_interval_tests` made of tests, as tests again; None where no nodes share children."""
+    n_nodes = trees.n_nodes
+    nodes = np.arange(trees.n_trees * n_nodes)
+    child = (np.asarray(trees.child) + np.arange(trees.n_trees)[:, None] * n_nodes).ravel()
+    inner = np.flatnonzero(child != nodes)
+    left = child[inner]
+    is_child = np.zeros(len(nodes), bool)
+    is_child[left] = is_child[left + 1] = True
+    if np.count_nonzero(is_child) == 2 * len(left):
+        return None
+    feature, threshold, missing_right = (
+        np.asarray(part).ravel() for part in (trees.feature, trees.threshold, trees.missing_right)
+    )
+    n_parents = np.bincount(np.concatenate([left, left + 1]), minlength=len(nodes))
+    shared = np.maximum(n_parents[left], n_parents[left + 1]) > 1
+    solved, rest = inner[shared], inner[~shared]
+    parent = np.full(len(nodes), -1)
+    parent[child[rest]] = parent[child[rest] + 1] = rest
+    # Where all paths from a node end, that test one column: last nodes know it, and those whose children agree.
+    end = np.full(len(nodes), -1)
+    end[solved] = child[solved]
+    above = [solved[:0]]
+    while solved.size:
+        node = np.unique(parent[solved])
+        node = node[node >= 0]
+        left = child[node]
+        alike = (end[left] >= 0) & (end[left] == end[left + 1])
+        alike &= (feature[left] == feature[node]) & (feature[left + 1] == feature[node])
+        solved = node[alike]
+        end[solved] = end[child[solved]]
+        above.append(solved)
+    above = np.sort(np.concatenate(above))
+    is_above = np.append(np.zeros(len(nodes), bool), False)
+    is_above[above] = True
+    tests = above[~is_above[parent[above]]]
+    # Down again, with the keys that come to each node.
+    pieces, node, low, high = (
+        [np.zeros((0, 4), np.int64)],
+        tests,
+        np.full(len(tests), _LEAST - 1, np.int64),
+        np.full(len(tests), _LARGEST),
+    )
+    of = np.arange(len(tests))
+    within = np.zeros(len(nodes), bool)
+    at = tests
+    while node.size:
+        cut = np.clip(threshold[node].astype(np.int64), low, high)
+        is_last = child[node] == end[node]
+        pieces.append(np.stack([of, low, cut, high], axis=1)[is_last])
+        node, of, low, cut, high = (part[~is_last] for part in (node, of, low, cut, high))
+        node = np.concatenate([child[node], child[node] + 1])
+        of, low, high = np.tile(of, 2), np.concatenate([low, cut]), np.concatenate([cut, high])
+        within[node] = True
+        at = np.where(child[at] == end[at], at, child[at] + missing_right[at])
+    piece = np.concatenate(pieces)
+    piece = piece[np.lexsort((piece[:, 3], piece[:, 2], piece[:, 1], piece[:, 0]))]
+    tree, index = np.divmod(tests, n_nodes)
+    return IntervalTests(
+        tree, index, end[tests] - tree * n_nodes, ~missing_right[at], within.reshape(trees.child.shape), *piece.T
+    )
+
+
+def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "trees nodes"]]:
+    """Return the tests of intervals whose nodes share children, and which nodes are theirs but not the first.
+
+    What `with_interval_tests` made of a node becomes one again, so that no node has two parents. Raises a ValueError if
+    nodes share children in any other way.
+    """
+    tests_found = interval_tests(trees)
+    if tests_found is None:
+        return [], np.zeros(trees.child.shape, bool)
+    child = np.array(trees.child)
+    child[tests_found.tree, tests_found.node] = tests_found.child
+    tree, node = np.nonzero(reached_nodes(child) & ~tests_found.within & (child != np.arange(trees.n_nodes)))
+    left = child[tree, node]
+    n_parents = np.zeros(child.shape, np.int64)
+    np.add.at(n_parents, (np.tile(tree, 2), np.append(left, left + 1)), 1)
+    if np.any(n_parents > 1):
+        raise ValueError(
+            f"tree {np.argwhere(n_parents > 1)[0, 0]} has nodes with several parents that are no test of intervals of "
+            "one column, and other libraries have trees. Give each parent a copy of what is below."
+        )
+    # The intervals of each test: two of each piece, of which some are empty.
+    upper = np.stack([tests_found.cut, tests_found.last], axis=1).ravel()
+    goes_left = np.tile([True, False], len(tests_found.of))
+    holds = upper > np.stack([tests_found.below, tests_found.cut], axis=1).ravel()
+    ends = np.searchsorted(tests_found.of.repeat(2)[holds], np.arange(len(tests_found.tree) + 1)).tolist()
+    upper, goes_left = upper[holds].astype(np.int32), goes_left[holds]
+    tests = []
+    for i, (start, end) in enumerate(pairwise(ends)):
+        intervals = Intervals(upper[start : end - 1], goes_left[start:end], bool(tests_found.missing_left[i]))
+        tests.append(
+            IntervalNode(
+                int(tests_found.tree[i]), int(tests_found.node[i]), int(tests_found.child[i]), _joined(intervals)
+            )
+        )
+    return tests, tests_found.within
+
+
+class ColumnSets(NamedTuple):
+    """The distinct sets of one column's numbers that tests of intervals ask, by codes: how many borders are below."""
+
+    border: Int32[np.ndarray, " borders"]
+    """Order keys; a missing value's code is the largest."""
+    goes_right: Bool[np.ndarray, "sets codes"]
+    """Which codes each set sends right."""
+    tree: Int64[np.ndarray, " sets"]
+    """The first tree that tests each, in whose order they are."""
+    test: Int64[np.ndarray, " tests"]
+    """The tests of this column."""
+    number: Int64[np.ndarray, " tests"]
+    """The set of each."""
+
+
+def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> ColumnSets:
+    """Return the sets of some tests, all those of one column."""
+    number = np.full(len(tests.tree), -1)
+    number[test] = np.arange(len(test))
+    is_own = number[tests.of] >= 0
+    below, cut, last = tests.below[is_own], tests.cut[is_own], tests.last[is_own]
+    border, holds = np.unique(np.concatenate([below, cut, last])), below < cut
+    of, first, end = (
+        number[tests.of[is_own]][holds],
+        *(np.searchsorted(border, bound[holds]) + 1 for bound in (below, cut)),
+    )
+    packed, step = [], max(1, _MOST_CELLS // len(border))
+    for start in range(0, len(test), step):
+        stop = min(start + step, len(test))
+        some = slice(*np.searchsorted(of, [start, stop]))
+        change = np.zeros((stop - start, len(border) + 2), np.int8)
+        change[of[some] - start, first[some]] += 1
+        change[of[some] - start, end[some]] -= 1
+        goes_right = np.cumsum(change[:, :-1], axis=1, dtype=np.int8) == 0
+        goes_right[:, -1] = ~tests.missing_left[test[start:stop]]
+        packed.append(np.packbits(goes_right, axis=1))
+    packed = np.concatenate(packed)
+    _, at, number = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(at)
+    goes_right = np.unpackbits(packed[at[order]], axis=1, count=len(border) + 1).astype(bool)
+    set_number = np.argsort(order)[number.ravel()]
+    return ColumnSets(border.astype(np.int32), goes_right, tests.tree[test[at[order]]], test, set_number)
+
+
+def reached_nodes(child: Int32[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:
+    """Return which nodes the roots lead to."""
+    reached = np.zeros(child.shape, bool)
+    tree, node = np.arange(len(child)), np.zeros(len(child), np.int64)
+    while len(tree):
+        reached[tree, node] = True
+        left = child[tree, node]
+        inner = left != node
+        tree, left = tree[inner], left[inner]
+        tree, node = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
+        fresh = ~reached[tree, node]
+        # Nodes with several parents are followed once.
+        flat = np.unique(tree[fresh] * child.shape[1] + node[fresh])
+        tree, node = np.divmod(flat, child.shape[1])
+    return reached

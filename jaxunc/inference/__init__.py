@@ -1,6 +1,6 @@
 """Instances → leaves, and the leaves' statistics merged on the way.
 
-Read `_bind`, `_by_table`, `_packed_trees` and `_walk`, in this order: the way of a prediction. The words there, by a
+Read `_bind`, `_packed_trees` and `_walk`, in this order: the way of a prediction. The words there, by a
 tree of three tests::
 
     node 0: x0 > 3?
@@ -26,9 +26,8 @@ columns behind those of the data (`_plan.folded`); a node of a set reads one bit
 *Carry*: the planes of the trees so far, merged, for each instance.
 """
 
-from ._bind import BoundForest, bind
+from ._bind import READOUTS, Answering, BoundForest, ByTable, HasColumns, OfForest, OfSums, ReadOuts, bind, shapes_of
 from ._by_rows import ByRows
-from ._by_table import ByTable, shapes_of
 from ._drive import (
     SMALL,
     Chunk,
@@ -55,7 +54,6 @@ from ._leaves import (
 from ._packed_trees import Carry, PackedTrees, Spec
 from ._plan import Borders, Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
-from ._read_outs import READOUTS, Answering, HasColumns, OfForest, OfSums, ReadOuts
 from ._walk import (
     GAP_OF_CODES,
     Walk,

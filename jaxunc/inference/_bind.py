@@ -2,33 +2,322 @@
 
 `bind` chooses an engine: `ByTable` nearly always; `ByRows` where its leaf table would be too large or empty leaves are
 followed; `Traced` inside of someone's program. Each has a function that says the steps of its answer, and
-`BoundForest._run` calls it.
+`BoundForest._run` calls it. `answer_by_table` cuts the instances into parts of few shapes, and for each part runs the
+compiled programs `merge_chunk` (walk, look up, merge) and `_finish_chunk`, or both as one: `merge_and_finish`.
+
+`Answering` and `HasColumns` are protocols of all that answers instances: files, streams and clusters ask models and
+answers through them alone. `ReadOuts` has the methods `probability`, `score` and so on, each one call of ``_run``.
 """
 
+import abc
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, TypeAlias, TypeVar, get_args, overload
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, get_args, overload, runtime_checkable
 
+import equinox as eqx
 import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax import export, lax
+from jaxtyping import Array
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
 from jaxunc._numerics import Pickled, along_instances, copy_in, cores, jit, own_settings
 from jaxunc._types import AnswerT, PyTree
-from jaxunc.combiners import Combiner, as_combiner, read_answer
-from jaxunc.forest import Forest, check_is_forest
-from jaxunc.tables import Columns, Encoded, SparseRows, encode_rows, encode_traced
+from jaxunc.combiners import Answer, Combiner, as_combiner, read_answer, typed_by_answer
+from jaxunc.forest import Forest, Trees, check_is_forest
+from jaxunc.tables import Columns, Encoded, InstancesLike, MaskLike, SparseRows, encode_rows, encode_traced
 
 from ._by_rows import ByRows, answer_by_rows
-from ._by_table import ByTable, TableCall, answer_by_table
-from ._drive import tested
-from ._fold import Traced, answer_traced, as_mask, merge_lifted
-from ._packed_trees import of_jax
-from ._read_outs import READOUTS, ReadOuts
-from ._walk import FEW, Walk, default_walk
+from ._drive import HostProgram, Part, Shapes, bounded, call_shapes, cut, drive, drive_on_device, tested
+from ._fold import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
+from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
+from ._plan import Folded, folded
+from ._walk import BLOCKS, FEW, Walk, are_few, default_walk
+
+CHUNK_BLOCKS = 4
+"""Blocks of a large call."""
+
+MOST_COLLECTED = 2**22
+"""Values per plane that are collected at a time: one for each instance and tree."""
+
+
+class ByTable(eqx.Module):
+    """Trees packed for walking, and the leaf table."""
+
+    forest: Forest
+    packed: PackedTrees
+    own: Folded | None
+    """The trees that were packed, if not the forest's."""
+
+    @classmethod
+    def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
+        """Lift the leaves' counts, and pack the trees."""
+        walked = _fold_sets(forest.trees)
+        if (by_rows := lifted_rows(forest, combiner)) is not None:
+            lifted, code = by_rows
+            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), walked)
+        table = leaf_table(forest, combiner)
+        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk), walked)
+
+    @staticmethod
+    def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
+        """Whether a leaf's counts are all that an answer needs, and the leaf table is worth its memory."""
+        return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
+
+    def for_missing(self) -> "ByTable":
+        """Return the engine with a plan for missing values, which costs a quarter more time."""
+        packed = self.packed.for_missing(self.own or Folded(self.forest.trees))
+        return ByTable(self.forest, packed, self.own)
+
+    def on(self, trees: Trees) -> "ByTable":
+        """Return the engine of the same trees by other columns: their leaf table is shared."""
+        return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _fold_sets(trees))
+
+    def call(self) -> "TableCall":
+        """Return the parts of the engine that a call reads."""
+        packed = self.packed
+        n_tests = int(np.sum(np.asarray(packed.plan.depth))) if is_concrete(packed.plan.depth) else 0
+        shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features, n_tests)
+        return TableCall(packed.spec, packed.arrays, packed.n_trees, shapes)
+
+    def lower(self, n_instances: int) -> jax.stages.Lowered:
+        """The program that merges chunks of ``n_instances``."""
+        call = self.call()
+        chunk = cut(n_instances, call.shapes, 1)[0].chunk
+        x = jax.ShapeDtypeStruct((chunk.rows, self.forest.n_features), jnp.float32)
+        number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
+        return merge_chunk.jitted.lower(call.spec, chunk.block, call.arrays, x, None, number)
+
+
+def _fold_sets(trees: Trees) -> Folded | None:
+    walked = folded(trees)
+    return None if walked.sets is None else walked
+
+
+class TableCall(NamedTuple):
+    """The parts of an engine that calls read, looked up once.
+
+    To look up an attribute of a module takes 1 µs, and a call of one row takes 30 µs. The parts of `PackedTrees` are a
+    tuple, which JAX flattens sooner than a module.
+    """
+
+    spec: Spec
+    arrays: tuple[Any, ...]
+    n_trees: int
+    shapes: Shapes
+
+
+def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
+    """Answer any number of instances ``[instances features]`` of the host, or of an accelerator."""
+    spec, arrays, n_trees, shapes = call
+    on_host = spec.walk == "blocks"
+
+    def score(part: Part) -> PyTree:
+        rows, number = (part.of(values), part.of(mask)), part.number
+        # On the host as two programs: finishing does not depend on the size of the forest, and many combiners take
+        # long to compile. As one where each call of a program counts: for few instances, on an accelerator.
+        if on_host and not are_few(part.chunk.rows, n_trees):
+            merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
+            return _finish_chunk(combiner, readout, merged)
+        return merge_and_finish(spec, combiner, readout, arrays, *rows, number)
+
+    # An accelerator takes parts one after the other, and threads share none: the larger, the better.
+    parts = cut(len(values), bounded(shapes, values), threads if on_host else 1)
+    if isinstance(values, jax.Array) and not on_host:
+        return drive_on_device(score, parts)
+    return drive(score, parts, threads, ahead=not on_host)
+
+
+def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
+    """The shapes of calls for ``n_trees`` packed trees, in which an instance meets ``n_tests`` tests."""
+    on_host, layout = spec.walk == "blocks", spec.layout
+    columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
+    shapes = call_shapes(spec.walk, n_trees, columns, CHUNK_BLOCKS, n_tests)
+    if layout.is_wide:
+        collected = n_trees if layout.planes.collects else 1
+        return shapes.of_at_most(MERGED_NUMBERS // (layout.width * collected), spec.block)
+    if not on_host:
+        return shapes
+    most = MOST_COLLECTED // (BLOCKS[0] * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
+    if not most:
+        return shapes._replace(single=shapes.small[-3], large=None, small=shapes.small[:-3])
+    return shapes if most >= CHUNK_BLOCKS else shapes._replace(large=None)
+
+
+@partial(HostProgram, static_argnums=(0, 1))
+def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
+    """The merged statistic of a chunk."""
+    return PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
+
+
+@partial(HostProgram, static_argnums=(0, 2))
+def merge_and_finish(
+    spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
+) -> PyTree:
+    """The answers of a chunk in one program; of few rows, where they are counted, one by one."""
+    # On an accelerator blocks are counted where planes are so wide that not all rows of a call go together.
+    blocks = None if n_blocks is None else (1 if spec.walk == "blocks" else spec.block, n_blocks)
+    stat = PackedTrees(*arrays, spec=spec).merge(x, mask, blocks)
+    if len(x) > 1:
+        return read_answer(combiner.finish(stat), readout)
+    # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.
+    stat = jax.tree.map(lambda array: jnp.repeat(array, 2, axis=0) if array.ndim else array, stat)
+    answer = read_answer(combiner.finish(lax.optimization_barrier(stat)), readout)
+    return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
+
+
+@jit(static_argnums=1)
+def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
+    return read_answer(combiner.finish(merged), readout)
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """A model that answers instances: a bound or sharded forest, a vote, a training set that takes them in, a law.
+
+    An estimator of `jaxunc.estimators` has one as ``bound_``. A new kind of model needs these members and nothing else:
+    what its answers say is theirs (`HasColumns`). One whose answers name classes also has ``class_labels``, and one
+    whose forest can be bound to further combiners is an `OfForest`.
+    """
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        ...
+
+    def answer(self, X: Any, /) -> Any:
+        """The answer for instances ``[instances features]``: any number of them compiles nothing new."""
+        ...
+
+    def blank_answer(self) -> Any:
+        """An answer for one instance, all zeros, of the right shapes and types."""
+        ...
+
+
+@runtime_checkable
+class OfSums(Protocol):
+    """A model that makes one answer of what several bound forests merge: the moments of a number, and its law."""
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The bound forests."""
+        ...
+
+    def over(self, place: Callable[[Any], Any], /) -> Any:
+        """Return the same of other bound forests, which ``place`` makes of these: over many devices, say."""
+        ...
+
+    def of_sums(self, *stats: PyTree) -> dict[str, Any]:
+        """Return the columns of an answer for one instance, from what its trees merged: for programs of 64 bits."""
+        ...
+
+
+class OfForest:
+    """Columns and class labels of a model, read from its forest; a combiner, where one answers."""
+
+    forest: Any
+    combiner: Any
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of data."""
+        return self.forest.trees.columns
+
+    @property
+    def class_labels(self) -> tuple[Any, ...]:
+        """The labels of the classes, in the order in which answers have them."""
+        return self.forest.class_labels
+
+
+@runtime_checkable
+class HasColumns(Protocol):
+    """An answer that can be written as columns of a table."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of outputs that `columns` has: ``"class"``, ``"probability"`` and so on, see `jaxunc.streaming`."""
+        ...
+
+    def columns(self, output: str, /) -> dict[str, Any]:
+        """NumPy arrays by the names of columns, for one of the ``outputs``.
+
+        Places of classes are called "class"; ``[instances classes]`` are numbers by class, or sets of classes as bools.
+        """
+        ...
+
+
+READOUTS = (None, "class_scores", "score", "probability", "log_probability")
+"""Names of read-outs; None is the whole answer."""
+
+
+class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
+    """The read-outs of a combiner, on NumPy, JAX, pandas or sparse data ``[instances features]``."""
+
+    combiner: Combiner[AnswerT]
+    """The combiner."""
+
+    @property
+    @abc.abstractmethod
+    def forest(self) -> Forest:
+        """The forest that was bound."""
+
+    def blank_answer(self) -> AnswerT:
+        """Return an answer for one instance, all zeros, of the right shapes and types."""
+        return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), self._answer_of_one)
+
+    @cached_property
+    def _answer_of_one(self) -> PyTree:
+        """Shapes and types of an answer for one instance, kept since the combiner is traced for them."""
+        columns = self.forest.n_classes * len(self.combiner.count_sets)
+        counts = jax.ShapeDtypeStruct((1, self.forest.n_trees, columns), self.forest.count_table.dtype)
+        return jax.eval_shape(self.combiner.answer, counts)
+
+    @overload
+    def __call__(self: "ReadOuts[Answer]", X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Array: ...
+    @overload
+    def __call__(
+        self: "ReadOuts[dict[str, Answer]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Array]: ...
+    @overload
+    def __call__(
+        self: "ReadOuts[dict[str, Any]]", X: InstancesLike, *, tree_mask: MaskLike | None = None
+    ) -> dict[str, Any]: ...
+    @overload
+    def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
+    def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
+        """Return what the combiner's call does: class scores ``[instances classes]`` for nearly all."""
+        return self._run(X, tree_mask, "class_scores")
+
+    @typed_by_answer
+    def score(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
+        """The published binary score ``[instances]``, positive for class 1."""
+        return self._run(X, tree_mask, "score")
+
+    @typed_by_answer
+    def probability(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
+        """Class probabilities ``[instances classes]``."""
+        return self._run(X, tree_mask, "probability")
+
+    @typed_by_answer
+    def log_probability(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
+        """Logarithms of the class probabilities ``[instances classes]``."""
+        return self._run(X, tree_mask, "log_probability")
+
+    def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT:
+        """All read-outs together."""
+        return self._run(X, tree_mask, None)
+
+    @abc.abstractmethod
+    def with_rule(self, combiner: Combiner[Any]) -> "ReadOuts[Any]":
+        """Return the forest bound to another combiner, in the same way."""
+
+    @abc.abstractmethod
+    def _run(self, X, tree_mask, readout: str | None) -> PyTree:
+        """One read-out, or the whole answer for None: in `BoundForest`, and in `ShardedForest` of `jaxunc.parallel`."""
+
 
 EachT = TypeVar("EachT")
 

@@ -172,7 +172,7 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
     ``bit``: that of `Folded` trees.
     """
-    arrays, settings = (*_arrays(trees), top, bit), {"n_features": trees.n_features, "missing": missing}
+    arrays, settings = (_arrays(trees), top, bit), {"n_features": trees.n_features, "missing": missing}
     if not on_host(arrays):
         return _plan_program(*arrays, **settings)
     return put_beside(trees.child, _make_plan(*jax.tree.map(np.asarray, arrays), **settings, xp=np))
@@ -333,9 +333,8 @@ def _two_levels(child, depth, xp) -> Top:
     return Top(xp.concatenate([root, first], axis=1), exits, below(first), xp.maximum(depth - 2, 0))
 
 
-def _make_plan(
-    feature, threshold, child, missing_right, depth, top: Top | None, bit, *, n_features, missing, xp: Any = jnp
-) -> Plan:
+def _make_plan(arrays: tuple[Any, ...], top: Top | None, bit, *, n_features: int, missing: bool, xp: Any = jnp) -> Plan:
+    feature, threshold, child, missing_right, depth = arrays
     top = top or _two_levels(child, depth, xp)
     feature = xp.maximum(feature, 0)  # an empty leaf's is the number of its fork
     column = feature + n_features * missing_right.astype(np.int32) if missing else feature

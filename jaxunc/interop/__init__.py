@@ -14,18 +14,20 @@ from ._ydf import from_ydf
 from .onnx import from_onnx, to_onnx
 
 if TYPE_CHECKING:
-    from ._pipelines import (
+    from ._sklearn import (
         THRESHOLDS,
         Opened,
         Steps,
         check_rows,
+        from_sklearn,
+        is_read,
         known_to_sklearn,
         n_rows,
         opened,
         steps_of,
         transformed,
+        way_round,
     )
-    from ._sklearn import from_sklearn, is_read, way_round
     from ._sklearn_values import GROWN, from_sklearn_values, grown_leaves
 
 __all__ = [
@@ -44,10 +46,9 @@ __all__ = [
 ]
 
 # scikit-learn is slow to import, and files of other libraries are read without it.
-_LATER = {"from_sklearn": "_sklearn", "is_read": "_sklearn", "way_round": "_sklearn"}
+_LATER = dict.fromkeys(("from_sklearn", "is_read", "way_round", "THRESHOLDS", "Opened", "Steps"), "_sklearn")
 _LATER |= dict.fromkeys(("GROWN", "from_sklearn_values", "grown_leaves"), "_sklearn_values")
-_LATER |= dict.fromkeys(("THRESHOLDS", "Opened", "Steps", "check_rows", "known_to_sklearn"), "_pipelines")
-_LATER |= dict.fromkeys(("n_rows", "opened", "steps_of", "transformed"), "_pipelines")
+_LATER |= dict.fromkeys(("check_rows", "known_to_sklearn", "n_rows", "opened", "steps_of", "transformed"), "_sklearn")
 
 if not TYPE_CHECKING:  # so that they still report names that do not exist
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import NAN_FIRST
+from jaxunc._numerics import NAN_FIRST, Pickled
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import IntervalNode, Trees, interval_nodes, reached_nodes
 from jaxunc.inference import OfSums, ReadOuts
@@ -29,7 +29,7 @@ def asked_model(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
         )
     model = getattr(model, "bound_", model)
     if not isinstance(model, ReadOuts | AdditiveTrees | OfSums):
-        if type(model).__module__.startswith("jaxunc.estimators"):
+        if isinstance(model, Pickled) and hasattr(model, "fit"):
             raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
         raise TypeError(
             f"model is a {type(model).__name__}; pass a bound forest (ju.bind(forest, combiner)), a fitted estimator "

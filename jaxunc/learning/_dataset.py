@@ -28,9 +28,18 @@ from jaxunc._numerics import (
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
 from jaxunc.forest import OWN, Forest
-from jaxunc.inference import BoundForest, as_mask, bind, fold, leaf_table
+from jaxunc.inference import BoundForest, as_mask, bind, fold, leaf_index, leaf_table
 from jaxunc.scorers import declared
-from jaxunc.tables import Encoded, LabelsLike, MaskLike, NumbersLike, as_labels, class_positions
+from jaxunc.tables import (
+    Encoded,
+    LabelsLike,
+    MaskLike,
+    NumbersLike,
+    SparseRows,
+    as_labels,
+    class_positions,
+    encode_rows,
+)
 
 CHUNK = 8192
 """Number of rows whose leaves are sorted at a time."""
@@ -464,3 +473,53 @@ def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray,
 def _round_up(number: int, smallest: int) -> int:
     """Round up to a multiple of an eighth of the next power of two, which is ``smallest`` or more."""
     return multiple_of(power_of_two(number, smallest) // 8, number)
+
+
+class LabelledData(NamedTuple):
+    """Rows with labels and weights, checked."""
+
+    X: Any
+    y: np.ndarray
+    position: np.ndarray
+    """Position of each label among the forest's."""
+    weight: np.ndarray
+    weighted: bool
+    rows: np.ndarray
+    """Positions of the rows to learn from."""
+    groups: np.ndarray | None = None
+    """Group of each row, as a number; None if each row is a group."""
+
+    def all_rows(self) -> "LabelledData":
+        """Return the data with every row to learn from."""
+        return self._replace(rows=np.arange(len(self.y)))
+
+    @property
+    def group_numbers(self) -> np.ndarray:
+        """Group of each row, as a number, even without groups: so that no copies are looked for."""
+        return np.arange(len(self.y)) if self.groups is None else self.groups
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """Weights of the rows, if any were given."""
+        return self.weight if self.weighted else None
+
+
+def encode(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
+    values = encode_rows(data.X, forest.trees.columns).values
+    return (values if isinstance(values, SparseRows) else np.asarray(values))[data.rows]
+
+
+def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
+    """Return the leaf of each row in each tree."""
+    if forest.follows_forks:
+        raise ValueError(
+            f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
+            "forest.with_empty_leaves('parent') or 'zeros', and bind the combiner to the same."
+        )
+    return np.asarray(leaf_index(forest, Encoded(encode(forest, data), missing=True)))  # looked up already
+
+
+def look_up_codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the count vectors, and the row of them for each leaf."""
+    table, code = forest.leaf_rows()
+    return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]

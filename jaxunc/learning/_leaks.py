@@ -1,5 +1,6 @@
 """Detection, as far as possible, of rows that are passed as new to a forest although it was grown on them."""
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -7,9 +8,12 @@ import numpy as np
 
 from jaxunc._checks import warn
 from jaxunc._numerics import NAN_FIRST, order_key_at_or_below
-from jaxunc.counting import has_bags, oob_mask
+from jaxunc.counting import count_leaves, first_of_equals, has_bags, oob_mask
 from jaxunc.forest import Forest, Trees
-from jaxunc.tables import SparseRows
+from jaxunc.inference import on_tested
+from jaxunc.tables import Encoded, SparseRows, as_labels, class_positions
+
+from ._dataset import LabelledData, encode, find_leaves, look_up_codes
 
 WORK = 400_000
 """Largest number of rows times trees that are walked: many rows are sampled, and walk through fewer trees."""
@@ -32,6 +36,15 @@ FEW_SPLIT = 100
 CERTAINTY = 15.0
 """Exponent from which rows that never share a leaf are a leak: new rows do so with a probability below e^(1 - 15)."""
 
+COUNT_OTHERS = (
+    "Counted in its leaves they would say that it is always right. Pass rows that were held out; or take "
+    "counts='inbag'."
+)
+
+
+class KnownRowsError(ValueError):
+    """Rows passed as held out seem to be those that the forest was grown on."""
+
 
 class RowLeaves(NamedTuple):
     """Rows, the leaves that they reach, and what these count."""
@@ -42,6 +55,57 @@ class RowLeaves(NamedTuple):
     """Leaf of each row in each tree, ``[rows trees]``."""
     class_counts: np.ndarray
     """Count of the row's class in each of its leaves, ``[rows trees]``."""
+
+
+def check_held_out(
+    model: Any, forest: Forest, X: Any, y: Any, sample_weight: Any = None, *, advice: str = COUNT_OTHERS
+) -> None:
+    """Raise a `KnownRowsError`, which ends in ``advice``, if a forest with in-bag counts seems grown on these rows.
+
+    Warns where only the sizes or labels of leaves suggest it.
+    """
+    y = as_labels(y)
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+    position = class_positions(forest.class_labels, y)
+    data = LabelledData(X, y, position, weight, sample_weight is not None, np.arange(len(y)))
+    leaves = find_leaves(forest, data)
+    if reason := find_leak(model, forest, data, *look_up_codes(forest, leaves), leaves):
+        raise KnownRowsError(
+            f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. {advice}"
+        )
+
+
+def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
+    """Return evidence that the forest was grown on these rows; None without any. Warns where it is weak."""
+    class_counts, values = table[code, data.position[data.rows][:, None]], encode(forest, data)
+    # Copies are no further evidence, and would look like values that repeat.
+    first = first_of_equals(values, data.position[data.rows])
+    if not forest.further:
+        all_rows = Encoded(encode(forest, data.all_rows()), missing=True)
+        recounted = count_leaves(forest, all_rows, data.y, sample_weight=data.weights)
+        each_once = None
+        if len(first) < len(data.rows) == len(data.y):
+            each_once = count_leaves(forest, Encoded(values[first], missing=True), data.y[first])
+        if any(counts_agree(forest, counted) for counted in (recounted, each_once) if counted is not None):
+            return "they give the leaves just their counts"
+    bags = not isinstance(model, Forest) and has_bags(model)
+    if bags and getattr(model, "_n_samples", None) == len(data.y):
+        size = table[:, : forest.n_classes].sum(axis=1)[code]
+        right = class_counts / np.maximum(size, np.finfo(float).tiny)
+        outside = oob_mask(model, len(data.y))[data.rows]
+        # For new rows, or in another order, trees in and out of bag answer equally well.
+        gap, share = right[~outside].mean() - right[outside].mean(), outside.mean()
+        if gap > 7 * right.std() / np.sqrt(right.size * share * (1 - share)):
+            return "the trees whose bags hold them answer them best"
+    if leak := find_leak_in_sizes(model, values[first], data.position[data.rows][first]):
+        return leak
+    trees, tested = on_tested(forest.trees, values[first])
+    forest = dataclasses.replace(forest, trees=trees)
+    rows = RowLeaves(tested, leaves[first], class_counts[first])
+    if leak := find_leak_in_forest(model if bags else None, forest, rows):
+        return leak
+    warn_of_seen(model, values[first], data.position[data.rows][first])
+    return None
 
 
 def find_leak_in_forest(model: Any, forest: Forest, rows: RowLeaves) -> str | None:

@@ -5,7 +5,6 @@
 `show_left_out`: all trees, less the row's own label. `_make_dataset` turns their `ShownCounts` into the data set.
 """
 
-import dataclasses
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
@@ -18,10 +17,8 @@ from jaxunc.counting import (
     advise_on_trees,
     as_many_trees,
     check_unseen,
-    count_leaves,
     counted_forest,
     first_of_each,
-    first_of_equals,
     has_bags,
     mask_by_group,
     of_classes,
@@ -30,10 +27,9 @@ from jaxunc.counting import (
     ungrouped_mask,
 )
 from jaxunc.forest import OWN, Forest
-from jaxunc.inference import as_mask, leaf_index, on_tested
+from jaxunc.inference import as_mask
 from jaxunc.interop import from_sklearn
 from jaxunc.tables import (
-    Encoded,
     Frame,
     InstancesLike,
     LabelsLike,
@@ -50,8 +46,18 @@ from jaxunc.tables import (
     plain_table,
 )
 
-from ._dataset import OobDataset, RoutedRows, check_every_class, make_histograms, make_rows
-from ._leaks import RowLeaves, counts_agree, find_leak_in_forest, find_leak_in_sizes, warn_of_seen
+from ._dataset import (
+    LabelledData,
+    OobDataset,
+    RoutedRows,
+    check_every_class,
+    encode,
+    find_leaves,
+    look_up_codes,
+    make_histograms,
+    make_rows,
+)
+from ._leaks import KnownRowsError, find_leak
 
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 
@@ -60,44 +66,6 @@ FEW_TREES = 50
 
 BOTH = (OWN, "oob")
 """Names of the in-bag counts and the out-of-bag counts."""
-
-COUNT_OTHERS = (
-    "Counted in its leaves they would say that it is always right. Pass rows that were held out; or take "
-    "counts='inbag'."
-)
-
-
-class KnownRowsError(ValueError):
-    """Rows passed as held out seem to be those that the forest was grown on."""
-
-
-class LabelledData(NamedTuple):
-    """Rows with labels and weights, checked."""
-
-    X: Any
-    y: np.ndarray
-    position: np.ndarray
-    """Position of each label among the forest's."""
-    weight: np.ndarray
-    weighted: bool
-    rows: np.ndarray
-    """Positions of the rows to learn from."""
-    groups: np.ndarray | None = None
-    """Group of each row, as a number; None if each row is a group."""
-
-    def all_rows(self) -> "LabelledData":
-        """Return the data with every row to learn from."""
-        return self._replace(rows=np.arange(len(self.y)))
-
-    @property
-    def group_numbers(self) -> np.ndarray:
-        """Group of each row, as a number, even without groups: so that no copies are looked for."""
-        return np.arange(len(self.y)) if self.groups is None else self.groups
-
-    @property
-    def weights(self) -> np.ndarray | None:
-        """Weights of the rows, if any were given."""
-        return self.weight if self.weighted else None
 
 
 class ShownCounts(NamedTuple):
@@ -243,23 +211,25 @@ def oob_dataset(
     return rows_of(model, forest, X, y, source=source, counts=counts, **settings)
 
 
-def rows_of(
-    model: Any,
-    forest: Forest,
-    X: InstancesLike,
-    y: LabelsLike,
-    *,
-    source: Source = "auto",
-    counts: Literal["inbag", "both"] = "inbag",
-    sample_weight: NumbersLike | None = None,
-    tree_mask: MaskLike | None = None,
-    n_folds: int = 5,
-    max_rows: int = 100_000,
-    random_state: Any = 0,
-    allow_leaks: bool = False,
-    groups: LabelsLike | None = None,
-) -> OobDataset:
-    """Make the data set as `oob_dataset` does, with ``forest`` the model's import."""
+class RowSettings(NamedTuple):
+    """Arguments of `oob_dataset` beside the model and the rows."""
+
+    source: Source = "auto"
+    counts: Literal["inbag", "both"] = "inbag"
+    sample_weight: NumbersLike | None = None
+    groups: LabelsLike | None = None
+    tree_mask: MaskLike | None = None
+    n_folds: int = 5
+    max_rows: int = 100_000
+    random_state: Any = 0
+    allow_leaks: bool = False
+
+
+def rows_of(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike, **settings: Any) -> OobDataset:
+    """Make the data set as `oob_dataset` does, with ``forest`` the model's import and `RowSettings`."""
+    source, counts, sample_weight, groups, tree_mask, n_folds, max_rows, random_state, allow_leaks = RowSettings(
+        **settings
+    )
     check_integer("max_rows", max_rows, 1)
     check_integer("n_folds", n_folds, 2)
     check_seed(random_state)
@@ -359,15 +329,15 @@ def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str)
     check_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
     row_mask = as_many_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
     if counts == "inbag":
-        codes = _look_up_codes(forest, _find_leaves(forest, data))
+        codes = look_up_codes(forest, find_leaves(forest, data))
         return ShownCounts(forest, (OWN,), *codes, row_mask, _values_to_route(forest, data))
     # Out-of-bag counts need the leaves of all rows, whichever are learned from.
-    all_leaves = _find_leaves(forest, data.all_rows())
+    all_leaves = find_leaves(forest, data.all_rows())
     oob_counts = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=all_leaves)
     leaves = all_leaves if len(data.rows) == len(all_leaves) else all_leaves[data.rows]
     forest = forest.with_count_set("oob", oob_counts.forest)
     weight = None if oob_counts.sample_weight is None else np.asarray(oob_counts.sample_weight)
-    shown = ShownCounts(forest, BOTH, *_look_up_codes(forest.reading(BOTH), leaves), row_mask)
+    shown = ShownCounts(forest, BOTH, *look_up_codes(forest.reading(BOTH), leaves), row_mask)
     if data.groups is not None:
         return _subtract_group(shown, data, all_leaves, weight, forest.n_classes, mask)
     weight = None if weight is None else weight[data.rows]
@@ -417,8 +387,8 @@ def show_cross_fitted(
             settings = {"groups": data.group_numbers[inside]}
             oob_counts = counted_forest(fold_forest, fold_model, "oob", X(inside), data.y[inside], weights, **settings)
             fold_forest = fold_forest.with_count_set("oob", oob_counts.forest)
-        leaves = _find_leaves(fold_forest, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
-        table, code = _look_up_codes(fold_forest.reading(count_sets), leaves)
+        leaves = find_leaves(fold_forest, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
+        table, code = look_up_codes(fold_forest.reading(count_sets), leaves)
         codes[held_out] = code + start
         tables.append(table)
         start += len(table)
@@ -442,9 +412,9 @@ def _row_taker(X):
 def show_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> ShownCounts:
     """Return each row's counts in all trees; a `KnownRowsError` if the forest seems to be grown on the rows."""
     count_sets = BOTH if counts == "both" else (OWN,)
-    leaves = _find_leaves(forest, data)
-    table, code = _look_up_codes(forest.reading(count_sets), leaves)
-    if not allow_leaks and (reason := _find_leak(model, forest, data, table, code, leaves)):
+    leaves = find_leaves(forest, data)
+    table, code = look_up_codes(forest.reading(count_sets), leaves)
+    if not allow_leaks and (reason := find_leak(model, forest, data, table, code, leaves)):
         raise KnownRowsError(
             f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. Its leaves "
             "hold their labels, and a combiner learned from them would take the forest to be always right. Pass rows "
@@ -455,62 +425,11 @@ def show_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, a
     return ShownCounts(forest, count_sets, table, code, X=values)
 
 
-def check_held_out(
-    model: Any, forest: Forest, X: Any, y: Any, sample_weight: Any = None, *, advice: str = COUNT_OTHERS
-) -> None:
-    """Raise a `KnownRowsError`, which ends in ``advice``, if a forest with in-bag counts seems grown on these rows.
-
-    Warns where only the sizes or labels of leaves suggest it.
-    """
-    y = as_labels(y)
-    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
-    position = class_positions(forest.class_labels, y)
-    data = LabelledData(X, y, position, weight, sample_weight is not None, np.arange(len(y)))
-    leaves = _find_leaves(forest, data)
-    if reason := _find_leak(model, forest, data, *_look_up_codes(forest, leaves), leaves):
-        raise KnownRowsError(
-            f"these rows are the sample that the forest was grown on, or hold many of its rows: {reason}. {advice}"
-        )
-
-
-def _find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
-    """Return evidence that the forest was grown on these rows; None without any. Warns where it is weak."""
-    class_counts, values = table[code, data.position[data.rows][:, None]], _encode(forest, data)
-    # Copies are no further evidence, and would look like values that repeat.
-    first = first_of_equals(values, data.position[data.rows])
-    if not forest.further:
-        all_rows = Encoded(_encode(forest, data.all_rows()), missing=True)
-        recounted = count_leaves(forest, all_rows, data.y, sample_weight=data.weights)
-        each_once = None
-        if len(first) < len(data.rows) == len(data.y):
-            each_once = count_leaves(forest, Encoded(values[first], missing=True), data.y[first])
-        if any(counts_agree(forest, counted) for counted in (recounted, each_once) if counted is not None):
-            return "they give the leaves just their counts"
-    bags = not isinstance(model, Forest) and has_bags(model)
-    if bags and getattr(model, "_n_samples", None) == len(data.y):
-        size = table[:, : forest.n_classes].sum(axis=1)[code]
-        right = class_counts / np.maximum(size, np.finfo(float).tiny)
-        outside = oob_mask(model, len(data.y))[data.rows]
-        # For new rows, or in another order, trees in and out of bag answer equally well.
-        gap, share = right[~outside].mean() - right[outside].mean(), outside.mean()
-        if gap > 7 * right.std() / np.sqrt(right.size * share * (1 - share)):
-            return "the trees whose bags hold them answer them best"
-    if leak := find_leak_in_sizes(model, values[first], data.position[data.rows][first]):
-        return leak
-    trees, tested = on_tested(forest.trees, values[first])
-    forest = dataclasses.replace(forest, trees=trees)
-    rows = RowLeaves(tested, leaves[first], class_counts[first])
-    if leak := find_leak_in_forest(model if bags else None, forest, rows):
-        return leak
-    warn_of_seen(model, values[first], data.position[data.rows][first])
-    return None
-
-
 def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> ShownCounts:
     """Return each row's counts in all trees that count it, less its own label."""
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
-    leaves = _find_leaves(forest, data)
+    leaves = find_leaves(forest, data)
     mask = as_mask(tree_mask, len(data.y), forest.n_trees)
     full_mask = None if mask is None else np.asarray(mask)
     mask = None if full_mask is None else mask_by_group(full_mask, data.groups)[data.rows]
@@ -518,7 +437,7 @@ def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) ->
         raise ValueError(
             "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
         )
-    shown, classes = ShownCounts(forest, (OWN,), *_look_up_codes(forest, leaves), mask), data.position[data.rows]
+    shown, classes = ShownCounts(forest, (OWN,), *look_up_codes(forest, leaves), mask), data.position[data.rows]
     # Else subtracting a row's label would make counts negative.
     sizes, weights = shown.table[shown.code, classes[:, None]], data.weight[data.rows][:, None]
     if np.any((sizes < weights * (1 - 1e-6)) & (True if mask is None else mask)):
@@ -527,7 +446,7 @@ def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) ->
             "exactly these rows. Call count_leaves(forest, X, y, sample_weight=..., tree_mask=...) first."
         )
     if data.groups is not None:
-        all_leaves = leaves if len(data.rows) == len(data.y) else _find_leaves(forest, data.all_rows())
+        all_leaves = leaves if len(data.rows) == len(data.y) else find_leaves(forest, data.all_rows())
         return _subtract_group(shown, data, all_leaves, data.weights, 0, full_mask)
     return _subtract_label(shown, classes, data.weight[data.rows] if data.weighted else None, 0)
 
@@ -584,28 +503,7 @@ def _subtract_group(
     return shown._replace(table=table, code=np.asarray(position)[codes])
 
 
-def _encode(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
-    values = encode_rows(data.X, forest.trees.columns).values
-    return (values if isinstance(values, SparseRows) else np.asarray(values))[data.rows]
-
-
 def _values_to_route(forest: Forest, data: LabelledData) -> np.ndarray | None:
     """Return the rows' values, to be routed at every step; None for sparse ones, which would have to be dense."""
-    values = _encode(forest, data)
+    values = encode(forest, data)
     return None if isinstance(values, SparseRows) else values
-
-
-def _find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
-    """Return the leaf of each row in each tree."""
-    if forest.follows_forks:
-        raise ValueError(
-            f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
-            "forest.with_empty_leaves('parent') or 'zeros', and bind the combiner to the same."
-        )
-    return np.asarray(leaf_index(forest, Encoded(_encode(forest, data), missing=True)))  # looked up already
-
-
-def _look_up_codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the count vectors, and the row of them for each leaf."""
-    table, code = forest.leaf_rows()
-    return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]

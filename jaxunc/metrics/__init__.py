@@ -1,19 +1,26 @@
 """Proper, ranking and calibration scores, pure functions (prediction, y) → scalar, and the curves behind them."""
 
-from ._auc import auc, auc_reliability
-from ._calibration import ReliabilityCurve, calibration_error, reliability_curve
+from ._calibration import (
+    ReliabilityCurve,
+    accuracy,
+    brier_score,
+    calibration_error,
+    log_loss,
+    log_loss_from_logs,
+    reliability_curve,
+)
 from ._instances import Labels, as_array, as_floats, check_column, check_no_nan, checked_labels
-from ._intervals import interval_brier
-from ._losses import accuracy, brier_score, log_loss, log_loss_from_logs
 from ._numbers import crps, interval_score, pinball_loss
-from ._rejection import (
+from ._ranking import (
     RejectionCurve,
     RiskCoverageCurve,
     accuracy_rejection_curve,
     area_under_risk_coverage,
+    auc,
+    auc_reliability,
     risk_coverage_curve,
 )
-from ._sets import determinacy, discounted_utility, set_size, single_set_accuracy
+from ._sets import determinacy, discounted_utility, interval_brier, set_size, single_set_accuracy
 
 __all__ = [
     "accuracy",

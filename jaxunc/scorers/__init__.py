@@ -1,9 +1,33 @@
-"""Scores of one leaf, read from its counts: plain functions, any leading axes, differentiable."""
+"""Scores and intervals of one leaf, read from its counts: plain functions, any leading axes, differentiable."""
+
+from jaxunc._checks import FractionsWarning
 
 from ._confidence_bounds import confidence_bounds
-from ._declaration import ChosenScorer, as_partial, declared, reads_sizes, score_bound, score_width, scorer
-from ._frequencies import laplace, linear, m_estimate, probability, ucb
+from ._frequencies import (
+    ChosenScorer,
+    as_partial,
+    declared,
+    laplace,
+    linear,
+    m_estimate,
+    probability,
+    reads_sizes,
+    score_bound,
+    score_width,
+    scorer,
+    ucb,
+)
 from ._grid import beta_densities, grid_support_degrees
+from ._imprecise_dirichlet import (
+    Interval,
+    check_strength,
+    checked_strength,
+    differences,
+    dominance,
+    idm_interval,
+    single_strength,
+    undominated,
+)
 from ._likelihood import likelihood_mass
 from ._plausibility import (
     LeafUncertainty,
@@ -17,6 +41,7 @@ from ._plausibility import (
 )
 
 __all__ = [
+    "Interval",
     "confidence_bounds",
     "grid_support_degrees",
     "laplace",

@@ -27,8 +27,7 @@ from jaxtyping import Array, Float, Shaped
 from jaxunc._checks import check_bool, check_one_of, check_two_classes, warn_of_fractions
 from jaxunc._numerics import ceil_div, checked_counts, float_dtype, jit
 
-from ._declaration import scorer
-from ._frequencies import has_odd_total, lead
+from ._frequencies import has_odd_total, lead, scorer
 from ._heights import Leaf, beta_binomial_height, beta_height, binomial_height, log_central, log_mode_mass
 from ._likelihood import count_or_nothing, log_likelihood
 

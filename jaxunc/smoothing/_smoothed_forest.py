@@ -18,8 +18,16 @@ from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner, learned_field, tree_field
 from jaxunc.forest import Forest, check_is_forest, counts_of_forks
 
-from ._fit_prior import METHODS, Method, fit_dirichlet_prior
-from ._smooth import BetaPrior, DirichletPrior, PriorStatus, PriorWarning, checked_concentration
+from ._prior import (
+    METHODS,
+    BetaPrior,
+    DirichletPrior,
+    Method,
+    PriorStatus,
+    PriorWarning,
+    checked_concentration,
+    fit_dirichlet_prior,
+)
 
 Level = Literal["tree", "forest"]
 

@@ -38,8 +38,7 @@ from jaxunc.regression import (
 from jaxunc.scorers import as_partial
 from jaxunc.tables import Columns, Levels
 
-from ._fitted import checked, checked_numbers, has_forest, law_of
-from ._names import ESTIMATORS, REGRESSOR, classes, find, scorer_names
+from ._names import ESTIMATORS, REGRESSOR, checked, checked_numbers, classes, find, has_forest, law_of, scorer_names
 
 DEEPEST = 64
 """Largest depth of nodes within nodes."""

@@ -18,8 +18,7 @@ from jaxunc._version import __version__
 
 from ._decode import Decoder
 from ._file import FORMAT_VERSION, check_arrays, document_of, read, text_of, write
-from ._fitted import KEPT
-from ._names import ESTIMATORS, current
+from ._names import ESTIMATORS, KEPT, current
 
 COMBINERS = ("combiner", "combiner_options", "mass")
 """Parameters that name or hold combiners and scorers: they go into the file, as what holds arrays of JAX does."""

@@ -2,11 +2,9 @@
 
 from ._batch_predictor import BatchPredictor
 from ._chunks import chunks_of, file_chunks, laid_out, no_rows, rows_in, split
-from ._doubtful_columns import find_counters, find_leaks, texts_like_numbers
 from ._in_memory import arrow_labels, arrow_numbers, table_of_columns, table_of_pandas
 from ._notation import Notation, wished_notation
 from ._outputs import OUTPUTS
-from ._predict_files import RunProgress, predict_files
 from ._scoring import answering, describe_model, load_model, reads_s
 from ._sources import (
     ARROW,
@@ -25,7 +23,8 @@ from ._sources import (
     is_within,
     state_of,
 )
-from ._stream import stream
+from ._stream import RunProgress, predict_files, stream
+from ._training_rows import find_counters, find_leaks, texts_like_numbers
 from ._training_table import (
     as_frame,
     labelled_table,

@@ -14,7 +14,7 @@ from jaxunc.decisions import CautiousAnswer, CautiousReport, best_sets, decided,
 from jaxunc.explanations import explain
 from jaxunc.forest import Forest
 from jaxunc.inference import Answering, OfForest
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from jaxunc.tables import Encoded
 
 from ._outputs import OUTPUTS, Outputs

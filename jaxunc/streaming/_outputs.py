@@ -13,8 +13,8 @@ import numpy as np
 
 from jaxunc._checks import check_confidence, check_integer, check_is_one, check_one_of, check_within
 from jaxunc.decisions import check_coverage, plain_costs
-from jaxunc.intervals import check_strength
 from jaxunc.regression import checked_levels, checked_limits, interval_levels
+from jaxunc.scorers import check_strength
 
 OUTPUTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("mean", "std", "class", "probability", "score", "uncertainty"), ()),

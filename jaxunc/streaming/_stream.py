@@ -1,24 +1,34 @@
-"""Data of any size through a model at constant memory: `stream`, and its steps, which files and batches take too.
+"""Data of any size through a model at constant memory: `stream` yields tables, `predict_files` writes files.
 
 The steps are `Scoring.encoded`, `Scoring.ask` and `answered`; `ahead` and `Behind` move work to other threads, in
-order.
+order. `predict_files` goes on where a run that was killed has stopped. There three threads work side by side. One reads
+chunks and encodes them (`_pieces`), the caller's scores them (`_score`), and one writes parts (`PartWriter`), each
+beside its place first and moved there once it is whole. `Run` keeps the books.
 """
 
+import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as compute
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
 
-from jaxunc._checks import check_integer
+from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of, check_progress
 from jaxunc.tables import ArrowTable, NumbersLike
 
-from ._chunks import chunks_of
+from ._chunks import chunks_of, file_chunks, no_rows
 from ._notation import wished_notation
-from ._outputs import Outputs
-from ._scoring import CHUNK_ROWS, Named, Scoring
-from ._sources import DataChunk
+from ._outputs import Outputs, check_rows_path
+from ._run import Run, description_of, identity_of, locked, part_name, refuse_overlap
+from ._scoring import CHUNK_ROWS, Named, Scoring, load_model
+from ._sources import DataChunk, check_text, data_files, format_of
+from ._training_rows import EncodedRows
 
 T = TypeVar("T")
 _END: Any = object()
@@ -213,3 +223,295 @@ class Behind:
         self._pool.shutdown()  # what was handed over is done, whatever has happened to the caller
         while self._pending and error is None:
             self._pending.popleft().result()
+
+
+PART_CHUNKS = 8
+"""Chunks in a part."""
+FORMATS = {"parquet": ".parquet", "csv": ".csv"}
+"""Formats of parts, and their endings."""
+
+
+class RunProgress(NamedTuple):
+    """How far a run is."""
+
+    done: int
+    """Rows scored so far, those of an earlier run that was cut short among them."""
+    total: int | None
+    """Rows of all files; None if that is not known before they are read."""
+    seconds: float
+    """Seconds since the run began."""
+    rows_per_second: float
+    """Rows that this run scores in a second."""
+
+
+class _Piece(NamedTuple):
+    """Rows of a part, read and encoded; without rows it marks the end of the part."""
+
+    file: int
+    part: int
+    kept: pa.Table | None
+    """Columns that are carried along. Those of the model are let go once they are encoded."""
+    rows: EncodedRows | None
+
+
+def predict_files(
+    model: str | Path,
+    source: str | Path | Sequence[str | Path],
+    output: str | Path,
+    *,
+    outputs: Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
+    s: float = 1.0,
+    confidence: float = 0.99,
+    costs: Any = None,
+    reject: float | None = None,
+    coverage: NumbersLike | None = None,
+    by_class: bool = False,
+    quantiles: NumbersLike | None = None,
+    limits: NumbersLike | None = None,
+    rows: str | Path | None = None,
+    k: int | None = None,
+    kind: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    file_format: str = "parquet",
+    known: Sequence[Any] = (),
+    progress: Callable[[RunProgress], None] | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> dict[str, Any]:
+    """Score files with a saved model into a folder of files: reading, encoding, scoring and writing side by side.
+
+    Parameters
+    ----------
+    model
+        A file of `jaxunc.save`, or of another library's classifier, which `jaxunc.from_any` reads: it answers with its
+        own probabilities, or the class frequencies of leaves with counts, as treelite keeps those of forests.
+    source
+        A file, a folder, or a list of files: see `stream`.
+    output
+        The folder. It holds ``part-FILE-PART`` for every 8 chunks of every file, and ``_manifest.json``, which names
+        the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
+        data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
+        leaves one part, which has the columns and their types.
+    outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, limits
+        As for `stream`.
+    rows, k, kind
+        As for `stream`; ``rows`` are a file or a folder.
+    decimal, thousands
+        As for `stream`.
+    file_format
+        ``"parquet"`` or ``"csv"`` (sets as ``a|b``).
+    known
+        As for `jaxunc.load`.
+    progress
+        Called after every chunk.
+    chunk_rows
+        As for `stream`.
+
+    Returns
+    -------
+    dict
+        The manifest.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `jaxunc.load`, `jaxunc.from_any` and `stream`; if the folder holds something else, or was made from files
+        of which some are gone, by another model or other settings, or if one of the folder and the data's lies within
+        the other; if a file is changed during the run, or carries a column of another type than the others.
+    OSError
+        If the folder cannot be written, another run is writing to it, or the disk is full.
+
+    Warns
+    -----
+    UserWarning
+        If the folder's file system has no locks, which keep two runs apart; and as `stream`.
+
+    Notes
+    -----
+    Memory does not grow with the data. A part is there as a whole or not at all; a run that was killed, however often,
+    ends with the same bytes as one that was not.
+    """
+    check_one_of("file_format", file_format, tuple(FORMATS))
+    check_integer("chunk_rows", chunk_rows, 1)
+    chunk_rows = int(chunk_rows)
+    check_kind("model", model, str | Path, "the path of a model's file")
+    check_kind("output", output, str | Path, "the path of a folder")
+    if not isinstance(source, str | Path):
+        check_collection("source", source, "a path, or a list of paths")
+    check_progress(progress)
+    check_rows_path(rows)
+    sources = [source] if isinstance(source, str | Path) else source
+    refuse_overlap(Path(output), [*sources, *([] if rows is None else [rows])], model)
+    loaded, files = load_model(model, known=known), data_files(source)
+    how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
+    how |= {"s": s, "confidence": confidence, "limits": limits, "rows": rows, "k": k, "kind": kind}
+    named_outputs, notation = Outputs(outputs, **how), wished_notation(decimal, thousands)
+    check_text(files, notation)
+    scoring = Scoring(loaded, named_outputs, features=features, keep=keep, notation=notation)
+    settings = {
+        "outputs": named_outputs.names,
+        "features": None if features is None else list(features),
+        "keep": list(keep),
+        "file_format": file_format,
+        "chunk_rows": chunk_rows,
+        **named_outputs.settings(),
+        **(
+            {} if rows is None else {"rows": [{"name": file.name, **description_of(file)} for file in data_files(rows)]}
+        ),
+        **{name: mark for name, mark in notation._asdict().items() if mark is not None},
+    }
+    run = Run(Path(output), identity_of(model, source, files, settings), files, PART_CHUNKS * chunk_rows)
+    run.make_folder()
+    with locked(run.folder):
+        run.open()
+        write = PartWriter(run.folder, file_format, run.finish)
+        _score(scoring, run, write, chunk_rows, progress)
+        return run.complete()
+
+
+def _score(
+    scoring: Scoring,
+    run: Run,
+    write: "PartWriter",
+    chunk_rows: int,
+    progress: Callable[[RunProgress], None] | None,
+) -> None:
+    total, rows, started = _rows_of(run.files), run.rows, time.perf_counter()
+    before = rows
+    with Behind(write) as writer:
+        for piece in ahead(_pieces(scoring, run, chunk_rows)):
+            name = part_name(piece.file, piece.part)
+            if piece.kept is None or piece.rows is None:
+                writer(name, piece.file, None)
+                continue
+            writer(name, piece.file, _answers(scoring, piece.kept, piece.rows))
+            rows += len(piece.rows.encoded.values)
+            if progress is not None:
+                seconds = time.perf_counter() - started
+                progress(RunProgress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
+        if not rows and not run.n_parts:  # no rows anywhere: a part that shows the columns and their types
+            carried, blank = no_rows(run.files[0], scoring.wanted).kept, scoring.blank
+            writer(part_name(0, 0), 0, lambda: answered(carried, {name: column[:0] for name, column in blank.items()}))
+            writer(part_name(0, 0), 0, None)
+
+
+def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
+    """Score the rows now; the thread that writes them makes columns of the answers."""
+    answers = scoring.ask(rows)
+    return lambda: answered(carried, scoring.columns(answers))
+
+
+def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
+    most = PART_CHUNKS * chunk_rows
+    before = run.done()
+    for i, file in enumerate(run.files):
+        done = before.get(i, [])
+        if done and done[-1] < most:
+            continue
+        part, number, types = len(done), 0, {}
+        for chunk in file_chunks(file, scoring.wanted, chunk_rows, sum(done)):
+            if number == 0:
+                types = run.types_to_write(i, chunk.kept.schema)
+            elif number % most == 0:
+                yield _Piece(i, part, None, None)
+                part += 1
+            yield _Piece(i, part, _cast(chunk.kept, types), scoring.encoded(chunk))
+            number += chunk.n_rows
+        run.check_input(i)
+        if number:
+            yield _Piece(i, part, None, None)
+
+
+def _cast(carried: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
+    if not types:
+        return carried
+    return carried.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in carried.schema]))
+
+
+def _rows_of(files: list[Path]) -> int | None:
+    if not all(format_of(file) == "Parquet" for file in files):
+        return None
+    try:
+        return sum(parquet.read_metadata(file).num_rows for file in files)
+    except (pa.ArrowInvalid, OSError):
+        return None  # which one cannot be read is said when it is its turn
+
+
+class PartWriter:
+    """A writer of parts, in order; ``finished`` is called with the name, the file and the rows of each."""
+
+    def __init__(self, folder: Path, form: str, finished: Callable[[str, int, int], None]):
+        self._folder, self._form, self._finished = folder, form, finished
+        self._writer: Any = None
+        self._rows = 0
+
+    def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
+        """Write the table that ``make`` returns behind the others of a part; None ends the part."""
+        whole = name + FORMATS[self._form]
+        temporary = self._folder / f".{whole}.{os.getpid()}"
+        try:
+            if make is not None:
+                table = _plain(make(), self._form)
+                if self._writer is None:
+                    self._writer, self._rows = self._open(temporary, table.schema), 0
+                self._writer.write_table(table)
+                self._rows += table.num_rows
+                return
+            self._writer.close()
+            self._writer = None
+            os.replace(temporary, self._folder / whole)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise ValueError(f"the answers cannot be written as {self._form}: {error}.") from error
+        except OSError as error:
+            left = "What is finished is kept: once there is room, the same command goes on from there"
+            message = f"{self._folder / whole} could not be written ({error.strerror or error}). {left}"
+            raise OSError(error.errno, message) from error
+        self._finished(whole, file, self._rows)
+
+    def _open(self, path: Path, schema: pa.Schema) -> Any:
+        if self._form == "csv":
+            return arrow_csv.CSVWriter(path, schema)
+        # The entries of lists lie below their column.
+        repeating = [field for field in schema if not pa.types.is_floating(field.type)]
+        leaves: Any = [column.name + ".list.element" * pa.types.is_list(column.type) for column in repeating]
+        return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=leaves)
+
+
+def _plain(table: pa.Table, form: str) -> pa.Table:
+    """Return columns that the format holds, lists in CSV as texts ``a|b``; raises a ValueError if there are none."""
+    for i, field in enumerate(table.schema):
+        kind = field.type
+        if pa.types.is_run_end_encoded(kind):
+            table = table.set_column(i, field.name, compute.call_function("run_end_decode", [table.column(i)]))
+            kind = table.schema.field(i).type
+        if pa.types.is_dictionary(kind) and _is_view(kind.value_type):
+            table = table.set_column(i, field.name, _without_views(table.column(i)))
+        if form == "parquet":
+            continue
+        if _is_view(kind):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
+        elif pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
+            words = table.column(i).cast(pa.list_(pa.string()))
+            table = table.set_column(i, field.name, compute.call_function("binary_join", [words, pa.scalar("|")]))
+        elif pa.types.is_nested(kind):
+            raise ValueError(
+                f"the column {field.name!r} holds {kind}, which CSV cannot; write Parquet, or leave it out."
+            )
+    return table
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+
+
+def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a dictionary of views as one of the usual type, which Arrow decodes and writes."""
+    kind = column.type
+    words = pa.string() if pa.types.is_string_view(kind.value_type) else pa.binary()
+    chunks = [
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(words), ordered=kind.ordered)
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, pa.dictionary(kind.index_type, words, kind.ordered))

@@ -240,6 +240,16 @@ def _goes_on(end, stops_early: bool, carry) -> Bool[Array, ""]:
     return (t < end) & jnp.any(settled_at == 0) if stops_early else t < end
 
 
+class RoundsWalk(NamedTuple):
+    """How the trees of a round are walked."""
+
+    missing: bool
+    """Whether values are missing."""
+    walk: Walk
+    depth: int
+    """Levels that are unrolled."""
+
+
 def poll_by_rounds(
     plan: Plan,
     classes: UInt[Array, "trees nodes"],
@@ -248,9 +258,7 @@ def poll_by_rounds(
     x: Float[np.ndarray, "n features"],
     max_trees: int,
     *,
-    missing: bool,
-    walk: Walk,
-    depth: int,
+    way: RoundsWalk,
 ) -> StoppingResult:
     """Use at most ``max_trees`` trees for every instance; the host drops those that are settled."""
     n, n_trees = len(x), len(classes)
@@ -262,7 +270,7 @@ def poll_by_rounds(
         start = min(t, n_trees - length)  # a slice of fixed length, of which the first trees may be old
         end = min(start + length, max_trees)
         rows = _padded(x[live])
-        polled_votes = _votes(plan, classes, rows, start, length=length, missing=missing, walk=walk, depth=depth)
+        polled_votes = _votes(plan, classes, rows, start, length=length, way=way)
         polled_votes = np.asarray(polled_votes)[: len(live), t - start : end - start].astype(np.int32)
         result = _continue(rule, polled_votes, votes[live], t)
         votes[live], polled[live], settled[live] = result.votes, result.n_trees_used, result.settled
@@ -277,13 +285,13 @@ def _padded(rows: np.ndarray) -> np.ndarray:
     return padded_rows(rows, size)
 
 
-@jit(static_argnames=("length", "missing", "walk", "depth"))
-def _votes(plan, classes, x, start, *, length: int, missing: bool, walk: Walk, depth: int):
+@jit(static_argnames=("length", "way"))
+def _votes(plan, classes, x, start, *, length: int, way: RoundsWalk):
     """Return the votes of ``length`` trees from ``start`` on, ``[instances trees]``: a slice of a plan is a plan."""
     some_trees, of_leaves = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))
-    keys = column_keys(x, missing=missing)
-    if walk == "levels":
-        return take(of_leaves.reshape(-1), walk_levels(some_trees, keys, depth))
+    keys = column_keys(x, missing=way.missing)
+    if way.walk == "levels":
+        return take(of_leaves.reshape(-1), walk_levels(some_trees, keys, way.depth))
     rows_of_keys = by_column(keys)
     poll = lambda _, tree: (None, take(tree[1], walk_tree(tree[0], rows_of_keys)))
     return lax.scan(poll, None, (some_trees, of_leaves))[1].T

@@ -32,7 +32,7 @@ from jaxunc.inference import (
 from jaxunc.tables import NumbersLike, SparseRows, encode_rows
 
 from ._leader_probability import Criterion, Population, checked_weights, is_final_weights, leader_probability
-from ._rounds import FEW, poll_by_rounds, poll_part
+from ._rounds import FEW, RoundsWalk, poll_by_rounds, poll_part
 from ._stop_after import StoppingResult, make_probability_rule
 from ._stopping_rules import StoppingRule, checked_promise, make_rule
 from ._vote_prior import check_votes, checked_prior, leaf_votes
@@ -167,22 +167,23 @@ def predict_until_settled(
     return bind_vote(forest, **settings, criterion=criterion, population=population, prior=prior)(X)
 
 
-def bind_vote(
-    forest: Forest,
-    *,
-    confidence: float | None = None,
-    disagreement: float | None = None,
-    max_trees: int | None = None,
-    criterion: Criterion = "bound",
-    population: Population = "infinite",
-    prior: NumbersLike = 1.0,
-    threads: int | None = None,
-    walk: Walk | None = None,
-) -> "BoundVote":
-    """Prepare a forest for many calls of `predict_until_settled`, whose settings it takes: tables made, trees packed.
+class VoteSettings(NamedTuple):
+    """Settings of `predict_until_settled`."""
 
-    ``threads`` and ``walk`` are those of `bind`.
+    confidence: float | None = None
+    disagreement: float | None = None
+    max_trees: int | None = None
+    criterion: Criterion = "bound"
+    population: Population = "infinite"
+    prior: NumbersLike = 1.0
+
+
+def bind_vote(forest: Forest, *, threads: int | None = None, walk: Walk | None = None, **settings: Any) -> "BoundVote":
+    """Prepare a forest for many calls of `predict_until_settled`: tables made, trees packed.
+
+    ``settings`` are `VoteSettings`; ``threads`` and ``walk`` are those of `bind`.
     """
+    confidence, disagreement, max_trees, criterion, population, prior = VoteSettings(**settings)
     check_votes(forest)
     if threads is not None:
         check_integer("threads", threads, 1, " (or None for one per core)")
@@ -196,11 +197,11 @@ def bind_vote(
     whole = population == "finite" or criterion == "certain"
     n_trees = forest.n_trees if whole else int(max_trees)
     promise = checked_promise(criterion, confidence, disagreement)
-    settings = (forest.n_classes, n_trees, promise, criterion, population, prior)
+    of_rule = (forest.n_classes, n_trees, promise, criterion, population, prior)
     votes = leaf_votes(forest)
     abstaining = bool(np.any(votes == forest.n_classes))
-    rule = make_rule(*settings, max_trees=int(max_trees), abstaining=abstaining)
-    rule = rule or make_probability_rule(*settings, max_trees=int(max_trees))
+    rule = make_rule(*of_rule, max_trees=int(max_trees), abstaining=abstaining)
+    rule = rule or make_probability_rule(*of_rule, max_trees=int(max_trees))
     kept = {"disagreement" if criterion == "optimal" else "confidence": promise}
     kept |= {"max_trees": int(max_trees), "criterion": criterion, "population": population, "prior": prior}
     return BoundVote(forest, votes, rule, kept, threads, walk or default_walk())
@@ -259,12 +260,12 @@ class BoundVote(Pickled, OfForest):
     def _poll(self, trees: Trees, x: np.ndarray | SparseRows, missing: bool) -> StoppingResult:
         plan, classes = self._plan(trees, missing)
         if self.walk == "levels" or not isinstance(self.rule, StoppingRule):
-            how = {"missing": missing, "walk": self.walk, "depth": unrolled_depth(self.walk, trees)}
+            way = RoundsWalk(missing, self.walk, unrolled_depth(self.walk, trees))
             arguments = plan, classes, self.forest.n_classes, self.rule
             if not isinstance(x, SparseRows):
-                return poll_by_rounds(*arguments, x, self.max_trees, **how)
+                return poll_by_rounds(*arguments, x, self.max_trees, way=way)
             parts = _parts(len(x), x.shape[1], 1)
-            polls = [poll_by_rounds(*arguments, x[part].dense(), self.max_trees, **how) for part in parts]
+            polls = [poll_by_rounds(*arguments, x[part].dense(), self.max_trees, way=way) for part in parts]
             return StoppingResult(*map(np.concatenate, zip(*polls, strict=True)))
         # From here on one compiled program for each part: the stopping rule can be traced, and trees come one by one.
         columns = x.shape[1] * (1 + missing)

@@ -22,7 +22,7 @@ SMALLEST, LARGEST = 1e-3, 1e4
 """Range of a fitted α: a class that nobody votes for sends it beyond."""
 
 
-ENTRIES = 2**22
+ROUTED_ENTRIES = 2**22
 """Number of leaves that are looked up at a time."""
 
 ABSTAINS = -1
@@ -189,7 +189,7 @@ def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> I
     n, n_trees, n_classes = len(values), forest.n_trees, forest.n_classes
     mask, of_leaves = np.asarray(as_mask(tree_mask, n, n_trees)), leaf_votes(forest)
     votes_of_classes = np.zeros((n, n_classes), np.int64)
-    step = max(1, ENTRIES // n_trees)
+    step = max(1, ROUTED_ENTRIES // n_trees)
     for part in (slice(step * i, step * (i + 1)) for i in range(ceil_div(n, step))):
         encoded = Encoded(values[part], missing=True)  # looked up already
         votes = of_leaves[np.arange(n_trees), np.asarray(leaf_index(forest.trees, encoded))]

@@ -23,7 +23,7 @@ from ._vote_prior import checked_prior
 
 Method = Literal["bound", "exact"]
 
-ENTRIES = 2**21
+PRODUCT_ENTRIES = 2**21
 """Number of coefficients of polynomials that are held at a time."""
 
 STEPS = 24
@@ -177,7 +177,7 @@ def _winner(p: Float[np.ndarray, "classes"], t: int) -> Float[np.ndarray, "class
     # By means t p_j the numbers are likeliest to add to t, so that little is lost by conditioning on it.
     poisson = np.exp(xlogy(votes, t * p[:, None]) - t * p[:, None] - gammaln(votes + 1))
     total = np.exp(xlogy(t, t) - t - gammaln(t + 1))
-    won, step = np.zeros(len(p)), max(1, ENTRIES // (2 * t + 2) // len(p))
+    won, step = np.zeros(len(p)), max(1, PRODUCT_ENTRIES // (2 * t + 2) // len(p))
     for start in range(0, t + 1, step):
         most = votes[start : start + step]
         left, row = t - most[:, None] - votes, np.arange(len(most))[:, None]

@@ -9,7 +9,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc._numerics import as_counts, distinct_rows
-from jaxunc.intervals import dominance, idm_interval
+from jaxunc.scorers import dominance, idm_interval
 from jaxunc.smoothing import BetaPrior, smooth
 from tests._refusal import refuses
 

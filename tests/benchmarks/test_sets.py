@@ -186,7 +186,7 @@ def test_dirichlet_bounds_and_dominance_are_the_library_s(rng):
         if n_classes == 2:
             low, high = low, 1 - low[:, ::-1]
             low, high = np.minimum(low, high), np.maximum(low, high)
-        expected = ju.decisions.interval_dominance(ju.intervals.Interval(low, high))
+        expected = ju.decisions.interval_dominance(ju.scorers.Interval(low, high))
         np.testing.assert_array_equal(dominating(low, high), expected)
 
 

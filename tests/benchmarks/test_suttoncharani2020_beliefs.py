@@ -13,7 +13,7 @@ from benchmarks.studies.suttoncharani2020.beliefs import (
     predictive_mass,
 )
 from jaxunc import belief, metrics
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from jaxunc.smoothing import BetaPrior
 from tests._golden import golden
 from tests.belief._powerset import as_sets, random_masses

@@ -13,7 +13,7 @@ import pytest
 from jax.tree_util import Partial
 
 import jaxunc as ju
-from jaxunc.intervals import FractionsWarning
+from jaxunc.scorers import FractionsWarning
 from tests._forests import forest_of_leaves, toy_forest
 from tests._refusal import refuses
 from tests._rules import EVERY, RULES, make

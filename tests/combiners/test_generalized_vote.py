@@ -14,7 +14,7 @@ from jax.test_util import check_grads
 import jaxunc as ju
 from jaxunc.combiners import combiner_by_name, warn_if_sizes_are_lost
 from jaxunc.decisions import CautiousReport, interval_dominance, nondominated
-from jaxunc.intervals import FractionsWarning
+from jaxunc.scorers import FractionsWarning
 from tests._forests import forest_of_leaves, positive_counts, random_counts
 from tests._golden import golden
 from tests._refusal import refusals, refuses

@@ -7,7 +7,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.combiners import combine_counts
-from jaxunc.intervals import FractionsWarning
+from jaxunc.scorers import FractionsWarning
 from tests import _reference as reference
 from tests._forests import forest_of_leaves, random_counts
 from tests._refusal import refusals

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from jaxunc import compare
-from jaxunc.compare._refitted_model import read_refitted_model
+from jaxunc.compare._models import read_refitted_model
 from jaxunc.compare._table import positive_class
 from tests._refusal import refuses
 

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import jaxunc as ju
 from jaxunc.decisions import interval_dominance, maximality, nondominated
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from tests._refusal import refusals
 
 
@@ -81,7 +81,7 @@ def test_transformations(rng):
         vote = ju.GeneralizedVote(1.0)(own[:, None])
         eager = nondominated(vote)
         np.testing.assert_array_equal(jax.jit(jax.vmap(nondominated))(vote), eager)
-        interval = ju.intervals.idm_interval(own, 1.0)
+        interval = ju.scorers.idm_interval(own, 1.0)
         eager = interval_dominance(interval)
         np.testing.assert_array_equal(jax.jit(interval_dominance)(interval), eager)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.experimental import topologies
 
 import jaxunc as ju
-from jaxunc.inference._by_table import merge_and_finish
+from jaxunc.inference._bind import merge_and_finish
 from jaxunc.tables import Columns
 
 H200 = """

@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 
 import jaxunc as ju
 from jaxunc.inference import cut
-from jaxunc.inference._by_table import merge_and_finish
+from jaxunc.inference._bind import merge_and_finish
 from jaxunc.inference._walk import SPLIT_BYTES
 from tests._compilations import compilations
 from tests._forests import padded, toy_data, toy_forest

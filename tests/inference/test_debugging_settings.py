@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc import belief, decisions, intervals, learning, metrics, scorers, smoothing, voting
+from jaxunc import belief, decisions, learning, metrics, scorers, smoothing, voting
 from jaxunc.estimators import (
     CautiousForestClassifier,
     CombinedForestClassifier,
@@ -105,7 +105,7 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "learned": lambda: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), learning.dataset_from_counts(COUNTS, [0, 1])),
     "conjunctive": lambda: (belief.conjunctive_fold(masses()), belief.cautious_fold(masses())),
     "belief": lambda: belief.pignistic(masses()),
-    "intervals": lambda: (intervals.dominance(COUNTS[:, 0], s=1.0), intervals.idm_interval(COUNTS[:, 0], s=1.0)),
+    "intervals": lambda: (scorers.dominance(COUNTS[:, 0], s=1.0), scorers.idm_interval(COUNTS[:, 0], s=1.0)),
     "decisions": lambda: decisions.interval_dominance(intervals.idm_interval(COUNTS[:, 0], s=1.0)),
     "metrics": lambda: [
         getattr(metrics, name)(PROBABILITIES, LABELS) for name in ("accuracy", "brier_score", "log_loss")

@@ -12,7 +12,7 @@ from scipy import sparse
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import interval_nodes
-from jaxunc.inference import _by_table, _packed_trees, _plan, cut
+from jaxunc.inference import _bind, _packed_trees, _plan, cut
 from jaxunc.tables import encode_rows
 from tests.interop._random_sets import KINDS, random_sets, rows_of
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.room
 
 
 def packed_of(bound: Any) -> ju.inference.PackedTrees:
-    assert isinstance(bound.engine, _by_table.ByTable)
+    assert isinstance(bound.engine, _bind.ByTable)
     return bound.engine.packed
 
 
@@ -29,7 +29,7 @@ def bound_twice(forest: ju.Forest, combiner: ju.Combiner, walk: Any = "blocks") 
     bound = ju.bind(forest, combiner, threads=1, walk=walk)
     assert packed_of(bound).spec.words
     with pytest.MonkeyPatch.context() as patch:
-        for module in (_by_table, _packed_trees):
+        for module in (_bind, _packed_trees):
             patch.setattr(module, "folded", _plan.Folded)
         binary = ju.bind(forest, combiner, threads=1, walk=walk)
     assert not packed_of(binary).spec.words
@@ -86,7 +86,7 @@ def test_sets_of_the_first_trees(rng, monkeypatch, most):
     assert is_first[0] or not {test.tree for test in all_tests} & {0}
     X = rows_of(rng, model, 200, finite=True)[1]
     monkeypatch.setattr(_packed_trees, "folded", lambda trees: few)
-    monkeypatch.setattr(_by_table, "folded", lambda trees: few)
+    monkeypatch.setattr(_bind, "folded", lambda trees: few)
     same(*(one(X) for one in bound_twice(counted(rng, model, X), ju.Mean())))
 
 
@@ -136,12 +136,12 @@ def test_few_rows_stay_in_the_thread_that_calls(rng, n):
     model = drawn(rng, n_trees=100)
     forest = counted(rng, model, rows_of(rng, model, 90, finite=True)[0])
     engine = ju.bind(forest, ju.Mean())._engine(True)
-    assert isinstance(engine, _by_table.ByTable)
+    assert isinstance(engine, _bind.ByTable)
     call = engine.call()
     chunk = cut(n, call.shapes, 1)[0]
     x = jax.ShapeDtypeStruct((chunk.chunk.rows, forest.n_features), jnp.float32)
     given = ju.Mean(), "probability", call.arrays, x, None, chunk.number
-    program = _by_table.merge_and_finish.jitted.lower(call.spec, *given).compile()
+    program = _bind.merge_and_finish.jitted.lower(call.spec, *given).compile()
     operations = program.cost_analysis()
     assert isinstance(operations, dict)
     assert 0 < operations["flops"] < 1000

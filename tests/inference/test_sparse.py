@@ -13,8 +13,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.inference import BoundForest, _drive
+from jaxunc.inference._bind import ByTable
 from jaxunc.inference._by_rows import ByRows
-from jaxunc.inference._by_table import ByTable
 from jaxunc.inference._drive import Chunk, Shapes
 from tests import _rules
 from tests._compilations import compilations

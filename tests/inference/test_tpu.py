@@ -15,7 +15,7 @@ import pytest
 from jax import export
 
 import jaxunc as ju
-from jaxunc.inference._by_table import merge_and_finish
+from jaxunc.inference._bind import merge_and_finish
 from jaxunc.voting._rounds import _votes
 
 from .compile_for_gpu import shapes_of_forest

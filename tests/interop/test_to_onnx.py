@@ -22,9 +22,9 @@ from jaxunc.interop._exported import largest_rounding_to
 from jaxunc.interop.onnx import _graph
 from jaxunc.interop.onnx._graph import Graph, pieces_of
 from jaxunc.interop.onnx._translate import Rows, Unknown, spread, translate
-from jaxunc.intervals import Interval
 from jaxunc.regression import LeafMoments
 from jaxunc.regression._moments import Moments
+from jaxunc.scorers import Interval
 from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
 from tests._rules import RULES, make

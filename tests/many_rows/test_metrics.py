@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxunc import compare, metrics
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from tests.many_rows._drawn import DISTINCT, SIZES, drawn
 from tests.metrics import _reference as reference
 from tests.metrics.test_sets import ALL, by_loops

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from jaxunc import metrics
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from tests._golden import golden
 from tests._refusal import refusals
 

@@ -377,7 +377,7 @@ def test_metrics_of_explicit_rows():
         m.reliability_curve: (probs, y),
         m.risk_coverage_curve: (probs[:, 1], y == 1),
         m.discounted_utility: (sets, y),
-        m.interval_brier: (ju.intervals.Interval(probs - 0.1, probs + 0.1), y),
+        m.interval_brier: (ju.scorers.Interval(probs - 0.1, probs + 0.1), y),
     }.items():
         placed = jax.tree.map(lambda array: dealt_out(array, mesh, "data"), given)
         check_identical(metric(*placed), metric(*given))

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from jaxunc import scorers
-from jaxunc.intervals import FractionsWarning
-from jaxunc.scorers import support
+from jaxunc.scorers import FractionsWarning, support
 from tests._refusal import refuses
 
 pytestmark = pytest.mark.once

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxunc import smoothing
-from jaxunc.intervals import FractionsWarning
+from jaxunc.scorers import FractionsWarning
 from jaxunc.smoothing import BetaPrior, DirichletPrior, correction_interval, smooth
 from tests._forests import forest_of_leaves
 from tests._golden import golden

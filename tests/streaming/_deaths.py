@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from jaxunc.streaming import _predict_files, _run
+from jaxunc.streaming import _run, _stream
 
 SHIM = r"""
 #define _GNU_SOURCE
@@ -118,9 +118,9 @@ class Steps:
                 raise
 
         monkeypatch.setattr(_run, "_release", let_go)
-        opened = _predict_files.PartWriter._open
+        opened = _stream.PartWriter._open
         counted = self._counted(lambda *own: _Writer(opened(*own), self))
-        monkeypatch.setattr(_predict_files.PartWriter, "_open", counted)
+        monkeypatch.setattr(_stream.PartWriter, "_open", counted)
 
     def begin(self, last: int) -> None:
         """From now on, die at this step; 0: never."""

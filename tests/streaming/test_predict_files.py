@@ -19,8 +19,8 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.streaming import _run, predict_files
-from jaxunc.streaming._predict_files import FORMATS, PartWriter
 from jaxunc.streaming._scoring import Scoring
+from jaxunc.streaming._stream import FORMATS, PartWriter
 from tests._exhaustive import SEED
 from tests._patience import Deadline, patience
 from tests._refusal import refuses

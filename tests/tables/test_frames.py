@@ -381,7 +381,7 @@ def test_carriers_of_counts(kind):
         ju.Vote().answer,
         ju.scorers.laplace,
         ju.scorers.linear,
-        lambda counts: ju.intervals.idm_interval(counts, 1.0),
+        lambda counts: ju.scorers.idm_interval(counts, 1.0),
     ):
         jax.tree.map(np.testing.assert_array_equal, ask(given), ask(counts.astype(np.float32)))
 

@@ -14,9 +14,9 @@ import jaxunc as ju
 from jaxunc.combiners import Calibrated, Explanation, LearnedPool, Preference, Stack, Together, Uncertainty  # pyright: ignore[reportPrivateImportUsage]
 from jaxunc.decisions import CautiousAnswer, CautiousReport  # pyright: ignore[reportPrivateImportUsage]
 from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
-from jaxunc.intervals import Interval
 from jaxunc.learning import FitResult, SelectionResult, StackResult  # pyright: ignore[reportPrivateImportUsage]
 from jaxunc.parallel import ShardedForest  # pyright: ignore[reportPrivateImportUsage]
+from jaxunc.scorers import Interval
 from jaxunc.tables import InstancesLike, LabelsLike  # pyright: ignore[reportPrivateImportUsage]
 
 everything = load_breast_cancer(return_X_y=True)

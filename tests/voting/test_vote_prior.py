@@ -87,7 +87,7 @@ def test_votes_are_counted_by_the_mask(n_classes, abstaining, rng, monkeypatch):
     mask[3] = False
     expected = np.stack([((votes == c) & mask).sum(axis=1) for c in range(n_classes)], axis=1)
     np.testing.assert_array_equal(out_of_bag_votes(forest, X, mask), expected)
-    monkeypatch.setattr(_vote_prior, "ENTRIES", 12 * 32)
+    monkeypatch.setattr(_vote_prior, "ROUTED_ENTRIES", 12 * 32)
     np.testing.assert_array_equal(out_of_bag_votes(forest, X, mask), expected)
     assert out_of_bag_votes(forest, X[:0], mask[:0]).shape == (0, n_classes)
 

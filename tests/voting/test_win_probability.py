@@ -138,7 +138,7 @@ def test_many_classes_and_trees(rng, monkeypatch):
     votes = rng.multinomial(301, p, size=40_000)
     drawn = np.bincount(votes.argmax(axis=1), minlength=7) / 40_000
     np.testing.assert_allclose(found, drawn, atol=4 * 0.5 / 200)
-    monkeypatch.setattr("jaxunc.voting._win_probability.ENTRIES", 5000)
+    monkeypatch.setattr("jaxunc.voting._win_probability.PRODUCT_ENTRIES", 5000)
     np.testing.assert_allclose(ensemble_vote_probability(p, 301), found, rtol=1e-9)
 
 

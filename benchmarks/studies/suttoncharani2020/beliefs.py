@@ -5,8 +5,8 @@ Masses lie on the sets ∅, {0}, {1}, Ω, in this order along the last axis, as 
 
 import numpy as np
 
-from jaxunc.intervals import Interval
 from jaxunc.metrics import auc
+from jaxunc.scorers import Interval
 from jaxunc.smoothing import BetaPrior
 
 

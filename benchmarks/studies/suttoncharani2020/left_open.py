@@ -46,7 +46,7 @@ from benchmarks.studies.suttoncharani2020.trees import (
     grow_by_gain,
     prune,
 )
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 
 SETS = tuple(name for name, printed in PAPER_SETS.items() if printed)
 """The six sets of the paper."""

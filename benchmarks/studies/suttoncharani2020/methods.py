@@ -12,7 +12,7 @@ from benchmarks.cells import Journal
 from benchmarks.data import DataSet
 from benchmarks.studies.suttoncharani2020.beliefs import interval_auc, interval_log_loss
 from benchmarks.studies.suttoncharani2020.trees import PrunedTree, best_cp, grow, prune
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from jaxunc.smoothing import BetaPrior
 
 SETS = {

@@ -2,5 +2,3 @@
 
 from ._from_onnx import from_onnx
 from ._to_onnx import to_onnx
-
-__all__ = ["from_onnx", "to_onnx"]

@@ -22,7 +22,7 @@ from jaxunc.combiners import Answer, Combiner, Preference, merge_kinds
 from jaxunc.decisions import CautiousAnswer, interval_dominance
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import OfSums, ReadOuts, leaf_table
-from jaxunc.intervals import Interval
+from jaxunc.scorers import Interval
 from jaxunc.tables import Columns
 
 from .._exported import about, asked_model

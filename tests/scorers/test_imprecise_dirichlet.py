@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxunc.intervals import FractionsWarning, Interval, checked_strength, differences, dominance, idm_interval
+from jaxunc.scorers import FractionsWarning, Interval, checked_strength, differences, dominance, idm_interval
 from tests._forests import positive_counts, random_counts
 from tests._golden import golden
 from tests._refusal import refusals

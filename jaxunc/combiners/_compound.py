@@ -1,0 +1,338 @@
+"""Combiners made of others: several at once, their average, one with a weight for every tree, one made more certain."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.nn import log_sigmoid
+from jaxtyping import Array, Float, Num
+
+from jaxunc._checks import check_bool, check_kind, check_within, is_concrete
+from jaxunc._numerics import copy_in, float_dtype, log_average, log_softmax, scale_and_move
+from jaxunc._types import AnswerT, PyTree
+from jaxunc.tables import NumbersLike
+
+from ._answer import Answer, kind_of, margin
+from ._combiner import Combiner, check_is_combiner, learned_field, tree_field
+
+EachT = TypeVar("EachT")
+"""The type of the answer of each of several combiners."""
+
+
+class Together(Combiner[dict[str, EachT]]):
+    """Several combiners at once: their planes side by side, each with its own merge.
+
+    ``Together(mean=Mean(), eva=EvidenceAccumulation(prior))`` answers with a dictionary of their answers.
+    Raises a ValueError without combiners, a TypeError for anything that is not a `Combiner`.
+
+    Parameters
+    ----------
+    **rules
+        Combiners by the name that each answers under.
+    """
+
+    rules: dict[str, Combiner[EachT]]
+
+    def __init__(self, **rules: Combiner[EachT]):
+        if not rules:
+            raise ValueError("Together needs at least one combiner, by name: Together(mean=Mean()).")
+        for name, part in rules.items():
+            if not isinstance(part, Combiner):
+                raise TypeError(f"{name}={part!r} is no Combiner; pass some such as Mean().")
+        self.rules = rules
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the combiners, by name."""
+        return {name: part.merge for name, part in self.rules.items()}
+
+    def lift(self, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
+        """Lift every combiner, each from the counts that it reads."""
+        return lift_each(self, counts)
+
+    def finish(self, stat: PyTree) -> dict[str, EachT]:
+        """Return the answer of every combiner, by its name."""
+        return {name: part.finish(stat[name]) for name, part in self.rules.items()}
+
+
+def as_combiner(value: Any, name: str = "combiner") -> Combiner:
+    """Return a combiner as it is, several by name `Together`; raises as `check_is_combiner` does."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            if not isinstance(key, str):
+                raise TypeError(
+                    f"{name} has the key {key!r:.60}; name combiners by strings: {{'mean': jaxunc.Mean()}}."
+                )
+            check_is_combiner(part, f"{name}[{key!r}]")
+        return Together(**value)
+    check_is_combiner(value, name)
+    return value
+
+
+def lift_each(several: Any, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
+    """Lift each combiner of ``rules`` from the counts that it reads."""
+    read = several.count_sets
+    return {name: part.lift(columns_of(counts, read, part.count_sets)) for name, part in several.rules.items()}
+
+
+def columns_of(
+    counts: Num[Array, "... columns"], names: tuple[str, ...], wanted: tuple[str, ...]
+) -> Num[Array, "... asked_columns"]:
+    """Return the asked columns of counts that stand side by side in the order of the given names."""
+    if names == wanted:
+        return counts
+    n_classes = counts.shape[-1] // len(names)
+    starts = [n_classes * names.index(name) for name in wanted]
+    parts = [counts[..., start : start + n_classes] for start in starts]
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
+
+
+class Stack(Combiner[Answer]):
+    r"""The average of several combiners' probabilities.
+
+    .. math:: P(c) = \sum_i v_i P_i(c)
+
+    Where rows do not tell which of two combiners is better, an average of both loses little against the better one. Its
+    log loss is at most log 1/v_i above that of combiner i in any row, and often below both.
+
+    Parameters
+    ----------
+    rules
+        Combiners with probabilities: by name, or a sequence, where names are positions (``"0"``, ``"1"``, …). Each
+        reads its own of the leaves' counts (`Combiner.count_sets`).
+    weights
+        v, adding to 1, one number per combiner ``[rules]`` in their order. Default: all alike.
+
+    Raises
+    ------
+    TypeError
+        If something is no `Combiner`, or ``rules`` are neither by name nor a sequence.
+    ValueError
+        Without combiners, if the weights are no probabilities or of another number or, when called, if a combiner has
+        no probabilities.
+
+    Notes
+    -----
+    Class scores: log P, which do not saturate; score: their difference. A combiner that is undefined (no tree) makes
+    the whole undefined. Gradient: smooth in the weights (0 included) and in the numbers of the combiners.
+
+    References
+    ----------
+    A linear opinion pool (Stone 1961); of weights learned from rows that no combiner has seen, stacking (Wolpert 1992).
+    """
+
+    rules: dict[str, Combiner]
+    weights: Float[Array, "rules"] = learned_field("simplex")
+
+    def __init__(self, rules: Any, weights: Any = None):
+        if isinstance(rules, list | tuple):
+            digits = len(str(len(rules) - 1))  # so that names are sorted as the combiners are
+            rules = {f"{index:0{digits}}": part for index, part in enumerate(rules)}
+        if not isinstance(rules, Mapping) or not all(isinstance(name, str) for name in rules):
+            raise TypeError(f"rules={rules!r:.80} are no combiners by name; pass a dictionary or a list of them.")
+        if not rules:
+            raise ValueError("rules is empty; pass combiners by name: Stack({'mean': Mean(), 'vote': Vote()}).")
+        for name, part in rules.items():
+            if not isinstance(part, Combiner):
+                raise TypeError(f"rules[{name!r}]={part!r} is no Combiner; pass some with probabilities, as Mean().")
+        weights = np.full(len(rules), 1 / len(rules)) if weights is None else weights
+        if np.shape(weights) != (len(rules),):
+            raise ValueError(
+                f"weights has shape {np.shape(weights)}; pass one number for each of {len(rules)} combiners."
+            )
+        # Pytrees keep dictionaries sorted by name: so do weights.
+        order = sorted(range(len(rules)), key=list(rules).__getitem__)
+        self.rules = {name: rules[name] for name in sorted(rules)}
+        self.weights = copy_in(weights, float_dtype(weights))[jnp.array(order)]
+        if is_concrete(weights):
+            values = np.asarray(weights, float)
+            if not (np.all(values >= 0) and abs(values.sum() - 1) < 1e-4):
+                raise ValueError(f"weights={values.tolist()} must be at least 0 and add to 1.")
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the combiners, by name."""
+        return {name: part.merge for name, part in self.rules.items()}
+
+    def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
+        """Lift every combiner, each from the counts that it reads."""
+        return lift_each(self, counts)
+
+    def finish(self, stat: PyTree) -> Answer:
+        """Average the combiners' answers."""
+        logs = []
+        for name, part in self.rules.items():
+            answer = part.finish(stat[name])
+            if not isinstance(answer, Answer) or answer.log_probability is None:
+                raise ValueError(f"rules[{name!r}] ({type(part).__name__}) has no probabilities to average.")
+            logs.append(answer.log_probability)
+        stacked = jnp.stack(logs, axis=-1)
+        # Averaged as logarithms, so that probabilities below the smallest float count, too.
+        log_share = log_average(stacked, self.weights.astype(stacked.dtype))
+        log_share = log_softmax(log_share)  # which adds to 1 but for rounding
+        score = margin(log_share) if log_share.shape[-1] == 2 else None
+        return Answer(log_share, score, jnp.exp(log_share), log_share)
+
+
+class Weighted(Combiner[AnswerT]):
+    """A combiner of sums with a weight per tree: each tree counts as that many copies of itself.
+
+    The weight multiplies all that the tree contributes, denominators included; a weight of 0 leaves the tree out.
+    Differentiable in the weights. Weighted counts are floats: exact sums of integers are no longer exact.
+
+    Parameters
+    ----------
+    rule
+        A combiner whose merges are sums. That of Dempster's rule is one, of logarithms: the weight is an exponent
+        there. For discounting see its ``reliability``.
+    weights
+        One weight per tree, ≥ 0, shape ``[trees]``.
+
+    Raises
+    ------
+    ValueError
+        If a merge of the combiner is no sum, or a weight is negative or not finite. When called, if the trees are of
+        another number.
+    """
+
+    rule: Combiner[AnswerT]
+    weights: Float[Array, "..."] = tree_field("positive")
+
+    def __init__(self, rule: Combiner[AnswerT], weights: NumbersLike):
+        check_is_combiner(rule, "rule")
+        check_within("weights", weights, "[0, inf)", "; a weight of 0 leaves a tree out", shape=None)
+        merges = set(jax.tree.leaves(rule.merge))
+        if not merges <= {"sum", "exact_sum"}:
+            raise ValueError(
+                f"{type(rule).__name__} merges by {sorted(merges)}; weights multiply sums, and a minimum or maximum "
+                "has none. Leave trees out by a tree_mask instead."
+            )
+        if is_concrete(weights):
+            values = np.asarray(weights, dtype=float)
+            if values.ndim != 1:
+                raise ValueError(f"weights has shape {values.shape}; pass one weight per tree, shape (trees,).")
+        self.rule = rule
+        self.weights = copy_in(weights, float_dtype(weights))
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the combiner."""
+        return self.rule.merge
+
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Lift the leaves as the combiner does, times this tree's weight."""
+
+        def weigh(part: Array):
+            # A veto (-inf) stays one at any weight but 0; a product would be NaN, there or in its gradient.
+            part = part.astype(float_dtype(part, self.weights))
+            vetoed = jnp.isinf(part)
+            return jnp.where(vetoed & (self.weights > 0), part, jnp.where(vetoed, 0, part) * self.weights)
+
+        return jax.tree.map(weigh, self.rule.lift(counts))
+
+    def finish(self, stat: PyTree) -> AnswerT:
+        """Finish as the combiner does."""
+        return self.rule.finish(stat)
+
+
+class Calibrated(Combiner[Answer]):
+    r"""A combiner with probabilities, whose logarithms are clipped, scaled and moved.
+
+    .. math:: P'(c) \propto \exp\big(s_c \log \max(P(c), \epsilon) + b_c\big)
+
+    With ``one_vs_rest`` each class is calibrated against the others by itself, and the results are made to add to 1:
+
+    .. math:: P'(c) \propto \sigma\big(s_c \log \frac{\bar P(c)}{1 - \bar P(c)} + b_c\big), \qquad
+              \bar P(c) = \min(\max(P(c), \epsilon), 1 - \epsilon)
+
+    One scale for all classes is the inverse of a temperature. With a bias per class it is Platt's scaling of two
+    classes; with a scale per class too, vector scaling. It starts as the combiner itself.
+
+    Parameters
+    ----------
+    rule
+        The combiner; its own numbers are learned along, if any.
+    scale
+        s > 0: one number, or one per class ``[classes]``.
+    bias
+        b: one number, which changes nothing, or one per class ``[classes]``.
+    clip
+        ε in [0, 1): smaller probabilities are taken for it. Not learned.
+    one_vs_rest
+        The second formula. It serves where the probabilities of the others tell a class, as one between two others.
+
+    Raises
+    ------
+    TypeError
+        If ``rule`` is no `Combiner` or, when called, does not answer with an `Answer`.
+    ValueError
+        If a number is outside of its range (0 < ε < 1/2 with ``one_vs_rest``) or, when called, the combiner has no
+        probabilities or other classes.
+
+    Notes
+    -----
+    Class scores: s log P + b, log σ(...) with ``one_vs_rest``. Score: their difference, the logit, for two classes.
+    Probability: their softmax. Gradient: smooth, but 0 in a probability below ε.
+
+    References
+    ----------
+    Platt 1999; Guo et al. 2017, "On calibration of modern neural networks".
+    """
+
+    rule: Combiner
+    one_vs_rest: bool = eqx.field(static=True)
+    scale: Float[Array, "..."] = learned_field("positive")
+    bias: Float[Array, "..."] = learned_field("real", spread=2.0)
+    clip: Float[Array, ""] = learned_field("fixed")
+
+    def __init__(
+        self, rule: Combiner, scale: Any = 1.0, bias: Any = 0.0, clip: Any = 1e-6, *, one_vs_rest: bool = False
+    ):
+        check_kind("rule", rule, Combiner, "a combiner with probabilities, such as Mean()")
+        check_within("scale", scale, "(0, inf)", shape=None)
+        check_within("bias", bias, "(-inf, inf)", shape=None)
+        check_bool("one_vs_rest", one_vs_rest)
+        if one_vs_rest:
+            check_within("clip", clip, "(0, 0.5)", " with one_vs_rest: P and 1 - P are clipped")
+        else:
+            check_within("clip", clip, "[0, 1)", ": it is the smallest probability")
+        dtype = float_dtype(scale, bias)
+        self.rule = rule
+        self.scale, self.bias = copy_in(scale, dtype), copy_in(bias, dtype)
+        self.clip = copy_in(clip, dtype)
+        self.one_vs_rest = bool(one_vs_rest)
+
+    @property
+    def merge(self) -> PyTree:
+        """The merges of the combiner."""
+        return self.rule.merge
+
+    def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
+        """Lift the leaves as the combiner does."""
+        return self.rule.lift(counts)
+
+    def finish(self, stat: PyTree) -> Answer:
+        """Calibrate the combiner's answer."""
+        answer, name = self.rule.finish(stat), type(self.rule).__name__
+        if not isinstance(answer, Answer):
+            raise TypeError(f"{name} answers with {kind_of(answer)}, not with probabilities to calibrate.")
+        if answer.log_probability is None:
+            raise ValueError(f"{name} has no probabilities to calibrate: its scores have no bound.")
+        log_share = answer.log_probability
+        for field, value in (("scale", self.scale), ("bias", self.bias)):
+            if value.ndim and value.shape != log_share.shape[-1:]:
+                raise ValueError(f"{field} has shape {value.shape}; {name} has {log_share.shape[-1]} classes.")
+        scale, bias, clip = (part.astype(log_share.dtype) for part in (self.scale, self.bias, self.clip))
+        if self.one_vs_rest:
+            # Each class against the rest is a logistic model of its own; their answers are evidence, which is
+            # normalised.
+            share = jnp.clip(jnp.exp(log_share), clip, 1 - clip)
+            return Answer.from_log_evidence(
+                log_sigmoid(scale_and_move(jnp.log(share) - jnp.log1p(-share), scale, bias))
+            )
+        # The inner `where` keeps log(0) out of the gradient when nothing is clipped.
+        floor = jnp.where(clip > 0, jnp.log(jnp.where(clip > 0, clip, jnp.ones_like(clip))), -jnp.inf)
+        return Answer.from_log_evidence(scale_and_move(jnp.maximum(log_share, floor), scale, bias))
