@@ -88,7 +88,6 @@ def page(found: Mapping[Any, dict]) -> str:
         TEMPLATE,
         minutes=round(sum(record["seconds"] for record in found.values()) / 60),
         libraries=table_rows(parts(frame[is_old], "library")),
-        n_fresh=fresh["problem"].nunique(),
         fresh=fill(TEMPLATE, "fresh", **_slots(fresh)) if len(fresh) else "",
         **_slots(frame[is_old]),
     )
