@@ -21,6 +21,7 @@ TOLD = {
     "a cautious forest gains over always deciding": "test_page_numbers.py::test_sets_of_classes",
     "I need a guarantee": "benchmarks/test_sets.py::test_what_the_docs_say_of_promises",
     "**With a guarantee.** 90 % of all rows": "benchmarks/test_sets.py::test_what_the_docs_say_of_promises",
+    "its aleatoric variance, exactly": "explanations/test_models.py::test_a_mean_and_its_aleatoric_variance",
     "there is no guarantee": NO_CLAIM,
     "The guarantee is for rows drawn": "benchmarks/test_sets.py::test_a_promise_is_kept_within_binomial_error",
     "and keeps the forest as it is, to the bit": "test_readme.py::test_pages_inside_other_programs_run",

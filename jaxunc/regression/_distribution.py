@@ -68,6 +68,9 @@ class NumberDistribution:
     def __len__(self) -> int:
         return len(self._centre)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} instances)"
+
     @property
     def mean(self) -> np.ndarray:
         """The mean of the law ``[instances]``, in units of the target."""

@@ -16,7 +16,7 @@ from jax import export
 
 import jaxunc as ju
 from jaxunc.inference._bind import merge_and_finish
-from jaxunc.voting._rounds import _votes
+from jaxunc.voting._rounds import RoundsWalk, _votes
 
 from .compile_for_gpu import shapes_of_forest
 
@@ -79,10 +79,12 @@ def test_lowers(forest, name, missing_and_mask):
 
 def test_settled_votes_lower(forest):
     vote = ju.voting.bind_vote(forest, walk="levels")
-    how = {"length": 16, "missing": True, "walk": "levels", "depth": DEPTH}
+    way = RoundsWalk(missing=True, walk="levels", depth=DEPTH)
     x, start = placed(jnp.float32, ROWS, N_COLUMNS), placed(jnp.int32)
     check(
-        export.export(_votes, platforms=["tpu"])(*vote._plan(forest.trees, True), x, start, **how).mlir_module(),
+        export.export(_votes, platforms=["tpu"])(
+            *vote._plan(forest.trees, True), x, start, length=16, way=way
+        ).mlir_module(),
         tables=1,
     )
 
