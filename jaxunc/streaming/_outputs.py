@@ -97,7 +97,7 @@ class Outputs:
         for setting in ("costs", "reject", "rows", "k", "kind"):
             self.check_is_read(setting, self.names or ())
         if "exceeds" in (self.names or ()) and self.limits is None:
-            raise ValueError("outputs ['exceeds'] are chances to be above limits; pass limits, such as limits=[100].")
+            raise ValueError("outputs ['exceeds'] are chances to be above limits; name one or several by limits=….")
         if self.names is not None:
             self.check_is_read("quantiles", self.names)
             self.check_is_read("limits", self.names)

@@ -250,7 +250,7 @@ IGNORED = [
     ("predict numbers good.csv --output p --outputs mean --coverage .9", "ask for --outputs interval"),
     ("predict numbers good.csv --output p --quantiles .5 2", "--quantiles .0.5, 2.0. must be numbers in"),
     ("predict numbers good.csv --output p --coverage 90", "--coverage 90.0 must lie .*: how often sets or intervals"),
-    ("predict numbers good.csv --output p --outputs exceeds", "pass limits, such as --limit"),
+    ("predict numbers good.csv --output p --outputs exceeds", "name one or several by --limit"),
     ("predict numbers good.csv --output p --limit nan", "--limit .nan. must be finite numbers"),
     ("predict numbers good.csv --output p --limit 1 --limit 1", "names a limit twice"),
     ("predict numbers good.csv --output p --coverage .8 --coverage .8", "names a coverage twice"),

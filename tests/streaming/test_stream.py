@@ -404,7 +404,7 @@ test_refusals = refusals(
     ("quantiles of means", stream_numbers(quantiles=[0.5], **MEAN), "quantiles=… would .*: ask for outputs=quantile"),
     ("quantiles", stream_numbers(quantiles=[0.5, 1.5]), r"quantiles=\[0.5, 1.5\] must be numbers in \[0, 1\]"),
     ("no quantiles", stream_numbers(quantiles=[]), r"quantiles=\[\] names nothing"),
-    ("chances without limits", stream_numbers(outputs=["exceeds"]), r"pass limits, such as limits=\[100\]"),
+    ("chances without limits", stream_numbers(outputs=["exceeds"]), "name one or several by limits="),
     ("limit NaN", stream_numbers(limits=[1.0, np.nan]), r"limits=\[1.0, nan\] must be finite numbers"),
     ("limit inf", stream_numbers(limits=np.inf), "limits=inf must be finite numbers"),
     ("no limits", stream_numbers(limits=[]), r"limits=\[\] must be finite numbers"),
