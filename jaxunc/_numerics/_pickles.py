@@ -18,15 +18,18 @@ _STORAGE: list[Callable[[], Any]] = []
 
 
 def states_by(storage: Callable[[], Any]) -> None:
-    """Set how the room is found that makes and takes states of arrays and texts: it lies above most rooms."""
+    """Set the function that imports `jaxunc.storage`, which makes states of arrays and texts.
+
+    It is imported late, since it depends on most packages, this one among them.
+    """
     _STORAGE[:] = [storage]
 
 
 class Pickled:
-    """A base of classes that pickle by their attributes, and have a state of arrays and texts for writers as skops.
+    """Base of classes that pickle by their attributes, and give other writers a state of arrays and texts.
 
-    Pickles and copies call ``__reduce_ex__``. Writers without pickles call ``__reduce__``, which holds no arguments of
-    the class here, and then ``__getstate__``. They know no arrays of JAX.
+    Pickles and copies call ``__reduce_ex__``. Writers without pickles, such as skops, know no arrays of JAX. They call
+    ``__reduce__``, whose arguments for the class are empty here, and then ``__getstate__``.
     """
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:

@@ -46,22 +46,22 @@ MOST_WALKED = 1024
 
 
 class ObliviousTests(NamedTuple):
-    """The tests of every level, the root's first, and the leaves that they number."""
+    """Groups of oblivious trees: the tests of every level, the root's first, and the values of their leaves."""
 
     borders: Borders
-    """Those of all tests, each once. A column has one row of codes, or two where missing values go either way."""
+    """The borders of all tests, each once. A column has one row of codes, or two where missing values go either way."""
     missing_right: Bool[Array, "rows"]
     """Whether missing values are above the borders of a row."""
     tested: Int32[Array, "groups trees levels"]
     """The row of codes that a level tests."""
     rank: UInt[Array, "groups trees levels"]
-    """Rank of its border among those of the row: a code above goes right. The largest code always goes left."""
+    """Rank of a level's border among those of the row: a code above goes right. The largest code always goes left."""
     values: Float[Array, "groups trees each leaves"]
-    """Zeros of trees that pad the last group."""
+    """Values of the leaves; zeros for trees that pad the last group."""
 
 
 def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> ObliviousTests | None:
-    """Return the levels of oblivious trees; None of others, of traced ones, and on accelerators."""
+    """Return the levels of oblivious trees; None for other trees, for traced ones, and on accelerators."""
     if not is_concrete(trees, values) or trees.forks is not None or values.shape[2] > MOST_OUTPUTS:
         return None
     if default_walk() != "blocks":
@@ -85,7 +85,11 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
 
 
 def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> ObliviousTests:
-    """The tests of all levels ``[trees levels]`` that are some, by the borders that they share."""
+    """Code the tests of levels as ranks among the borders that all trees share, and put the trees into groups.
+
+    ``tests`` has a row (feature, missing goes right, threshold) for each level that ``is_level [trees levels]`` marks.
+    The other levels, of trees that are less deep, send all instances left. ``values`` are those of the leaves.
+    """
     borders, border_number = np.unique(tests, axis=0, return_inverse=True)
     rows, row = np.unique(borders[:, :2], axis=0, return_inverse=True)
     rank = np.arange(len(row)) - np.searchsorted(row, row)
@@ -93,11 +97,12 @@ def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> Obliv
     dtype = np.dtype(np.uint8 if most <= 255 else np.uint16 if most <= 65_535 else np.uint32)
 
     columns = rows if len(rows) else np.zeros((1, 2), np.int64)
-    own_borders = Borders.of(row, borders[:, 2], columns[:, 0])
-    missing_right = np.zeros(len(own_borders.column), bool)
+    shared_borders = Borders.of(row, borders[:, 2], columns[:, 0])
+    missing_right = np.zeros(len(shared_borders.column), bool)
     missing_right[: len(columns)] = columns[:, 1]
-    tested, at = np.zeros(is_level.shape, np.int32), np.full(is_level.shape, np.iinfo(dtype).max, dtype)
-    tested[is_level], at[is_level] = row[border_number.reshape(-1)], rank[border_number.reshape(-1)]
+    row_of_level = np.zeros(is_level.shape, np.int32)
+    rank_of_level = np.full(is_level.shape, np.iinfo(dtype).max, dtype)
+    row_of_level[is_level], rank_of_level[is_level] = row[border_number.reshape(-1)], rank[border_number.reshape(-1)]
     n_groups = max(1, ceil_div(len(values), MOST_TOGETHER))
     size = ceil_div(len(values), n_groups)
 
@@ -107,16 +112,16 @@ def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> Obliv
         return jnp.asarray(whole.reshape(n_groups, size, *array.shape[1:]))
 
     return ObliviousTests(
-        borders=own_borders,
+        borders=shared_borders,
         missing_right=jnp.asarray(missing_right),
-        tested=grouped(tested),
-        rank=grouped(at, np.iinfo(dtype).max),
+        tested=grouped(row_of_level),
+        rank=grouped(rank_of_level, np.iinfo(dtype).max),
         values=grouped(values),
     )
 
 
 class ObliviousSums:
-    """The sums of leaf values, to twice the precision of a float, asked like a bound forest."""
+    """The sums of oblivious trees' leaf values, to twice the precision of a float, by the methods of a bound forest."""
 
     def __init__(self, levels: ObliviousTests, n_features: int, walk: Callable[[], BoundForest[TwoFloat]]):
         self._levels, self._n_features, self._walk = levels, n_features, walk
@@ -147,7 +152,7 @@ class ObliviousSums:
 
 @partial(HostProgram, static_argnums=(0, 1))
 def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks: Array) -> TwoFloat:
-    """The sums of a chunk, of its first blocks."""
+    """Return the sums of leaf values ``[instances each]`` for a chunk, zeros behind its first ``n_blocks`` blocks."""
     n_outputs, dtype = levels.values.shape[2], levels.values.dtype
     borders = levels.borders
     if missing:
@@ -169,7 +174,7 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
 
 
 def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tuple[list, None]:
-    """The sums of a block with more trees, added one by one as `exact_sum` does."""
+    """Add the values of a group of trees to a block's sums, one by one as `exact_sum` does; a step of a scan."""
     tested, rank, values = trees
     block, depth = codes.shape[1] - GAP_OF_CODES, tested.shape[1]
     number = jnp.uint8 if depth <= 8 else jnp.uint16 if depth <= 16 else jnp.uint32

@@ -54,8 +54,8 @@ CONFIGURED: dict[str, tuple[str, Mapping[str, Any]]] = {
     "dempster-p": ("dempster", _PRIOR),
     "cautious-p": ("cautious", _PRIOR),
 }
-"""Names of combiners with options: those by which comparisons call them. -p: against the forest's prior rather than one
-half; -pls: of plausibility scores."""
+"""Combiners with options set, by the names that comparisons show. The ending -p: measured against the forest's prior
+rather than one half; -pls: of plausibility scores."""
 
 
 def combiner_by_name(
@@ -65,22 +65,22 @@ def combiner_by_name(
     prior: NumbersLike,
     n_samples: NumbersLike | None = None,
 ) -> Combiner:
-    """Return the combiner of that name, with these options.
+    """Return a combiner, made by its name and its options.
 
     Parameters
     ----------
     name
         A key of `COMBINERS` or of `CONFIGURED`; or a combiner, which is returned as it is.
     options
-        Arguments of the combiner, beside those of a configured one or in place of them. ``scorer`` may be a key of
-        `SCORERS`, ``scorer_options`` its settings; ``prior`` may be ``"forest"``, the default of evidence accumulation.
-        ``rule`` of ``"one_vs_rest"`` may be a name, whose options stand beside it. That combiner takes ``priors`` for
-        the forest's: ``"even"`` (the default), 1/C for every class against all others; ``"forest"``, the forest's own
-        by class; or the probabilities ``[classes]``.
+        Arguments of the combiner; they replace those that a name in `CONFIGURED` sets. ``scorer`` may be a key of
+        `SCORERS`, with its settings in ``scorer_options``. ``prior`` may be ``"forest"``, which evidence accumulation
+        takes by default. For ``"one_vs_rest"``, ``rule`` may name the combiner of each class against all others, and
+        further options are that combiner's. There ``priors`` are the probabilities of the single classes: ``"even"``,
+        1/C each (the default); ``"forest"``, the forest's prior; or numbers ``[classes]``.
     prior
         The forest's prior ``[classes]``.
     n_samples
-        The size of its sample, which the scorer ``"ucb"`` needs.
+        The number of instances in the forest's sample, which the scorer ``"ucb"`` needs.
 
     Raises
     ------

@@ -153,7 +153,7 @@ class GeneralizedVote(Combiner[Preference]):
         self.s, self.mass = single_strength(s), mass
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Mass of the tree, and the same for each pair of which the leaf prefers the first."""
+        """Return a tree's mass, and for each pair of classes the mass again if the leaf prefers the first, else 0."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         return {"mass": share_out(pieces, pairs(dominance(counts, self.s))), "total": pieces}
 
@@ -228,7 +228,7 @@ class LearnedVote(Combiner[Preference]):
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Mass of the tree, and the part of it that goes to the first of each pair of classes."""
+        """Return a tree's mass by the leaf's counts, and the part of it that each pair gives to its first class."""
         dtype = float_dtype(counts, self.s)
         counts = counts.astype(dtype)
         number = lambda value: value.astype(dtype)
@@ -253,7 +253,7 @@ _LIMB = 16
 
 
 def check_mass(mass: str) -> None:
-    """Raise a ValueError unless there is such a mass."""
+    """Raise a ValueError unless the mass is one of `Mass`."""
     check_one_of("mass", mass, get_args(Mass))
 
 
@@ -274,7 +274,7 @@ def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[s
 
 
 def share_out(pieces: dict[str, Array], where: Bool[Array, "... k"]) -> dict[str, Array]:
-    """Return the mass of a tree for each column in which it takes part."""
+    """Return a tree's mass in each column in which ``where`` is true, else 0."""
     return {name: jnp.where(where, piece[..., None], 0) for name, piece in pieces.items()}
 
 
@@ -287,9 +287,9 @@ def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
 
 
 def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
-    """Return 2 mass - total, whose sign is exact: that of the sums, rounded only then.
+    """Return 2 mass - total with an exact sign: the difference is taken before the sums are rounded.
 
-    The masses of certainty are rounded themselves, so what is within rounding of a half is a half.
+    Masses of certainty are rounded already, so their difference is 0 if it is within rounding of 0.
     """
     excess = TwoFloat(2 * mass.high, 2 * mass.low).minus(total).value
     if kind != "certainty":
@@ -299,7 +299,7 @@ def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
 
 
 def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:
-    """Return the entries beside the diagonal, row by row."""
+    """Return the entries off the diagonal, row by row."""
     n_classes = by_pair.shape[-1]
     # The diagonal is left out: nobody prefers a class to itself, and each pair is a plane to carry. After its first
     # entry come n_classes others, and the next one behind them.

@@ -343,7 +343,7 @@ def _of_a_forest(args: argparse.Namespace, fitted: Any) -> Any:
 
 
 def _of_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
-    """Return an estimator of a fitted forest that learns or counts from rows, and says from which."""
+    """Fit an estimator around a fitted forest to rows, which it learns from or counts; print how it uses them."""
     from sklearn.frozen import FrozenEstimator
 
     from ._training import counts_of_rows

@@ -182,7 +182,7 @@ def _with_wishes(settings: Settings, table: Table, args: argparse.Namespace) -> 
 
 
 def _chosen(args: argparse.Namespace, **more: str) -> dict[str, Any]:
-    """Return the settings that were given, by their names in `Settings`."""
+    """Return the settings that the command line sets, by their names in `Settings`."""
     names = "combiners" if getattr(args, "laws", None) is None else "laws"
     options = {"combiners": names, "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
     return {name: value for name, option in options.items() if (value := getattr(args, option)) is not None}
@@ -227,7 +227,7 @@ def _speaker(console: Console) -> Callable[..., None]:
 
 
 def _table(console: Console, verdict: Verdict) -> RichTable:
-    """Return a row for each combiner, by log loss, where it is best; marked: what tests tell from the default."""
+    """Return the table of combiners, sorted by the main measure; marks show where tests tell one from the default."""
     up, down = "^v" if console.options.ascii_only else "↑↓"
     marks = _marks(console)
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="")
@@ -253,7 +253,7 @@ def _table(console: Console, verdict: Verdict) -> RichTable:
 
 
 def _marks(console: Console) -> str:
-    """Return the marks of what is told apart: none, better, worse."""
+    """Return the marks by what tests tell: nothing, better, worse."""
     return " +-" if console.options.ascii_only else " ▲▼"
 
 

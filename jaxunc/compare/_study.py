@@ -143,13 +143,14 @@ class _Progress:
 def study(
     table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | RefittedModel | None = None
 ) -> Iterator[tuple[Cell, Outcome | NumberOutcome]]:
-    """Grow the forests, one per core at a time, and yield for each its cell and outcome, in the order of the settings.
+    """Yield each cell of the settings, in their order, with the outcome of its forest; one forest per core at a time.
 
-    Cells that are ``done`` are left out. With a ``given`` model, of `Settings.for_model`, none is grown: its leaves
-    count the training part. For numbers laws are compared, and folds are not stratified.
+    Cells in ``done`` are left out. A `GivenModel` takes the place of growing: its leaves count the training part. A
+    `RefittedModel` is fitted anew to each training part. For targets that are numbers, laws are compared instead of
+    combiners, and folds are not stratified.
 
-    Raises a ValueError if a class has fewer instances than there are folds, or is in no sample that the trees were
-    grown on; or if no combiner suits the number of classes.
+    Raises a ValueError if a class has fewer instances than there are folds, or is in no sample that trees were grown
+    on. It raises one, too, if no combiner suits the number of classes.
     """
     together = copies_of(np.asarray(table.X, np.float32), table.codes)
     # A copy of a row in another fold would tell its label.
@@ -308,7 +309,7 @@ def check_folds(table: Table, n_folds: int) -> None:
 def learn(
     names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np.ndarray, groups: np.ndarray
 ) -> dict[str, Answers]:
-    """Learn those of "learned", "calibrated" and "isotonic" that are named.
+    """Learn the combiners in ``names``, of "learned", "calibrated" and "isotonic"; return each one's answer function.
 
     ``model`` is what grew the forest on these instances, or the forest itself if its tests do not depend on labels.
     ``groups`` holds a number for each instance, the same for copies. Where a class has fewer instances than there are

@@ -123,7 +123,7 @@ def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
 
 
 def ranked_measures(records: Any) -> dict[str, bool]:
-    """Return {measure: whether larger is better} of those that combiners, or laws, are ranked by."""
+    """Return the measures that rank combiners (or laws, for numbers), as {measure: whether larger is better}."""
     if "interval_score" not in records:
         return RANKED_MEASURES
     return {name: larger for name, larger in MEASURES_OF_LAWS.items() if larger is not None}

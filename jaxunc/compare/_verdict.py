@@ -47,7 +47,7 @@ class Verdict(NamedTuple):
     """The measure that chose the leader."""
 
     def differs(self, measure: str, name: str, other: str | None) -> int:
-        """Return 1 if tests tell that one is better than another, -1 if worse, 0 if they do not tell."""
+        """Return 1 if tests tell that ``name`` is better than ``other``, -1 if worse, 0 if they do not tell."""
         p = self.p_values.get((measure, name, str(other)), self.p_values.get((measure, str(other), name), 1.0))
         if p >= _LEVEL:
             return 0

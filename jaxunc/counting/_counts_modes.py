@@ -185,7 +185,7 @@ class TooFewUnseenError(ValueError):
 
 
 class Counted(NamedTuple):
-    """A forest with the counts that were asked for."""
+    """A forest whose leaves count instances by a mode, with the mask and the weights of these counts."""
 
     forest: Forest
     mask: np.ndarray | None
@@ -223,11 +223,12 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
 def counted_forest(
     forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None, groups=None, class_weight=None
 ) -> Counted:
-    """Return the forest of a fitted model with counts of these instances (of none of them: in-bag).
+    """Return the forest of a fitted model, whose leaves count these instances by the mode ``counts``.
 
-    ``mask`` and ``leaves`` are what `oob_mask` (which then has checked them) and `leaf_index` say of them, where that
-    is known; ``groups`` are for `oob_mask`. ``class_weight`` weighed the growing of a model that is none of
-    scikit-learn: weights by position of the class, or ``"balanced"``.
+    The mode ``"inbag"`` keeps the model's counts and reads no instances. ``mask`` and ``leaves`` are the results of
+    `oob_mask` and `leaf_index` for the instances, if the caller has them; ``groups`` are passed to `oob_mask`.
+    ``class_weight`` are the class weights that a model of another library than scikit-learn was grown with: numbers by
+    position of the class, or ``"balanced"``.
     """
     if counts == "inbag":
         return Counted(forest, None, sample_weight)
@@ -300,7 +301,7 @@ def _as_the_forest_weighs(model, labels: tuple, y, sample_weight, class_weight):
 
 
 def _by_class(class_weight, classes: np.ndarray, position: np.ndarray, sample_weight, of_forest: bool) -> np.ndarray:
-    """Return what weighs the classes where a model is grown, ``[classes]``."""
+    """Return the weight of each class in the growing of a model, ``[classes]``."""
     from sklearn.utils.class_weight import compute_class_weight  # slow to import, and rarely needed
 
     if not isinstance(class_weight, str):

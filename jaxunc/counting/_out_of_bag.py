@@ -400,7 +400,7 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
 
 
 def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return a number for each value of each column, ``[instances features]``, and each instance's class."""
+    """Return numbers that tell the values of each column apart, ``[instances features]``, and each instance's class."""
     position = _positions(model, y)
     columns = _dataset(model, X, len(position))
     values = [

@@ -335,30 +335,34 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
             )
 
     def _learn(self, sample: CountedSample) -> None:
-        """Learn the pool, and bind it to its counts. Pure leaves need no warning: their weight is learned."""
+        """Learn the pool from rows answered by trees that have not seen them; bind it, and keep ``calibration_``.
+
+        Pure leaves need no warning: their weight is learned.
+        """
         model, weight = self._forest_model, sample.sample_weight
         if not holds_counts(sample.forest):
             # The trees have not seen the rows that they count: each row is answered without its own label.
-            model, weight, how = self.forest_, sample.counted_weight, {"source": "leave_one_out"}
+            model, weight, source = self.forest_, sample.counted_weight, {"source": "leave_one_out"}
         elif self.counts == "held_out":
             is_held_out = not self._model()[1]  # by `fit`
             model = sample.forest if is_foreign(model) else model
-            how: dict[str, Any] = {"source": "held_out", "allow_leaks": is_held_out}
+            source: dict[str, Any] = {"source": "held_out", "allow_leaks": is_held_out}
         else:
-            how = {"counts": "both" if has_bags(model) else "inbag"}
+            source = {"counts": "both" if has_bags(model) else "inbag"}
         forest = model if isinstance(model, Forest) else sample.forest
-        rows = rows_of(model, forest, sample.X, sample.y, sample_weight=weight, groups=sample.groups, **how)
+        rows = rows_of(model, forest, sample.X, sample.y, sample_weight=weight, groups=sample.groups, **source)
         self.forest_ = rows.forest
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
         self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)
-        shown = (np.asarray(rows.histograms.times)[: rows.n].sum(axis=1) > 0) & (np.asarray(rows.weight)[: rows.n] > 0)
+        row_weight = np.asarray(rows.weight)[: rows.n]
+        has_answer = (np.asarray(rows.histograms.times)[: rows.n].sum(axis=1) > 0) & (row_weight > 0)
         shares, y = rows.answer(self.combiner_).probability, np.asarray(rows.y)[: rows.n]
-        ranked = None if sample.sample_weight is None else np.asarray(rows.weight)[: rows.n]
-        if ranked is not None and weight is not sample.sample_weight:  # less the weights of classes
+        rank_weight = None if sample.sample_weight is None else row_weight
+        if rank_weight is not None and weight is not sample.sample_weight:  # less the weights of classes
             count_weight, sample_weight = (np.asarray(weights, float) for weights in (weight, sample.sample_weight))
             position = class_positions(self.forest_.class_labels, sample.y)
-            ranked = ranked * (np.bincount(position, sample_weight) / np.bincount(position, count_weight))[y]
-        self.calibration_ = Calibration.kept(shares, y, shown, ranked)
+            rank_weight = rank_weight * (np.bincount(position, sample_weight) / np.bincount(position, count_weight))[y]
+        self.calibration_ = Calibration.kept(shares, y, has_answer, rank_weight)
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:

@@ -90,7 +90,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return CountedSample(forest, rows, labels, sample_weight, weights, mask, numbers)
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:
-        """Return the forest of a fitted model, and the data to count: rows, labels, weights, numbers of groups."""
+        """Return a fitted model's forest, and the rows, labels, weights and group numbers to count."""
         whole, model, _ = self._open()
         self._steps, self._raw_types = copy_steps(whole), None
         X = known_to_sklearn(X) if self._steps else X
@@ -105,7 +105,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _grow_forest(
         self, X, y, sample_weight, groups, learns: bool, combiner_for: Callable[..., Combiner]
     ) -> tuple[Forest, tuple]:
-        """Fit a copy of the model; return its forest, and the data to count, as `_take_forest` does."""
+        """Fit a copy of the model; return its forest, and the rows, labels, weights and group numbers to count."""
         whole, model, _ = self._open()
         self._steps, self._raw_types = steps_of(whole), None
         X = known_to_sklearn(X) if self._steps else X
@@ -128,7 +128,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _number_groups(
         self, X, y, sample_weight, groups, looks_for_copies: bool, columns: Columns | None = None
     ) -> np.ndarray | None:
-        """Return the group of each instance as a number: of ``groups``, of copies, or each its own."""
+        """Return a group number for each instance: by ``groups``, else one for all copies of a row, or for each row."""
         if X is None:
             return None
         numbers = None if groups is None else as_groups(groups, len(y))

@@ -17,7 +17,7 @@ FOLDS = 5
 
 
 class Sample(NamedTuple):
-    """Rows with their targets, their weights, if any, and the number of each one's group, if any."""
+    """Rows of a regressor: features, targets, weights (if any), and the number of each row's group (if any)."""
 
     X: Any
     y: np.ndarray
@@ -45,7 +45,7 @@ class Grown(NamedTuple):
     sample: Sample
     """The rows as the model was fitted to them, or as a fitted one reads them."""
     read: Callable[[Any], Any]
-    """What makes such rows of raw ones."""
+    """The function from raw rows to the rows that the model reads."""
 
     def reading(self, sample: Sample) -> Sample:
         """Return a sample of raw rows as the model reads it."""
@@ -53,9 +53,9 @@ class Grown(NamedTuple):
 
 
 def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return how often each row counts in each tree ``[rows trees]``, as it was drawn and weighed, and what it counts.
+    """Return how much each row counts in each tree's bag ``[rows trees]``, and the weight of each row ``[rows]``.
 
-    The latter, ``[rows]``, is for bags whose rows are counted once.
+    The weights are for counts that take each row of a bag once; None without sample weights.
     """
     times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
     if weight is None:
@@ -100,7 +100,10 @@ def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
 
 
 def check_grown_on(model: Any, sample: Sample, times: np.ndarray) -> None:
-    """Raise an `OtherRowsError` unless rows, as often as they were drawn, give the sizes and means of the leaves."""
+    """Raise an `OtherRowsError` unless the rows give the sizes and means of the model's leaves.
+
+    ``times [rows trees]`` says how much each tree counts each row. The first, middle and last tree are compared.
+    """
     rows = encode_rows(sample.X, Columns(np.shape(sample.X)[1])).values
     rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
     members = getattr(model, "estimators_", [model])
@@ -125,7 +128,7 @@ def check_grown_on(model: Any, sample: Sample, times: np.ndarray) -> None:
 
 
 def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:
-    """Return the rows to fit a model to, and a share of all that are held out, groups only together."""
+    """Split rows into those to fit a model to and a held-out share ``size``; a group stays in one part."""
     parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
     try:
         halves: Any = train_test_split(parts, test_size=size, random_state=seed)
@@ -140,7 +143,7 @@ def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:
 
 
 def fold_numbers(sample: Sample, seed: Any) -> np.ndarray:
-    """Return the fold of each row, one for a group; raises a ValueError where there is one fold alone."""
+    """Return the number of each row's fold, the same within a group; a ValueError if all rows are in one fold."""
     group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
     fold = check_random_state(seed).permutation(int(group.max()) + 1)[group] % FOLDS
     if (fold == fold[:1]).all():

@@ -70,7 +70,7 @@ class ReadsRows:
         return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
 
     def _training_data(self, X, y, sample_weight, columns: Columns | None = None) -> tuple[Any, Any, Any]:
-        """Return the data, checked; raw where ``columns`` of a fitted forest look values up."""
+        """Return rows, labels and weights, checked; rows stay raw where a forest's ``columns`` look values up."""
         if self._steps:
             y = _check_y(check_labels(self, y), estimator=self)
             if columns is None:

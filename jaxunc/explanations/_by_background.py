@@ -46,7 +46,7 @@ def values_by_background(
     sample: Encoded,
     mask: np.ndarray | Array | None,
 ) -> Float[Array, "instances features stat"]:
-    """Return the shares of each column, for paths whose leaves hold these statistics; memory is that of a block."""
+    """Return the Shapley values of each column; ``table`` holds the statistic of the leaf at the end of each path."""
     n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
     # Paths behind the last, and rows, count nothing; programs are shared by forests of like size.
     parts = (*unrolled.paths.as_wide_as(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
@@ -71,7 +71,11 @@ def values_by_background(
 
 @HostProgram
 def _values(n_blocks, arrays, rows, counts, weights, x, mask):
-    """The shares of a part of the instances, block after block of paths."""
+    """Return the Shapley values of a part of the instances ``[instances features stat]``, summed over blocks of paths.
+
+    ``arrays`` are the paths, with the trees and statistics of their leaves. ``rows`` are the background sample, and
+    ``counts`` their weights. ``weights`` are the factors of the a columns and of the b columns, two tables by a and b.
+    """
     keys, sample = (_keys(part) for part in (x, rows.reshape(-1, ROWS, rows.shape[1])))
     n_features, n_stats, dtype = x.shape[1], arrays[-1].shape[1], counts.dtype
 
@@ -81,7 +85,7 @@ def _values(n_blocks, arrays, rows, counts, weights, x, mask):
         index = jnp.maximum(column, 0)
 
         def stopped(instances):
-            """Which columns of paths stop which instances ``[paths columns instances]``, and these as bits."""
+            """Return whether columns of paths stop instances, ``[paths columns instances]``, and the same as bits."""
             key, missing = (part[index] for part in instances)
             passes = jnp.where(missing, passes_missing[..., None], (key > low[..., None]) & (key <= high[..., None]))
             stops = ~passes & (column >= 0)[..., None]
@@ -116,6 +120,6 @@ def _values(n_blocks, arrays, rows, counts, weights, x, mask):
 
 
 def _keys(x: Array) -> tuple[Array, Array]:
-    """Order keys, and which values are missing; columns before instances."""
+    """Return order keys and which values are missing, both ``[... columns instances]``."""
     x = jnp.swapaxes(x, -1, -2)
     return order_key(x), jnp.isnan(x)

@@ -53,11 +53,11 @@ NODES, DEPTH = 4096, 32
 
 
 class Walk(NamedTuple):
-    """The inner nodes of all trees in the order in which they are entered; without what leaves say."""
+    """The inner nodes of all trees in the order in which a walk enters them; without the statistics of leaves."""
 
     arrays: tuple[dict[str, Array], Array, dict[str, Array], Array]
-    """Arrays of all nodes; of those without two leaves, in the order in which they are left; of those of two leaves,
-    after which some of the others are; and the number of these."""
+    """Arrays of all nodes; the nodes without two leaves, in the order in which the walk leaves them; arrays of turns;
+    the number of turns. A turn is a node of two leaves; after it the walk leaves some of the other nodes."""
     depth: int
     """Places for a path's nodes, the first of which is above the root."""
     leaves: Int[np.ndarray, "nodes 2"]
@@ -67,7 +67,7 @@ class Walk(NamedTuple):
 
 
 def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Walk:
-    """Return the walk through trees whose leaves have so many rows."""
+    """Return the walk through trees whose nodes cover these numbers of rows."""
     left, above, shares = shares_of_cover(unrolled, cover)
     nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
     parent, depth, path = nodes.edge // 2, np.empty(n, int), np.full(2 * n + 1, -1)
@@ -131,7 +131,7 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
 def values_by_cover(
     walk: Walk, table: Float[np.ndarray, "paths stat"], X: Encoded, mask: np.ndarray | Array | None
 ) -> Float[Array, "instances features stat"]:
-    """Return the shares of each column; parts of the instances go to threads."""
+    """Return the Shapley values of each column; ``table`` holds the statistic of the leaf at the end of each path."""
     on_cpu, dtype, n_stats = default_platform() == "cpu", jnp.result_type(float), table.shape[1]
     nodes, *others = walk.arrays
     n_all, n_points = nodes["c"].shape
@@ -162,7 +162,7 @@ def _with(array: Array, part: Array, index: Array) -> Array:
 
 
 class _Held(NamedTuple):
-    """What belongs to the nodes of a path, ``[depth ... rows]``."""
+    """Numbers of the nodes on the current path, ``[depth ... rows]``: W, alpha and beta of the module's formulas."""
 
     arrive: Array
     alpha: Array
@@ -171,7 +171,11 @@ class _Held(NamedTuple):
 
 @partial(HostProgram, static_argnums=(0, 1))
 def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array | None) -> Array:
-    """The shares of a block of instances."""
+    """Return the Shapley values of a block of instances ``[instances features stat]``, by one walk through all trees.
+
+    The loop goes from turn to turn (`Walk`). It enters the nodes down to the turn, and then leaves those whose second
+    child is done. ``held`` has the numbers of the path, ``kept`` the expected statistics of first children by depth.
+    """
     nodes, left, turns, n_turns = arrays
     n_stats, n_points, dtype = nodes["said"].shape[-1], nodes["c"].shape[1], nodes["c"].dtype
     keys, is_missing = order_key(x).T, jnp.isnan(x).T if has_missing else None
@@ -181,6 +185,7 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
         return jnp.zeros((*shape, len(x)), dtype)
 
     def enter(i: Array, held: _Held) -> _Held:
+        """Add node i to the path: whether instances pass its test, and their chance to arrive."""
         g = {name: _at(part, i) for name, part in nodes.items()}
         key, at = _at(keys, g["column"]), g["depth"]
         passes, goes_first = (key > g["low"]) & (key <= g["high"]), (key <= g["threshold"]) != g["flip"]
@@ -198,6 +203,7 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
         return _Held(_with(held.arrive, arrive * chance, at), alpha, beta)
 
     def leave(i: Array, state: tuple[Array, Array], held: _Held, kept: Array) -> tuple[Array, Array]:
+        """Add the shares of the i-th node that the walk leaves, and return the statistic expected there."""
         total, second = state
         node = _at(left, i)
         g = {name: _at(part, node) for name, part in nodes.items()}
@@ -205,17 +211,18 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
         return add(g, total, held, more), expected(g, held, second, more)
 
     def add(g: dict[str, Array], total: Array, held: _Held, more: Array) -> Array:
-        """Shares go to the node's column."""
+        """Add the share of a node to the total of its column."""
         arrive, beta = (_at(part, g["depth"]) for part in (held.arrive, held.beta))
         share = (g["weight"][:, None] * arrive * more).sum(axis=1)
         return _with(total, _at(total, g["column"]) - beta * share, g["column"])
 
     def expected(g: dict[str, Array], held: _Held, second: Array, more: Array) -> Array:
-        """What is expected at the node, ``[stat points rows]``."""
+        """Return the expected statistic at a node, ``[stat points rows]``."""
         alpha, beta = (_at(part, g["depth"]) for part in (held.alpha, held.beta))
         return second + (alpha + g["c"][:, None] * beta) * more
 
     def turn(k: Array, state: tuple) -> tuple:
+        """Enter the nodes down to the k-th turn, add its shares, and leave the nodes that are done."""
         total, kept, held, i, j = state
         g = {name: _at(part, k) for name, part in turns.items()}
         node, last = g["node"], j + g["n_left"]

@@ -18,15 +18,15 @@ _MARK = "\u27e8{}\u27e9"
 
 
 class OpenedModel(NamedTuple):
-    """What is explained of a model, and which raw columns its trees' columns are made of."""
+    """A model opened for `explain`: its trees, what is explained of them, and the raw columns behind their columns."""
 
     forest: Any
     """Trees with counts, or with values alone."""
     combiner: Any
     statistic: LeafStatistic | None
-    """What leaves of numbers say; None where a combiner, or an `AdditiveTrees`, says it."""
+    """The statistic of a regressor's leaves; None where a combiner or an `AdditiveTrees` defines it."""
     read: Callable[[Any], Any]
-    """What makes rows for the trees of raw ones."""
+    """The function from raw rows to rows that the trees read."""
     sources: np.ndarray | None
     """The raw column that each column of the trees is made of; None where these are the raw ones."""
     n_columns: int
@@ -34,7 +34,7 @@ class OpenedModel(NamedTuple):
 
 
 def open_model(model: Any, combiner: Any) -> OpenedModel | None:
-    """Return what a model is made of; None for a `Forest`, an `AdditiveTrees`, and what is none."""
+    """Open an estimator or a model of another library; None for this library's trees, and for what is no model."""
     library = None if isinstance(model, Forest | AdditiveTrees | Trees | type) else library_of(model)
     if library is None:
         return None
@@ -69,7 +69,7 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
 
 
 def _of_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic | None]:
-    """Return trees of an estimator, the combiner that is explained, and of numbers what leaves say."""
+    """Return an estimator's trees, the combiner to explain, and for regressors the statistic of their leaves."""
     if not hasattr(model, "moments_"):
         return model.forest_, model.combiner_ if combiner is None else combiner, None
     if combiner is not None:
@@ -86,7 +86,7 @@ def _of_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic | 
 
 
 def _sources(steps: list[Any], n: int) -> np.ndarray:
-    """Return the raw column that each column behind the steps is made of; a TypeError where it is made of several."""
+    """Return, for each output column of the steps, the raw column it is made of; a TypeError if there are several."""
     position = np.arange(n)
     for step in steps:
         position = position[_sources_of(step, len(position))]
@@ -125,7 +125,7 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
 
 
 def _by_names(step: Any, n: int) -> np.ndarray:
-    """Return the column that each one of a step is made of, by the names that it makes of names."""
+    """Return, for each output column of a step, the input column whose name its name contains."""
     marks = [_MARK.format(j) for j in range(n)]
     step = copy.copy(step)
     vars(step).pop("feature_names_in_", None)  # which others may not differ from

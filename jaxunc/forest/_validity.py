@@ -132,27 +132,26 @@ def _depths_reach_leaves(nodes: _Nodes) -> bool:
 
 
 def _reach(nodes: _Nodes) -> bool:
-    """Return whether no path is longer than its tree is deep.
+    """Return whether every path from a root ends within its tree's depth.
 
-    Nodes are taken once all of their parents were, so each is taken once. A node may have several parents: of nominal
-    tests the children that are not the value are one.
+    Nodes are visited level by level, each once, after the last of its parents. A node may have several parents: the
+    nodes that make one test of intervals share their children.
     """
     index = np.arange(nodes.child.size)
     # Places in the flat arrays. A child out of range is clipped: another check reports it, this one must only not fail.
     child = (index.reshape(nodes.child.shape) - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel()
     inner = ~nodes.absorbs.ravel()
-    waits = np.bincount(child[inner], minlength=len(index) + 1)
-    waits[1:] += waits[:-1].copy()  # a right child is the one behind the left
+    n_open_parents = np.bincount(child[inner], minlength=len(index) + 1)
+    n_open_parents[1:] += n_open_parents[:-1].copy()  # a right child is the one behind the left
     position = np.zeros(len(index), np.int64)
-    level, depth = np.flatnonzero((waits[:-1] == 0) & inner), 0
+    level, depth = np.flatnonzero((n_open_parents[:-1] == 0) & inner), 0
     while len(level):
         if np.any(depth >= nodes.tree_depth[level // nodes.n_nodes]) or depth > DEEPEST:
             return False
         below = np.concatenate([child[level], child[level] + 1])
-        np.subtract.at(waits, below, 1)
-        # A node that became ready twice in one level is taken once: the last to write its position is the one that
-        # counts.
-        ready = below[(waits[below] == 0) & inner[below]]
+        np.subtract.at(n_open_parents, below, 1)
+        # A node that became ready twice in one level is kept once: at the position that was written last.
+        ready = below[(n_open_parents[below] == 0) & inner[below]]
         position[ready] = np.arange(len(ready))
         level, depth = ready[position[ready] == np.arange(len(ready))], depth + 1
     return True

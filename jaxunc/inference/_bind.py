@@ -73,7 +73,7 @@ class ByTable(eqx.Module):
         return ByTable(self.forest, packed, self.own)
 
     def on(self, trees: Trees) -> "ByTable":
-        """Return the engine of the same trees by other columns: their leaf table is shared."""
+        """Return the engine of ``trees``, the same trees with other column numbers; both share the leaf table."""
         return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _fold_sets(trees))
 
     def call(self) -> "TableCall":
@@ -157,7 +157,7 @@ def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyT
 def merge_and_finish(
     spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
 ) -> PyTree:
-    """The answers of a chunk in one program; of few rows, where they are counted, one by one."""
+    """The answers of a chunk in one program; with ``n_blocks`` block by block, on a CPU row by row."""
     # On an accelerator blocks are counted where planes are so wide that not all rows of a call go together.
     blocks = None if n_blocks is None else (1 if spec.walk == "blocks" else spec.block, n_blocks)
     stat = PackedTrees(*arrays, spec=spec).merge(x, mask, blocks)
@@ -307,7 +307,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
         return self._run(X, tree_mask, "log_probability")
 
     def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT:
-        """All read-outs together."""
+        """The combiner's whole answer: all of its read-outs in one object."""
         return self._run(X, tree_mask, None)
 
     @abc.abstractmethod
@@ -437,7 +437,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         self._is_concrete = is_concrete(engine, combiner)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """The program of ``n_instances``, for those who measure: ``.compile()`` it; a ValueError if the host drives."""
+        """Lower the program for ``n_instances``, to be compiled and measured; a ValueError if the host drives it."""
         engine = self._engine(missing)
         if not isinstance(engine, ByTable):
             raise ValueError(f"this forest is scored {type(engine).__name__}: there is no one program of it.")
@@ -498,7 +498,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine with arrays of JAX, of one that may lie on the host (`jax.device_get`).
+        """The engine with its arrays as JAX's, even if `jax.device_get` has moved them to the host.
 
         JAX is handed this one, also where it takes the bound forest apart.
         """
@@ -563,7 +563,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
-        """The forest by the columns that its trees test, and their positions; None where it is this one."""
+        """The forest on the columns that its trees test, and the columns' positions; None for them if it tests all."""
         engine = self.engine
         trees, positions = tested(engine.forest.trees)
         if positions is None:

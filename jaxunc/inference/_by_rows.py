@@ -49,7 +49,7 @@ RowsAnswer = Callable[[Part, Routed, Any], PyTree]
 
 
 class ByRows(eqx.Module):
-    """A forest whose leaves are looked up by their rows."""
+    """A forest without a leaf table: each leaf is looked up as a row of the distinct statistics."""
 
     forest: Forest
     read: Forest
@@ -163,9 +163,10 @@ def _merge_rows(
     mask: Bool[Array, "instances trees"] | None,
     is_plane: tuple[bool, ...] | None = None,
 ) -> PyTree:
-    """Merge rows of what was lifted, one for each instance and tree, in the order of the trees; finish.
+    """Merge the statistics that instances reach, tree by tree, and finish the answer.
 
-    A leaf of ``stat`` that is not a plane is a number for each tree, or for all trees.
+    ``rows`` are positions in the planes of ``stat``. A part of ``stat`` that is not a plane has a number for each tree,
+    or one for all trees.
     """
     parts, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(part.ndim > 0 for part in parts)
@@ -183,7 +184,7 @@ def _behind(first: Any, second: Any) -> Any:
 
 
 def _longer(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
-    """A plane's rows, and behind them averages, padded to their number."""
+    """Return a plane's rows, and behind them the averages ``total / sizes``, padded to ``number`` rows."""
     averages = total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1))
     padded = np.pad(averages, [(0, number - len(averages)), *[(0, 0)] * (averages.ndim - 1)])
     return np.concatenate([plane.astype(np.result_type(plane, np.float32)), padded])

@@ -270,27 +270,31 @@ def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
 @_fold.defjvp
 @own_settings()
 def _fold_jvp(spec, primals, tangents):
-    """Return the merged statistic and its tangents, by those of planes and numbers per tree; X has none."""
+    """Return the merged statistic and its tangents, given the tangents of planes and numbers per tree; X has none.
+
+    Tangents are pushed forward by `_pushed`, cotangents pulled back by its transpose `_pulled`; both walk again.
+    """
     merged = _fold(spec, *primals)
     saved = lax.stop_gradient((*primals, merged))
-    of_planes, of_trees = ([i for i, part in enumerate(parts) if _is_moving(part)] for parts in primals[1:3])
-    moving = of_planes, of_trees
+    float_planes, float_numbers = ([i for i, part in enumerate(parts) if _is_moving(part)] for parts in primals[1:3])
+    moving = float_planes, float_numbers
     moved = tuple([parts[i] for i in places] for parts, places in zip(tangents[1:3], moving, strict=True))
     places = zip(merged, moving, strict=True)
-    still = tuple([jnp.zeros_like(_rounded(parts[i])) for i in chosen] for parts, chosen in places)
-    start, apart = ravel_pytree((moved, still))
+    zeros = tuple([jnp.zeros_like(_rounded(parts[i])) for i in chosen] for parts, chosen in places)
+    start, unravel = ravel_pytree((moved, zeros))
 
-    # The only function of JAX that takes a transpose of the caller's and that `vmap` maps. So the transpose walks
-    # again and stores no leaves. The solution is (moved, out) ↦ (moved, out + moves of merged); the matrix is unused.
+    # `custom_linear_solve` is the only function of JAX that takes the caller's transpose and that `vmap` maps. So the
+    # transpose walks again, and no leaves are stored. `push` is the "solve": (moved, out) ↦ (moved, out + tangents of
+    # the merged parts). `pull` is its transpose. The matrix is unused.
     def push(_, both):
-        moved, out = apart(both)
+        moved, out = unravel(both)
         return ravel_pytree((moved, jax.tree.map(jnp.add, out, _pushed(spec, moving, saved, moved))))[0]
 
     def pull(_, both):
-        moved, out = apart(both)
+        moved, out = unravel(both)
         return ravel_pytree((jax.tree.map(jnp.add, moved, _pulled(spec, moving, saved, out)), out))[0]
 
-    pushed = apart(lax.custom_linear_solve(lambda both: both, start, push, pull))[1]
+    pushed = unravel(lax.custom_linear_solve(lambda both: both, start, push, pull))[1]
     return merged, tuple(map(_as_tangents, merged, moving, pushed))
 
 
@@ -305,7 +309,7 @@ def _rounded(part: Any) -> Array:
 
 
 def _as_tangents(parts: list, places: list[int], pushed: list[Array]) -> list:
-    """Return tangents of merged parts: zero but for those that have moved."""
+    """Return the tangents of all merged parts: those ``pushed`` at their ``places``, zeros elsewhere."""
 
     def still(leaf):
         return jnp.zeros_like(leaf) if _is_moving(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
@@ -317,7 +321,7 @@ def _as_tangents(parts: list, places: list[int], pushed: list[Array]) -> list:
 
 
 def _pushed(spec: Spec, moving: Places, saved: tuple, moved: tuple[list, list]) -> tuple[list, list]:
-    """Return the moves of merged planes and numbers per tree, for those of the planes and numbers."""
+    """Return the tangents of merged planes and numbers per tree, given ``moved``, those of planes and numbers."""
     _, _, scalars, x, mask, (merged, merged_scalars) = saved
     kinds = [spec.layout.planes.kinds[i] for i in moving[0]]
 
@@ -344,7 +348,7 @@ def _pushed(spec: Spec, moving: Places, saved: tuple, moved: tuple[list, list]) 
 
 
 def _pulled(spec: Spec, moving: Places, saved: tuple, out: tuple[list, list]) -> tuple[list, list]:
-    """Return the cotangents of planes and numbers per tree, for those of what they are merged to: `_pushed` turned."""
+    """Return cotangents of planes and numbers per tree, given ``out``, those of merged ones: `_pushed` transposed."""
     _, planes, scalars, _, mask, (_, merged_scalars) = saved
     kinds = [spec.layout.planes.kinds[i] for i in moving[0]]
 

@@ -141,9 +141,9 @@ class PackedTrees(eqx.Module):
 
     @classmethod
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
-        """Pack as `of` does, without missing values, what was lifted from distinct rows of counts ``[rows]``.
+        """Pack trees with statistics of distinct count vectors ``[rows]``, for data without missing values.
 
-        ``code`` has the row of each node. Rows are packed before they are spread over the nodes.
+        ``code`` has the row of each node. Statistics are packed before they are spread over the nodes.
         """
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
         walked = folded(trees)
@@ -180,7 +180,11 @@ class PackedTrees(eqx.Module):
         return Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:])
 
     def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
-        """Merge all trees block by block: without a carry from the start, with one behind the trees of that."""
+        """Merge all trees, in their order, into the carry of earlier trees if there is one.
+
+        Instances are merged block by block, with ``blocks`` as for `merge`. Returns the merged planes, and under a mask
+        the merged numbers per tree behind them.
+        """
         spec, n = self.spec, X.shape[0]
         shapes = partial(spec.layout.shapes, scalars=mask is not None)
         # With a mask the numbers per tree differ by instance: they become further planes, behind the others.
@@ -243,7 +247,7 @@ class PackedTrees(eqx.Module):
         return self._in_order(merging, carry, elements, mask, len(keys))
 
     def _in_order(self, merging: Merging, carry, elements, mask, block: int):
-        """Scan over elements of the tables that were found, ``[trees block]``, in the order of the trees."""
+        """Merge the table elements ``[trees block]`` of a block's leaves, in the order of the trees."""
         scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, block)) for s in self.scalars]
         in_mask = None if mask is None else mask.T
 
@@ -272,11 +276,11 @@ class PackedTrees(eqx.Module):
         return self._contributions(merging, [take(table, place) for table in tables], scalars, mask)
 
     def _contributions(self, merging: Merging, elements, scalars, mask):
-        """Return the same of elements of the tables that were found."""
+        """Return what trees contribute, given the table elements of the leaves."""
         return self._of_columns(merging, unpack(elements, self.spec.layout), scalars, mask)
 
     def _of_columns(self, merging: Merging, columns, scalars, mask):
-        """Return the same of the columns in these elements."""
+        """Return what trees contribute, given the columns that were unpacked from the elements."""
         values = values_of(columns, self.rows, self.spec.layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
 
@@ -329,7 +333,7 @@ class PackedTrees(eqx.Module):
         return dataclasses.replace(self, plan=_plan_of(walked, missing=True, top=self.plan.top), spec=spec)
 
     def by_columns(self, trees: Trees) -> "PackedTrees":
-        """Return the same packed trees with other numbers of columns, which ``trees`` have."""
+        """Return the same packed trees with the column numbers of ``trees``."""
         walked = folded(trees)
         plan = _plan_of(walked, missing=self.spec.missing, top=self.plan.top)
         return dataclasses.replace(self, plan=plan, sets=walked.sets)

@@ -89,7 +89,7 @@ class Layout(NamedTuple):
 
 
 def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[list[Array], list[Array], Layout]:
-    """The planes of a leaf table, its numbers per tree, and how they belong together.
+    """Cut a leaf table into planes and numbers per tree; the layout says how they belong together.
 
     Raises a ValueError if an array has another shape, or a merge is unknown.
     """
@@ -144,7 +144,10 @@ def _behind_neutral(rows: Any, neutral: int | float) -> Array:
 
 
 def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarray], list[Array], list[Array], Layout]:
-    """Return what `cut` does of what was lifted from rows ``[distinct]``, on the host: columns and rows, no planes."""
+    """Cut a statistic of distinct count vectors ``[distinct]`` on the host, into columns instead of planes.
+
+    Returns the columns, the numbers per tree, the rows of wide planes, and the layout.
+    """
     parts, structure = jax.tree.flatten(lifted)
     parts, kinds = [np.asarray(part) for part in parts], merge_kinds(merge, lifted)
     planes = {i: part.reshape(len(part), -1) for i, part in enumerate(parts) if part.ndim}
@@ -198,7 +201,7 @@ def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
 
 
 def pack(columns: list[Array], layout: Layout) -> list[Array]:
-    """One array per group; of the host's columns the host's."""
+    """Return an array for each group of columns: NumPy's if the columns are NumPy's, else JAX's."""
     members = [[columns[i] for i in group] for group in layout.groups]
     return [pair_bits(*both) if len(both) == 2 else as_bits(*both) for both in members]
 
@@ -298,14 +301,17 @@ def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, 
 
 
 def is_short(planes: Shaped[np.ndarray, "distinct planes"], n_trees: int) -> bool:
-    """Whether sums over the trees fit 32 bits, and the digits of a float where they are votes of 1."""
+    """Whether planes are integers, or floats of 0 and 1, whose sums over the trees are exact in 32 bits."""
     if planes.dtype.kind in "iu":
         return planes.min(initial=0) >= 0 and n_trees * int(planes.max(initial=0)) < 2**32
     return planes.dtype == jnp.result_type(float) and n_trees < 2**24 and np.array_equal(planes, planes != 0)
 
 
 def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[Array]:
-    """The planes of columns that were looked up; wide ones with a last axis."""
+    """Return all planes at the nodes that were looked up, from the numbers of their columns there.
+
+    Planes of bits are taken out of the columns that lend them. Wide planes have a last axis, which ``rows`` hold.
+    """
     sources = layout.sources
     lent = [~sum(1 << source.bit for source in sources if source.word == i) for i in range(len(columns))]
     words = {i for i, keep in enumerate(lent) if keep != -1}

@@ -101,10 +101,10 @@ def ensemble_of(
 
 
 def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return what is taken off the leaves of each tree ``[trees each]``, None for nothing, and the base with all of it.
+    """Return what to take off the leaves of each tree ``[trees each]`` (None for nothing), and the base plus their sum.
 
-    In float64, where numbers of float32 would lose what leaves differ by: sums then differ by what they should. Warns
-    where float32 cannot hold the sums themselves.
+    It is taken off in float64 where float32 would lose the differences between leaves. Warns where float32 cannot hold
+    the sums themselves.
     """
     leaves = [tree.leaf_values[np.asarray(tree.left) < 0].astype(np.float64) for tree in trees]
     low, high = (np.stack([bound(of, axis=0) for of in leaves]) for bound in (np.min, np.max))
@@ -145,7 +145,7 @@ def forest_of(
 
 
 class _Bounds(NamedTuple):
-    """Bounds of tests: a number is at or below each, or below it where that is strict."""
+    """Bounds of tests: a number passes if it is at or below the bound, or below it where the bound is strict."""
 
     feature: np.ndarray
     number: np.ndarray
@@ -178,7 +178,7 @@ def check_number_of_columns(number: int) -> None:
 
 
 def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
-    """The tree with sets in place of single numbers, and of tests of levels where these are compared as float64."""
+    """Return the tree with set tests in place of == and !=, and of all tests of levels beside columns with cuts."""
     inner = tree.left >= 0
     changes = inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL))
     is_code = np.zeros(len(inner), bool)
@@ -234,7 +234,10 @@ def _order_keys(bounds: _Bounds) -> np.ndarray:
 
 
 def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[float, ...] | None, ...]]:
-    """The keys of bounds, as codes of their columns, and the cuts of every column."""
+    """Return the keys of bounds, as positions among the cuts of their columns, and the cuts of every column.
+
+    The cuts of a column are the distinct bounds on it. Columns with levels get no cuts: their keys are those of levels.
+    """
     is_code = _has_levels(columns)[bounds.feature]
     none_left = bounds.strict & (bounds.number == -np.inf)
     # A strict bound is the number before it; both zeros are one cut.
@@ -259,7 +262,7 @@ def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[f
 
 
 def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
-    """The nodes, given the keys of the tree's bounds, with sides such that what is at or below a key goes left."""
+    """Return a tree's nodes by the keys of its bounds; children are swapped so that keys at or below go left."""
     inner = tree.left >= 0
     is_set = inner & (tree.compare >= IN_SET)
     single = inner & ~is_set

@@ -443,7 +443,7 @@ def _largest_at_or_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def _leaves(tree: Any, rows: np.ndarray, codes: Any) -> np.ndarray:
-    """Return the leaves of instances by what is public of a tree, and where codes go."""
+    """Return the leaf of each instance, walked by a tree's public arrays; ``codes`` decide the tests of categories."""
     left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
     threshold, missing_left = np.asarray(tree.threshold), np.asarray(tree.missing_go_to_left) != 0
     node, every = np.zeros(len(rows), np.int64), np.arange(len(rows))

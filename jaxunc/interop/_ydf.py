@@ -151,7 +151,7 @@ def _levels(column: Any) -> Levels:
 
 
 def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list], np.ndarray]) -> ComparingTree:
-    """A tree with its nodes in the order in which YDF walks them: the negative child's before the positive one's."""
+    """Return a tree with its nodes in YDF's order: those below the negative child before those below the positive."""
     left, right, tests, leaves = [], [], [], []
     waiting = [(root, None)]
     while waiting:
@@ -172,6 +172,7 @@ def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list],
 
 
 def _test(what: str, condition: Any, features: _Features) -> _Test:
+    """Return the test that a YDF condition makes; a ValueError, which begins with ``what``, for those not imported."""
     name = type(condition).__name__
     if name not in _TESTS:
         raise ValueError(f"{what} has a {name}; from_ydf imports {', '.join(sorted(_TESTS))}.")

@@ -378,19 +378,19 @@ def _jackknife(estimates: np.ndarray) -> tuple[float, float]:
 
 
 def _count_rows_in_bags(model: Any, rows: RowLeaves) -> int:
-    """Count the rows that fit the model's bags; 0 if over 2 % do not, or if chance explains it.
+    """Return how many rows fit the model's bags; 0 if over 2 % of them do not, or if chance explains the fit.
 
-    A leaf counts the class of each row in its tree's bag. So the trees whose leaves do not count a row's class have the
-    row out of bag: some row of the sample has to be out of all these bags at once, which is rare by chance.
+    A leaf counts the class of each row in its tree's bag. So if a tree's leaf does not count a row's class, the row is
+    not in that bag. A row fits if some row of the sample is out of all these bags at once. By chance that is rare.
     """
     outside = oob_mask(model, int(model._n_samples))
     wrong, n = rows.class_counts <= 0, len(outside)
-    # Rows that some bag fits by chance in at most one case of a hundred.
+    # Rows for which such a row of the sample exists by chance in at most one case of a hundred.
     rare = np.flatnonzero(n * outside.mean() ** wrong.sum(axis=1) <= 0.01)
     rare = np.random.default_rng(0).permutation(rare)[: max(50 * WORK // n, 2 * FEW)]
     if len(rare) < 2 * FEW:
         return 0
-    # Trees that miss the class of a row although their bag holds a row of the sample: 0 with itself.
+    # Numbers of trees that miss a row's class while a sample row is in their bag: 0 for the row itself.
     clashes = wrong[rare].astype(np.float32) @ (~outside).astype(np.float32).T
     return len(rare) if np.mean(clashes.min(axis=1) == 0) >= 0.98 else 0
 

@@ -94,7 +94,7 @@ def check_is_mean(model: Any, contents: Contents, kind: str) -> None:
 
 
 def _what_is_lacking(model: Any, contents: Contents, kind: str) -> str | None:
-    """Return what a kind of weights needs, and why a model does not have it; None if it does."""
+    """Return the words for what a kind of weights needs and the model lacks; None if it lacks nothing."""
     name, members = type(model).__name__, getattr(model, "estimators_", [model])
     if isinstance(model, Trees):
         return "the rows that each tree drew, and of a saved regressor the trees alone are known"

@@ -334,16 +334,16 @@ def neighbours(
     sample_weight: NumbersLike | None = None,
     groups: LabelsLike | None = None,
 ) -> Neighbours:
-    """Return the training rows behind each answer of a forest, and how much of it each of them is.
+    """Return the training rows behind each answer of a forest, and the weight of each row in it.
 
-    What a forest answers is a weighted mean of its training rows' targets. These are the weights, exactly: they add to
-    1, and the weighted mean of targets is the forest's own number, of classes' indicators its probabilities.
+    A forest's answer is a weighted mean of its training rows' targets. These are its exact weights, which add to 1. The
+    weighted mean of targets is a regressor's prediction; that of class indicators is a classifier's probabilities.
 
     Parameters
     ----------
     model
-        A fitted forest, bag or tree of scikit-learn, of classes or numbers. Or any model that `jaxunc.from_any` takes,
-        a pipeline that ends in one, or an estimator of this library, of which the forest inside is asked.
+        A fitted forest, bag or tree of scikit-learn, for classes or numbers. Or any model that `jaxunc.from_any` takes,
+        a pipeline that ends in one, or an estimator of this library, whose forest answers.
     X
         Queries ``[queries features]``, as for `bind`; of a pipeline raw ones. Default: the rows themselves.
     rows
@@ -351,17 +351,17 @@ def neighbours(
     k
         Number of rows for each query, at most that of all rows.
     kind
-        ``"prediction"``: weights that give the forest's answer. ``"out_of_bag"``: of the rows themselves, each over the
-        trees that have not seen it: the weights of its out-of-bag prediction. ``"leaves"``: the share of trees in which
-        two rows meet, bags or not: for boosted models, and for rows of any kind. It gives no answer.
+        ``"prediction"``: the weights of the forest's answer. ``"out_of_bag"``: the weights of the out-of-bag prediction
+        of the rows themselves, each by the trees that have not seen it. ``"leaves"``: the share of trees in which two
+        rows reach the same leaf, in the bag or not. The latter gives no answer; it suits boosted models and any rows.
     y
         The rows' targets or labels. Needed where classes weigh (``class_weight``) and for other libraries' models;
         else, where they are at hand, they are compared with what leaves hold.
     sample_weight
         Weights ≥ 0 that the model was grown with ``[rows]``, if any.
     groups
-        A label for each row: those of one group are out of a bag only together. Default: copies are, as
-        `jaxunc.counting.oob_mask` finds them (without y among values alone), with a warning.
+        A label for each row: the rows of one group are out of a bag only together. Default: copies form groups, as
+        `jaxunc.counting.oob_mask` finds them, with a warning; without y they are rows of equal values.
 
     Returns
     -------
@@ -375,9 +375,9 @@ def neighbours(
         If there is no importer for the model, y holds no numbers where the model predicts them, or X is traced.
     ValueError
         If k is larger than the number of rows, kind is unknown, or an argument has no use for that kind. If leaves hold
-        no means: those of boosted models, of medians (``criterion="absolute_error"``), of constraints. If the rows do
-        not give the sizes of all leaves, or with y their contents: then they are others, in another order, or weighed.
-        If ``"out_of_bag"`` is asked of a forest whose bags are not known. As `bind` of X and of rows.
+        no means: boosted models, forests of medians (``criterion="absolute_error"``), monotonic constraints. If the
+        rows do not give the sizes of all leaves, or with y their contents: other rows, another order, or other weights.
+        If the kind is ``"out_of_bag"`` and the forest's bags are unknown. As `bind`, for X and rows.
 
     Warns
     -----

@@ -111,7 +111,7 @@ class NumberDistribution:
         Parameters
         ----------
         coverage
-            How often, in (0, 1). Several give ``[instances coverages 2]``.
+            How often an interval holds the target, in (0, 1). Several give ``[instances coverages 2]``.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class NumberDistribution:
         Returns
         -------
         numpy.ndarray
-            ``[instances]``, or ``[instances k]``: what never falls where y grows, within 1e-15 of the law's inverse.
+            Probabilities ``[instances]`` or ``[instances k]``, which never fall as y grows; exact within 1e-15.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class NumberDistribution:
         return self._of_parts(lambda part, target: part._cdf(target), y, halve=True)
 
     def exceeds(self, limit: NumbersLike) -> np.ndarray:
-        """Return the probability that the target is above a limit, 1 - ``cdf(limit)``; shapes and errors are its."""
+        """Return the probability that the target is above a limit: 1 - ``cdf(limit)``, with its shapes and errors."""
         return 1 - self._of_parts(lambda part, target: part._cdf(target), limit, "limit", halve=True)
 
     def sample(self, key: Array | int, n: int) -> np.ndarray:
@@ -190,7 +190,7 @@ class NumberDistribution:
 
     @cached_property
     def _centre(self) -> np.ndarray:
-        """A number near each instance's quantiles, from which they are told without a loss of digits; NaN: unknown."""
+        """A number near each instance's quantiles, subtracted from them to keep digits in squares; NaN if unknown."""
         if self._moments is not None:
             return self._moments.mean
         assert self._shares is not None
@@ -198,18 +198,19 @@ class NumberDistribution:
 
     @cached_property
     def _residuals(self) -> "_Line | None":
-        """Quantiles of the law's residuals; None where none are read."""
+        """The quantiles of the law's residuals, a line between knots; None if the law has no weight for them."""
         return _Line(*self._law.knots()) if self._law.weight > 0 else None
 
     @cached_property
     def _whole(self) -> np.ndarray:
-        """`_integrals` over all levels, ``[instances 3]``."""
+        """Integrals of q, τ q and q² over all levels τ, ``[instances 3]``: q is the quantile less the centre."""
         return self._of_parts(lambda part, _: part._integrals(0, 1).T, np.zeros((len(self), 3)))
 
     def _of_parts(self, ask: Callable[..., np.ndarray], y: Any, name: str = "y", *, halve: bool = False) -> np.ndarray:
-        """Return what parts of few instances answer, and numbers ``[instances k]``, in the shape of y.
+        """Call ``ask`` on parts of few instances with their numbers ``[instances k]``; return the results in y's shape.
 
-        Where levels are halved there is a number for each bin at a time, else for each point of its line.
+        Parts are sized for the memory that an instance takes: a number for each bin if ``ask`` halves levels, else one
+        for each point of each bin.
         """
         target = self._checked(y, name)
         n_points = 1 if self._shares is None else self._bins.n_bins if halve else self._bins.table.size
@@ -227,7 +228,7 @@ class NumberDistribution:
         return found if np.ndim(y) == 2 else found[:, 0]
 
     def _checked(self, y: Any, name: str) -> np.ndarray:
-        """Return numbers ``[instances k]``."""
+        """Return numbers as float64 ``[instances k]``; raises an error for other shapes and for what is not finite."""
         check_numbers(name, y)
         numbers, n = np.asarray(y, np.float64), len(self)
         if numbers.ndim > 2 or (numbers.ndim and len(numbers) != n):
@@ -242,7 +243,7 @@ class NumberDistribution:
         return numbers
 
     def _at(self, levels: np.ndarray) -> np.ndarray:
-        """Return quantiles at each instance's own levels, both ``[instances levels]``; the support is not heeded."""
+        """Return quantiles at each instance's own levels, both ``[instances levels]``, not clipped to the support."""
         of_leaves = None
         if self._shares is not None:
             of_leaves = np.stack(self._bins.quantiles(self._shares.astype(np.float64), levels.T), axis=1)
@@ -253,7 +254,7 @@ class NumberDistribution:
         return self._law.blend(self._moments, levels, z, of_leaves)
 
     def _levels_up_to(self, y: np.ndarray) -> np.ndarray:
-        """Return the largest level whose quantile is at most y, both ``[instances k]``; the support is not heeded."""
+        """Return the largest level whose quantile (not clipped to the support) is at most y, both ``[instances k]``."""
         low, high = np.zeros(y.shape), np.ones(y.shape)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
@@ -276,7 +277,7 @@ class NumberDistribution:
         return low, np.maximum(low, high)
 
     def _integrals(self, start: Any, stop: Any) -> np.ndarray:
-        r"""Return integrals of q, τ q and q² over levels, ``[3 instances]``, with q from the centre."""
+        r"""Return integrals of q, τ q and q² over levels τ, ``[3 instances]``: q is the quantile less the centre."""
         inside = self._within_support
         total = self._unsupported_integrals(*(np.clip(level, *inside) for level in (start, stop)))
         for end, lower, upper in zip(self._support, (np.zeros(()), inside[1]), (inside[0], np.ones(())), strict=True):
@@ -286,7 +287,7 @@ class NumberDistribution:
         return total
 
     def _unsupported_integrals(self, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
-        """Return `_integrals` between levels ``[instances]``: sums over ranges in which the leaves' part is a line."""
+        """Return `_integrals` without the support: sums over ranges of levels in which the leaves' part is linear."""
         levels, leaves = self._lines()
         at = np.clip(levels, start[:, None, None], stop[:, None, None])
         left, width, length = at[..., :-1], np.diff(at, axis=-1), np.diff(levels, axis=-1)
@@ -311,7 +312,7 @@ class NumberDistribution:
         return total.sum(axis=(2, 3))
 
     def _lines(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return levels and the leaves' part of quantiles ``[instances bins points]``, lines between a bin's points."""
+        """Return levels and the leaves' part of quantiles there, ``[instances bins points]``; linear between points."""
         n = len(self)
         if self._shares is None:
             return np.tile([0.0, 1.0], (n, 1, 1)), np.zeros((n, 1, 2))

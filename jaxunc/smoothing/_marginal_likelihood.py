@@ -76,7 +76,7 @@ def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
 
 
 def fit_marginal(counts, times, mean, start, active, falls, xp: ModuleType):
-    """Return the α ``[... classes]`` of the largest marginal likelihood, and two truths.
+    """Return the α ``[... classes]`` of the largest marginal likelihood, and two booleans.
 
     First, whether the search converged. Second, whether that α is better than the end κ = ∞, towards which the
     likelihood may rise (``falls``: where it does not).
@@ -169,6 +169,7 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
 
 
 def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
+    """Return the equations of the marginal likelihood's maxima, in t = log κ and the r of α_c = μ_c exp(r_c + t)."""
     seen = mean > 0
 
     def equations(r, t):
@@ -177,7 +178,7 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
         of_classes, classes_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
         of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
         of_sizes, sizes_slope = of_sizes[..., None], sizes_slope[..., None]
-        # A class that occurs in no leaf has α = 0 and no equation: harmless numbers here, zeros in the answer.
+        # A class that occurs in no leaf has α = 0 and no equation: its sums are replaced, and its results are zeros.
         of_classes, classes_slope = xp.where(seen, of_classes, 1.0), xp.where(seen, classes_slope, -1.0)
         slope = -classes_slope / of_classes
         value = xp.where(seen, xp.log(of_sizes / of_classes), 0.0)

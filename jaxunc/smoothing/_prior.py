@@ -381,7 +381,10 @@ def _fit_traced(counts, method: Method, clip: float):
 
 
 def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct leaves of a tree with integer counts, and how often each occurs; others as they are."""
+    """Return the distinct leaves of a tree, and how often each occurs.
+
+    Leaves with fractional counts, or counts of 2**31 and more, are returned as they are, once each.
+    """
     if not np.all(counts == np.rint(counts)) or counts.max(initial=0) >= 2**31:
         return counts, np.ones(len(counts))
     rows, index = distinct_rows(counts.astype(np.int64))
@@ -389,7 +392,7 @@ def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):
-    """Return α ``[... classes]`` and the status of leaves ``[... leaves classes]`` that occur ``times`` each."""
+    """Fit α ``[... classes]`` to leaves ``[... leaves classes]`` that occur ``times`` each; return α and the status."""
     likelihood = method in ("weighted_mle", "on_leaves")
     by_size = not method.startswith("on_leaves")
     leaves = leaves_of(counts, times, by_size=by_size, clip=clip if likelihood else None, xp=xp)
@@ -420,7 +423,7 @@ def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):
 
 
 def _moments(leaves: Leaves, active, xp: ModuleType):
-    """Return κ from the mean and the variance; 1 where there is none."""
+    """Return κ by the method of moments, from the mean and the variance; 1 for trees that are not ``active``."""
     spread = add_up(variance(leaves, xp), -1)
     apart = add_up(leaves.mean * (1 - leaves.mean), -1)
     tiny = math.exp(-18)

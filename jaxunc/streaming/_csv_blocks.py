@@ -143,7 +143,7 @@ Intervals = tuple[np.ndarray, np.ndarray]
 
 
 def _strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
-    """Quoted cells where every mark opens a cell, closes one or is doubled within one; None if any does not."""
+    """Return quoted cells if every mark opens a cell, closes one, or is doubled within one; None otherwise."""
     marks = np.flatnonzero(codes == _QUOTE)
     if len(marks) % 2:
         if is_last:
@@ -163,7 +163,7 @@ def _strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Int
 
 
 def _quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
-    """Quoted cells as parsers find them; raises an UnreadableError where these swallow rows."""
+    """Return where quoted cells start and end, as parsers find them; an UnreadableError if one would swallow rows."""
     between = b"\r\n" + separator.encode()
     cell = re.compile(b'(?<![^%b])"(?:[^"]+|"")*("|\\Z)' % re.escape(between))
     cells = [(match.start(), match.end(), match.end(1) - match.start(1)) for match in cell.finditer(text)]
@@ -172,8 +172,8 @@ def _quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is
         raise _left_open(text, int(starts[-1]), line)
     closing = np.where(is_closed, behind - 1, len(text))
     ends = _line_ends(codes, (starts, closing))
-    # A cell over several lines is one only if its row is written by the rules: else its mark was left open, and what
-    # closes it is a mark of another row.
+    # A cell over several lines counts only if the marks in its row are sound. Else its opening mark was never closed,
+    # and the mark that seems to close it opens a cell of another row.
     all_ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
     over_lines = np.searchsorted(all_ends, starts) != np.searchsorted(all_ends, closing)
     followers = codes[np.minimum(behind, len(codes) - 1)]

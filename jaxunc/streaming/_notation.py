@@ -36,7 +36,7 @@ class Notation(NamedTuple):
 
     @property
     def implied(self) -> "Notation":
-        """The same with the decimal mark that a comma or a point between thousands leaves."""
+        """The notation with its decimal mark: a comma if points stand between thousands, a point if commas do."""
         left = {".": ",", ",": "."}.get(self.thousands or "")
         return self if left is None or self.decimal is not None else self._replace(decimal=left)
 
@@ -91,7 +91,7 @@ def _pattern(notation: Notation) -> str:
 
 
 def plainly(cells: Any, notation: Notation) -> Any:
-    """Return numbers with points before decimals and no other marks, null where null; None if a cell is none."""
+    """Rewrite numbers with points before decimals and no other marks; None if a cell is no number in the notation."""
     if notation.is_plain:
         return cells
     decimal, thousands = notation.decimal or ".", notation.thousands
@@ -126,6 +126,7 @@ class _WrittenColumn:
         return all(self._are_plain(part) or self._look_at(part) for part in parts)
 
     def _look_at(self, cells: Any) -> bool:
+        """Drop the notations that do not explain all cells; return False if some cell is no number in any notation."""
         distinct = compute.drop_null(compute.unique(cells))
         is_marked = compute.match_substring_regex(distinct, _MARKS)
         marked, others = distinct.filter(is_marked), distinct.filter(compute.invert(is_marked))
@@ -240,7 +241,7 @@ class Evidence:
         )
 
     def _at_odds(self, file: Path) -> ValueError:
-        """Name two cells that no notation has both of."""
+        """Return the error that names two cells which no notation explains together."""
         cells = [(name, cell) for name, column in self._columns.items() for cell in column.against.values()]
         pairs = ((a, b) for i, a in enumerate(cells[:64]) for b in cells[i + 1 : 64])
         at_odds = ((a, b) for a, b in pairs if not any(n.has(a[1]) and n.has(b[1]) for n in self._all))
@@ -258,7 +259,7 @@ class Evidence:
 
 
 def _told_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
-    """Leave the plain reading of points in a file that is separated by commas and has none in its cells."""
+    """Keep only the notations with decimal points if commas separate the file's cells and none lies in a number."""
     points = [notation for notation in left if notation.decimal == "."]
     return points if points and separator == "," and "," not in marks else left
 

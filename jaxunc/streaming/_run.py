@@ -343,6 +343,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _acquired(path: Path) -> int:
+    """Return a handle of the lock file: locked, or with a warning if the file system has no locks.
+
+    Raises an OSError if another run holds the lock.
+    """
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         try:

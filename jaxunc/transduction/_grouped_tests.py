@@ -102,13 +102,15 @@ def _rows(n_features: int, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "
 
 
 class Choice(NamedTuple):
-    """The best numeric tests of some instances, feature by feature."""
+    """The best test of each numeric feature for instances outside the sample, chosen by `InsertedTests`."""
 
     score: Int64[np.ndarray, "q numeric"]
     is_above: Bool[np.ndarray, "q numeric"]
     """Whether the instance is above the cut."""
     place: Int[np.ndarray, "q numeric"]
+    """Number of the feature's cuts below the instance."""
     line: Int[np.ndarray, "q numeric"]
+    """Row of ``scores`` for the instance's node and the feature."""
     scores: Running
 
     def cut(self, which: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
@@ -160,7 +162,7 @@ class InsertedTests:
     def choose(self, scores: Running, place: Int[np.ndarray, "q numeric"], node: Int[np.ndarray, " q"]) -> Choice:
         """Return the best test of each feature; of two with the same score the lower one.
 
-        ``node`` says which of the nodes that the scores are of each instance is in.
+        ``node`` holds, for each instance, the position of its node among the nodes that were scored.
         """
         line = _rows(self._n_features, node)
         at = place + line * (self._width + 1)
@@ -207,7 +209,7 @@ class Place(NamedTuple):
 
 
 class OwnChoice(NamedTuple):
-    """The best numeric tests of some instances, feature by feature."""
+    """The best test of each numeric feature for instances of the sample, chosen by `OwnTests` without the instance."""
 
     score: Int64[np.ndarray, "q numeric"]
     kind: Int[np.ndarray, "q numeric"]
@@ -230,7 +232,7 @@ class OwnChoice(NamedTuple):
 
 
 class OwnTests:
-    """Numeric tests for instances of the nodes' samples: cuts, boundaries and thresholds are those without x."""
+    """Numeric tests for an instance x of a node's sample: cuts, boundaries and thresholds are those without x."""
 
     def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
         self._sample, self._settings = sample, settings
@@ -243,7 +245,10 @@ class OwnTests:
         self._is_boundary = cuts.is_boundary
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[Running, np.ndarray, np.ndarray]:
-        """Return the scores of all cuts of some nodes under a change, also of those that are not tests."""
+        """Return running maxima over the tests of some nodes, and the scores of all their cuts below and above.
+
+        All scores are those under a change of the sample. The last entry of the latter two is `LOWEST`.
+        """
         some = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
         below, above = side_scores(
             self._settings.entropy,
@@ -281,7 +286,7 @@ class OwnTests:
         return Place(left - begin, right - begin, left_stands, right_stands, right + has_right - begin, row)
 
     def _beside(self, queries, instances, node, left, right, has_left, has_right):
-        """Return whether the cuts beside each instance are tests, the instance being left out."""
+        """Return whether the cuts beside each instance are tests of the node's sample without that instance."""
         cuts, last = self.cuts, len(self.cuts.row) - 1
         # Without a cut on a side the index is only kept in range: ``has_left`` and ``has_right`` mask what it reads.
         left, right = np.minimum(left, last), np.minimum(right, last)
@@ -311,7 +316,7 @@ class OwnTests:
     def choose(self, scores, place: Place, node: Int[np.ndarray, " q"]) -> OwnChoice:
         """Return the best test of each feature; of several with the same score the lowest.
 
-        ``node`` says which of the nodes that the scores are of each instance is in.
+        ``node`` holds, for each instance, the position of its node among the nodes that were scored.
         """
         tests, below, above = scores
         line = _rows(self._n_features, node)
@@ -341,7 +346,7 @@ class NominalTests:
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[np.ndarray, np.ndarray]:
         """Return the scores ``[rows codes]`` of some nodes with the instance inside and outside.
 
-        Each side must hold others.
+        The score is `LOWEST` where a side holds no other instance.
         """
         rows = _rows(self._n_features, nodes).ravel()
         with_inside, with_outside = self.inside[:, rows], self.outside[:, rows]
@@ -358,7 +363,7 @@ class NominalTests:
     ) -> NominalChoice:
         """Return the best test of each feature; of two with the same score the one for the lower code.
 
-        ``node`` says which of the nodes that the scores are of each instance is in.
+        ``node`` holds, for each instance, the position of its node among the nodes that were scored.
         """
         inside, outside = scores
         rows, at = np.arange(len(inside)), _rows(self._n_features, node)

@@ -16,7 +16,7 @@ LOWEST = np.int64(-(2**62))
 
 
 class Presorted(NamedTuple):
-    """A training set with numeric and nominal features apart."""
+    """A training set, divided into numeric and nominal features, with instances sorted by each numeric feature."""
 
     columns: Columns
     class_labels: tuple[Any, ...]
@@ -56,7 +56,7 @@ class Presorted(NamedTuple):
 
 
 class Queries(NamedTuple):
-    """Instances to be inserted or looked up, in the terms of a training set."""
+    """Instances to insert or look up, with their values as ranks and codes of a training set."""
 
     value: Float64[np.ndarray, "queries numeric"]
     rank: Int[np.ndarray, "queries numeric"]
@@ -111,7 +111,7 @@ def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np
 
 
 def as_queries(X, sample: Presorted) -> Queries:
-    """Return instances in the terms of a training set, by comparison with its values."""
+    """Return instances as queries: their values become ranks and codes of the training set."""
     values = np.asarray(encode_instances(X, sample.columns)[0])
     value = _numbers(values[:, sample.numeric])
     rank = np.empty(value.shape, np.int32)
@@ -123,7 +123,7 @@ def as_queries(X, sample: Presorted) -> Queries:
 
 
 def own_queries(sample: Presorted) -> Queries:
-    """Return the instances of the training set itself."""
+    """Return the instances of the training set itself as queries."""
     value, rank, code = (np.ascontiguousarray(part.T) for part in (sample.value, sample.rank, sample.code))
     return Queries(value, rank, code)
 

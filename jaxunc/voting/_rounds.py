@@ -54,7 +54,7 @@ LENGTHS = (8, 16, 32, 64, 128)
 
 
 class Polled(NamedTuple):
-    """The results for the instances of a part."""
+    """The votes of a part's instances when each was settled, or when all trees had voted."""
 
     n_trees_used: Int32[Array, "n"]
     settled: Bool[Array, "n"]
@@ -62,7 +62,7 @@ class Polled(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """What is known of all instances of a part."""
+    """The votes of a part's instances so far, and when each was settled."""
 
     settled_at: Int32[Array, "n"]
     """By how many trees the vote was settled, 0 while it is not."""
@@ -70,20 +70,24 @@ class _Outcome(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The instances of a part that are not settled, first and in their order; and the results of all."""
+    """The open instances of a part, at the front of its arrays, and the outcome of all instances."""
 
     order: Int32[Array, "n"]
+    """Positions of the open instances in the part."""
     votes: Int32[Array, "rows n"]
     live: Int32[Array, ""]
+    """Number of open instances; what lies behind them has no meaning."""
     outcome: _Outcome
 
 
 class _Round(NamedTuple):
-    """State of a part between two rounds."""
+    """The state of a part's vote between two rounds."""
 
     kept: _Kept
     t: Int32[Array, ""]
+    """Number of trees that have voted."""
     length: Int32[Array, ""]
+    """Number of trees in the next round."""
 
 
 @partial(HostProgram, static_argnames=("missing", "blocks"))
@@ -98,10 +102,10 @@ def poll_part(
     missing: bool,
     blocks: tuple[int, ...],
 ) -> Polled:
-    """Use at most ``max_trees`` trees for the first ``n`` instances of ``x``.
+    """Count votes for the first ``n`` instances of ``x`` until each is settled, with at most ``max_trees`` trees.
 
-    ``blocks``: instances that are walked at a time, descending: as many of a size as there are, the last for the rest.
-    The number of rows of ``x`` is a multiple of each.
+    ``blocks`` are numbers of instances that are walked together, in descending order. A size serves blocks that it
+    fills by half or more; the last size serves the rest. The number of rows of ``x`` is a multiple of each size.
     """
     rows, n_columns = x.shape[0], x.shape[1] * (1 + missing)
     if rows <= FEW:
@@ -111,7 +115,7 @@ def poll_part(
     cost_of_round = (20 + n_columns) / (3 + jnp.mean(plan.top.rest))
 
     def of_few(live, length):
-        """Small blocks walk several trees at once, whether asked or not, and end by themselves: one has no rounds."""
+        """Lengthen the round for few instances: small blocks walk trees in groups, and a single one stops by itself."""
         length = jnp.where(live <= 4 * SMALL, jnp.maximum(length, LANES // SMALL), length)
         return jnp.where(live <= SMALL, LONGEST, length)
 
@@ -163,7 +167,7 @@ def _polled(outcome: _Outcome, max_trees) -> Polled:
 
 
 def _keep(kept: _Kept, index, real, polled: _Outcome) -> _Kept:
-    """Write the results of a block, and put the instances that go on behind the others that do."""
+    """Write a block's results, and append its open instances to those of earlier blocks."""
     rows = kept.order.shape[0]
     # An index beyond the end is dropped by the scatter: the mask costs no branch.
     place = jnp.where(real, index, rows)
@@ -182,7 +186,7 @@ def _keep(kept: _Kept, index, real, polled: _Outcome) -> _Kept:
 
 
 def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end) -> _Outcome:
-    """Count the votes of a block from tree ``t`` to ``end``; a small one until all of it is settled at most."""
+    """Count the votes of a block from tree ``t`` to ``end``; a small block stops once all of it is settled."""
     # What is no instance counts as settled.
     carry, size = (t, votes, jnp.where(real, 0, 1)), len(real)
 
@@ -219,9 +223,10 @@ def _poll_one_by_one(plan: Plan, classes, rule: StoppingRule, x, n, max_trees, *
 
 
 def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *, stops_early: bool):
-    """Add one tree's votes after the other to (trees walked, votes, settled at), asking the rule each time.
+    """Add the votes of one tree after the other, and check the rule after each.
 
-    ``stops_early``: whether to end as soon as all are settled.
+    ``carry`` holds the number of trees, the votes, and by how many trees each vote was settled. ``stops_early`` says
+    whether to end as soon as all are settled.
     """
 
     def step(carry):
@@ -260,7 +265,7 @@ def poll_by_rounds(
     *,
     way: RoundsWalk,
 ) -> StoppingResult:
-    """Use at most ``max_trees`` trees for every instance; the host drops those that are settled."""
+    """Count votes round by round, with at most ``max_trees`` trees; the host drops settled instances in between."""
     n, n_trees = len(x), len(classes)
     votes, polled = np.zeros((n, n_classes), np.int32), np.zeros(n, np.int32)
     settled, live, t = np.zeros(n, bool), np.arange(n), 0

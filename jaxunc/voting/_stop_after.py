@@ -21,7 +21,7 @@ from ._vote_prior import checked_prior
 
 
 class StoppingResult(NamedTuple):
-    """Result of votes that may have been stopped."""
+    """The vote of each instance, counted up to the tree that settled it, or over all trees where none did."""
 
     n_trees_used: Int32[Array | np.ndarray, "instances"]
     """Trees used, those that abstained among them: up to the first at which the vote was settled, all if it never
@@ -123,7 +123,7 @@ def stop_after(
     rule = make_rule(*settings, abstaining=abstaining)
 
     def coded(votes):
-        """Votes as rules take them: a tree that abstains votes beyond the classes."""
+        """Return votes as rules take them: an abstention is coded as the number of classes."""
         integers = votes.astype(np.int32)
         return integers.__array_namespace__().where(integers < 0, n_classes, integers)
 
@@ -159,7 +159,7 @@ def poll(
     before: Int32[Array, "instances classes"],
     t: Int32[Array, ""],
 ) -> StoppingResult:
-    """Count the votes of further trees, for instances that have used ``t``, have the votes ``before`` and are open."""
+    """Count the votes of further trees, for open instances whose first ``t`` trees gave the votes ``before``."""
 
     def step(carry, tree):
         counts, polled, settled = carry
@@ -179,7 +179,7 @@ def poll(
 
 
 class ProbabilityRule(NamedTuple):
-    """The stopping rule where no table has one: it computes the leader's probability, on the host.
+    """A stopping rule without a table: it computes the leader's probability, on the host.
 
     A function of votes ``[n classes]`` and the number of trees used, those that abstained among them. It holds settings
     instead of a closure, so that bound votes are copied and pickled.
@@ -225,7 +225,7 @@ class ProbabilityRule(NamedTuple):
         return low > self.promise
 
     def _stays(self, votes: Votes, t: int, confidence: float) -> Bool[np.ndarray, "n"]:
-        """Return whether the leader is that of all trees, with that probability at least."""
+        """Return whether the leader stays the leader once all trees have voted, with at least this probability."""
         allowed = allowed_loss(confidence)
         return loss(votes, np.full(len(votes), t), self.n_trees, self.alpha, most=allowed) < allowed
 
@@ -243,7 +243,9 @@ def make_probability_rule(
     *,
     max_trees: int | None = None,
 ) -> ProbabilityRule:
-    """Return the rule for what `make_rule` has no table of: three classes or more, or a finite two with abstentions.
+    """Return the rule for votes that `make_rule` has no table for.
+
+    They have three classes or more, or are of two classes and a finite population whose trees may abstain.
 
     Raises a ValueError for the exact probability of a finite population of three classes or more, and for weights of
     final counts.
@@ -267,7 +269,11 @@ def make_probability_rule(
 def poll_on_host(
     rule: ProbabilityRule, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int
 ) -> StoppingResult:
-    """Return `poll` by a `ProbabilityRule`."""
+    """Count the votes of further trees as `poll` does, but on the host, by a rule that computes probabilities.
+
+    ``before [instances classes]`` are the votes of the first ``t`` trees; ``votes [instances trees]`` are those of the
+    trees after them.
+    """
     n, n_classes = before.shape
     counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
     for n_trees_used, vote in enumerate(votes.T, start=t + 1):

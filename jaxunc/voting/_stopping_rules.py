@@ -96,7 +96,7 @@ class StoppingRule(eqx.Module):
 
 
 class Thresholds(StoppingRule):
-    """Two classes, no tree abstains: by t the votes with which each class wins."""
+    """Rule for two classes if no tree abstains: a table, by t, of the votes with which each class wins."""
 
     least: Int32[np.ndarray | Array, "2 polled"]
     first: Int32[np.ndarray | Array, ""]
@@ -104,7 +104,7 @@ class Thresholds(StoppingRule):
 
     @property
     def n_rows(self) -> int:
-        """One: the votes for class 1 say those for class 0."""
+        """One row: the votes for class 1, which tell those for class 0."""
         return 1
 
     def holds(self, votes, t):
@@ -114,7 +114,7 @@ class Thresholds(StoppingRule):
 
 
 class ThresholdsByVotes(StoppingRule):
-    """Two classes, trees may abstain: by the number of trees that voted the votes with which each class wins."""
+    """Rule for two classes if trees may abstain: a table, by the number of votes, of those that win for a class."""
 
     least: Int32[np.ndarray | Array, "2 voted"]
     first: Int32[np.ndarray | Array, ""]
@@ -133,7 +133,7 @@ class ThresholdsByVotes(StoppingRule):
 
 
 class Costs(StoppingRule):
-    """More classes: the factors of Eq. 8 as integer costs -log I, rounded up, and a budget for their sum.
+    """Rule for more classes: the factors of Eq. 8 as integer costs -log I, rounded up, and a budget for their sum.
 
     Sums of floats would depend on how a compiler orders them. A factor depends on the rival's votes and the lead alone.
     """
@@ -153,7 +153,7 @@ class Costs(StoppingRule):
 
 
 class Leads(StoppingRule):
-    """Certainty: by t the lead over the second with which nothing can change, whether trees abstain or not."""
+    """Rule of certainty: a table, by t, of the lead over the second class that the other trees cannot make up for."""
 
     least: Int32[np.ndarray | Array, "polled"]
     first: Int32[np.ndarray | Array, ""]
@@ -177,10 +177,11 @@ def make_rule(
     max_trees: int | None = None,
     abstaining: bool | None = False,
 ) -> StoppingRule | None:
-    """Return the rule as tables; None where there is no table. Raises as `stop_after`.
+    """Return a stopping rule that compares votes with tables; None where no table holds. Raises as `stop_after`.
 
-    ``promise``: of `checked_promise`. ``max_trees``: where fewer are used than the population has. ``abstaining``:
-    whether a tree may have no vote; None if that is not known, since votes are traced.
+    ``promise`` is what `checked_promise` returns. ``max_trees`` is the number of trees that vote, if less than
+    ``n_trees``, those of the population. ``abstaining`` says whether a tree may abstain; None if votes are traced, so
+    that it is unknown.
     """
     check_integer("max_trees", n_trees, 1)
     check_one_of("population", population, POPULATIONS)
@@ -335,7 +336,10 @@ def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled
 
 
 def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: float) -> Int32[np.ndarray, "polled"]:
-    """Return by t the least votes with ``lost(t, votes of the rival) < allowed``; the rival's grow by one at most."""
+    """Return, by t, the leader's least votes such that ``lost(t, votes of the rival)`` is below ``allowed``.
+
+    From one t to the next, the rival's votes at that limit grow by one at most.
+    """
     least, rival = np.full(max_trees + 1, -1, np.int32), -1
     for t in range(1, max_trees + 1):
         while 2 * (rival + 1) < t and lost(t, rival + 1) < allowed:
@@ -348,7 +352,7 @@ def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: flo
 def optimal_table(
     n_classes: int, n_trees: int, disagreement: float, population: Population, prior, *, max_trees: int | None = None
 ) -> Int32[np.ndarray, "2 polled"]:
-    """Return the table of `optimal_votes`, kept from call to call; a ValueError for three classes and more."""
+    """Return the table of `optimal_votes`, cached between calls; a ValueError for three classes and more."""
     if n_classes != 2:
         raise ValueError(
             f"criterion='optimal' is for two classes, and there are {n_classes}: of more no boundary is known that "
