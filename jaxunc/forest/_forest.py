@@ -55,7 +55,8 @@ class Trees(PickledModule):
 
     Nodes lie in ``[trees nodes]`` arrays, the root of each tree at 0 and the two children of a node side by side.
     Leaves absorb: a leaf's child is itself, and its threshold is beyond every number. So a walk from the root ends in a
-    leaf once it is as long as the tree is deep. Padding nodes are leaves that nothing reaches.
+    leaf once it is as long as the tree is deep. Padding nodes are leaves that nothing reaches. A test of a set of
+    categories is several nodes, whose paths end in the same two children.
 
     Instances are compared as integer order keys of float32 (`jaxunc._numerics.order_key`): one goes right where the
     key of its feature is larger than the node's ``threshold``.

@@ -330,8 +330,8 @@ def predict_files(
 
     Notes
     -----
-    Memory does not grow with the data. A part is there as a whole or not at all; a run that was killed, however often,
-    ends with the same bytes as one that was not.
+    Memory does not grow with the rows: a few chunks of them are held, with all columns that are read. A part is there
+    as a whole or not at all; a run that was killed, however often, ends with the same bytes as one that was not.
     """
     check_one_of("file_format", file_format, tuple(FORMATS))
     check_integer("chunk_rows", chunk_rows, 1)

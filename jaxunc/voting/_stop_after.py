@@ -62,8 +62,9 @@ def stop_after(
         With ``criterion="optimal"``, and with no other, in place of the confidence: the share of all instances, in
         (0, .5), that may be settled for another class than the population's; by default .01.
     criterion
-        * ``"bound"``: stop once :math:`L(y^*|t) > \pi` (Eq. 8; two classes: the exact probability, by
-          `critical_votes`).
+        * ``"bound"``: stop once :math:`L(y^*|t) > \pi` (Eq. 8). For two classes L is the exact probability
+          :math:`I_{1/2}(t_2 + \alpha_2, t_1 + \alpha_1)`, with the leader's votes t₁ and the regularised incomplete
+          beta function (`critical_votes`); for more a product over the rivals.
         * ``"exact"``: stop once the exact probability exceeds π: earlier with three classes and more, on the host and
           slower.
         * ``"certain"``: stop once the lead exceeds the number of trees that remain, which all may vote. The confidence
