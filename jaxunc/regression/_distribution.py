@@ -142,7 +142,13 @@ class NumberDistribution:
         return self._of_parts(lambda part, target: part._cdf(target), y, halve=True)
 
     def exceeds(self, limit: NumbersLike) -> np.ndarray:
-        """Return the probability that the target is above a limit: 1 - ``cdf(limit)``, with its shapes and errors."""
+        """Return the probability that the target is above a limit: 1 - ``cdf(limit)``, with its shapes and errors.
+
+        Parameters
+        ----------
+        limit
+            A finite number, one for each instance ``[instances]``, or several ``[instances k]``.
+        """
         return 1 - self._of_parts(lambda part, target: part._cdf(target), limit, "limit", halve=True)
 
     def sample(self, key: Array | int, n: int) -> np.ndarray:
@@ -174,7 +180,12 @@ class NumberDistribution:
         r"""Return the continuous ranked probability score, :math:`\int (F(x) - [x \ge y])^2 dx`, of each instance.
 
         It is twice the integral of the pinball loss over all levels, exactly; in units of the target, smaller is
-        better. Arguments, shapes and errors are those of ``cdf``.
+        better. Shapes and errors are those of ``cdf``.
+
+        Parameters
+        ----------
+        y
+            A finite number, one for each instance ``[instances]``, or several ``[instances k]``.
         """
 
         def scores(part: "NumberDistribution", target: np.ndarray) -> np.ndarray:
