@@ -125,9 +125,12 @@ _OF_NO_MEMORY = (jax.Array, np.generic, bool, int, float, complex, list, tuple)
 
 
 def on_host(*arrays: Any) -> bool:
-    """Return whether the host reads arrays where they lie, outside of traces: such are packed without a program."""
-    leaves = [leaf for leaf in jax.tree.leaves(arrays) if isinstance(leaf, jax.Array)]
-    if not nothing_is_traced() or not is_concrete(leaves):
+    """Return whether the host reads JAX's arrays where they lie, outside of traces: it packs them without a program.
+
+    False where some are NumPy's, which their owner may write to.
+    """
+    leaves = jax.tree.leaves(arrays)
+    if not nothing_is_traced() or not all(isinstance(leaf, jax.Array) for leaf in leaves) or not is_concrete(leaves):
         return False
     devices = {device for leaf in leaves for device in leaf.devices()}
     return len(devices) == 1 and devices.pop().platform == "cpu"
