@@ -87,7 +87,7 @@ def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) 
     return lax.bitcast_convert_type(low, first), lax.bitcast_convert_type(high, second)
 
 
-def as_bits(numbers: Array) -> Array:
+def as_bits(numbers: Any) -> Any:
     """Return the bits of floats as integers of their size, to be kept as `pair_bits` are; other numbers as they are."""
     if not jnp.issubdtype(numbers.dtype, jnp.floating):
         return numbers

@@ -405,7 +405,7 @@ def _spread_program(columns: list[Array], code: Array, plan: Plan, layout: Layou
     return [take(packed, rows) for packed in pack(columns, layout)]
 
 
-def _of_kept(table: Array, node: Int32[Array, "trees kept"] | None) -> Array:
+def _of_kept(table: Any, node: Any) -> Any:
     return table if node is None else table[np.arange(len(table))[:, None], node]
 
 

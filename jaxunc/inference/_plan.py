@@ -148,8 +148,8 @@ class Plan(NamedTuple):
         """Places in front of the nodes: the root is at this place."""
         return self.top.entry.shape[-1]
 
-    def by_place(self, table: Shaped[Array, "trees nodes"]) -> Shaped[Array, "trees places"]:
-        """Return a table of nodes by places."""
+    def by_place(self, table: Shaped[Array | np.ndarray, "trees nodes"]) -> Any:
+        """Return a table of nodes by places ``[trees places]``; on the host, the host's."""
         return _by_place(self.top.entry, table)
 
 
@@ -362,7 +362,8 @@ def _make_plan(arrays: tuple[Any, ...], top: Top | None, bit, *, n_features: int
 _plan_program = jit(_make_plan, static_argnames=("n_features", "missing"))
 
 
-def _by_place(entry: Int32[Array, "trees exits"], table: Shaped[Array, "trees nodes"]) -> Shaped[Array, "trees places"]:
+def _by_place(entry: Any, table: Any) -> Any:
+    """Return a table ``[trees nodes]`` by places ``[trees places]``; of the host's arrays the host's."""
     xp: Any = np if isinstance(table, np.ndarray) else jnp
     return xp.concatenate([xp.take_along_axis(table, entry, axis=1), table], axis=1)
 
@@ -420,7 +421,7 @@ def descend(
     return as_integer(child) + ((key_of(column >> 5) & mask_of(column & 31)) > threshold).astype(jnp.int32)
 
 
-def mask_of(bit: Int32[Array, "..."]) -> Int32[Array, "..."]:
+def mask_of(bit: Int32[Array | np.ndarray, "..."]) -> Any:
     """The mask of a bit; of `WHOLE`, the sign's, all of them."""
     mask = np.int32(1) << bit
     return mask | (mask >> 31)

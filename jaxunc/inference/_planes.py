@@ -200,7 +200,7 @@ def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     return (*pairs, *((i,) for i in range(len(dtypes)) if i not in words))
 
 
-def pack(columns: list[Array], layout: Layout) -> list[Array]:
+def pack(columns: list[Any], layout: Layout) -> list[Any]:
     """Return an array for each group of columns: NumPy's if the columns are NumPy's, else JAX's."""
     members = [[columns[i] for i in group] for group in layout.groups]
     return [pair_bits(*both) if len(both) == 2 else as_bits(*both) for both in members]
