@@ -22,7 +22,7 @@ from ._names import ESTIMATORS, KEPT, current
 
 COMBINERS = ("combiner", "combiner_options", "mass")
 """Parameters that name or hold combiners and scorers: they go into the file, as what holds arrays of JAX does."""
-MADE_ANEW = ("bound_", "_chosen", "learned_")
+MADE_ANEW = ("bound_", "_chosen", "learned_", "oob_distribution_")
 """Attributes that are made of others, or that no answer reads."""
 
 
