@@ -85,15 +85,15 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         With ``law="neighbours"`` they are bins of z.
     learn_by
         The score by which the law is learned: ``"interval_score"`` of 90 % intervals, or ``"crps"``.
-    support
-        The least and the largest target that there can be, as (0, inf): ends, quantiles and probabilities keep to it.
-        None: any number, or the range of a boosted model's link, which is kept to in any case.
     shrinkage
         Rows of the forest's own variance that each leaf gets beside its own: see `jaxunc.regression.LeafMoments`.
     held_out_size
         The share that is held out, in (0, 1).
     random_state
         Seed of the forest (where it has one) and of the split; None leaves the forest's own.
+    support
+        The least and the largest target that there can be, as (0, inf): ends, quantiles and probabilities keep to it.
+        None: any number, or the range of a boosted model's link, which is kept to in any case.
 
     Attributes
     ----------
