@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -157,3 +157,34 @@ def run_missing(
     for folder in {journal.folder for journal in journals.values()}:
         pack(folder)
     return found
+
+
+class Study(NamedTuple):
+    """What `benchmarks.studies` says of a study's module, for cells that belong to one data set each."""
+
+    about: str
+    results: Path
+    sets: Sequence[str]
+    journal: Callable[[Path, str], Journal]
+    """The finished cells of a data set, from a folder and its name."""
+    load: Callable[[str, Any], Any]
+    """The data of a name, from a folder."""
+    run_cell: Callable[[Any, Any], dict]
+    page: Callable[[Mapping[Any, dict]], str]
+
+    def kept(self, out: Path) -> dict[Any, dict]:
+        """Everything that has been run."""
+        return {cell: record for name in self.sets for cell, record in self.journal(out, name).found.items()}
+
+    def options(self) -> argparse.ArgumentParser:
+        """What the study takes."""
+        return study_options(self.about, self.results, self.sets)
+
+    def run(self, args: argparse.Namespace) -> None:
+        """Run what is missing."""
+        journals = {name: self.journal(args.out, name) for name in args.sets}
+        run_missing(journals, lambda name: self.load(name, args.data), self.run_cell)
+
+    def write_page(self, out: Path) -> None:
+        """Write the page of everything that has been run."""
+        (out / "README.md").write_text(self.page(self.kept(out)), encoding="utf-8")

@@ -196,4 +196,4 @@ def test_a_study_is_run_and_its_page_written(page_only, tmp_path, monkeypatch):
 
 def test_unknown_studies_are_refused():
     for argv in ([], ["nobody2020"]):
-        refuses(SystemExit, "studies: attributions, boosted_counts, busch2021", command.main, argv)
+        refuses(SystemExit, "studies: attributions, boosted_counts, boosted_numbers", command.main, argv)

@@ -9,7 +9,6 @@ Needs the packages mapie, crepes and ngboost. A cell (`benchmarks.cells`) is a p
 import logging
 import time
 import warnings
-from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import Journal, Study
 from benchmarks.studies.boosted_numbers.methods import LIBRARIES, Fold, methods_of
 from benchmarks.studies.boosted_numbers.page import page
 from benchmarks.studies.boosted_numbers.problems import FRESH, MADE_ON, Rows, rows_of
@@ -55,22 +54,5 @@ def journal(out: Path, name: str) -> Journal:
     return Journal(out, None, cells, lambda record, cell: list(record["methods"]) == list(methods_of(cell.library)))
 
 
-def kept(out: Path) -> dict[Cell, dict]:
-    """Everything that has been run."""
-    return {cell: record for name in PROBLEMS for cell, record in journal(out, name).found.items()}
-
-
-def options() -> ArgumentParser:
-    """What the study takes."""
-    return study_options(__doc__, RESULTS, PROBLEMS)
-
-
-def run(args: Namespace) -> None:
-    """Run what is missing."""
-    journals = {name: journal(args.out, name) for name in args.sets}
-    run_missing(journals, lambda name: rows_of(name, args.data), run_cell)
-
-
-def write_page(out: Path) -> None:
-    """The page of everything that has been run."""
-    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")
+STUDY = Study(str(__doc__), RESULTS, PROBLEMS, journal, rows_of, run_cell, page)
+kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

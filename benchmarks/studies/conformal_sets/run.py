@@ -10,14 +10,13 @@ A cell (`benchmarks.cells`) is a fold of a set.
 """
 
 import warnings
-from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import NamedTuple
 
 from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import Journal, Study
 from benchmarks.studies.boosted_counts.run import rows_of
 from benchmarks.studies.conformal_sets.methods import sets_of
 from benchmarks.studies.conformal_sets.page import page
@@ -59,22 +58,5 @@ def journal(out: Path, name: str) -> Journal:
     return Journal(out, None, [Cell(name, fold) for fold in range(N_RUN)], sound)
 
 
-def kept(out: Path) -> dict[Cell, dict]:
-    """Everything that has been run."""
-    return {cell: record for name in BY_SIZE for cell, record in journal(out, name).found.items()}
-
-
-def options() -> ArgumentParser:
-    """What the study takes."""
-    return study_options(__doc__, RESULTS, BY_SIZE)
-
-
-def run(args: Namespace) -> None:
-    """Run what is missing."""
-    journals = {name: journal(args.out, name) for name in args.sets}
-    run_missing(journals, lambda name: rows_of(name, args.data), run_cell)
-
-
-def write_page(out: Path) -> None:
-    """The page of everything that has been run."""
-    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")
+STUDY = Study(str(__doc__), RESULTS, BY_SIZE, journal, rows_of, run_cell, page)
+kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page
