@@ -1,5 +1,6 @@
 """Cases of which a few are tried always, and the others, or a share of them, where ``--exhaustive`` asks for them."""
 
+import math
 import os
 import zlib
 from collections import defaultdict
@@ -43,7 +44,31 @@ def parse_shares(text: str) -> dict[str, float]:
     return {"": 0.0} | shares
 
 
-def is_drawn(item: pytest.Item, shares: dict[str, float]) -> bool:
-    """Whether the seed draws the test; ``ceil(1 / share)`` seeds in a row draw each test at least once."""
-    share = shares[max((path for path in shares if item.nodeid.startswith(path)), key=len)]
-    return (zlib.crc32(item.nodeid.encode()) / 2**32 - SEED * share) % 1 < share
+def is_drawn(nodeid: str, shares: dict[str, float], files: float = 1.0) -> bool:
+    """Whether the seed draws the test: first its file, then the case.
+
+    A file's imports, fixtures and programs cost as much as many of its cases. So a share may come from this share of
+    the ``files`` alone (a larger share: from as many files, all cases). Seeds in a row draw each test:
+    ``ceil(1 / files) * ceil(files / share)`` of them at least once.
+    """
+    share = share_of(nodeid, shares)
+    files = max(share, files)
+    turns = SEED * files - place_of(nodeid.partition("::")[0])
+    return -turns % 1 < files and (place_of(nodeid) - math.ceil(turns) * share / files) % 1 < share / files
+
+
+def may_hold_drawn(path: str, shares: dict[str, float], files: float) -> bool:
+    """Whether a file of tests can hold one that is drawn."""
+    within = [share for start, share in shares.items() if start.startswith(path)]
+    share = max([share_of(path, shares), *within])
+    return share > 0 and (place_of(path) - SEED * max(share, files)) % 1 < max(share, files)
+
+
+def share_of(nodeid: str, shares: dict[str, float]) -> float:
+    """The share of the longest path that the name of a test, or of a file, begins with."""
+    return shares[max((path for path in shares if nodeid.startswith(path)), key=len)]
+
+
+def place_of(text: str) -> float:
+    """A number in [0, 1) that a name always has."""
+    return zlib.crc32(text.encode()) / 2**32

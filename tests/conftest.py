@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -21,7 +22,7 @@ import numpy as np
 import pytest
 
 from tests._compilations import MOST_PROGRAMS, MOST_WITH_ROOMS, count_programs
-from tests._exhaustive import SEED, is_drawn, keep_some, parse_shares
+from tests._exhaustive import SEED, is_drawn, keep_some, may_hold_drawn, parse_shares
 from tests._tolerance import Tolerance
 
 X64 = os.environ.get("JAXUNC_TEST_X64", "0") == "1"
@@ -58,6 +59,7 @@ PROGRAMS, LEFT_OUT = pytest.StashKey[int](), pytest.StashKey[int]()
 
 def pytest_addoption(parser):
     parser.addoption("--share", default="1", help="run this share of the tests, drawn by JAXUNC_TEST_SEED")
+    parser.addoption("--files", type=float, default=1.0, help="draw shares from so many of the files alone (1: of all)")
     parser.addoption(
         "--exhaustive",
         metavar="SHARE[,PATH=SHARE...]",
@@ -70,14 +72,26 @@ def pytest_addoption(parser):
     )
 
 
+LONG = re.compile(r"notebooks/|tests/(interop/test_fuzzer|estimators/test_sizes|test_fork)\.py")
+"""Tests of half a minute and more, which share no fixture: they run first, and not file by file."""
 ONCE = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.once\b", re.MULTILINE)
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Whether the float64 run need not read a file: it is not asked for, and nothing in it depends on the precision."""
-    if not X64 or collection_path.suffix != ".py" or any(collection_path.name in arg for arg in config.args):
+    """Whether a file not asked for need not be read: no share draws from it, or float64 changes nothing in it."""
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    if collection_path.suffix != ".py" or any(collection_path.name in arg for arg in config.args):
         return None
-    return True if ONCE.search(collection_path.read_text(encoding="utf-8")) else None
+    if not any(may_hold_drawn(path, shares, config.getoption("--files")) for shares in shares_of(config)):
+        return True
+    return True if X64 and ONCE.search(collection_path.read_text(encoding="utf-8")) else None
+
+
+def shares_of(config) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Shares of the usual tests, of the exhaustive ones, and of those of rooms."""
+    usual, rooms = parse_shares(config.getoption("--share")), config.getoption("--rooms")
+    exhaustive = parse_shares(config.getoption("--exhaustive") or ("1" if config.option.markexpr else "0"))
+    return usual, exhaustive, parse_shares(rooms) if rooms else usual if is_of_rooms(config) else exhaustive
 
 
 def pytest_configure(config):
@@ -91,23 +105,38 @@ def pytest_collection_modifyitems(config, items):
     """
     keep_some(items, "exhaustive")
     keep_some([item for item in items if item.get_closest_marker("exhaustive") is None], "room")
-    usual = parse_shares(config.getoption("--share"))
-    exhaustive = config.getoption("--exhaustive") or ("1" if config.option.markexpr else "0")
-    shares = {"exhaustive": parse_shares(exhaustive), "room": parse_shares(config.getoption("--rooms") or exhaustive)}
-    if is_of_rooms(config) and not config.getoption("--rooms"):
-        shares.pop("room")  # as any other
+    usual, exhaustive, rooms = shares_of(config)
+    shares = {"exhaustive": exhaustive, "room": rooms}
     kept = []
     for item in items:
         if X64 and item.get_closest_marker("once"):
             continue
         mark = next((name for name in shares if item.get_closest_marker(name) is not None), None)
-        if is_drawn(item, usual if mark is None else shares[mark]):
+        if is_drawn(item.nodeid, usual if mark is None else shares[mark], config.getoption("--files")):
             kept.append(item)
         else:
             config.stash[LEFT_OUT] += mark is not None
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[*{*items} - {*kept}])
         items[:] = kept
+    if hasattr(config, "workerinput"):
+        cases = Counter(item.path for item in items)
+        items.sort(key=lambda item: (LONG.match(item.nodeid) is None, -cases[item.path]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """The scheduler of ``--dist loadfile``, by which long cases begin first, each on the worker that is free."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class LongFirst(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid if LONG.match(nodeid) else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False
+    return LongFirst(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

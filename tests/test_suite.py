@@ -1,10 +1,13 @@
-"""No test judges by a clock: counts do, and `tests._patience` alone says when something hangs."""
+"""The suite itself: no test judges by a clock (`_patience` alone says when something hangs); shares meet all cases."""
 
 import ast
+import math
 import re
 from pathlib import Path
 
 import pytest
+
+from tests import _exhaustive
 
 pytestmark = pytest.mark.once
 
@@ -16,7 +19,7 @@ CLOCK = re.compile(
 )
 READERS = {
     "_patience.py": "says when something hangs",
-    "test_clocks.py": "names the clocks",
+    "test_suite.py": "names the clocks",
     "importers/_run.py": "tells how long its models took, which nothing compares",
 }
 """Files that read a clock, and what for."""
@@ -65,3 +68,23 @@ def test_clocks_are_seen(line):
 
 def test_limits_are_seen():
     assert limits_in("run(x, timeout=5)\nq.wait(3)\nq.wait()\n','.join(x)\nrun(timeout=patience(3))") == [1, 2]
+
+
+@pytest.mark.parametrize(("share", "files"), [(0.06, 0.25), (0.15, 0.25), (0.3, 0.25), (0.27, 1.0), (1.0, 0.25)])
+def test_seeds_in_a_row_draw_each_case(share, files, monkeypatch):
+    """And no more than the share, each time: a file of which a case is drawn is among those that are read."""
+    cases = [f"tests/room_{i % 7}/test_{i // 40}.py::test[{i}]" for i in range(4000)]
+    of_files = max(share, files)
+    left = set(cases)
+    for seed in range(math.ceil(1 / of_files) * math.ceil(of_files / share)):
+        monkeypatch.setattr(_exhaustive, "SEED", 2969 + seed)
+        drawn = {case for case in cases if _exhaustive.is_drawn(case, {"": share}, files)}
+        assert abs(len(drawn) / len(cases) - share) <= 0.15 * share
+        assert all(_exhaustive.may_hold_drawn(case.partition("::")[0], {"": share}, files) for case in drawn)
+        left -= drawn
+    assert not left
+
+
+def test_a_file_is_read_for_one_case_that_is_named():
+    assert _exhaustive.may_hold_drawn("tests/test_a.py", {"": 0.0, "tests/test_a.py::test_x[1": 1.0}, 0.25)
+    assert not _exhaustive.may_hold_drawn("tests/test_b.py", {"": 0.0, "tests/test_a.py::test_x[1": 1.0}, 0.25)
