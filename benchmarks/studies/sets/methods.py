@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 
 import jaxunc as ju
 from benchmarks import many_sets
+from benchmarks.pages import digits
 from benchmarks.studies.learning.methods import adaptive_sets, filled
 from jaxunc.counting import oob_mask
 
@@ -214,6 +215,6 @@ def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
     return f"**{text}**" if p_value < LEVEL else text
 
 
-def digits(value: float, key: str = "") -> str:
-    """A number of a table."""
-    return "" if np.isnan(value) else f"{value:.1f}" if key == "ms" else f"{value:.3f}"
+def shown(value: float, measure: str) -> str:
+    """A number of a table; milliseconds with one place."""
+    return f"{value:.1f}" if measure == "ms" else digits(value)
