@@ -103,7 +103,7 @@ def test_a_cell(name, n_classes):
     assert (found["exact"] == found["bound"]) or n_classes > 2
     assert found["exact"][0] >= found["bound"][0], "the exact probability exceeds the bound"
     assert len(found["prior"]["fitted"]) == n_classes
-    assert (len(set(found["prior"]["symmetric"])), sum(found["margins"])) == (1, 40)
+    assert (len(set(found["prior"]["symmetric"])), sum(found["polled"])) == (1, found["bound"][0])
     settled = [n for n, _ in found["confidences"]]
     assert settled == sorted(settled, reverse=True), "more confidence settles less"
     assert settled[of_cells.CONFIDENCES.index(0.9)] == found["bound"][0]

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.pages import digits, fill, table_rows, verdict, verdict_rows
-from benchmarks.studies.boosted_numbers.methods import ALONE, METHODS
-from benchmarks.studies.boosted_numbers.problems import LOPSIDED, MADE_ON
+from benchmarks.studies.boosted_numbers.methods import ALONE, LOPSIDED, MADE_ON, METHODS
 from benchmarks.studies.regression.page import geometric
 
 TEMPLATE = Path(__file__).with_name("page.md")

@@ -9,10 +9,9 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from benchmarks.pages import fill, save
+from benchmarks.studies.learning.further import NOISE, NOISE_SETS, STRENGTHS
 from benchmarks.studies.learning.instead import INSTEAD
 from benchmarks.studies.learning.methods import MEASURES, duel, how_many, largest, markdown, paired, table
-from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
-from benchmarks.studies.learning.shrinkage import STRENGTHS
 
 TEMPLATE = Path(__file__).with_name("page.md")
 PICTURE = "gain.svg"
