@@ -16,11 +16,16 @@ import gzip
 import json
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+from jaxunc.counting import PureLeavesWarning
 
 PACKED, RUNNING = "cells.jsonl.gz", "cells.jsonl"
 Key = tuple[str | int, ...]
@@ -159,31 +164,62 @@ def run_missing(
     return found
 
 
-class Study(NamedTuple):
-    """What `benchmarks.studies` says of a study's module, for cells that belong to one data set each."""
+def fold(data: Any, n_folds: int, number: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Training and test rows of one fold of a cross-validation, with the classes in proportion."""
+    folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    return list(folds.split(data.X, data.y))[number]
 
-    about: str
-    results: Path
+
+class FoldCell(NamedTuple):
+    """One fold of a set."""
+
+    data: str
+    fold: int
+
+
+class Part(NamedTuple):
+    """A part of a study, whose cells belong to one data set each."""
+
     sets: Sequence[str]
     journal: Callable[[Path, str], Journal]
     """The finished cells of a data set, from a folder and its name."""
-    load: Callable[[str, Any], Any]
-    """The data of a name, from a folder."""
     run_cell: Callable[[Any, Any], dict]
-    page: Callable[[Mapping[Any, dict]], str]
+    """A cell's record, from the cell and its set's data."""
+    load: Callable[[str, Any], Any] | None = None
+    """The data of a name, from a folder; None: there are none."""
+
+    def kept(self, out: Path, *, whole: bool = False) -> dict[str, dict[Any, dict]]:
+        """{set: its cells}: of all sets, or of those that have been run to the end."""
+        journals = {name: self.journal(out, name) for name in self.sets}
+        return {name: one.found for name, one in journals.items() if not whole or len(one.found) == len(one.wanted)}
+
+
+class Study(NamedTuple):
+    """What `benchmarks.studies` says of a study's module."""
+
+    about: str
+    results: Path
+    parts: Mapping[str, Part]
+    page: Callable[[Mapping[Any, dict]], str] = lambda found: ""
+    """Its text, of everything that has been run; studies that draw figures beside it write it themselves."""
 
     def kept(self, out: Path) -> dict[Any, dict]:
         """Everything that has been run."""
-        return {cell: record for name in self.sets for cell, record in self.journal(out, name).found.items()}
+        sets = (cells for part in self.parts.values() for cells in part.kept(out).values())
+        return {cell: record for cells in sets for cell, record in cells.items()}
 
     def options(self) -> argparse.ArgumentParser:
         """What the study takes."""
-        return study_options(self.about, self.results, self.sets)
+        sets = [name for part in self.parts.values() if part.load for name in part.sets]
+        return study_options(self.about, self.results, sets or None, self.parts if len(self.parts) > 1 else ())
 
     def run(self, args: argparse.Namespace) -> None:
-        """Run what is missing."""
-        journals = {name: self.journal(args.out, name) for name in args.sets}
-        run_missing(journals, lambda name: self.load(name, args.data), self.run_cell)
+        """Run what is missing, part by part."""
+        warnings.filterwarnings("ignore", category=PureLeavesWarning)
+        for part in (self.parts[name] for name in getattr(args, "parts", self.parts)):
+            sets = [name for name in getattr(args, "sets", part.sets) if name in part.sets]
+            load = lambda name, part=part: part.load(name, args.data) if part.load else None
+            run_missing({name: part.journal(args.out, name) for name in sets}, load, part.run_cell)
 
     def write_page(self, out: Path) -> None:
         """Write the page of everything that has been run."""

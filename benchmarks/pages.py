@@ -5,12 +5,14 @@ section. ``{duel[tree; bag]}`` is what the function ``duel`` says of ``"tree"`` 
 several times, or not always, begins with a line ``<!-- name -->``; what stands before the first such line is the page.
 """
 
+import math
 import re
 import string
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 WIDTH = 120
 
@@ -55,6 +57,25 @@ def table_rows(rows: Iterable[Sequence[str]]) -> str:
 def verdict_rows(verdicts: Iterable[tuple[str, str, bool]]) -> str:
     """Rows of rules: in words, what was found, and whether the rule is kept."""
     return table_rows([rule, value, "kept" if is_kept else "**missed**"] for rule, value, is_kept in verdicts)
+
+
+def verdict(rule: str, value: float, *, least: float = -math.inf, most: float = math.inf) -> tuple[str, str, bool]:
+    """One of `verdict_rows`: what is found is a value, which the rule bounds."""
+    return rule, digits(value), bool(least <= value <= most)
+
+
+def save(figure: Any, path: Path, **settings: Any) -> None:
+    """Write a picture; the same one has the same bytes."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "jaxunc"}):
+        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+        figure.savefig(path, metadata=metadata, **settings)
+
+
+def digits(value: float) -> str:
+    """A number of a table; nothing where there is none."""
+    return "" if math.isnan(value) else f"{value:.3f}"
 
 
 def wrap(page: str) -> str:

@@ -7,7 +7,7 @@
 * `memory`: temporaries of the compiled programs
 * `first_call`: from a fitted model to the first answer, in a fresh process
 * `import_time`: what importing the library costs beside JAX
-* `sections`: first calls by size, compilations of a cross-validation, import of a large forest
+* `sections`: rules, first calls by size, compilations of a cross-validation, import of a large forest
 * `devices`: meshes of virtual devices; `multi_host`: the commands of a run on several machines (both run by themselves)
 * `accelerator`: the form for accelerators, in parts that may fail (runs by itself)
 * `imported`: models of other libraries (`imported_models`) against their own predictions and other engines

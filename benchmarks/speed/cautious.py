@@ -3,9 +3,6 @@
 Sets, intervals and masses against the streamed mean, and priors of many leaves.
 """
 
-import argparse
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,8 +11,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 
-from .machine import about, publish
-from .measure import interleaved, ratio, spread, summary
+from .machine import about, command, publish
+from .measure import interleaved, ratio, summary
 
 MASSES = ("equal", "leaf_size", "certainty")
 
@@ -35,7 +32,7 @@ def reports(n_instances: int, repeats: int) -> dict:
             name: {
                 **summary(times[name]),
                 "ratio_to_mean": ratio(times[name], times["mean"]),
-                "cpu_ratio_to_mean": spread(np.asarray(times[name].cpu) / np.asarray(times["mean"].cpu)),
+                "cpu_ratio_to_mean": ratio(times[name], times["mean"], "cpu"),
                 "instances_per_s": n_instances / float(np.median(times[name].wall)),
             }
             for name in rules
@@ -72,11 +69,7 @@ def _compiled_fit(counts: np.ndarray, method: str):
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print it."""
-    parser = argparse.ArgumentParser("python -m benchmarks.speed.cautious", description=main.__doc__)
-    parser.add_argument("--repeats", type=int, default=11)
-    parser.add_argument("--quick", action="store_true", help="small: shows that it runs")
-    parser.add_argument("--output", type=Path, help="default: print only")
-    options = parser.parse_args(arguments)
+    options = command("cautious", main.__doc__, 11).parse_args(arguments)
     scale = 100 if options.quick else 1
     result = {
         **about(),

@@ -5,9 +5,7 @@ faster. *Strong*: the same instances on more devices. *Weak*: so many instances 
 nothing is exchanged, and along 'tree', where carries are joined.
 """
 
-import argparse
 import os
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -16,8 +14,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 
-from .machine import about, publish
-from .measure import Times, interleaved, ratio, spread, summary
+from .machine import about, command, publish
+from .measure import compared, interleaved
 
 DEVICES = (1, 2, 4, 8)
 
@@ -38,7 +36,7 @@ def sharded_forests(n_trees: int) -> tuple[dict[str, ju.BoundForest | ju.paralle
 def strong(forests: dict, X: np.ndarray, repeats: int) -> dict:
     """The same instances, whatever the devices."""
     times = interleaved({name: _call(forest, X) for name, forest in forests.items()}, repeats)
-    return {"instances": len(X), **_compared(times, "bound")}
+    return {"instances": len(X), **compared(times, "bound")}
 
 
 def weak(forests: dict, X: np.ndarray, repeats: int) -> dict:
@@ -46,20 +44,7 @@ def weak(forests: dict, X: np.ndarray, repeats: int) -> dict:
     share = len(X) // max(DEVICES)
     calls = {f"data {n}": _call(forests[f"data {n}"], X[: n * share]) for n in DEVICES}
     times = interleaved(calls, repeats)
-    return {"instances_per_device": share, **_compared(times, "data 1")}
-
-
-def _compared(times: dict[str, Times], reference: str) -> dict:
-    """By the wall clock, which others on the machine disturb, and by the processor's, which they hardly do."""
-    of = times[reference]
-    return {
-        name: {
-            **summary(found),
-            "ratio": ratio(found, of),
-            "cpu_ratio": spread(np.asarray(found.cpu) / np.asarray(of.cpu)),
-        }
-        for name, found in times.items()
-    }
+    return {"instances_per_device": share, **compared(times, "data 1")}
 
 
 def differences(forests: dict, X: np.ndarray) -> dict[str, float]:
@@ -83,11 +68,7 @@ def _call(forest, X: np.ndarray):
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print it."""
-    parser = argparse.ArgumentParser("python -m benchmarks.speed.devices", description=main.__doc__)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--quick", action="store_true", help="small: shows that it runs")
-    parser.add_argument("--output", type=Path, help="default: print only")
-    options = parser.parse_args(arguments)
+    options = command("devices", main.__doc__, 7).parse_args(arguments)
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", max(DEVICES))
     before = about()

@@ -7,7 +7,7 @@ the forest, is named with the reason.
 import os
 import sys
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,16 +52,19 @@ def peers(
     model, X: np.ndarray, y: np.ndarray, X_train: np.ndarray, names: Collection[str] | None = None
 ) -> tuple[list[Engine], list[Absent]]:
     """The other engines, all or those named, and those that are absent."""
-    found, absent = [], []
     makers = {
         "ONNX Runtime": lambda: _onnx_runtime(model, X),
         "YDF": lambda: _ydf(model, X, X_train, y),
         "oneDAL": lambda: _onedal(model, X),
         "treelite GTIL": lambda: _gtil(model, X),
     }
+    return attempt({name: make for name, make in makers.items() if names is None or name in names})
+
+
+def attempt(makers: Mapping[str, Callable[[], Engine]]) -> tuple[list[Engine], list[Absent]]:
+    """The engines that can be made and answer, and those that are absent."""
+    found, absent = [], []
     for name, make in makers.items():
-        if names is not None and name not in names:
-            continue
         try:
             seconds, _, engine = timed(make)
             engine.prepare_s = seconds
@@ -70,7 +73,7 @@ def peers(
         except ImportError as error:
             absent.append(Absent(name, f"not installed (no module {error.name or 'of that name'})"))
         except Exception as error:  # a peer that fails must not end the measurement of the others
-            print(f"  {name} failed: {error}", file=sys.stderr)
+            print(f"  {name} failed: {error!r:.300}", file=sys.stderr)
             # Messages may hold paths of the machine: the file gets the kind of error alone.
             absent.append(Absent(name, f"failed ({type(error).__name__})"))
     return found, absent

@@ -3,9 +3,7 @@
 shap works with one thread, the others with all cores: both clocks are told.
 """
 
-import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,8 +13,8 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 
-from .machine import about, publish
-from .measure import Times, interleaved, spread, summary
+from .machine import about, command, publish
+from .measure import Times, interleaved, ratio, summary
 
 N_FEATURES, N_TREES, N_EXPLAINED, N_GROWN = 30, 100, 1000, 25_000
 FORESTS = {
@@ -69,9 +67,8 @@ def _ready(found: ju.explanations.Attributions) -> Any:
 
 def _told(row: dict, times: dict[str, Times]) -> dict:
     theirs = next(name for name in times if not name.startswith("ours"))
-    quotient = lambda clock: spread(np.divide(getattr(times[theirs], clock), getattr(times["ours"], clock)))
     row |= {"times": {name: summary(one) for name, one in times.items()}, "of": theirs}
-    row |= {"times_as_fast": {clock: quotient(clock) for clock in ("wall", "cpu")}}
+    row |= {"times_as_fast": {clock: ratio(times[theirs], times["ours"], clock) for clock in ("wall", "cpu")}}
     fast = row["times_as_fast"]
     print(
         f"{row['model']}: {fast['wall']['median']:.1f} times {theirs}'s speed (CPU time {fast['cpu']['median']:.1f})",
@@ -83,11 +80,7 @@ def _told(row: dict, times: dict[str, Times]) -> dict:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print it."""
-    parser = argparse.ArgumentParser("python -m benchmarks.speed.explaining", description=main.__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="small: shows that it runs")
-    parser.add_argument("--output", type=Path, help="default: print only")
-    options = parser.parse_args(arguments)
+    options = command("explaining", main.__doc__, 5).parse_args(arguments)
     n, grown = (20, 500) if options.quick else (N_EXPLAINED, N_GROWN)
     X, y = make_classification(grown + n, N_FEATURES, n_informative=12, random_state=0)
     X = X.astype(np.float32)

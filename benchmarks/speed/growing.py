@@ -5,7 +5,6 @@ few instances becomes a leaf, where random decision trees draw again up to as of
 ``min_samples_leaf`` above 1 its trees are therefore far smaller; nodes are reported beside times.
 """
 
-import argparse
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from sklearn.model_selection import train_test_split
 import jaxunc as ju
 from benchmarks.data import load
 
-from .machine import about, publish
+from .machine import about, command, publish
 from .measure import interleaved, ratio, summary
 
 PUBLISHED_CPU_SECONDS = {"spambase": 53.0, "mushroom": 22.0}
@@ -84,11 +83,8 @@ def _nodes(forest: ju.Forest) -> float:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print it."""
-    parser = argparse.ArgumentParser("python -m benchmarks.speed.growing", description=main.__doc__)
+    parser = command("growing", main.__doc__, 7)
     parser.add_argument("--data", type=Path, help="folder of data sets (default: JAXUNC_DATA, then OpenML)")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--quick", action="store_true", help="small and synthetic alone: shows that it runs")
-    parser.add_argument("--output", type=Path, help="default: print only")
     options = parser.parse_args(arguments)
     before = about()
     n_instances = 500 if options.quick else 20_000

@@ -3,7 +3,6 @@
 Every import is made by a fresh process, which times itself: starting Python is no part of it.
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -11,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .machine import about, publish
-from .measure import Times, ratio, spread, summary
+from .machine import about, command, publish
+from .measure import Times, compared
 
 IMPORTS = {
     "jax and equinox": "import jax, equinox",
@@ -46,25 +45,14 @@ def import_times(repeats: int) -> dict:
             if turn:
                 times[name].wall.append(wall)
                 times[name].cpu.append(cpu)
-    reference = times["jax and equinox"]
-    return {
-        name: {
-            **summary(taken),
-            "ratio": ratio(taken, reference),
-            "cpu_ratio": spread(np.asarray(taken.cpu) / np.asarray(reference.cpu)),
-        }
-        for name, taken in times.items()
-    }
+    return compared(times, "jax and equinox")
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print it."""
-    parser = argparse.ArgumentParser("python -m benchmarks.speed.import_time", description=main.__doc__)
-    parser.add_argument("--repeats", type=int, default=15, help="rounds of fresh processes")
-    parser.add_argument("--output", type=Path, help="default: print only")
-    options = parser.parse_args(arguments)
+    options = command("import_time", main.__doc__, 15).parse_args(arguments)
     before = about()
-    publish({**before, "import": import_times(options.repeats)}, options.output)
+    publish({**before, "import": import_times(1 if options.quick else options.repeats)}, options.output)
 
 
 if __name__ == "__main__":

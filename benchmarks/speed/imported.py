@@ -75,7 +75,7 @@ def measure(library: Library, size: tuple[int, int, int], repeats: int) -> dict:
                 "prepare_s": engine.prepare_s,
                 **summary(times[engine.name]),
                 "ratio_to_own": ratio(times[engine.name], times["own"]),
-                "cpu_ratio_to_own": spread(np.asarray(times[engine.name].cpu) / np.asarray(times["own"].cpu)),
+                "cpu_ratio_to_own": ratio(times[engine.name], times["own"], "cpu"),
                 "answers": agreement[engine.name],
             }
             for engine in found

@@ -1,6 +1,5 @@
 """Models of other libraries that are measured, and the engines that answer for them."""
 
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,8 +11,7 @@ import numpy as np
 
 import jaxunc as ju
 
-from .engines import Absent, Engine, cores
-from .measure import timed
+from .engines import Absent, Engine, attempt, cores
 from .workloads import Data
 
 Fit = Callable[[Data, int, int], Any]
@@ -39,18 +37,8 @@ class Library:
 
 def peers_of(library: Library, model: Any, X: np.ndarray) -> tuple[list[Engine], list[Absent]]:
     """The other engines that take this model, and those that are absent."""
-    found, absent = [], []
-    for name, make in (library.peers or {}).items():
-        try:
-            seconds, _, (answer, detail) = timed(lambda make=make: make(model, X))
-            answer()
-            found.append(Engine(name, answer, detail, seconds))
-        except ImportError as error:
-            absent.append(Absent(name, f"not installed (no module {error.name or 'of that name'})"))
-        except Exception as error:  # a peer that fails must not end the measurement of the others
-            print(f"  {name} failed: {error!r:.300}", file=sys.stderr)
-            absent.append(Absent(name, f"failed ({type(error).__name__})"))
-    return found, absent
+    makers = (library.peers or {}).items()
+    return attempt({name: lambda name=name, make=make: Engine(name, *make(model, X)) for name, make in makers})
 
 
 def libraries() -> Iterator[tuple[str, Callable[[], Library]]]:

@@ -1,5 +1,6 @@
 """What a measurement ran on. No host name, no path: results are published."""
 
+import argparse
 import json
 import os
 import platform
@@ -13,28 +14,9 @@ import jax
 from .engines import cores
 
 _PACKAGES = (
-    "jax",
-    "jaxlib",
-    "numpy",
-    "scikit-learn",
-    "onnxruntime",
-    "skl2onnx",
-    "ydf",
-    "scikit-learn-intelex",
-    "treelite",
-    "xgboost-cpu",
-    "xgboost",
-    "lightgbm",
-    "catboost",
-    "lleaves",
-    "pylignum",
-    "onnxmltools",
-    "jax-cuda12-plugin",
-    "jax-cuda13-plugin",
-    "nvforest-cu12",
-    "nvforest-cu13",
-    "jaxunc",
-    "shap",
+    *("jax", "jaxlib", "numpy", "scikit-learn", "onnxruntime", "skl2onnx", "ydf", "scikit-learn-intelex", "treelite"),
+    *("xgboost-cpu", "xgboost", "lightgbm", "catboost", "lleaves", "pylignum", "onnxmltools", "jax-cuda12-plugin"),
+    *("jax-cuda13-plugin", "nvforest-cu12", "nvforest-cu13", "jaxunc", "shap"),
 )
 
 
@@ -71,6 +53,16 @@ def about() -> dict:
         "device": device(),
         "versions": versions(),
     }
+
+
+def command(name: str, about: str | None, repeats: int | None = None) -> argparse.ArgumentParser:
+    """The options that measurements share."""
+    parser = argparse.ArgumentParser(f"python -m benchmarks.speed.{name}", description=about)
+    if repeats is not None:
+        parser.add_argument("--repeats", type=int, default=repeats, help=f"rounds (default {repeats})")
+    parser.add_argument("--quick", action="store_true", help="small: shows that it runs")
+    parser.add_argument("--output", type=Path, help="default: print only")
+    return parser
 
 
 def publish(result: dict, output: Path | None) -> None:

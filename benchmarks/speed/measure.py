@@ -57,14 +57,23 @@ def spread(values) -> dict[str, float]:
     }
 
 
-def ratio(times: Times, reference: Times) -> dict[str, float]:
-    """Time over the reference's, round by round: below 1 is faster."""
-    return spread(np.asarray(times.wall) / np.asarray(reference.wall))
+def ratio(times: Times, reference: Times, clock: str = "wall") -> dict[str, float]:
+    """Time over the reference's, by the wall clock or "cpu", round by round: below 1 is faster."""
+    return spread(np.divide(getattr(times, clock), getattr(reference, clock)))
 
 
 def summary(times: Times) -> dict:
     """Both clocks."""
     return {"steady_s": spread(times.wall), "cpu_s": spread(times.cpu)}
+
+
+def compared(times: Mapping[str, Times], reference: str) -> dict[str, dict]:
+    """By the wall clock, which others on the machine disturb, and by the processor's, which they hardly do."""
+    of = times[reference]
+    return {
+        name: {**summary(own), "ratio": ratio(own, of), "cpu_ratio": ratio(own, of, "cpu")}
+        for name, own in times.items()
+    }
 
 
 def repeated(call: Callable[[], object], times: int) -> dict[str, float]:

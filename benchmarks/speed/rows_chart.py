@@ -8,6 +8,8 @@ from typing import Any
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from benchmarks.pages import save
+
 RESULTS = Path(__file__).parent.parent / "results"
 OWN, OTHERS = "#0b5fa5", {"oneDAL": "#c2571a", "scikit-learn": "#5c5c5c", "treelite GTIL": "#9a9a9a"}
 """Colours; the engines that people use today in the order of their lines' importance."""
@@ -16,7 +18,7 @@ OWN, OTHERS = "#0b5fa5", {"oneDAL": "#c2571a", "scikit-learn": "#5c5c5c", "treel
 def draw(measured: list[dict[str, Any]], path: Path) -> None:
     """Draw the microseconds a row takes, a panel for each depth of 100 trees on 30 columns."""
     measured = [one for one in measured if (one["trees"], one["columns"]) == (100, 30)]
-    plt.rcParams.update({"svg.hashsalt": "jaxunc", "svg.fonttype": "none", "font.size": 10})
+    plt.rcParams.update({"svg.fonttype": "none", "font.size": 10})
     shapes = list(dict.fromkeys(one["shape"] for one in measured))
     figure, axes = plt.subplots(1, len(shapes), figsize=(10, 3.6), sharex=True, sharey=True, layout="constrained")
     for shape, ax in zip(shapes, axes, strict=True):
@@ -29,7 +31,7 @@ def draw(measured: list[dict[str, Any]], path: Path) -> None:
     axes[0].set_ylabel("microseconds a row")
     handles, names = axes[0].get_legend_handles_labels()
     figure.legend(handles[::-1], names[::-1], loc="outside lower center", ncols=len(names), frameon=False)
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
     plt.close(figure)
 
 

@@ -5,7 +5,6 @@ each, how the process grows, and how long calls take. Each model is measured in 
 the first calls go through the powers of two, by every method.
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from jaxunc.estimators import (
     TransductiveTreeClassifier,
 )
 
-from .machine import about, publish
+from .machine import about, command, publish
 from .measure import spread
 
 CALLS, QUICK_CALLS = 20_000, 300
@@ -170,12 +169,10 @@ def in_fresh_process(name: str, calls: int) -> dict:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print it."""
-    parser = argparse.ArgumentParser("python -m benchmarks.speed.server", description=main.__doc__)
+    parser = command("server", main.__doc__)
     parser.add_argument("--calls", type=int, help=f"calls of each model (default {CALLS})")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS, metavar="NAME")
     parser.add_argument("--one", choices=MODELS, help="one model, in this process: prints its row alone")
-    parser.add_argument("--quick", action="store_true", help="few calls: shows that it runs")
-    parser.add_argument("--output", type=Path, help="default: print only")
     options = parser.parse_args(arguments)
     calls = options.calls or (QUICK_CALLS if options.quick else CALLS)
     if calls <= FIRST:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib import pyplot as plt
 
+from benchmarks.pages import save
+
 from .rows_chart import OWN, RESULTS
 
 OTHERS = {
@@ -58,7 +60,7 @@ def _shares(engines: list[dict[str, Any]], ratio: str, base: str) -> dict[str, S
 
 def draw(shares: dict[str, dict[str, Share]], base: str, name: str) -> None:
     """Draw a line of marks for each forest or model, on a logarithmic axis; left of 1 is faster."""
-    plt.rcParams.update({"svg.hashsalt": "jaxunc", "svg.fonttype": "none", "font.size": 10})
+    plt.rcParams.update({"svg.fonttype": "none", "font.size": 10})
     figure, ax = plt.subplots(figsize=(9, 1.3 + 0.55 * len(shares)), layout="constrained")
     places = np.arange(len(shares))[::-1]
     ax.hlines(places, 0.04, 40, color="#e4e4e4", linewidth=0.6, zorder=0)
@@ -84,7 +86,7 @@ def draw(shares: dict[str, dict[str, Share]], base: str, name: str) -> None:
     ax.tick_params(axis="y", length=0)
     handles, names = ax.get_legend_handles_labels()
     figure.legend(handles[::-1], names[::-1], loc="outside lower center", ncols=4, frameon=False)
-    figure.savefig(RESULTS / f"{name}.svg", metadata={"Date": None})
+    save(figure, RESULTS / f"{name}.svg")
     plt.close(figure)
 
 

@@ -3,10 +3,8 @@
 Against the library's own full vote with all cores; and what the size of blocks does for `bind` on wide data.
 """
 
-import argparse
 import dataclasses
 import sys
-from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -16,8 +14,8 @@ import jaxunc as ju
 from jaxunc.inference import _walk
 from jaxunc.voting import BoundVote, bind_vote
 
-from .machine import about, publish
-from .measure import Times, interleaved, ratio, spread, summary
+from .machine import about, command, publish
+from .measure import Times, interleaved, ratio, summary
 
 CONFIDENCE = 0.99
 NEVER = 2**30
@@ -91,7 +89,7 @@ def _never(vote: BoundVote) -> BoundVote:
 
 
 def _speedup(times: Times, full: Times) -> dict:
-    return {"wall": ratio(full, times), "cpu": spread(np.asarray(full.cpu) / np.asarray(times.cpu))}
+    return {clock: ratio(full, times, clock) for clock in ("wall", "cpu")}
 
 
 def _line(row: dict) -> str:
@@ -118,11 +116,8 @@ def wide(n_features: int, rows: int, repeats: int) -> dict:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print it."""
-    parser = argparse.ArgumentParser("python -m benchmarks.speed.stopping", description=main.__doc__)
-    parser.add_argument("--repeats", type=int, default=7)
+    parser = command("stopping", main.__doc__, 7)
     parser.add_argument("--forests", nargs="+", default=list(FORESTS), choices=FORESTS, metavar="NAME")
-    parser.add_argument("--quick", action="store_true", help="small: shows that it runs")
-    parser.add_argument("--output", type=Path, help="default: print only")
     options = parser.parse_args(arguments)
     rows = SIZES[0] if options.quick else SIZES[-1]
     result = about() | {"confidence": CONFIDENCE}

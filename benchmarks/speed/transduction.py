@@ -9,7 +9,6 @@
 Each part of a run is kept in the work folder as soon as it is there: an interrupted run goes on after it.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.data import load
 from jaxunc.transduction import as_queries, leave_one_out_leaf_counts, presort, transductive_leaf_counts
 
-from .machine import about, peak_bytes, publish
+from .machine import about, command, peak_bytes, publish
 from .measure import timed
 from .transduction_full import check_all, full_leaf
 
@@ -89,17 +88,12 @@ def against_trees(n: int, sample_of: int, repeats: int) -> dict:
 def large(n: int) -> dict:
     """Once, and the most memory that the process has had; run before anything else that is large."""
     X, y, queries = synthetic(n)
-    before = _peak_mib()
+    before = peak_bytes()
     found = _clocks(lambda: transductive_leaf_counts(X, y, queries), 1)
     return {
         "data": f"{n} + {n} x {N_FEATURES}", "pairs": 2 * n, **found,
-        "peak_mib": _peak_mib(), "peak_mib_before": before,
+        "peak_mib": peak_bytes() / 2**20, "peak_mib_before": before / 2**20,
     }  # fmt: skip
-
-
-def _peak_mib() -> float:
-    """Of the process so far."""
-    return peak_bytes() / 2**20
 
 
 def forms(name: str, folder: Path | None, repeats: int) -> dict:
@@ -116,12 +110,9 @@ def forms(name: str, folder: Path | None, repeats: int) -> dict:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, write the file, print it."""
-    parser = argparse.ArgumentParser("python -m benchmarks.speed.transduction", description=main.__doc__)
+    parser = command("transduction", main.__doc__, 3)
     parser.add_argument("--data", type=Path, help="folder of data sets (default: JAXUNC_DATA, then OpenML)")
     parser.add_argument("--work", type=Path, help="where parts are kept (default: nowhere, and no check)")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="small and synthetic alone: shows that it runs")
-    parser.add_argument("--output", type=Path, help="default: print only")
     options = parser.parse_args(arguments)
     parts: dict[str, Callable[[], object]] = {
         "large": lambda: large(200 if options.quick else 10_000),

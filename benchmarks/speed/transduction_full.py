@@ -36,16 +36,8 @@ from jaxunc.transduction import (
 )
 
 LIMITS = SplitLimits(boundaries=True, min_samples_leaf=2, max_depth=None)
-SETS = {
-    "iris": None,
-    "wine": None,
-    "glass": None,
-    "heart-c": None,
-    "breast-cancer-ljubljana": None,
-    "tic-tac-toe": None,
-    "diabetes": None,
-    "wdbc": 300,
-}
+SETS = dict.fromkeys(("iris", "wine", "glass", "heart-c", "breast-cancer-ljubljana", "tic-tac-toe", "diabetes"))
+SETS |= {"wdbc": 300}
 """Each instance left out, or, where a number stands, so many train and the rest are inserted."""
 
 

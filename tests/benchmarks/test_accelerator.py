@@ -14,7 +14,7 @@ from benchmarks.speed.accelerator import run
 from benchmarks.speed.accelerator.__main__ import parse
 from benchmarks.speed.accelerator.answers import _close, _same
 from benchmarks.speed.accelerator.forests import leaves_on_host, make_forest, make_rows
-from benchmarks.speed.accelerator.parts import PARTS, Part
+from benchmarks.speed.accelerator.run import PARTS, Part
 
 pytestmark = pytest.mark.once
 

@@ -7,7 +7,16 @@ import pytest
 
 from benchmarks.pages import table_rows
 from benchmarks.studies.boosted_numbers import run as study
-from benchmarks.studies.boosted_numbers.methods import ENDS, LIBRARIES, Fold, methods_of, of_all_rows
+from benchmarks.studies.boosted_numbers.methods import (
+    DRAWN,
+    ENDS,
+    LIBRARIES,
+    MADE_ON,
+    Fold,
+    methods_of,
+    of_all_rows,
+    rows_of,
+)
 from benchmarks.studies.boosted_numbers.page import (
     CQR,
     FROZEN,
@@ -21,7 +30,6 @@ from benchmarks.studies.boosted_numbers.page import (
     table,
     verdicts,
 )
-from benchmarks.studies.boosted_numbers.problems import DRAWN, MADE_ON, rows_of
 from benchmarks.studies.regression.page import geometric
 
 pytestmark = pytest.mark.once

@@ -13,8 +13,9 @@ from benchmarks.data import KNOWN, DataSet
 from benchmarks.studies.busch2021 import figures as busch2021_figures
 from benchmarks.studies.busch2021 import run as study
 from benchmarks.studies.busch2021.figures import simulated_ensembles, simulated_leaves, write_pictures
-from benchmarks.studies.busch2021.methods import METHODS, PAPER
 from benchmarks.studies.busch2021.numbers import (
+    METHODS,
+    PAPER,
     Duel,
     Results,
     against_the_mean,
@@ -81,7 +82,7 @@ def test_measures():
 
 def test_single_trees(small):
     cell = study.Cell("trees", "sonar", "random-trees", 4, 3, 0, 0)
-    train, test = study.split(small, 0, 0)
+    train, test = study.fold(small, 2, 0)
     forest, X = study.grow(cell, small, train), study.known(small.X, small.nominal)[test]
     mean, _, least, largest = study.tree_accuracies(forest, X, small.y[test])
     assert 0.3 < least <= mean <= largest <= 1

@@ -85,7 +85,7 @@ JOURNALS = {
     "costa2013.branches": (("iris",), lambda record: record["lazy_pool"].pop()),
     "costa2013.general": (("iris",), lambda record: record["pnml"].pop()),
     "hernandez_lobato2011.run": (("wine",), lambda record: record["polled"].append(1)),
-    "learning.run": (("noise", "wine"), lambda record: record["methods"].pop("pool")),
+    "learning.run": (("wine", "noise"), lambda record: record["methods"].pop("pool")),
     "regression.run": (("diabetes progression",), lambda record: record["methods"].pop("learned law")),
     "reliable_evidence.run": (("wdbc",), lambda record: record["rules"]["evidence"].pop()),
     "rules.abstaining": (("wine",), lambda record: record["methods"].pop("pool")),

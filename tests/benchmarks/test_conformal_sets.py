@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
+from benchmarks.cells import FoldCell
 from benchmarks.studies.conformal_sets import run as study
 from benchmarks.studies.conformal_sets.page import measures
 from benchmarks.studies.learning.run import Rows
@@ -28,7 +29,7 @@ def test_a_cell_has_all_methods():
     pytest.importorskip("crepes")
     pytest.importorskip("mapie")
     X, y = make_classification(260, 6, n_informative=4, n_classes=3, flip_y=0.2, random_state=0)
-    found = study.run_cell(study.Cell("made", 0), Rows(X.astype(np.float32), y))["sets"]
+    found = study.run_cell(FoldCell("made", 0), Rows(X.astype(np.float32), y))["sets"]
     assert found["MAPIE"] == found["crepes, unsmoothed"]
     assert measures([found["mean, held-out"]])["size"] <= measures([found["MAPIE, completed"]])["size"]
     assert measures([found["mean, held-out"]])["empty"] == 0

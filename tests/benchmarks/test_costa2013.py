@@ -12,6 +12,7 @@ from benchmarks.studies.costa2013 import run as study
 from benchmarks.studies.costa2013.methods import batch_certainty
 from jaxunc import transduction
 from tests._claims import page_of
+from tests._golden import golden
 
 pytestmark = pytest.mark.once
 
@@ -84,6 +85,40 @@ def test_called_reliable():
     assert methods.called_reliable(np.where(correct, 0.9, 0.4), correct) == [150, 150, 50, 0]
     called, right, others, right_too = methods.called_reliable(np.full(200, 0.5), correct)
     assert (called + others, right + right_too) == (200, 150)
+
+
+def test_reference_divergences():
+    for case in golden("metrics")["kukar_kononenko"]:
+        p, q = (np.array(case[name], float) for name in ("counts_inductive", "counts_transductive"))
+        with np.errstate(invalid="ignore"):
+            found = methods.j_divergence(p / p.sum(), q / q.sum())
+        np.testing.assert_allclose(found, float(case["j_divergence_bits"]), rtol=1e-12)
+        np.testing.assert_allclose(2.0**-found, case["reliability"], rtol=1e-12)
+
+
+def test_reliability_of_predictions():
+    X, y = load_iris(return_X_y=True)
+    found = methods.reliability_of(transduction.leave_one_out_leaf_counts(X, y, inductive=True))
+    assert np.mean(found.predicted == y) > 0.9
+    assert np.all((found.reliability > 0) & (found.reliability <= 1))
+
+
+@pytest.mark.parametrize(
+    ("reliability", "correct", "expected"),
+    [
+        ([0.1, 0.2, 0.2, 0.6, 0.8, 0.9], [0, 0, 1, 1, 1, 1], 0.4),
+        ([1, 1, 1, 1], [0, 1, 1, 1], -np.inf),
+        ([0.1, 0.2, 0.2, 0.6, 0.8, 0.9], [1] * 6, -np.inf),
+        ([0.1, 0.2, 0.2, 0.6, 0.8, 0.9], [0] * 6, np.inf),
+        ([0.1, 0.2, 0.8, 0.9], [1, 0, 0, 1], 0.85),  # of equal gains the one with more right ones above it
+        ([0.1, 0.2, 0.8, 0.9], [1, 1, 0, 0], np.inf),  # it would call the wrong ones reliable: so none is
+        ([0.1, 0.2, 0.5, 0.6, 0.8, 0.9], [1, 1, 1, 0, 1, 0], np.inf),  # a threshold at .55 gains too, but less
+        ([0.1, 0.9], [1, 0], np.inf),
+    ],
+)
+def test_thresholds(reliability, correct, expected):
+    found = methods.reliability_threshold(np.array(reliability, float), np.array(correct, bool))
+    assert found == pytest.approx(expected)
 
 
 def test_duels():

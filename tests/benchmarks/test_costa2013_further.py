@@ -3,7 +3,6 @@
 import math
 from itertools import pairwise
 
-import jax
 import numpy as np
 import pytest
 from scipy.special import beta
@@ -149,17 +148,12 @@ def test_smoothed_counts_of_learners(small):
     assert general.smoothed(general.LEARNERS["naive Bayes"], X) is None
 
 
-@pytest.mark.parametrize("part", ["general", "paths"])
-def test_a_run_goes_on_where_it_stopped(part, tmp_path, monkeypatch, small):
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)
-    monkeypatch.setattr(study, "load", lambda name, folder: small)
-    if part == "general":
-        monkeypatch.setattr(general, "LEARNERS", {name: general.LEARNERS[name] for name in ("naive Bayes", "tree")})
-    found = study.run_part(part, ["labor"], None, tmp_path)
-    assert study.run_part(part, ["labor"], None, tmp_path) == found
-    for record in found.values():
-        assert record["classes"] == 2
-        assert all(0 <= of[0] <= 2 for of in record.values() if isinstance(of, list) and len(of) == 5)
+@pytest.mark.parametrize(("part", "number"), [("general", 0), ("general", 2), ("paths", 0)])
+def test_a_cell_of_each_further_part(part, number, tmp_path, small):
+    of = study.FURTHER[part]
+    record = of.run_cell(of.journal(tmp_path, "labor").wanted[number], small)
+    assert record["classes"] == 2
+    assert all(0 <= measures[0] <= 2 for measures in record.values() if isinstance(measures, list))
 
 
 NOMINAL = np.array([False, True, False])

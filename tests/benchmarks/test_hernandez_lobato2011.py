@@ -103,7 +103,7 @@ def test_a_cell(name, n_classes):
     assert (found["exact"] == found["bound"]) or n_classes > 2
     assert found["exact"][0] >= found["bound"][0], "the exact probability exceeds the bound"
     assert len(found["prior"]["fitted"]) == n_classes
-    assert (len(set(found["prior"]["symmetric"])), sum(found["margins"])) == (1, 40)
+    assert (len(set(found["prior"]["symmetric"])), sum(found["polled"])) == (1, found["bound"][0])
     settled = [n for n, _ in found["confidences"]]
     assert settled == sorted(settled, reverse=True), "more confidence settles less"
     assert settled[of_cells.CONFIDENCES.index(0.9)] == found["bound"][0]
@@ -207,6 +207,30 @@ def test_what_the_page_says(kept):
     for kind in of_cells.KINDS:
         assert np.all(np.abs((values["exact", kind] - values["bound", kind])[:, 1]) < 0.5), "the bound is tight"
         assert values["fitted", kind][:, 3].mean() < 0.75
+
+
+def test_figures_show_what_was_counted(kept, tmp_path, monkeypatch):
+    drawn, (found, needed) = {}, kept
+    monkeypatch.setattr(page.figures, "save", lambda figure, path, **_: drawn.update({path.stem: figure.axes}))
+    settings = study.kept_settings(study.RESULTS)._asdict()
+    errors = {kind: of_cells.errors(found, kind) for kind in of_cells.KINDS}
+    page.figures.draw_all(found, needed, settings, errors, tmp_path)
+    critical, _, *lines = drawn["figure-3"][0].lines
+    walks, dots = ([line for line in lines if (line.get_marker() == "o") == is_dot] for is_dot in (False, True))
+    assert len(walks) == 3
+    for ((at, share),) in (dot.get_xydata() for dot in dots):
+        assert share in [walk.get_ydata()[int(at) - 1] for walk in walks]
+        assert max(share, 1 - share) >= critical.get_ydata()[int(at) - 1]
+    trees, unsettled = (ax.images[0].get_array() for ax in drawn["figure-4"][::2])
+    np.testing.assert_array_equal(trees.mask, unsettled == 1)
+    assert (trees.compressed() >= 3).all()
+    at = of_cells.CONFIDENCES.index(settings["confidence"])
+    for ax, name in zip(drawn["figure-6"], page.figures.OF_FIGURE_6, strict=True):
+        for line, kind in zip(ax.lines, of_cells.KINDS, strict=False):
+            settled = of_cells.columns(found[name], kind)[:, 0].mean()
+            assert 100 * line.get_ydata()[at] == pytest.approx(settled)
+    for ax in drawn["figure-7"]:
+        assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(1)
 
 
 def test_trees_that_make_leaves_of_constant_features():

@@ -1,7 +1,6 @@
 """The study of reliable classification in evidence accumulation: its rules, its protocol and the committed page."""
 
 import json
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,6 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from benchmarks.studies.reliable_evidence import beyond
 from benchmarks.studies.reliable_evidence import run as study
 from benchmarks.studies.reliable_evidence.methods import NAMES, rules_of
 from benchmarks.studies.reliable_evidence.page import MEASURES, against, by_set, table
@@ -74,9 +72,9 @@ def test_empty_and_large_leaves():
 def test_rejection_is_by_what_it_says():
     y = np.array([0, 1, 0, 1])
     scores = np.array([[1.0, 0], [0, 2], [0, 3], [4, 0]])  # right, right, wrong, wrong
-    answer = SimpleNamespace(class_scores=scores, probability=np.full((4, 2), 0.5))
-    doubt = SimpleNamespace(epistemic=np.arange(4.0), aleatoric=-np.arange(4.0), total=np.zeros(4))
-    found = dict(zip(MEASURES, study.measured(answer, doubt, y), strict=True))
+    doubts = np.stack([np.arange(4.0), -np.arange(4.0)], axis=-1)[None]
+    answer = study.Answers(scores, np.full((4, 2), 0.5))
+    found = dict(zip(MEASURES, study.measured(answer, doubts, y), strict=True))
     assert found["accuracy"] == 0.5
     assert found["epistemic"] == pytest.approx((1 + 1 + 2 / 3 + 1 / 2) / 4, abs=1e-6)
     assert found["aleatoric"] == found["score"] == pytest.approx((0 + 0 + 1 / 3 + 1 / 2) / 4, abs=1e-6)
@@ -90,7 +88,7 @@ def test_the_forests_are_those_of_the_study_of_rules():
     for measure, at in (("accuracy", 0), ("auc", 1), ("brier", 2)):
         values = by_set(frame, measure, 4)
         for name in ("probability", "plausibility", "epistemic", "evidence", "dempster-p"):
-            kinds = [[known[set_, "inbag", kind, 4, name][at] for set_ in values.index] for kind in study.KINDS]
+            kinds = [[known[set_, "inbag", kind, 4, name][at] for set_ in values.index] for kind in study.KINDS["main"]]
             np.testing.assert_allclose(values[name], np.mean(kinds, axis=0), atol=2e-4)
 
 
@@ -139,7 +137,7 @@ def test_what_the_page_says_everywhere():
 def test_rules_of_more_classes_are_one_against_the_rest(rng, n_classes):
     counts = rng.integers(0, 6, (30, 12, n_classes))
     prior = np.array([0.2, 0.5, 0.3]) if n_classes == 3 else np.array([0.7, 0.3])
-    answers, doubts = beyond.answered(counts, prior)
+    answers, doubts = study.answered(counts, prior)
     pairs = [rules_of(jnp.asarray([1 - p, p])) for p in prior]
     for name in NAMES:
         rule = pairs[1][name] if n_classes == 2 else ju.OneVsRest([one[name] for one in pairs])
@@ -158,7 +156,7 @@ def test_rules_of_more_classes_are_one_against_the_rest(rng, n_classes):
 def test_measures_of_more_classes_are_the_library_s(rng):
     scores, y = rng.integers(0, 4, (60, 3)) / 2, rng.integers(0, 3, 60)  # with ties
     shares, doubts = rng.dirichlet(np.ones(3), 60), rng.random((3, 60, 2))
-    found = dict(zip(MEASURES, beyond.measured(beyond.Answers(scores, shares), doubts, y), strict=True))
+    found = dict(zip(MEASURES, study.measured(study.Answers(scores, shares), doubts, y), strict=True))
     right, ranked = np.argmax(scores, axis=1) == y, np.sort(scores, axis=1)
     kept = lambda certainty: 1 - float(ju.metrics.area_under_risk_coverage(certainty, right))
     assert found["auc"] == pytest.approx(float(ju.metrics.auc(scores, y)), abs=2e-6)
@@ -174,8 +172,8 @@ def test_counts_are_the_library_s():
     X, y = make_classification(200, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=0)
     model = RandomForestClassifier(10, min_samples_leaf=3, random_state=0).fit(X[:150], y[:150])
     forest = ju.from_sklearn(model)
-    found = beyond.leaf_counts(model, X[:150], y[:150], X[150:], 3, is_oob=False)
+    found = study.leaf_counts(model, X[:150], y[:150], X[150:], 3, is_oob=False)
     np.testing.assert_array_equal(found, ju.leaf_counts(forest, X[150:]))
     outside = ju.count_leaves(forest, X[:150], y[:150], tree_mask=ju.counting.oob_mask(model, 150))
-    found = beyond.leaf_counts(model, X[:150], y[:150], X[150:], 3, is_oob=True)
+    found = study.leaf_counts(model, X[:150], y[:150], X[150:], 3, is_oob=True)
     np.testing.assert_array_equal(found, ju.leaf_counts(outside, X[150:]))

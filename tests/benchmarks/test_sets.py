@@ -10,6 +10,7 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
+from benchmarks.cells import FoldCell
 from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.sets import run as study
 from benchmarks.studies.sets.further import steps_section, vote_section
@@ -80,7 +81,7 @@ def test_what_the_docs_say_of_promises():
 def test_a_cell_has_all_methods_and_all_rows(rows):
     pytest.importorskip("crepes")
     pytest.importorskip("mapie")
-    found = study.run_cell(study.Cell("made", 0), rows)
+    found = study.run_cell(FoldCell("made", 0), rows)
     n_test = found["rows"][1]
     assert found["sets"].keys() == found["seconds"].keys()
     assert len(found["sets"]) == 25
@@ -318,7 +319,7 @@ def test_steps_start_from_the_chosen_cautious_forests():
     [(study.run_likelihood, NAMES, ()), (study.run_vote, VOTE_NAMES, ("learning",)), (study.run_steps, STEP_NAMES, ())],
 )
 def test_further_cells_have_all_methods_and_all_rows(run, names, further, rows):
-    found = run(study.Cell("made", 0), rows)
+    found = run(FoldCell("made", 0), rows)
     assert {tuple(found[key]) for key in ("sets", "seconds", "numbers", *further)} == {tuple(names)}
     for one in found["sets"].values():
         assert sum(n for _, n, _ in one["sizes"]) == sum(n for n, _ in one["classes"]) == found["rows"][1]
@@ -328,5 +329,5 @@ def test_further_cells_have_all_methods_and_all_rows(run, names, further, rows):
 
 
 def test_without_votes_and_steps_there_are_no_sections_of_them():
-    assert vote_section({study.Cell("made", 0): {"sets": {}, "seconds": {}}}) == ""
-    assert steps_section({study.Cell("made", 0): {"sets": {}, "seconds": {}, "numbers": {}}}) == ""
+    assert vote_section({FoldCell("made", 0): {"sets": {}, "seconds": {}}}) == ""
+    assert steps_section({FoldCell("made", 0): {"sets": {}, "seconds": {}, "numbers": {}}}) == ""

@@ -1,7 +1,6 @@
 """What the form for accelerators costs: ``python -m benchmarks.speed.accelerator``, one call of less than ten minutes.
 
-* `run`: the parts in a process that may crash or hang, and the file, which is written after each part
-* `parts`: which there are, and how long each may take
+* `run`: the parts, how long each may take, in a process that may crash or hang; the file is written after each
 * `forests`: forests of any depth, made without fitting
 * `timing`: first calls and later ones
 * `routing`: the mean by depth, trees and rows; the size of a call, and the loop in place of unrolled levels

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 from .. import report
-from .parts import PARTS
-from .run import measured, work
+from .run import PARTS, measured, work
 
 SCHEMA_VERSION = 1
 SECONDS = 540

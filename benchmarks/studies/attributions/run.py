@@ -10,12 +10,11 @@ A cell (`benchmarks.cells`) is a setting with all its seeds.
 """
 
 import warnings
-from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import NamedTuple
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import Journal, Part, Study
 from benchmarks.studies.attributions.methods import CAUSES, DESIGNS, METHODS, named_first
 from benchmarks.studies.attributions.page import page
 
@@ -57,21 +56,5 @@ def journal(out: Path, name: str) -> Journal:
     return Journal(out, None, [Cell(name, *setting) for setting in SETTINGS], sound)
 
 
-def kept(out: Path) -> dict[Cell, dict]:
-    """Everything that has been run."""
-    return {cell: record for name in DESIGNS for cell, record in journal(out, name).found.items()}
-
-
-def options() -> ArgumentParser:
-    """What the study takes."""
-    return study_options(__doc__, RESULTS, parts=DESIGNS)
-
-
-def run(args: Namespace) -> None:
-    """Run what is missing."""
-    run_missing({name: journal(args.out, name) for name in args.parts}, lambda name: None, run_cell)
-
-
-def write_page(out: Path) -> None:
-    """The page of everything that has been run."""
-    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")
+STUDY = Study(str(__doc__), RESULTS, {name: Part((name,), journal, run_cell) for name in DESIGNS}, page)
+kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

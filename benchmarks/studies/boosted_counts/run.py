@@ -11,19 +11,17 @@ A cell (`benchmarks.cells`) is a fold of a set.
 """
 
 import time
-import warnings
-from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.model_selection import train_test_split
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import FoldCell, Journal, Part, Study, fold
 from benchmarks.studies.boosted_counts.page import page
 from benchmarks.studies.learning.methods import best_calibrator, isotonic, plain_measures
 from benchmarks.studies.learning.run import Rows, load_rows
@@ -36,18 +34,10 @@ TAKES = "35 data sets, two folds each"
 RESULTS = Path(__file__).parent
 
 
-class Cell(NamedTuple):
-    """One fold of a set."""
-
-    data: str
-    fold: int
-
-
-def run_cell(cell: Cell, data: Rows) -> dict:
+def run_cell(cell: FoldCell, data: Rows) -> dict:
     """{"methods": {method: measures}, "trees": number, "seconds": seconds, "rows": [boosted, held out, classes]}."""
     start = time.perf_counter()
-    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
-    train, test = list(folds)[cell.fold]
+    train, test = fold(data, N_FOLDS, cell.fold)
     X_test, y_test = data.X[test], data.y[test]
     fit, held = train_test_split(train, test_size=HELD_OUT, stratify=data.y[train], random_state=cell.fold)
     X, y = data.X[held], data.y[held]
@@ -75,7 +65,7 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     }
 
 
-def _boosted(cell: Cell, data: Rows, rows: np.ndarray) -> HistGradientBoostingClassifier:
+def _boosted(cell: FoldCell, data: Rows, rows: np.ndarray) -> HistGradientBoostingClassifier:
     model = HistGradientBoostingClassifier(early_stopping=True, random_state=cell.fold)
     return model.fit(data.X[rows], data.y[rows])
 
@@ -150,27 +140,10 @@ def rows_of(name: str, folder: str | None) -> Rows:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
-    cells = [Cell(name, fold) for fold in range(N_RUN)]
+    cells = [FoldCell(name, number) for number in range(N_RUN)]
     sound = lambda record, cell: {"own", "mean of counts", "own and learned pool"} <= set(record["methods"])
     return Journal(out, None, cells, sound)
 
 
-def kept(out: Path) -> dict[Cell, dict]:
-    """Everything that has been run."""
-    return {cell: record for name in SETS for cell, record in journal(out, name).found.items()}
-
-
-def options() -> ArgumentParser:
-    """What the study takes."""
-    return study_options(__doc__, RESULTS, SETS)
-
-
-def run(args: Namespace) -> None:
-    """Run what is missing."""
-    warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-    run_missing({name: journal(args.out, name) for name in args.sets}, lambda name: rows_of(name, args.data), run_cell)
-
-
-def write_page(out: Path) -> None:
-    """The page of everything that has been run."""
-    (out / "README.md").write_text(page(kept(out)), encoding="utf-8")
+STUDY = Study(str(__doc__), RESULTS, {"main": Part(SETS, journal, run_cell, rows_of)}, page)
+kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

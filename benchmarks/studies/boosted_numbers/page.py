@@ -7,20 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import fill, table_rows, verdict_rows
-from benchmarks.studies.boosted_numbers.methods import ALONE, METHODS
-from benchmarks.studies.boosted_numbers.problems import LOPSIDED, MADE_ON
+from benchmarks.pages import digits, fill, table_rows, verdict, verdict_rows
+from benchmarks.studies.boosted_numbers.methods import ALONE, LOPSIDED, MADE_ON, METHODS
 from benchmarks.studies.regression.page import geometric
-from benchmarks.studies.sets.methods import digits
 
 TEMPLATE = Path(__file__).with_name("page.md")
-LEARNED, PLAIN, FROZEN, CQR, MAPIE = (
-    "learned law",
-    "plain residuals",
-    "learned law, frozen",
-    "CQR, all rows",
-    "CQR, MAPIE",
-)
+LEARNED, PLAIN, FROZEN = "learned law", "plain residuals", "learned law, frozen"
+CQR, MAPIE = "CQR, all rows", "CQR, MAPIE"
 GOALS = {CQR: 0.97, MAPIE: 0.94, PLAIN: 0.91}
 WORST, COVERS, COVERS_EACH, STRATUM, FROZEN_SCORE = {PLAIN: 1.02, CQR: 1.15}, (0.89, 0.92), (0.87, 0.95), 0.86, 0.95
 """The rules of the verdict."""
@@ -55,7 +48,7 @@ def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
     rules = []
     for other, goal in GOALS.items():
         score = geometric(ratios(frame, LEARNED, other))
-        rules.append((f"interval score at most {goal} of *{other}*", digits(score), score <= goal))
+        rules.append(verdict(f"interval score at most {goal} of *{other}*", score, most=goal))
     for other, goal in WORST.items():
         scores, but = ratios(frame, LEARNED, other, "problem"), ""
         if other == CQR:
@@ -68,14 +61,14 @@ def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
     frozen = geometric(ratios(frame, FROZEN, MAPIE))
     return [
         *rules,
-        ("coverage from {} to {} in the mean".format(*COVERS), digits(covers), COVERS[0] <= covers <= COVERS[1]),
+        verdict("coverage from {} to {} in the mean".format(*COVERS), covers, least=COVERS[0], most=COVERS[1]),
         (
             "coverage from {} to {} on each problem".format(*COVERS_EACH),
             ends,
             bool(COVERS_EACH[0] <= each.min() and each.max() <= COVERS_EACH[1]),
         ),
-        (f"worst fifth at least {STRATUM} in the mean", digits(stratum), stratum >= STRATUM),
-        (f"*{FROZEN}*: at most {FROZEN_SCORE} of *{MAPIE}*", digits(frozen), frozen <= FROZEN_SCORE),
+        verdict(f"worst fifth at least {STRATUM} in the mean", stratum, least=STRATUM),
+        verdict(f"*{FROZEN}*: at most {FROZEN_SCORE} of *{MAPIE}*", frozen, most=FROZEN_SCORE),
     ]
 
 

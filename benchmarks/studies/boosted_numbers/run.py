@@ -16,11 +16,11 @@ import numpy as np
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from benchmarks.cells import Journal, Study
-from benchmarks.studies.boosted_numbers.methods import LIBRARIES, Fold, methods_of
+from benchmarks.cells import Journal, Part, Study
+from benchmarks.studies.boosted_numbers.methods import FRESH, LIBRARIES, MADE_ON, Fold, methods_of, rows_of
 from benchmarks.studies.boosted_numbers.page import page
-from benchmarks.studies.boosted_numbers.problems import FRESH, MADE_ON, Rows, rows_of
 from benchmarks.studies.regression.methods import measured
+from benchmarks.studies.regression.problems import Rows
 
 N_FOLDS, PROBLEMS = 3, (*MADE_ON, *FRESH)
 TAKES = "28 problems, 73 cells, 25 minutes"
@@ -54,5 +54,5 @@ def journal(out: Path, name: str) -> Journal:
     return Journal(out, None, cells, lambda record, cell: list(record["methods"]) == list(methods_of(cell.library)))
 
 
-STUDY = Study(str(__doc__), RESULTS, PROBLEMS, journal, rows_of, run_cell, page)
+STUDY = Study(str(__doc__), RESULTS, {"main": Part(PROBLEMS, journal, run_cell, rows_of)}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

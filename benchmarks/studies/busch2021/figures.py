@@ -6,8 +6,11 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+from matplotlib import pyplot as plt
 
 import jaxunc as ju
+from benchmarks.pages import save
+from jaxunc.compare import LeafSizeDisplay, lines_for
 
 SCORERS: Mapping[str, Callable] = {
     "probability": ju.scorers.probability,
@@ -55,27 +58,17 @@ def write_pictures(rank_tables: Mapping[str, pd.DataFrame], spread: pd.DataFrame
     ``spread``: of each set and leaf size, mean and standard deviation of the single trees' accuracies. ``trees``: a row
     for each set, leaf size and method.
     """
-    from matplotlib import pyplot as plt
-
-    plt.rcParams["svg.hashsalt"] = "jaxunc"
-    _save(_simulation(simulated_leaves(), "instances in the leaf", "score"), folder / "figure-1.png")
-    _save(_simulation(simulated_ensembles(), "instances in each leaf", "score"), folder / "figure-2.png")
+    save(_simulation(simulated_leaves(), "instances in the leaf", "score"), folder / "figure-1.png", dpi=110)
+    save(_simulation(simulated_ensembles(), "instances in each leaf", "score"), folder / "figure-2.png", dpi=110)
     for name, table in rank_tables.items():
-        _save(_heatmap(table), folder / f"{name}.svg")
+        save(_heatmap(table), folder / f"{name}.svg", dpi=110)
     if len(spread):
-        _save(_against_leaf_size(spread, trees), folder / "figure-5.svg")
+        save(_against_leaf_size(spread, trees), folder / "figure-5.svg", dpi=110)
     plt.close("all")
-
-
-def _save(figure, path: Path) -> None:
-    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-    figure.savefig(path, metadata=metadata, dpi=110)
 
 
 def _simulation(scores: Mapping[str, np.ndarray], xlabel: str, ylabel: str):
     """Every trial, their mean, and their quantiles."""
-    from matplotlib import pyplot as plt
-
     figure, axes = plt.subplots(1, len(scores), figsize=(3 * len(scores), 3), layout="constrained")
     sizes = np.arange(1, LARGEST_LEAF + 1)
     for ax, (name, values) in zip(axes, scores.items(), strict=True):
@@ -92,8 +85,6 @@ def _simulation(scores: Mapping[str, np.ndarray], xlabel: str, ylabel: str):
 
 def _heatmap(table: pd.DataFrame):
     """Average ranks ``[methods leaf sizes]``, the best ones dark."""
-    from matplotlib import pyplot as plt
-
     figure, ax = plt.subplots(figsize=(5.4, 0.34 * len(table) + 0.9), layout="constrained")
     values = table.to_numpy()
     image = ax.imshow(values, cmap="viridis", aspect="auto")
@@ -110,10 +101,6 @@ def _heatmap(table: pd.DataFrame):
 
 def _against_leaf_size(spread: pd.DataFrame, trees: pd.DataFrame):
     """Accuracy of some methods, and one, two and three standard deviations of the single trees' accuracies."""
-    from matplotlib import pyplot as plt
-
-    from jaxunc.compare import LeafSizeDisplay, lines_for
-
     looks = lines_for(SHOWN)
     sets: Sequence[str] = list(dict.fromkeys(spread["set"]))
     n_rows = -(-len(sets) // 2)

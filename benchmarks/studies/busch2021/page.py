@@ -9,10 +9,10 @@ import pandas as pd
 from benchmarks import many_sets
 from benchmarks.pages import fill, table
 from benchmarks.studies.busch2021.figures import NEAR
-from benchmarks.studies.busch2021.methods import METHODS
 from benchmarks.studies.busch2021.numbers import (
     DECIMALS,
     MEASURES,
+    METHODS,
     Duel,
     Results,
     against_the_mean,

@@ -5,8 +5,17 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from benchmarks.studies.busch2021.methods import METHODS, PAPER
-from benchmarks.studies.busch2021.numbers import BALANCED, DECIMALS, IMBALANCED, Duel, Results, listed, signed
+from benchmarks.studies.busch2021.numbers import (
+    BALANCED,
+    DECIMALS,
+    IMBALANCED,
+    METHODS,
+    PAPER,
+    Duel,
+    Results,
+    listed,
+    signed,
+)
 from jaxunc import compare
 
 HOLDS, IN_PART, FAILS = "holds", "in part", "does not hold"

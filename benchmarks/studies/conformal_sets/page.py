@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import fill, table_rows, verdict_rows
-from benchmarks.studies.sets.methods import LEAST_ROWS, digits
+from benchmarks.pages import digits, fill, table_rows, verdict_rows
+from benchmarks.studies.sets.methods import LEAST_ROWS
 
 TEMPLATE = Path(__file__).with_name("page.md")
 OURS, THEIRS = ("learned, oob", "mean, oob", "mean, held-out"), ("MAPIE", "crepes")

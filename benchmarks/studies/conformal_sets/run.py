@@ -4,42 +4,88 @@
 
 A grown-out random forest of 100 trees on the sets of `benchmarks.studies.rules`: at most 2000 rows, two folds of a
 five-fold cross-validation. `predict_set(X, coverage=.9)` of the learned pool and of the mean, calibrated by out-of-bag
-rows, and of the mean by a quarter of the rows that was held out; MAPIE and crepes by the same quarter: `methods`.
+rows, and of the mean by a quarter of the rows that was held out; MAPIE and crepes by the same quarter.
 
 A cell (`benchmarks.cells`) is a fold of a set.
 """
 
 import warnings
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sklearn.model_selection import StratifiedKFold
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import train_test_split
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Study
+from benchmarks.cells import FoldCell, Journal, Part, Study, fold
 from benchmarks.studies.boosted_counts.run import rows_of
-from benchmarks.studies.conformal_sets.methods import sets_of
 from benchmarks.studies.conformal_sets.page import page
+from benchmarks.studies.learning.methods import conformal_sets, filled
 from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.sets.methods import counted
 from benchmarks.studies.sets.run import BY_SIZE
+from jaxunc.estimators import CombinedForestClassifier
 
-N_FOLDS, N_RUN = 5, 2
+N_FOLDS, N_RUN, N_TREES, HELD_OUT, PROMISE = 5, 2, 100, 0.25, 0.9
 TAKES = "35 data sets, two folds each"
 RESULTS = Path(__file__).parent
 
 
-class Cell(NamedTuple):
-    """One fold of a set."""
+class Fitted(NamedTuple):
+    """A classifier of the library, what its sets are calibrated with, and by what name it goes."""
 
-    data: str
-    fold: int
+    name: str
+    model: CombinedForestClassifier
+    calibration: Any
 
 
-def run_cell(cell: Cell, data: Rows) -> dict:
+def fitted(X: np.ndarray, y: np.ndarray, seed: int) -> list[Fitted]:
+    """Return the learned pool and the mean of one forest, calibrated out of bag, and the mean of one held out from."""
+    whole = FrozenEstimator(RandomForestClassifier(N_TREES, random_state=seed).fit(X, y))
+    fit, held = train_test_split(np.arange(len(y)), test_size=HELD_OUT, stratify=y, random_state=seed)
+    part = FrozenEstimator(RandomForestClassifier(N_TREES, random_state=seed).fit(X[fit], y[fit]))
+    return [
+        Fitted("learned, oob", CombinedForestClassifier(whole, "learned").fit(X, y), None),
+        Fitted("mean, oob", CombinedForestClassifier(whole, "mean").fit(X, y), (X, y)),
+        Fitted("mean, held-out", CombinedForestClassifier(part, "mean").fit(), (X[held], y[held])),
+    ]
+
+
+def sets_of(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+    """Return the sets of all methods ``[rows classes]``; those by class are missing where the library refuses them."""
+    found: dict[str, np.ndarray] = {}
+    models = fitted(X, y, seed)
+    for name, model, calibration in models:
+        for by_class in (False, True):
+            try:
+                how = {"coverage": PROMISE, "by_class": by_class, "calibration": calibration}
+                found[name + ", by class" * by_class] = model.predict_set(X_test, **how)
+            except ValueError as error:
+                if not (by_class and "calibration rows of class" in str(error)):
+                    raise
+    _, model, (X_held, y_held) = models[-1]
+    part = model.estimator_
+    shares, own = part.predict_proba(X_test), part.predict_proba(X_held)
+    found["MAPIE"] = _mapie(part, X_held, y_held, X_test)
+    ways = {"crepes": {}, "crepes, unsmoothed": {"smoothing": False}, "crepes, by class": {"by_class": True}}
+    found |= {name: conformal_sets(own, y_held, shares, seed=0, **how) for name, how in ways.items()}
+    for name in ("MAPIE", *ways):
+        found[f"{name}, completed"] = filled(found[name], shares)
+    return found
+
+
+def _mapie(model: RandomForestClassifier, X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> np.ndarray:
+    from mapie.classification import SplitConformalClassifier
+
+    classifier = SplitConformalClassifier(model, confidence_level=PROMISE, conformity_score="lac", prefit=True)
+    return np.asarray(classifier.conformalize(X, y).predict_set(X_test)[1][:, :, 0], bool)
+
+
+def run_cell(cell: FoldCell, data: Rows) -> dict:
     """{"sets": {method: counts, as `benchmarks.studies.sets.methods.counted` has them}, "rows": [training, test]}."""
-    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
-    train, test = list(folds)[cell.fold]
+    train, test = fold(data, N_FOLDS, cell.fold)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
         warnings.filterwarnings("ignore", message=".*rows repeat others")
@@ -55,8 +101,8 @@ def journal(out: Path, name: str) -> Journal:
     sound = lambda record, _: all(
         sum(rows for rows, _ in one["classes"]) == record["rows"][1] for one in record["sets"].values()
     )
-    return Journal(out, None, [Cell(name, fold) for fold in range(N_RUN)], sound)
+    return Journal(out, None, [FoldCell(name, number) for number in range(N_RUN)], sound)
 
 
-STUDY = Study(str(__doc__), RESULTS, BY_SIZE, journal, rows_of, run_cell, page)
+STUDY = Study(str(__doc__), RESULTS, {"main": Part(BY_SIZE, journal, run_cell, rows_of)}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

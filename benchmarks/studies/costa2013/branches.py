@@ -7,14 +7,15 @@ to both sides. A cell has five folds of a set. The settings, `WIDTHS` among them
 seen, and not changed.
 """
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cells import Journal
-from benchmarks.data import DataSet
+from benchmarks.cells import Journal, Part
+from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
-from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, by_folds, pooled
+from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, pooled, run_five
 from jaxunc import transduction
 from jaxunc.transduction import (
     Presorted,
@@ -28,15 +29,8 @@ from jaxunc.transduction import (
     value_counts,
 )
 
-SETS_RUN = tuple(name for name in SMALL if name != "arrhythmia")
-"""The sets that are run; the one left out has 279 features, and each step of a lazy path looks at all."""
 WIDTHS = {"narrow": 0.1, "wide": 0.5}
 """Half the width of a threshold, in standard deviations of the node's training instances."""
-
-
-def run_cell(cell: SetCell, data: DataSet) -> dict:
-    """{reading: `POOL_MEASURES`}, with the set's sizes."""
-    return {"n": len(data.y), "classes": len(data.class_labels), **by_folds(data, _of_fold)}
 
 
 def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Probabilities:
@@ -62,6 +56,11 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Prob
 def journal(out: Path, name: str) -> Journal:
     """The finished cell of a set."""
     return Journal(out, "branches", [SetCell(name)], lambda of, _: len(of["lazy_pool"]) == len(POOL_MEASURES))
+
+
+# One set is left out: it has 279 features, and each step of a lazy path looks at all.
+SETS_RUN = tuple(name for name in SMALL if name != "arrhythmia")
+PART = Part(SETS_RUN, journal, partial(run_five, of_fold=_of_fold), load)
 
 
 # Lazy trees: one path for one instance (after Friedman, Kohavi and Yun 1996), also with the instance inserted.

@@ -4,13 +4,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks.pages import fill, table
 from benchmarks.studies.costa2013.branches import WIDTHS
 from benchmarks.studies.costa2013.general import NEIGHBOURS, SAMPLE, TREES
-from benchmarks.studies.costa2013.numbers import Duel, against
-from benchmarks.studies.costa2013.pools import BAG, N_FOLDS, POOL_MEASURES, SMALL
+from benchmarks.studies.costa2013.numbers import Duel, average, duel
+from benchmarks.studies.costa2013.pools import BAG, N_FOLDS, SMALL
 from benchmarks.studies.costa2013.sets import NOMINAL_ONLY
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -89,7 +87,7 @@ def pools_section(cells: Cells) -> str:
     missing = [name for name in SMALL if name not in loo]
 
     def words(name: str, rival: str) -> str:
-        found = {m: duel(five, "five", m, name, rival) for m in TITLES}
+        found = {m: duel(five, "five", m, rival, name) for m in TITLES}
         return ", ".join(f"{TITLES[m]} {of.word} ({of.score})" for m, of in found.items())
 
     return fill(
@@ -145,14 +143,14 @@ def general_section(cells: Cells) -> str:
         for reading in [reading for reading in ANSWERS if reading in record]:
             line = [name if reading == "itself" else "", ANSWERS[reading]]
             for measure in TITLES:
-                mean = float(np.nanmean(values(cells, learner, reading, measure)))
-                wins = duel(cells, learner, measure, reading, "itself").wins
+                mean = average(cells, learner, reading, measure)
+                wins = duel(cells, learner, measure, "itself", reading).wins
                 line.append(f"{mean:.4f}" + f" ({wins})" * (reading != "itself"))
             means.append(line)
         said = dict.fromkeys(("mean", "pnml"), "")
         for rival in [rival for rival in ("itself", "laplace") if rival in record]:
             for own in said:
-                found = {m: duel(cells, learner, m, own, rival) for m in TITLES}
+                found = {m: duel(cells, learner, m, rival, own) for m in TITLES}
                 duels.append([name, f"{ANSWERS[own]} against {ANSWERS[rival]}", *(of.cell for of in found.values())])
                 words = _grouped({m: of.word for m, of in found.items()})
                 called = "the mean" if own == "mean" else "pNML"
@@ -184,21 +182,8 @@ def _listed(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def values(cells: Cells, protocol: str, name: str, measure: str) -> np.ndarray:
-    """``[sets]``; NaN where a measure is not defined."""
-    place = POOL_MEASURES.index(measure)
-    found = [of[protocol].get(name, [None] * len(POOL_MEASURES))[place] for of in cells.values()]
-    return np.array([np.nan if value is None else value for value in found], float)
-
-
-def duel(cells: Cells, protocol: str, measure: str, name: str, other: str) -> Duel:
-    """One reading against another, over the sets that have both."""
-    own, theirs = (values(cells, protocol, of, measure) for of in (name, other))
-    return against(own, theirs, "brier" if measure in ("brier", "log") else measure)
-
-
 def _by_measure(cells: Cells, name: str, rival: str, protocol: str = "five") -> dict[str, Duel]:
-    return {measure: duel(cells, protocol, measure, name, rival) for measure in TITLES}
+    return {measure: duel(cells, protocol, measure, rival, name) for measure in TITLES}
 
 
 def _means(cells: Cells, readings: Mapping[str, str]) -> str:
@@ -207,8 +192,8 @@ def _means(cells: Cells, readings: Mapping[str, str]) -> str:
     for name, title in readings.items():
         line = [title]
         for measure in TITLES:
-            wins = duel(cells, "five", measure, name, "tpce_pool").wins
-            mean = float(np.nanmean(values(cells, "five", name, measure)))
+            wins = duel(cells, "five", measure, "tpce_pool", name).wins
+            mean = average(cells, "five", name, measure)
             line.append(f"{mean:.4f}" + f" ({wins})" * (name != "tpce_pool"))
         lines.append(line)
     return table(["reading", *TITLES.values()], lines)

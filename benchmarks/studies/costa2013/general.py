@@ -23,8 +23,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.cells import Journal
-from benchmarks.data import DataSet
+from benchmarks.cells import Journal, Part
+from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013.methods import Probabilities, widened
 from benchmarks.studies.costa2013.pools import N_FOLDS, POOL_MEASURES, Measures, scored
 from benchmarks.studies.costa2013.sets import fold_of
@@ -123,3 +123,6 @@ def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
     cells = [GeneralCell(name, learner) for learner in LEARNERS]
     return Journal(out, "general", cells, lambda of, _: len(of["pnml"]) == len(POOL_MEASURES))
+
+
+PART = Part(SETS_RUN, journal, run_cell, load)

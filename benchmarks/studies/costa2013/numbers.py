@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.many_sets import pairwise_wilcoxon
-from benchmarks.studies.costa2013.methods import MEASURES
+from benchmarks.studies.costa2013.pools import POOL_MEASURES
 
 
 class Printed(NamedTuple):
@@ -122,9 +122,9 @@ def records(finished: Finished, protocol: str) -> dict[str, Mapping[str, Any]]:
 
 def values(finished: Finished, protocol: str, method: str, measure: str) -> np.ndarray:
     """``[sets]`` in their order; NaN where the measure is not defined, or the method was not run."""
-    place = MEASURES.index(measure)
-    found = [record.get(method, [None] * len(MEASURES))[place] for record in records(finished, protocol).values()]
-    return np.array([np.nan if value is None else value for value in found])
+    place = POOL_MEASURES.index(measure)
+    found = [record[method][place] if method in record else None for record in records(finished, protocol).values()]
+    return np.array([np.nan if value is None else value for value in found], float)
 
 
 def duel(finished: Finished, protocol: str, measure: str, other: str, method: str = "tpce") -> Duel:
@@ -138,7 +138,7 @@ def against(own: np.ndarray, other: np.ndarray, measure: str) -> Duel:
     both = both[np.isfinite(both).all(axis=1)]
     if len(both) < 2:
         return Duel(0, 0, 0, np.nan, np.nan, np.nan)
-    tests = pairwise_wilcoxon(both, larger_is_better=measure != "brier", correction="none")
+    tests = pairwise_wilcoxon(both, larger_is_better=measure not in ("brier", "log"), correction="none")
     wins, losses = int(tests.wins[0, 1]), int(tests.wins[1, 0])
     return Duel(wins, len(both) - wins - losses, losses, float(tests.p_values[0, 1]), *map(float, both.mean(axis=0)))
 

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
-from benchmarks.pages import fill, table, wrap
+from benchmarks.pages import fill, save, table, wrap
 from benchmarks.studies.costa2013.methods import MEASURES
 from benchmarks.studies.costa2013.numbers import (
     AVERAGES,
@@ -236,9 +238,7 @@ BETTER, WORSE = "#0072B2", "#D55E00"
 
 def draw_all(finished: Finished, out: Path) -> None:
     """Figures 4 to 6, and what own thresholds do."""
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.hashsalt": "jaxunc", "font.size": 9}):
+    with matplotlib.rc_context({"font.size": 9}):
         for name, (measure, title, rivals) in FIGURES.items():
             draw_duels(finished, measure, title, rivals, out / f"{name}.svg")
         draw_own(finished, out / "figure-3.svg")
@@ -246,8 +246,6 @@ def draw_all(finished: Finished, out: Path) -> None:
 
 def draw_duels(finished: Finished, measure: str, title: str, rivals: Sequence[str], path: Path) -> None:
     """TPCE against each rival."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(2.6 * len(rivals), 2.9), layout="constrained")
     own = values(finished, "paper", "tpce", measure)
     others = {rival: values(finished, "paper", rival, measure) for rival in rivals}
@@ -256,13 +254,11 @@ def draw_duels(finished: Finished, measure: str, title: str, rivals: Sequence[st
         ax = figure.add_subplot(1, len(rivals), place + 1)
         _scatter(ax, other, own, own < other if measure == "brier" else own > other, ends)
         ax.set(xlabel=METHODS[rival], ylabel="TPCE" if place == 0 else "", title=title if place == 0 else "")
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
 
 
 def draw_own(finished: Finished, path: Path) -> None:
     """Brier score, and how many instances every label wins over, with own thresholds against without."""
-    from matplotlib.figure import Figure
-
     there = {name: found for name, found in finished.items() if "own" in found}
     figure = Figure(figsize=(6.4, 3.2), layout="constrained")
     pairs = {
@@ -276,7 +272,7 @@ def draw_own(finished: Finished, path: Path) -> None:
         ends = min(without.min(), own.min()), max(without.max(), own.max())
         _scatter(ax, without, own, own < without, ends)
         ax.set(xlabel="thresholds of the training set", ylabel="own thresholds" if place == 0 else "", title=title)
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
 
 
 def _scatter(ax, x: np.ndarray, y: np.ndarray, better: np.ndarray, ends: tuple[float, float]) -> None:

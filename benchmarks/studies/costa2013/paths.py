@@ -7,6 +7,7 @@ node's drawn towards its parent's, and the average over all prunings of the tree
 last one, on the trees of transduction. A cell has five folds of a set.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,13 +15,11 @@ import numpy as np
 from scipy.special import gammaln
 
 import jaxunc as ju
-from benchmarks.cells import Journal
-from benchmarks.data import DataSet
+from benchmarks.cells import Journal, Part
+from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
-from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, by_folds, pooled
+from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, pooled, run_five
 from jaxunc.transduction import Pairs, as_queries, counts_of, presort, settings_of
-
-SETS_RUN = SMALL
 
 
 class NodePath(NamedTuple):
@@ -143,11 +142,6 @@ def walked(forest: ju.Forest, X: np.ndarray):
         )
 
 
-def run_cell(cell: SetCell, data: DataSet) -> dict:
-    """{reading: `POOL_MEASURES`}, with the set's sizes."""
-    return {"n": len(data.y), "classes": len(data.class_labels), **by_folds(data, _of_fold)}
-
-
 def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Probabilities:
     classes, y = np.unique(data.y[train], return_inverse=True)
     path = transductive_paths(data.X[train], y, data.X[test], data.nominal)
@@ -178,3 +172,6 @@ def _leaves(path: NodePath) -> np.ndarray:
 def journal(out: Path, name: str) -> Journal:
     """The finished cell of a set."""
     return Journal(out, "paths", [SetCell(name)], lambda of, _: len(of["tpce"]) == len(POOL_MEASURES))
+
+
+PART = Part(SMALL, journal, partial(run_five, of_fold=_of_fold), load)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 import jaxunc as ju
-from benchmarks.cells import Journal
-from benchmarks.data import DataSet
+from benchmarks.cells import Journal, Part
+from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013.methods import (
     DECIMALS,
     MEASURES,
@@ -150,7 +150,7 @@ def log_loss(probs: np.ndarray, y: np.ndarray) -> float:
 # The cells of the study of pools: where they lie, and which of them are finished.
 
 RUNS = {"loo": left_out, "five": cross_validated}
-SETS_RUN = SMALL = tuple(name for name in SETS if name not in LARGE)
+SMALL = tuple(name for name in SETS if name not in LARGE)
 """The sets whose instances are left out one by one, cheap ones first."""
 
 
@@ -180,3 +180,11 @@ def is_sound(record: dict, cell: PoolCell) -> bool:
 def run_cell(cell: PoolCell, data: DataSet) -> dict:
     """{reading: measures}, with the set's sizes."""
     return {"n": len(data.y), "classes": len(data.class_labels), **RUNS[cell.protocol](data)}
+
+
+def run_five(cell: SetCell, data: DataSet, of_fold: Callable[..., Probabilities]) -> dict:
+    """{reading: measures} `by_folds`, with the set's sizes."""
+    return {"n": len(data.y), "classes": len(data.class_labels), **by_folds(data, of_fold)}
+
+
+PART = Part(SMALL, journal, run_cell, load)

@@ -12,12 +12,10 @@ Four further parts go beyond the paper: `pools`, `paths`, `branches` and `genera
 A cell (`benchmarks.cells`) is a set and how it is cut up. The page and its figures are made of the cells.
 """
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import Journal, Part, Study
 from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013 import branches, further, general, paths, pools
 from benchmarks.studies.costa2013.methods import MEASURES, cross_validated, leave_one_out, own_thresholds
@@ -37,11 +35,6 @@ class Cell(NamedTuple):
     protocol: str
 
 
-def cells(name: str) -> list[Cell]:
-    """All that is to be run on a set, in order."""
-    return [Cell(name, protocol) for protocol in protocols(name)]
-
-
 def run_cell(cell: Cell, data: DataSet) -> dict:
     """{method: measures}, with the set's sizes."""
     found = RUNS[cell.protocol](data)
@@ -50,7 +43,7 @@ def run_cell(cell: Cell, data: DataSet) -> dict:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
-    return Journal(out, "main", cells(name), _is_sound)
+    return Journal(out, "main", [Cell(name, protocol) for protocol in protocols(name)], _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
@@ -58,19 +51,10 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     return len(record[method]) == len(MEASURES) and record["classes"] > 1
 
 
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Cell, dict]:
-    """Run what is missing; returns everything."""
-    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
-
-
 def finished(out: Path) -> dict[str, dict[str, dict]]:
     """{set: {protocol: record}} of the sets that are finished."""
-    kept = {name: journal(out, name).found for name in SETS}
-    return {
-        name: {cell.protocol: record for cell, record in found.items()}
-        for name, found in kept.items()
-        if len(found) == len(cells(name))
-    }
+    kept = STUDY.parts["main"].kept(out, whole=True)
+    return {name: {cell.protocol: record for cell, record in found.items()} for name, found in kept.items()}
 
 
 def write_page(out: Path) -> None:
@@ -89,39 +73,19 @@ def further_sections(out: Path) -> list[str]:
     return [sections[part](of) for part, of in found.items() if (five if part == "pools" else len(of)) > 1]
 
 
-FURTHER = {"pools": pools, "paths": paths, "branches": branches, "general": general}
-"""The further parts: modules with a journal, the sets that are run, and what runs a cell."""
-
-
 def finished_part(out: Path, part: str) -> dict[str, dict[str, dict]]:
     """{set: {protocol or learner, ``five`` where there is one: record}} of the sets of which the part is finished.
 
     Of pools, of the sets of which a cell is there.
     """
-    of, found = FURTHER[part], {}
-    for name in of.SETS_RUN:
-        journal = of.journal(out, name)
-        if len(journal.found) == len(journal.wanted) or (part == "pools" and journal.found):
-            found[name] = {cell[1] if len(cell) > 1 else "five": record for cell, record in journal.found.items()}
-    return found
+    kept = FURTHER[part].kept(out, whole=part != "pools")
+    return {
+        name: {cell[1] if len(cell) > 1 else "five": record for cell, record in found.items()}
+        for name, found in kept.items()
+        if found
+    }
 
 
-def run_part(part: str, sets: Sequence[str], data_folder: str | None, out: Path) -> dict:
-    """Run what is missing of a further part; returns everything."""
-    of = FURTHER[part]
-    journals = {name: of.journal(out, name) for name in sets if name in of.SETS_RUN}
-    return run_missing(journals, lambda name: load(name, data_folder), of.run_cell)
-
-
-def options() -> ArgumentParser:
-    """What the study takes."""
-    return study_options(__doc__, RESULTS, SETS, ("main", *FURTHER))
-
-
-def run(args: Namespace) -> None:
-    """Run what is missing, part by part."""
-    for part in args.parts:
-        if part == "main":
-            run_all(args.sets, args.data, args.out)
-        else:
-            run_part(part, args.sets, args.data, args.out)
+FURTHER = {"pools": pools.PART, "paths": paths.PART, "branches": branches.PART, "general": general.PART}
+STUDY = Study(str(__doc__), RESULTS, {"main": Part(SETS, journal, run_cell, load), **FURTHER})
+options, run = STUDY.options, STUDY.run

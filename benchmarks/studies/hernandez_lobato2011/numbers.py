@@ -47,8 +47,6 @@ CONFIDENCES = (0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
 """Of Figure 6."""
 KINDS = {"bagging": "bagging", "forest": "random forest"}
 """What the kinds of ensembles are called."""
-N_MARGINS = 10
-"""Equal parts of [0, 1] in which leads in the vote of the large ensemble are counted, as shares of its trees."""
 
 Found = Mapping[Any, Mapping]
 """The cells of a set."""

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.cells import Journal, keys, run_missing, study_options
-from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, MEASURES, N_MARGINS, RULES
+from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, MEASURES, RULES
 from benchmarks.studies.hernandez_lobato2011.page import study_page
 from benchmarks.studies.hernandez_lobato2011.votes import (
     KINDS,
@@ -87,7 +87,8 @@ def run_cell(cell: Cell, of: Problem, settings: Settings) -> dict:
         found[rule] = measures(stopped, votes, split.y_test)
         found["doubt"][rule] = doubt(stopped, votes)
         if rule == "bound":
-            found |= beside(stopped, votes, split.y_test)
+            n_polled = np.asarray(stopped.n_trees_used)[np.asarray(stopped.settled)]
+            found["polled"] = np.bincount(n_polled, minlength=votes.polled.shape[1] + 1)[1:].tolist()
     found["confidences"] = [settled_at(votes, of.n_classes, confidence) for confidence in CONFIDENCES]
     return found
 
@@ -102,18 +103,6 @@ def measures(stopped: voting.StoppingResult, votes: Votes, y: np.ndarray) -> lis
     apart = [answer != infinite for answer in (fixed, found)]
     wrong = [answer != y for answer in (fixed, found, infinite)]
     return [n, n_polled, size, *(int(of[settled].sum()) for of in (*apart, *wrong))]
-
-
-def beside(stopped: voting.StoppingResult, votes: Votes, y: np.ndarray) -> dict:
-    """Errors of the large ensemble on all instances, how many trees the settled ones took, and margins."""
-    n_polled = np.asarray(stopped.n_trees_used)[np.asarray(stopped.settled)]
-    top = np.sort(votes.reference, axis=1)
-    margins = (top[:, -1] - top[:, -2]) / votes.reference.sum(axis=1)
-    return {
-        "errors": int((votes.reference.argmax(axis=1) != y).sum()),
-        "polled": np.bincount(n_polled, minlength=votes.polled.shape[1] + 1)[1:].tolist(),
-        "margins": np.histogram(margins, N_MARGINS, (0, 1))[0].tolist(),
-    }
 
 
 def doubt(stopped: voting.StoppingResult, votes: Votes) -> float:
@@ -144,7 +133,7 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     if cell.data == CIRCLE:
         return len(record["needed"]) == N_GRID**2
     sizes = {len(record[rule]) for rule in RULES}
-    of_figures = len(record["confidences"]) == len(CONFIDENCES) and len(record["margins"]) == N_MARGINS
+    of_figures = len(record["confidences"]) == len(CONFIDENCES)
     return sizes == {len(MEASURES)} and of_figures and sum(record["polled"]) == record["bound"][0]
 
 

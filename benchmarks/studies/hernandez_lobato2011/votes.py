@@ -14,22 +14,10 @@ from jaxunc import voting
 from jaxunc.forest import Forest
 
 PROBLEMS = {
-    "breast": "breast-w",
-    "glass": "glass",
-    "heart": "heart-statlog",
-    "led": None,
-    "liver": "liver",
-    "new-thyroid": "new-thyroid",
-    "pima": "diabetes",
-    "ringnorm": None,
-    "spam": "spambase",
-    "threenorm": None,
-    "twonorm": None,
-    "vehicle": "vehicle-statlog",
-    "vowel": "vowel",
-    "waveform": None,
-    "wine": "wine",
-}
+    "breast": "breast-w", "glass": "glass", "heart": "heart-statlog", "led": None, "liver": "liver",
+    "new-thyroid": "new-thyroid", "pima": "diabetes", "ringnorm": None, "spam": "spambase", "threenorm": None,
+    "twonorm": None, "vehicle": "vehicle-statlog", "vowel": "vowel", "waveform": None, "wine": "wine",
+}  # fmt: skip
 """The paper's names, and the data set each is; None where instances are drawn (`benchmarks.problems`)."""
 N_TRAIN, N_TEST = 300, 1000
 """Of the problems that are drawn."""

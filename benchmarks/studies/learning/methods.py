@@ -185,17 +185,23 @@ def adaptive_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, con
     return filled(sets[:, :, 0], predicted)
 
 
-def conformal_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, confidence: float = 0.9) -> np.ndarray:
-    """Conformal sets (crepes) of the hinge score, calibrated on out-of-sample rows; none is empty.
+def conformal_sets(
+    own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, *, by_class: bool = False, **settings: Any
+) -> np.ndarray:
+    """Conformal sets (crepes) of the hinge score at 90 %, calibrated on out-of-sample rows; some may be empty.
 
-    Ties are broken at random, by a fixed seed.
+    A class is in if of the n rows (``by_class``: of those of this class) enough are no surer of their own. ``settings``
+    are those of ``predict_set``: by default ties are broken at random, by ``seed``.
     """
     from crepes import ConformalClassifier
     from crepes.extras import hinge
 
-    classifier = ConformalClassifier().fit(hinge(own, np.arange(own.shape[1]), own_y))
-    sets = np.asarray(classifier.predict_set(hinge(predicted), confidence=confidence, seed=0)).astype(bool)
-    return filled(sets, predicted)
+    classes, alphas, settings = np.arange(own.shape[1]), hinge(predicted), {"confidence": 0.9, **settings}
+    classifier = ConformalClassifier().fit(hinge(own, classes, own_y), bins=own_y if by_class else None)
+    if not by_class:
+        return np.asarray(classifier.predict_set(alphas, **settings), bool)
+    of_class = (classifier.predict_set(alphas, bins=np.full(len(alphas), c), **settings)[:, c] for c in classes)
+    return np.stack([np.asarray(one, bool) for one in of_class], axis=1)
 
 
 def filled(sets: np.ndarray, predicted: np.ndarray) -> np.ndarray:

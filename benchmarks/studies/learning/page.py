@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 
-from benchmarks.pages import fill
+from benchmarks.pages import fill, save
+from benchmarks.studies.learning.further import NOISE, NOISE_SETS, STRENGTHS
 from benchmarks.studies.learning.instead import INSTEAD
 from benchmarks.studies.learning.methods import MEASURES, duel, how_many, largest, markdown, paired, table
-from benchmarks.studies.learning.noise import NOISE, NOISE_SETS
-from benchmarks.studies.learning.shrinkage import STRENGTHS
 
 TEMPLATE = Path(__file__).with_name("page.md")
 PICTURE = "gain.svg"
@@ -58,7 +57,7 @@ def page(found: Mapping[Any, dict]) -> str:
 def draw_gain(found: Mapping[Any, dict], path: Path) -> None:
     """Draw log losses of the first part as shares of the mean's, set by set, in the order of the pool's."""
     frame = table({cell: record for cell, record in found.items() if cell.part == "other-sets"})
-    plt.rcParams.update({"svg.hashsalt": "jaxunc", "svg.fonttype": "none", "font.size": 10})
+    plt.rcParams.update({"svg.fonttype": "none", "font.size": 10})
     figure, ax = plt.subplots(figsize=(10, 3.4), layout="constrained")
     pool, mean, names = paired(frame, "pool", "mean", "log_loss_clipped")
     order = np.argsort(pool / mean)
@@ -73,7 +72,7 @@ def draw_gain(found: Mapping[Any, dict], path: Path) -> None:
     ax.legend(loc="lower right", frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     ax.margins(x=0.02)
-    figure.savefig(path, metadata={"Date": None})
+    save(figure, path)
     plt.close(figure)
 
 

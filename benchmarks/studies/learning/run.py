@@ -18,8 +18,7 @@ A cell (`benchmarks.cells`) is a fold of a set in a part.
 """
 
 import time
-import warnings
-from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,24 +27,29 @@ import numpy as np
 from jax.tree_util import Partial
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import Journal, Part, Study, fold
 from benchmarks.data import load
+from benchmarks.studies.learning.further import (
+    NOISE,
+    NOISE_SETS,
+    SHRINKAGE,
+    fit_leaf_counts,
+    run_noise,
+    run_shrinkage,
+)
 from benchmarks.studies.learning.instead import INSTEAD, run_instead
-from benchmarks.studies.learning.leaf_counts import fit_leaf_counts
 from benchmarks.studies.learning.methods import (
     adaptive_sets,
     best_calibrator,
     conformal_sets,
+    filled,
     isotonic,
     measures,
     set_utilities,
 )
-from benchmarks.studies.learning.noise import NOISE, NOISE_SETS, run_noise
 from benchmarks.studies.learning.page import PICTURE, draw_gain, page
-from benchmarks.studies.learning.shrinkage import SHRINKAGE, run_shrinkage
 from benchmarks.studies.rules.run import SETS, table
 from jaxunc.combiners import combiner_by_name
 from jaxunc.learning import OobDataset
@@ -101,8 +105,7 @@ def load_rows(name: str, folder: str | None) -> Rows:
 
 def run_cell(cell: Cell, data: Rows) -> dict:
     """{"methods": {method: measures}, "sets": {method: utilities}, "seconds": {what: seconds}}."""
-    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
-    train, test = list(folds)[cell.fold]
+    train, test = fold(data, N_FOLDS, cell.fold)
     X, y, X_test, y_test = data.X[train], data.y[train], data.X[test], data.y[test]
     if cell.part == "instead":
         return run_instead(X, y, X_test, y_test, cell.fold)
@@ -239,7 +242,7 @@ def _peers(cell: Cell, X, y, X_test, seconds) -> dict[str, np.ndarray]:
 
 def _sets(rows: OobDataset, own_mean, own_y, forest, mean, X_test, y_test) -> dict[str, list[float]]:
     """Sets that are not made of probabilities and a utility: cautious forests with a learned s, conformal ones."""
-    found = {"conformal 90 %": set_utilities(conformal_sets(own_mean, own_y, mean), y_test)}
+    found = {"conformal 90 %": set_utilities(filled(conformal_sets(own_mean, own_y, mean, seed=0), mean), y_test)}
     if forest.n_classes > 2:  # of two classes these are the same sets
         found["conformal 90 %, adaptive"] = set_utilities(adaptive_sets(own_mean, own_y, mean), y_test)
     if forest.n_classes > MOST_PAIRED:
@@ -259,14 +262,9 @@ def sets_of(part: str) -> tuple[str, ...]:
     return {"other-sets": OTHER_SETS, "instead": both, "shrinkage": both, "noise": NOISE_SETS}.get(part, SETS)
 
 
-def cells(part: str, name: str) -> list[Cell]:
-    """All that is to be run of a part on a set."""
-    return [Cell(part, name, fold) for fold in range(PARTS[part])]
-
-
-def journal(out: Path, part: str, name: str) -> Journal:
+def journal(out: Path, name: str, part: str) -> Journal:
     """The finished cells of a part on a set."""
-    return Journal(out, None, cells(part, name), _is_sound)
+    return Journal(out, None, [Cell(part, name, number) for number in range(PARTS[part])], _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
@@ -275,27 +273,16 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     return set(needed) <= set(record["methods"])
 
 
-def kept(out: Path) -> dict[Cell, dict]:
-    """Everything that has been run."""
-    journals = (journal(out, part, name) for part in PARTS for name in sets_of(part))
-    return {cell: record for one in journals for cell, record in one.found.items()}
-
-
-def options() -> ArgumentParser:
-    """What the study takes."""
-    return study_options(__doc__, RESULTS, SETS + OTHER_SETS, PARTS)
-
-
-def run(args: Namespace) -> None:
-    """Run what is missing."""
-    warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-    wanted = [(part, name) for part in args.parts for name in sets_of(part) if name in args.sets]
-    journals = {f"{part} {name}": journal(args.out, part, name) for part, name in wanted}
-    run_missing(journals, lambda name: load_rows(name, args.data), run_cell)
+STUDY = Study(
+    str(__doc__),
+    RESULTS,
+    {part: Part(sets_of(part), partial(journal, part=part), run_cell, load_rows) for part in PARTS},
+    page,
+)
+kept, options, run = STUDY.kept, STUDY.options, STUDY.run
 
 
 def write_page(out: Path) -> None:
     """The page of everything that has been run, and its picture."""
-    found = kept(out)
-    (out / "README.md").write_text(page(found), encoding="utf-8")
-    draw_gain(found, out / PICTURE)
+    STUDY.write_page(out)
+    draw_gain(kept(out), out / PICTURE)

@@ -7,22 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import fill, verdict_rows
+from benchmarks.pages import digits, fill, verdict, verdict_rows
 from benchmarks.pages import table as text_table
 from benchmarks.studies.neighbour_law.forms import LAW
 from benchmarks.studies.regression.page import geometric
-from benchmarks.studies.sets.methods import digits
 
 TEMPLATE, LEARNED = Path(__file__).with_name("page.md"), "learned law"
 SHOWN = (LAW, "20 bins", "weight", "plain residuals")
 CHOSEN_ON = (
-    "friedman1",
-    "uneven noise",
-    "skewed noise",
-    "two peaks",
-    "electricity",
-    "wine-quality-red",
-    "waveform-5000",
+    *("friedman1", "uneven noise", "skewed noise", "two peaks"),
+    *("electricity", "wine-quality-red", "waveform-5000"),
 )
 SCORE, WORST, COVERS, WINS = 0.97, 1.06, (0.88, 0.93), 3 / 4
 """The rules of the verdict."""
@@ -54,13 +48,9 @@ def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
     per_problem = of.groupby("problem")["score"].apply(geometric)
     won, least = int((per_problem <= 1).sum()), int(np.ceil(len(per_problem) * WINS))
     return [
-        (f"interval score at most {SCORE} in the geometric mean", digits(score), score <= SCORE),
-        (f"no cell above {WORST}", digits(worst), bool(worst <= WORST)),
-        (
-            f"coverage from {COVERS[0]} to {COVERS[1]} in the mean",
-            digits(covers),
-            bool(COVERS[0] <= covers <= COVERS[1]),
-        ),
+        verdict(f"interval score at most {SCORE} in the geometric mean", score, most=SCORE),
+        verdict(f"no cell above {WORST}", worst, most=WORST),
+        verdict("coverage from {} to {} in the mean".format(*COVERS), covers, least=COVERS[0], most=COVERS[1]),
         (f"at most 1.0 on {least} of {len(per_problem)} problems", str(won), won >= least),
     ]
 

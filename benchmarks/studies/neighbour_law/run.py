@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sklearn.model_selection import KFold
 
-from benchmarks.cells import Journal, Study
+from benchmarks.cells import Journal, Part, Study
 from benchmarks.studies.neighbour_law.forms import FORMS
 from benchmarks.studies.neighbour_law.page import page
 from benchmarks.studies.regression.methods import Fold, measured
@@ -52,5 +52,5 @@ def journal(out: Path, name: str) -> Journal:
     return Journal(out, None, cells, lambda record, cell: list(record["methods"]) == list(FORMS))
 
 
-STUDY = Study(str(__doc__), RESULTS, PROBLEMS, journal, rows_of, run_cell, page)
+STUDY = Study(str(__doc__), RESULTS, {"main": Part(PROBLEMS, journal, run_cell, rows_of)}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

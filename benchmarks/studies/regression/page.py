@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import fill, table_rows, verdict_rows
+from benchmarks.pages import digits, fill, table_rows, verdict, verdict_rows
 from benchmarks.pages import table as text_table
 from benchmarks.studies.regression.methods import METHODS
-from benchmarks.studies.sets.methods import digits
 
 TEMPLATE = Path(__file__).with_name("page.md")
 THEIRS, LEARNED, CONFORMAL, FINER = "quantile-forest", "learned law", "conformal form", "learned law, 100 bins"
@@ -77,20 +76,12 @@ def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
     loss, won, least = geometric(ratios(frame, "loss")[LEARNED]), int((per_problem <= 1).sum()), len(per_problem) * WINS
     own = lambda text: f"*{LEARNED}*: {text}"
     return [
-        (
-            own(f"interval score at most {SCORE} in the geometric mean"),
-            digits(geometric(score)),
-            geometric(score) <= SCORE,
-        ),
+        verdict(own(f"interval score at most {SCORE} in the geometric mean"), geometric(score), most=SCORE),
         (own(f"at most 1.0 on {int(np.ceil(least))} of {len(per_problem)} problems"), f"{won}", won >= least),
-        (own(f"no cell above {WORST}"), digits(score.max()), bool(score.max() <= WORST)),
-        (
-            own(f"coverage from {COVERS[0]} to {COVERS[1]} in the mean"),
-            digits(covered),
-            COVERS[0] <= covered <= COVERS[1],
-        ),
-        (own("pinball loss at most 1.0 in the geometric mean"), digits(loss), loss <= LOSS),
-        (f"*{CONFORMAL}*: coverage at least {HELD} in every cell", digits(held), bool(held >= HELD)),
+        verdict(own(f"no cell above {WORST}"), score.max(), most=WORST),
+        verdict(own("coverage from {} to {} in the mean".format(*COVERS)), covered, least=COVERS[0], most=COVERS[1]),
+        verdict(own("pinball loss at most 1.0 in the geometric mean"), loss, most=LOSS),
+        verdict(f"*{CONFORMAL}*: coverage at least {HELD} in every cell", held, least=HELD),
     ]
 
 
@@ -133,16 +124,9 @@ def _methods(frame: pd.DataFrame) -> list[list[str]]:
     rows = []
     for name in (one for one in METHODS if one in score):
         own = score[name].dropna()
-        rows.append(
-            [
-                name,
-                mean(name, "coverage"),
-                mean(name, "stratum"),
-                digits(geometric(own)),
-                "" if name == THEIRS else f"{int((own < 1).sum())} of {len(own)}",
-                digits(own.max()),
-                digits(geometric(loss[name])) if name in loss and loss[name].notna().any() else "",
-                digits(first[first["method"] == name]["seconds"].median()),
-            ]
-        )
+        better = "" if name == THEIRS else f"{int((own < 1).sum())} of {len(own)}"
+        of_loss = digits(geometric(loss[name])) if name in loss and loss[name].notna().any() else ""
+        seconds = digits(first[first["method"] == name]["seconds"].median())
+        line = [name, mean(name, "coverage"), mean(name, "stratum"), digits(geometric(own)), better]
+        rows.append([*line, digits(own.max()), of_loss, seconds])
     return rows

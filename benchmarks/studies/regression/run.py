@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sklearn.model_selection import KFold
 
-from benchmarks.cells import Journal, Study
+from benchmarks.cells import Journal, Part, Study
 from benchmarks.studies.regression.methods import ADDED, METHODS, WITHOUT_FOREST, Fold, measured
 from benchmarks.studies.regression.page import page
 from benchmarks.studies.regression.problems import PROBLEMS, Rows, rows_of
@@ -67,5 +67,5 @@ def journal(out: Path, name: str) -> Journal:
     return Journal(out, None, cells, lambda record, cell: list(record["methods"]) == methods_of(cell))
 
 
-STUDY = Study(str(__doc__), RESULTS, PROBLEMS, journal, rows_of, run_cell, page)
+STUDY = Study(str(__doc__), RESULTS, {"main": Part(PROBLEMS, journal, run_cell, rows_of)}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

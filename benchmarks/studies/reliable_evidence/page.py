@@ -30,7 +30,7 @@ LEVEL = 0.05
 
 
 def page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]]) -> str:
-    """The text of the page; ``beyond`` holds the cells of the parts of `beyond`."""
+    """The text of the page; ``beyond`` holds the cells of the further parts."""
     frame = table(found)
     frames = {part: table(cells) for part, cells in beyond.items() if cells}
     inbag = pd.concat([frame, *(frames[part] for part in ("classes",) if part in frames)])

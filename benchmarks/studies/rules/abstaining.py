@@ -18,11 +18,10 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
 from benchmarks import many_sets
-from benchmarks.cells import Journal, run_missing
+from benchmarks.cells import Journal, fold, run_missing
 from benchmarks.pages import fill, table
 from benchmarks.studies.rules.page import TEMPLATE
 from jaxunc import compare
@@ -52,7 +51,7 @@ class Bags(NamedTuple):
 def run_cell(cell: Cell, data: compare.Table) -> dict:
     """{"methods": {method: area under the risk-coverage curve}, "errors": {…: share of errors}, "rows"}."""
     X, y = np.asarray(data.X, np.float32), np.asarray(data.y)
-    train, test = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(X, y))[cell.fold]
+    train, test = fold(data, N_FOLDS, cell.fold)
     model = RandomForestClassifier(N_TREES, min_samples_leaf=cell.leaf, random_state=cell.fold, oob_score=True)
     X, y, X_test, y_test = X[train], y[train], X[test], y[test]
     model.fit(X, y)
@@ -119,7 +118,7 @@ def conformity(near: np.ndarray, y: np.ndarray, answers: np.ndarray) -> np.ndarr
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
-    cells = [Cell(name, leaf, fold) for leaf in LEAVES for fold in range(N_FOLDS)]
+    cells = [Cell(name, leaf, number) for leaf in LEAVES for number in range(N_FOLDS)]
     needed = set(METHODS) - {"confidence"}
     return Journal(out, None, cells, lambda record, cell: needed <= set(record["methods"]))
 

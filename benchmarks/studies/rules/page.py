@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib import pyplot as plt
 
 from benchmarks import many_sets
-from benchmarks.pages import fill, table
+from benchmarks.pages import fill, save, table
 from jaxunc import compare
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -49,16 +50,13 @@ def rules_page(everything: pd.DataFrame) -> str:
 
 def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
     """Critical-difference diagrams of grown-out forests as scikit-learn makes them."""
-    from matplotlib import pyplot as plt
-
-    plt.rcParams["svg.hashsalt"] = "jaxunc"
     for measure in ("auc", "brier"):
         values = by_set(everything[everything["n_classes"] == 2], measure, "inbag", 1)
         figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
         many_sets.CriticalDifferenceDisplay.from_values(
             values.to_numpy(), values.columns, larger_is_better=_larger(measure), ax=ax, highlight=(BASELINE,)
         )
-        figure.savefig(folder / f"rules-{measure}.svg", metadata={"Date": None})
+        save(figure, folder / f"rules-{measure}.svg")
         plt.close(figure)
 
 

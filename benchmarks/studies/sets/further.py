@@ -12,7 +12,7 @@ from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.sets.likelihood import CHOICES, NAMES
 from benchmarks.studies.sets.likelihood import KINDS as LIKELIHOODS
-from benchmarks.studies.sets.methods import COLUMNS, LEVEL, WORTH, compared, digits, duel, measures, table
+from benchmarks.studies.sets.methods import COLUMNS, LEVEL, WORTH, compared, duel, measures, shown, table
 from benchmarks.studies.sets.vote import COUNTS, KINDS, STEP_KINDS, UTILITIES, VOTE_NAMES
 from jaxunc import compare
 
@@ -48,7 +48,7 @@ def medians(frame: pd.DataFrame, title: str, methods: Sequence[str], *, columns=
             continue
         middle, names = part.groupby("method", sort=False)[[*columns]].median(), set(part["set"])
         head, more = further or ([], lambda name, names: [])
-        rows = [[m, *(digits(float(middle.loc[m, key]), key) for key in columns), *more(m, names)] for m in methods]
+        rows = [[m, *(shown(float(middle.loc[m, key]), key) for key in columns), *more(m, names)] for m in methods]
         sections += [title.format(words), text_table(["", *(COLUMNS[key] for key in columns), *head], rows)]
     return "\n\n".join(sections)
 

@@ -13,7 +13,8 @@ from sklearn.model_selection import train_test_split
 
 import jaxunc as ju
 from benchmarks import many_sets
-from benchmarks.studies.learning.methods import adaptive_sets, filled
+from benchmarks.pages import digits
+from benchmarks.studies.learning.methods import adaptive_sets, conformal_sets, filled
 from jaxunc.counting import oob_mask
 
 N_TREES, HELD_OUT, PROMISE = 100, 0.25, 0.9
@@ -61,19 +62,9 @@ def methods(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Sets]:
 def plain_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, *, by_class: bool = False) -> np.ndarray:
     """Conformal sets of the hinge score (crepes), without random ties: equal scores count for a class.
 
-    A class is in if of the n labelled rows (``by_class``: of those of this class) enough are no surer of their own:
-    (their number + 1)/(n + 1) ≥ 1 - `PROMISE`. Where that leaves none, the most probable class is the set.
+    (Their number + 1)/(n + 1) ≥ 1 - `PROMISE`. Where that leaves none, the most probable class is the set.
     """
-    from crepes import ConformalClassifier
-    from crepes.extras import hinge
-
-    classes, alphas = np.arange(own.shape[1]), hinge(predicted)
-    classifier = ConformalClassifier().fit(hinge(own, classes, own_y), bins=own_y if by_class else None)
-    settings = {"confidence": PROMISE, "smoothing": False}
-    if not by_class:
-        return filled(np.asarray(classifier.predict_set(alphas, **settings), bool), predicted)
-    of_class = (classifier.predict_set(alphas, bins=np.full(len(alphas), c), **settings)[:, c] for c in classes)
-    return filled(np.stack([np.asarray(one, bool) for one in of_class], axis=1), predicted)
+    return filled(conformal_sets(own, own_y, predicted, smoothing=False, by_class=by_class), predicted)
 
 
 CONFORMAL = {"conformal": plain_sets, "adaptive": adaptive_sets, "by class": partial(plain_sets, by_class=True)}
@@ -214,6 +205,6 @@ def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
     return f"**{text}**" if p_value < LEVEL else text
 
 
-def digits(value: float, key: str = "") -> str:
-    """A number of a table."""
-    return "" if np.isnan(value) else f"{value:.1f}" if key == "ms" else f"{value:.3f}"
+def shown(value: float, measure: str) -> str:
+    """A number of a table; milliseconds with one place."""
+    return f"{value:.1f}" if measure == "ms" else digits(value)

@@ -10,7 +10,7 @@ from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.sets.further import likelihood_section, vote_section
 from benchmarks.studies.sets.likelihood import NAMES
-from benchmarks.studies.sets.methods import COLUMNS, LEAST_ROWS, LEVEL, WORTH, compared, digits, duel, table
+from benchmarks.studies.sets.methods import COLUMNS, LEAST_ROWS, LEVEL, WORTH, compared, duel, shown, table
 
 TEMPLATE = Path(__file__).with_name("page.md")
 AGAINST = ("one class, mean", "one class, learned", "u65, learned", "u80, learned", "conformal, held-out")
@@ -61,7 +61,8 @@ def by_need(frame: pd.DataFrame) -> str:
     columns = ("coverage", "worst_class", "single", *WORTH)
     head = ["need", "sets", *(COLUMNS[key] for key in columns)]
     body = [
-        [need, f"*{name}*", *(digits(middle.loc[name, key]) for key in columns)] for need, name in chosen(frame).items()
+        [need, f"*{name}*", *(shown(middle.loc[name, key], key) for key in columns)]
+        for need, name in chosen(frame).items()
     ]
     return text_table(head, body)
 
@@ -121,9 +122,9 @@ def _adaptive(more: pd.DataFrame) -> str:
 def _medians(title: str, frame: pd.DataFrame) -> str:
     """The section of the sets of two classes, or of more."""
     middle = frame.groupby("method", sort=False)[[*COLUMNS]].median()
-    body = [[name, *(digits(value, key) for key, value in row.items())] for name, row in middle.iterrows()]
-    shown = text_table(["", *COLUMNS.values()], body)
-    return fill(TEMPLATE, "medians", title=title, n=frame["set"].nunique(), least=LEAST_ROWS, table=shown)
+    body = [[name, *(shown(value, key) for key, value in row.items())] for name, row in middle.iterrows()]
+    slots = {"title": title, "n": frame["set"].nunique(), "least": LEAST_ROWS}
+    return fill(TEMPLATE, "medians", **slots, table=text_table(["", *COLUMNS.values()], body))
 
 
 def _wins(frame: pd.DataFrame, kind: str) -> str:

@@ -9,17 +9,13 @@ from learned votes: `likelihood`, `vote`. A cell (`benchmarks.cells`) is a fold 
 """
 
 import time
-import warnings
-from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
-import jaxunc as ju
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import FoldCell, Journal, Part, Study, fold
 from benchmarks.data import KNOWN
 from benchmarks.studies.boosted_counts.run import rows_of
 from benchmarks.studies.learning.run import Rows
@@ -38,47 +34,35 @@ PARTS = {"likelihood": NAMES, "learned_vote": VOTE_NAMES, "vote_steps": STEP_NAM
 """Methods of the same forests that were added to the study, by the folder of their cells."""
 
 
-class Cell(NamedTuple):
-    """One fold of a set."""
-
-    data: str
-    fold: int
-
-
-def run_cell(cell: Cell, data: Rows) -> dict:
+def run_cell(cell: FoldCell, data: Rows) -> dict:
     """{"sets": {method: counts}, "seconds": {method: of the best call}, "rows": [training, test, classes]}."""
-    train, test = _parts(cell, data)
+    train, test = fold(data, N_FOLDS, cell.fold)
     return _measured(methods(data.X[train], data.y[train], cell.fold), data, train, test)
 
 
-def run_likelihood(cell: Cell, data: Rows) -> dict:
+def run_likelihood(cell: FoldCell, data: Rows) -> dict:
     """As `run_cell`, of the sets from relative likelihood; beside them ``"numbers"``: the alpha or s of each."""
-    train, test = _parts(cell, data)
+    train, test = fold(data, N_FOLDS, cell.fold)
     fitted, numbers = likelihood_methods(data.X[train], data.y[train], cell.fold)
     return _measured(fitted, data, train, test) | {"numbers": {name: round(n, 4) for name, n in numbers.items()}}
 
 
-def run_vote(cell: Cell, data: Rows) -> dict:
+def run_vote(cell: FoldCell, data: Rows) -> dict:
     """As `run_cell`, of learned votes; beside them the ``"numbers"`` of each and the seconds of its ``"learning"``."""
     return _learned(vote_methods, cell, data)
 
 
-def run_steps(cell: Cell, data: Rows) -> dict:
+def run_steps(cell: FoldCell, data: Rows) -> dict:
     """As `run_vote`, of the steps between a cautious forest and its learned vote with slope."""
     return _learned(step_methods, cell, data)
 
 
-def _learned(fit: Callable[[np.ndarray, np.ndarray, int], Learned], cell: Cell, data: Rows) -> dict:
-    train, test = _parts(cell, data)
+def _learned(fit: Callable[[np.ndarray, np.ndarray, int], Learned], cell: FoldCell, data: Rows) -> dict:
+    train, test = fold(data, N_FOLDS, cell.fold)
     found = fit(data.X[train], data.y[train], cell.fold)
     numbers = {name: [round(n, 4) for n in own] for name, own in found.numbers.items()}
     learning = {name: round(seconds, 3) for name, seconds in found.learning.items()}
     return _measured(found.sets, data, train, test) | {"numbers": numbers, "learning": learning}
-
-
-def _parts(cell: Cell, data: Rows) -> tuple[np.ndarray, np.ndarray]:
-    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(data.X, data.y)
-    return list(folds)[cell.fold]
 
 
 def _measured(fitted: dict[str, Sets], data: Rows, train: np.ndarray, test: np.ndarray) -> dict:
@@ -97,7 +81,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 def journal(out: Path, name: str, part: str = "main") -> Journal:
     """The finished cells of a set; ``part`` is ``"main"`` or one of `PARTS`."""
-    cells = [Cell(name, fold) for fold in range(N_RUN)]
+    cells = [FoldCell(name, number) for number in range(N_RUN)]
     names = PARTS.get(part)
     sound = lambda record, cell: (names is None or tuple(record["sets"]) == names) and _is_sound(record)
     return Journal(out, part, cells, sound)
@@ -108,7 +92,7 @@ def _is_sound(record: dict) -> bool:
     return all(sum(rows for rows, _ in one["classes"]) == n_test for one in record["sets"].values())
 
 
-def kept(out: Path) -> dict[Cell, dict]:
+def kept(out: Path) -> dict[FoldCell, dict]:
     """Everything that has been run, all parts of a cell together; votes and steps apart, by their folders' names."""
     found = {cell: record for name in BY_SIZE for cell, record in journal(out, name).found.items()}
     for name in BY_SIZE:
@@ -125,19 +109,14 @@ RUNS = dict(zip(("main", *PARTS), (run_cell, run_likelihood, run_vote, run_steps
 """The parts, and what runs a cell of each."""
 
 
-def options() -> ArgumentParser:
-    """What the study takes."""
-    return study_options(__doc__, RESULTS, BY_SIZE, RUNS)
-
-
-def run(args: Namespace) -> None:
-    """Run what is missing, part by part."""
-    warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-    for part in args.parts:
-        journals = {name: journal(args.out, name, part) for name in args.sets}
-        run_missing(journals, lambda name: rows_of(name, args.data), RUNS[part])
-
-
 def write_page(out: Path) -> None:
     """The page of everything that has been run."""
     (out / "README.md").write_text(page(kept(out)), encoding="utf-8")
+
+
+STUDY = Study(
+    str(__doc__),
+    RESULTS,
+    {part: Part(BY_SIZE, partial(journal, part=part), runs, rows_of) for part, runs in RUNS.items()},
+)
+options, run = STUDY.options, STUDY.run

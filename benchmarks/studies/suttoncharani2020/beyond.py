@@ -21,17 +21,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
-from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing
+from benchmarks.cells import Journal, fold, run_missing
 from benchmarks.data import DataSet, load
 from benchmarks.pages import fill, table
 from benchmarks.studies.suttoncharani2020.beyond_methods import Table, counting_classifiers, forests, ways_to_read
-from benchmarks.studies.suttoncharani2020.methods import COMPLEXITIES, SETS, columns, rounded
-from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
+from benchmarks.studies.suttoncharani2020.methods import SETS, columns, pruned_trees, rounded
 from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, gain_cells, in_words
-from benchmarks.studies.suttoncharani2020.trees import best_cp, grow, prune
 
 MORE_CLASSES = (
     *("balance-scale", "car", "cmc", "forest-type", "libras", "page-blocks", "splice", "vehicle-statlog"),
@@ -57,15 +54,9 @@ class Cell(NamedTuple):
     fold: int
 
 
-def cells(part: str, name: str) -> list[Cell]:
-    """The folds of one cross-validation."""
-    return [Cell(part, name, fold) for fold in range(FOLDS[part])]
-
-
 def run_cell(cell: Cell, data: DataSet) -> dict:
     """{"found": {model or tree: {way to read it: [log loss, Brier score]}}}."""
-    folds = StratifiedKFold(FOLDS[cell.part], shuffle=True, random_state=0).split(data.X, data.y)
-    train, test = list(folds)[cell.fold]
+    train, test = fold(data, FOLDS[cell.part], cell.fold)
     run = {"classes": _trees, "ensembles": _forests, "counting": _counting}[cell.part]
     found = run(data, train, test)
     measured = {
@@ -81,14 +72,9 @@ def measures(shares: np.ndarray, y: np.ndarray) -> list[float]:
 
 
 def _trees(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
-    X, y = columns(data), data.y
-    model = grow(X[train], y[train])
-    complexities = (*COMPLEXITIES, best_cp(X[train], y[train], model, 0))
-    found = {}
-    for name, cp in zip(ALL_TREES, complexities, strict=True):
-        tree = prune(model, cp)
-        found[name] = ways_to_read(tree.counts, tree.counts[tree.place(X[test])])
-    return found
+    X = columns(data)
+    trees = pruned_trees(X[train], data.y[train], 0)
+    return {name: ways_to_read(of.counts, of.counts[of.place(X[test])]) for name, of in trees.items()}
 
 
 def _forests(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
@@ -103,7 +89,7 @@ def _counting(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
 
 def journal(out: Path, part: str, name: str) -> Journal:
     """The finished cells of a set."""
-    return Journal(out, None, cells(part, name), _is_sound)
+    return Journal(out, None, [Cell(part, name, number) for number in range(FOLDS[part])], _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:

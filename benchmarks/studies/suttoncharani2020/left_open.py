@@ -18,20 +18,21 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing
+from benchmarks.cells import Journal, fold, run_missing
 from benchmarks.data import DataSet, load
 from benchmarks.pages import fill, table
-from benchmarks.studies.suttoncharani2020.beliefs import interval_log_loss, jousselme_distance, predictive_mass
 from benchmarks.studies.suttoncharani2020.methods import (
     CLIP,
-    COMPLEXITIES,
     N_FOLDS,
     Cell,
     columns,
+    interval_log_loss,
+    jousselme_distance,
     measures,
+    predictive_mass,
+    pruned_trees,
     rounded,
 )
 from benchmarks.studies.suttoncharani2020.methods import SETS as PAPER_SETS
@@ -42,9 +43,7 @@ from benchmarks.studies.suttoncharani2020.trees import (
     EVIDENTIAL,
     GROWTHS,
     PrunedTree,
-    best_cp,
     grow_by_gain,
-    prune,
 )
 from jaxunc.scorers import Interval
 
@@ -61,16 +60,11 @@ def cells(name: str) -> list[Cell]:
 
 def run_cell(cell: Cell, data: DataSet, growths: Sequence[str] = GROWTHS) -> dict:
     """{growth: {tree: what `evaluate` finds}}."""
-    X = columns(data)
-    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=cell.repeat)
-    train, test = list(folds.split(X, data.y))[cell.fold]
-    found = {}
+    X, found = columns(data), {}
+    train, test = fold(data, N_FOLDS, cell.fold, cell.repeat)
     for growth in growths:
-        grower = partial(grow_by_gain, growth=growth)
-        model = grower(X[train], data.y[train])
-        chosen = best_cp(X[train], data.y[train], model, cell.repeat, grower)
-        trees = zip(ALL_TREES, (*COMPLEXITIES, chosen), strict=True)
-        found[growth] = {name: evaluate(prune(model, cp), X[test], data.y[test]) for name, cp in trees}
+        trees = pruned_trees(X[train], data.y[train], cell.repeat, partial(grow_by_gain, growth=growth))
+        found[growth] = {name: evaluate(tree, X[test], data.y[test]) for name, tree in trees.items()}
     return {"growths": found}
 
 

@@ -1,17 +1,17 @@
 """The trees and estimates of the study of Sutton-Charani 2020: one fold of one of its sets, and its cells."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import OneHotEncoder
 
 import jaxunc as ju
-from benchmarks.cells import Journal
+from benchmarks.cells import Journal, fold
 from benchmarks.data import DataSet
-from benchmarks.studies.suttoncharani2020.beliefs import interval_auc, interval_log_loss
 from benchmarks.studies.suttoncharani2020.trees import PrunedTree, best_cp, grow, prune
+from jaxunc.metrics import auc
 from jaxunc.scorers import Interval
 from jaxunc.smoothing import BetaPrior
 
@@ -57,13 +57,16 @@ def columns(data: DataSet) -> np.ndarray:
 
 def run_cell(cell: Cell, data: DataSet) -> dict:
     """{tree: {"leaves", "prior", estimate: [log loss, Brier score, AUC], interval metric: [lower, upper]}}."""
-    X = columns(data)
-    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=cell.repeat)
-    train, test = list(folds.split(X, data.y))[cell.fold]
-    model = grow(X[train], data.y[train])
-    chosen = best_cp(X[train], data.y[train], model, seed=cell.repeat)
-    trees = {name: prune(model, cp) for name, cp in zip(TREES, (*COMPLEXITIES, chosen), strict=True)}
+    X, (train, test) = columns(data), fold(data, N_FOLDS, cell.fold, cell.repeat)
+    trees = pruned_trees(X[train], data.y[train], cell.repeat)
     return {"trees": {name: evaluate(tree, X[test], data.y[test]) for name, tree in trees.items()}}
+
+
+def pruned_trees(X: np.ndarray, y: np.ndarray, seed: int, grower: Callable[..., Any] = grow) -> dict[str, PrunedTree]:
+    """{complexity: a tree}, all of one that was grown; that of the last is chosen by cross-validation."""
+    model = grower(X, y)
+    complexities = (*COMPLEXITIES, best_cp(X, y, model, seed, grower))
+    return {name: prune(model, cp) for name, cp in zip(TREES, complexities, strict=True)}
 
 
 def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
@@ -94,7 +97,7 @@ def measures(p: np.ndarray, y: np.ndarray) -> list:
     return [
         interval_log_loss(exactly, y, clip=CLIP).lower,
         ju.metrics.interval_brier(exactly, y).lower,
-        ju.metrics.auc(p, y),
+        auc(p, y),
     ]
 
 
@@ -112,3 +115,62 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     for found in record["trees"].values():
         sound = sound and all(len(found[name]) == 3 for name in ESTIMATES) and set(found["intervals"]) == {*INTERVALS}
     return sound
+
+
+# Belief functions of leaves, and bounds of metrics over intervals, in float64. Masses lie on the sets ∅, {0}, {1}, Ω,
+# in this order along the last axis, as `jaxunc.belief` has them.
+
+
+def predictive_mass(counts: np.ndarray, prior: BetaPrior) -> np.ndarray:
+    """The predictive belief function of leaves ``[leaves 2]``: what smoothing would move is mass of ignorance.
+
+    Equation 3, clipped as the published code clips the interval. A leaf without instances has m(Ω) = 1.
+    """
+    alpha, n = np.array([prior.beta, prior.alpha], float), counts.sum(axis=-1, keepdims=True)
+    weight = alpha.sum()
+    share = counts / np.maximum(n, 1)
+    expected = alpha / weight if weight > 0 else np.full(2, 0.5)
+    moved = weight / np.maximum(n + weight, 1e-300) * np.abs(expected - share)
+    # Not 1 less the masses: large leaves lose less than the last digit of 1.
+    lost = np.where(n > 0, np.minimum(moved / 2, share), 0.5)
+    rest = lost.sum(axis=-1, keepdims=True)
+    return np.concatenate([np.zeros_like(rest), np.where(n > 0, share - lost, 0.0), rest], axis=-1)
+
+
+def jousselme_distance(masses: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Jousselme's distance of mass functions in [0, 1], where sets that overlap are near each other.
+
+    With δ = m - m', a sum of squares, so that nothing cancels: half of δ_∅² + Σ_c (δ_c + δ_Ω/C)² + (1 - 1/C) δ_Ω².
+    For two classes and m(∅) = 0 the square of the distance to the class that came is (BetP(1) - y)² + m(Ω)²/4.
+    Reference: Jousselme, Grenier and Bossé 2001.
+    """
+    apart = np.asarray(masses, float) - other
+    n_classes = apart.shape[-1] - 2
+    empty, classes, omega = apart[..., 0], apart[..., 1:-1] + apart[..., -1:] / n_classes, apart[..., -1]
+    return np.sqrt((empty**2 + np.sum(classes**2, axis=-1) + (1 - 1 / n_classes) * omega**2) / 2)
+
+
+def interval_log_loss(interval: Interval, y: np.ndarray, *, clip: float) -> Interval:
+    """The least and the greatest log loss of probabilities inside the intervals, clipped to [clip, 1 - clip]."""
+    good, bad = (np.where(y == 1, *ends) for ends in ((interval.upper, interval.lower), interval))
+
+    def of(p):
+        with np.errstate(divide="ignore"):
+            loss = -np.where(y == 1, np.log(p), np.log1p(-p))
+        return np.clip(loss, -np.log1p(-clip), -np.log(clip)).mean()
+
+    return Interval(of(good), of(bad))
+
+
+def interval_auc(interval: Interval, y: np.ndarray, *, method: str = "exact") -> Interval:
+    """The least and the greatest area under the curve of probabilities inside the intervals; two sorts.
+
+    ``"published"``: what the paper's code reports, the areas of all lower and of all upper ends, in order. Those bound
+    nothing: probabilities inside the intervals can have areas beyond both.
+    """
+    lower, upper = interval
+    if method == "published":
+        areas = auc(lower, y), auc(upper, y)
+        return Interval(min(areas), max(areas))
+    # Worst: positives at their lower ends, negatives at their upper ones; best: the other way round.
+    return Interval(auc(np.where(y == 1, lower, upper), y), auc(np.where(y == 1, upper, lower), y))

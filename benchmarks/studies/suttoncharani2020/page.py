@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from benchmarks.pages import fill, table
+from benchmarks.pages import fill, save, table
 from jaxunc.compare import ComplexityDisplay
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -67,16 +68,12 @@ def study_page(finished: Records, names: Mapping[str, str | None], out: Path, fu
 
 def draw(records: Sequence[Mapping], measure: str, path: Path) -> None:
     """Values before and after smoothing and the range of the interval predictions, against complexity."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
     values = {name: means(records, key, measure).tolist() for name, key in {"before": "raw", "after": "eb"}.items()}
     lower, upper = ranges(records, measure).T.tolist()
     figure = Figure(figsize=(6, 3.6), layout="constrained")
-    with matplotlib.rc_context({"svg.hashsalt": "jaxunc"}):
-        ComplexityDisplay(TREES, values, lower, upper, measure=TITLES[measure]).plot(figure.add_subplot())
-        figure.axes[0].legend(frameon=False)
-        figure.savefig(path, metadata={"Date": None})
+    ComplexityDisplay(TREES, values, lower, upper, measure=TITLES[measure]).plot(figure.add_subplot())
+    figure.axes[0].legend(frameon=False)
+    save(figure, path)
 
 
 def _beside_the_paper(finished, names, measure: str, estimate: str) -> str:

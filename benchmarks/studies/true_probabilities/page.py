@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import pyplot as plt
 
 from benchmarks import many_sets
-from benchmarks.pages import fill
+from benchmarks.pages import fill, save
 from benchmarks.pages import table as text_table
 from benchmarks.studies.true_probabilities.methods import LOGISTIC
 
@@ -174,10 +175,7 @@ def _of_problems(frame: pd.DataFrame) -> str:
 
 def draw(points: dict, path: Path) -> None:
     """Estimate against truth, for two methods, at test and at training instances."""
-    import matplotlib as mpl
-    from matplotlib import pyplot as plt
-
-    with mpl.rc_context({"svg.hashsalt": "jaxunc", "font.size": 9, "svg.fonttype": "none"}):
+    with plt.rc_context({"font.size": 9, "svg.fonttype": "none"}):
         figure, axes = plt.subplots(1, 2, figsize=(7, 3.4), sharey=True, layout="constrained")
         training, test = points["training"], points["test"]
         for ax, name in zip(axes, SHOWN_BESIDE, strict=True):
@@ -190,5 +188,5 @@ def draw(points: dict, path: Path) -> None:
             ax.set(title=name, xlabel="true probability", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         axes[0].set_ylabel("estimate")
         axes[1].legend(loc="lower right", fontsize=7)
-        figure.savefig(path, metadata={"Date": None})
+        save(figure, path)
         plt.close(figure)

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from benchmarks.pages import fill, table
+from benchmarks.pages import fill, save, table
 from jaxunc.compare import SetSizeDisplay, StrengthDisplay
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -166,13 +167,11 @@ def draw_sizes(finished, path: Path) -> None:
         ax.get_legend().set_title("classes\nin the set")
         ax.set_xticks(range(len(STRENGTHS)), [f"{s:g}" if i % 2 else "" for i, s in enumerate(STRENGTHS)])
         ax.set_title(name, fontsize=10)
-    figure.savefig(path, dpi=80, metadata={"Software": None})
+    save(figure, path, dpi=80)
 
 
 def _grid(n: int, n_columns: int):
     """A figure with axes in rows."""
-    from matplotlib.figure import Figure
-
     n_rows = -(-n // n_columns)
     figure = Figure(figsize=(3.3 * n_columns, 2.7 * n_rows), layout="constrained")
     return figure, [figure.add_subplot(n_rows, n_columns, i + 1) for i in range(n)]
@@ -182,7 +181,7 @@ def _finish(figure, axes: Sequence, path: Path) -> None:
     """One legend for all, and the file."""
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    figure.savefig(path, dpi=80, metadata={"Software": None})
+    save(figure, path, dpi=80)
 
 
 def _numbers(row: Iterable[float]) -> list[str]:

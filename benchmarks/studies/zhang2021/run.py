@@ -10,8 +10,6 @@ A cell (`benchmarks.cells`) is a set, a leaf size and a repetition. It holds who
 size there were and how many of them held the class; all measures, figures and the page are made of them.
 """
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
-from benchmarks.cells import Journal, run_missing, study_options
+from benchmarks.cells import Journal, Part, Study
 from benchmarks.data import DataSet, load
 from benchmarks.studies.busch2021.run import spread
 from benchmarks.studies.zhang2021.page import COUNTS, LEAF_SIZES, RULES, STRENGTHS, study_page
@@ -28,21 +26,9 @@ from jaxunc.decisions import interval_dominance, nondominated
 from jaxunc.forest import Forest
 
 SETS = {
-    "breast-w": 2,
-    "credit-g": 2,
-    "diabetes": 2,
-    "heart-statlog": 2,
-    "hepatitis": 2,
-    "ionosphere": 2,
-    "liver": 2,
-    "sonar": 2,
-    "balance-scale": 3,
-    "cmc": 3,
-    "glass": 6,
-    "iris": 3,
-    "vehicle-statlog": 4,
-    "wine": 3,
-}
+    "breast-w": 2, "credit-g": 2, "diabetes": 2, "heart-statlog": 2, "hepatitis": 2, "ionosphere": 2, "liver": 2,
+    "sonar": 2, "balance-scale": 3, "cmc": 3, "glass": 6, "iris": 3, "vehicle-statlog": 4, "wine": 3,
+}  # fmt: skip
 """The sets, and how many classes they have. The slides name none: "eight common binary sets from UCI"."""
 N_REPEATS, N_FOLDS, N_TREES = 3, 10, 100
 TAKES = "14 data sets; nine minutes of one core"
@@ -114,24 +100,11 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     return set(record) == {*COUNTS} and all(shapes == expected for shapes in found)
 
 
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Cell, dict]:
-    """Run what is missing; returns everything."""
-    return run_missing({name: journal(out, name) for name in sets}, lambda name: load(name, data_folder), run_cell)
-
-
 def write_page(out: Path) -> None:
     """The page of the sets that are finished, and its figures."""
-    kept = {name: journal(out, name).found for name in SETS}
-    finished = {name: found for name, found in kept.items() if len(found) == len(cells(name))}
-    if finished:
+    if finished := STUDY.parts["main"].kept(out, whole=True):
         (out / "README.md").write_text(study_page(finished, out), encoding="utf-8")
 
 
-def options() -> ArgumentParser:
-    """What the study takes."""
-    return study_options(__doc__, RESULTS, SETS)
-
-
-def run(args: Namespace) -> None:
-    """Run what is missing."""
-    run_all(args.sets, args.data, args.out)
+STUDY = Study(str(__doc__), RESULTS, {"main": Part(tuple(SETS), journal, run_cell, load)})
+options, run = STUDY.options, STUDY.run
