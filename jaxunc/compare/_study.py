@@ -35,7 +35,7 @@ from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
 from jaxunc.interop import from_sklearn
-from jaxunc.learning import OobDataset, default_candidates, fit_combiner, oob_dataset
+from jaxunc.learning import OobDataset, fit_combiner, oob_dataset
 
 from ._evaluate import Answers, Outcome, evaluate, rows_alike
 from ._laws import NumberOutcome, evaluate_laws
@@ -333,7 +333,7 @@ def _pool(rows: OobDataset) -> Answers:
 
 def _calibrated(rows: OobDataset) -> Answers:
     """Return the calibrated mean with the least loss out of bag."""
-    fits = [fit_combiner(candidate, rows) for candidate in default_candidates(rows)["calibrated mean"]]
+    fits = [fit_combiner(candidate, rows) for candidate in rows.default_candidates()["calibrated mean"]]
     return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
 
 

@@ -10,7 +10,7 @@ from benchmarks.studies.costa2013.reliability import (
     reliability_of,
     reliability_threshold,
 )
-from jaxunc.transduction import leave_one_out_leaf_counts
+from jaxunc.transduction import transductive_leaf_counts
 from tests._golden import golden
 
 pytestmark = pytest.mark.once
@@ -28,7 +28,7 @@ def test_reference_divergences():
 
 
 def test_reliability_of_predictions():
-    found = reliability_of(leave_one_out_leaf_counts(X, Y, inductive=True))
+    found = reliability_of(transductive_leaf_counts(X, Y, inductive=True))
     assert np.mean(found.predicted == Y) > 0.9
     assert np.all((found.reliability > 0) & (found.reliability <= 1))
     np.testing.assert_array_equal(found.probability.argmax(axis=1), found.predicted)
