@@ -359,6 +359,7 @@ test_refusals = refusals(
     ("nominal", lambda: transductive_certainty(X.astype(str), Y, nominal=[7]), "nominal"),
     ("one share", lambda: label_average(np.ones((3, 1))), "two or more"),
     ("negative", lambda: label_average(-np.ones((3, 2))), "negative"),
+    ("unknown argument", _asked(candidate="all"), "Did you mean 'candidates'", TypeError),
     *_by("quick", "Choose one of"),
     *_by("nodes", "Choose one of"),
     *_by("dense", "2 of 4|4 of 4 are numeric; pass algorithm='auto'"),
