@@ -5,16 +5,17 @@ Under a trace values are unknown: each check of a value then passes, and only sh
 
 import difflib
 import functools
+import inspect
 import operator
 import os
 import re
 import sys
 import threading
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.core
@@ -26,6 +27,9 @@ from jax.extend.core import get_opaque_trace_state
 
 _BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
 """Packages whose lines a warning never points at: this one, and those that may call it for the caller."""
+
+
+FunctionT = TypeVar("FunctionT", bound=Callable)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -296,6 +300,38 @@ def check_seed(random_state, name: str = "random_state") -> None:
     if not isinstance(random_state, np.random.RandomState):
         raise ValueError(
             f"{name}={random_state!r:.60} must be None, an integer in [0, 2**32) or NumPy's RandomState; pass 0."
+        )
+
+
+def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[FunctionT], FunctionT]:
+    """Return a decorator that lists in a function's signature the settings, a `TypedDict`, which its ``**`` takes.
+
+    Settings without a default are None unless they are passed.
+    """
+
+    def decorate(function: FunctionT) -> FunctionT:
+        signature = inspect.signature(function)
+        *named, _ = signature.parameters.values()
+        shown_settings = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=annotation)
+            for name, annotation in settings.__annotations__.items()
+        ]
+        where = [parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in named].index(True)
+        vars(function)["__signature__"] = signature.replace(
+            parameters=[*named[:where], *shown_settings, *named[where:]]
+        )
+        return function
+
+    return decorate
+
+
+def check_settings(passed: Mapping[str, Any], settings: type, function: str) -> None:
+    """Raise a TypeError, which suggests the nearest name, for settings that a function does not have."""
+    names = settings.__annotations__
+    if unknown := [name for name in passed if name not in names]:
+        raise TypeError(
+            f"{function} got an unexpected keyword argument {unknown[0]!r}.{nearest(unknown[0], names)} It takes "
+            f"{', '.join(names)}."
         )
 
 

@@ -22,7 +22,7 @@ ROWS = {
     *("aleatoric", "epistemic", "vote_counts", "votes", "calibration", "labels", "predicted", "masses"),
 }
 """Arrays of two rows, of which many are made: so much work that JAX leaves it to another thread."""
-OF_TWO = {"auc_reliability", "crps", "interval_brier", "interval_score"}
+OF_TWO = {"crps", "interval_brier", "interval_score"}
 """Metrics whose arrays of two rows have other names as well."""
 MANY = {"metrics", "scorers", "decisions", "belief"}
 """Rooms whose functions take many rows alike."""

@@ -116,10 +116,8 @@ def arguments(folder: Path) -> dict:
 
 OWN = {
     "expected_trees": {"p": np.array([0.6, 0.4])},
-    "ensemble_vote_probability": {"p": np.array([0.6, 0.4])},
     "optimal_votes": {"n_trees": 50},
     "combiner_by_name": {"name": "evidence"},
-    "label_average": {"counts": np.array([[[3.0, 1.0], [2.0, 2.0]]])},
     "assemble": {"counts": [np.array([[5.0, 5.0], [4.0, 1.0], [1.0, 4.0]])]},
     "least_cost": {"p": np.array([[0.2, 0.8], [0.6, 0.4]]), "costs": np.array([[0.0, 1.0], [5.0, 0.0]]), "reject": 0.2},
     "conformal_sets": {

@@ -195,7 +195,7 @@ ANSWERS = [
     (lambda g: ju.transductive_certainty(X, y[:5], X), r"y_train has shape \(5,\)"),
     (lambda g: ju.transductive_certainty(X, 0 * y, X), "one class only"),
     (lambda g: ju.transductive_certainty(X, y, X, min_samples_leaf=0), "min_samples_leaf=0 must be at least 1"),
-    (lambda g: ju.transduction.leave_one_out_certainty(X, y, algorithm="grupped"), "Did you mean 'grouped'"),
+    (lambda g: ju.transductive_certainty(X, y, algorithm="grupped"), "Did you mean 'grouped'"),
 ]
 
 LEARNING = [
@@ -232,7 +232,7 @@ LEARNING = [
     (lambda g: ju.learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), X), "rows is a ndarray; .*oob_dataset"),
     (lambda g: ju.learning.fit_combiner("mean", X), "combiner is 'mean'; pass a Combiner"),
     (lambda g: ju.learning.select_combiner(None, None), "rows is a NoneType; .*oob_dataset"),
-    (lambda g: ju.learning.default_candidates(None), "rows is a NoneType; .*oob_dataset"),
+    (lambda g: ju.learning.stack_combiners({}, None), "rows is a NoneType; .*oob_dataset"),
     (lambda g: ju.learning.loss_on(ju.Mean(), None), "rows is a NoneType"),
     (lambda g: ju.learning.loss_on(None, None), "combiner is None"),
     (lambda g: ju.learning.standard_errors(ju.Mean(), X), "rows is a ndarray"),

@@ -116,7 +116,7 @@ def test_public_names_are_shown():
     shown = {word for path in pages for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
     public = {*ju.__all__} | {name for room in ROOMS for name in importlib.import_module(f"jaxunc.{room}").__all__}
     assert public <= shown | {*ROOMS}, sorted(public - shown - {*ROOMS})
-    assert len(public - {*ROOMS}) <= 158
+    assert len(public - {*ROOMS}) <= 150
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem[:2])

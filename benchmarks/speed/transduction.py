@@ -20,7 +20,7 @@ from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.data import load
-from jaxunc.transduction import as_queries, leave_one_out_leaf_counts, presort, transductive_leaf_counts
+from jaxunc.transduction import as_queries, presort, transductive_leaf_counts
 
 from .machine import about, command, peak_bytes, publish
 from .measure import timed
@@ -35,7 +35,7 @@ N_FEATURES = 50
 def left_out(name: str, folder: Path | None, repeats: int) -> dict:
     """Every instance of a real set left out, with every label."""
     data = load(name, folder)
-    call = partial(leave_one_out_leaf_counts, data.X, data.y, nominal=data.nominal)
+    call = partial(transductive_leaf_counts, data.X, data.y, nominal=data.nominal)
     return {"data": name, "pairs": len(data.X) * len(data.class_labels)} | _clocks(call, repeats)
 
 
@@ -100,7 +100,7 @@ def forms(name: str, folder: Path | None, repeats: int) -> dict:
     """All forms on one set, each instance left out: first calls, and later ones."""
     data, rows, counts = load(name, folder), [], []
     for algorithm in ALGORITHMS:
-        call = partial(leave_one_out_leaf_counts, data.X, data.y, nominal=data.nominal, algorithm=algorithm)
+        call = partial(transductive_leaf_counts, data.X, data.y, nominal=data.nominal, algorithm=algorithm)
         wall, cpu, found = timed(call)
         counts.append(found)
         rows.append({"algorithm": algorithm, "first_wall_s": wall, "first_cpu_s": cpu} | _clocks(call, repeats))

@@ -26,7 +26,6 @@ from jaxunc.transduction import (
     best_test,
     entropy_table,
     find_cuts,
-    leave_one_out_leaf_counts,
     own_queries,
     presort,
     scores_with,
@@ -112,7 +111,7 @@ def check(name: str, n_train: int | None, folder: Path | None) -> dict:
     cpu = time.process_time()
     if n_train is None:
         sample = presort(X, y, data.nominal)
-        found, queries = leave_one_out_leaf_counts(X, y, nominal=data.nominal), own_queries(sample)
+        found, queries = transductive_leaf_counts(X, y, nominal=data.nominal), own_queries(sample)
     else:
         sample = presort(X[:n_train], y[:n_train], data.nominal)
         found = transductive_leaf_counts(X[:n_train], y[:n_train], X[n_train:], nominal=data.nominal)

@@ -9,7 +9,6 @@ from ._additive_trees import (
     check_additive,
     uncounted_forest,
     virtual_ensemble,
-    virtual_uncertainty,
 )
 
-__all__ = ["AdditiveTrees", "virtual_uncertainty"]
+__all__ = ["AdditiveTrees"]

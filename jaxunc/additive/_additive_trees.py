@@ -1,7 +1,7 @@
 """Models whose leaves hold values that are added: boosted trees, and forests of regression trees.
 
 `AdditiveTrees` binds its trees to `LeafSum`, or to `ObliviousSums` where all nodes of a level make one test;
-`apply_link` turns sums into predictions. `virtual_uncertainty` compares parts of one boosted model.
+`apply_link` turns sums into predictions. `AdditiveTrees.virtual_uncertainty` compares parts of one.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num
 
-from jaxunc._checks import check_bool, check_integer, check_kind, check_one_of, is_concrete
+from jaxunc._checks import check_bool, check_integer, check_one_of, is_concrete
 from jaxunc._numerics import (
     KeptWhileAlive,
     PickledModule,
@@ -188,6 +188,44 @@ class AdditiveTrees(PickledModule):
         if not 1 <= n_stages <= n_all:
             raise ValueError(f"n_stages={n_stages} must be between 1 and {n_all}.")
         return self._of_trees(np.arange(n_stages * self.trees_per_stage))
+
+    def virtual_uncertainty(self, X: InstancesLike, *, n_members: int = 10) -> "AdditiveUncertainty":
+        """Return how uncertain a boosted model is of each instance, by parts of it: a virtual ensemble.
+
+        With T stages and K members, the i-th member, i = 1 … K, has the first T - (K - i) ⌊T / 2K⌋ stages. For classes,
+        data is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. For one number, knowledge is
+        the variance of the members' predictions (over K).
+
+        Parameters
+        ----------
+        X
+            Instances, as for `bind`.
+        n_members
+            Members, K; at most half as many as stages.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `raw`. If there are fewer than 2 K stages, K < 1, or trees are averaged, as in forests; for regressors of
+            several outputs.
+
+        References
+        ----------
+        Malinin, Prokhorenkova and Ustimenko 2021, "Uncertainty in gradient boosting via ensembles", section 4. Models
+        that were boosted with noise (SGLB) are sampled from a posterior by it; of others members are alike, and it
+        ranks only.
+        """
+        labels, model = self.class_labels, self
+        if labels is None and self.link == "identity":
+            model = eqx.tree_at(lambda m: m.base, self, jnp.zeros_like(self.base))  # rounding would lose members in it
+        members = virtual_ensemble(model, X, n_members=n_members)
+        if labels is None:
+            if self.n_outputs > 1:
+                raise ValueError(f"the model predicts {self.n_outputs} numbers; ask one at a time.")
+            return AdditiveUncertainty(None, jnp.var(apply_link(self.link, members, None)[..., 0], axis=1))
+        shares = apply_link(self.link, members, len(labels))
+        data = _entropy(shares).mean(axis=1)
+        return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
 
     def _as_answer(self, raw: Array) -> Answer:
         if self.class_labels is None:
@@ -366,53 +404,13 @@ class AdditiveUncertainty(NamedTuple):
     """Uncertainty that more data would remove: the mutual information of class and member, or their variance."""
 
 
-def virtual_uncertainty(model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10) -> AdditiveUncertainty:
-    """Return how uncertain a boosted model is of each instance, by parts of it: a virtual ensemble.
-
-    With T stages and K members, the i-th member, i = 1 … K, has the first T - (K - i) ⌊T / 2K⌋ stages. For classes,
-    data is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. For one number, knowledge is the
-    variance of the members' predictions (over K).
-
-    Parameters
-    ----------
-    model
-        A boosted model.
-    X
-        Instances, as for `bind`.
-    n_members
-        Members, K; at most half as many as stages.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `AdditiveTrees.raw`. If there are fewer than 2 K stages, K < 1, or trees are averaged, as in forests; for
-        regressors of several outputs.
-
-    References
-    ----------
-    Malinin, Prokhorenkova and Ustimenko 2021, "Uncertainty in gradient boosting via ensembles", section 4. Models that
-    were boosted with noise (SGLB) are sampled from a posterior by it; of others members are alike, and it ranks only.
-    """
-    if isinstance(model, AdditiveTrees) and model.class_labels is None and model.link == "identity":
-        model = eqx.tree_at(lambda m: m.base, model, jnp.zeros_like(model.base))  # in which rounding would lose members
-    members = virtual_ensemble(model, X, n_members=n_members)
-    if model.class_labels is None:
-        if model.n_outputs > 1:
-            raise ValueError(f"the model predicts {model.n_outputs} numbers; ask one at a time.")
-        return AdditiveUncertainty(None, jnp.var(apply_link(model.link, members, None)[..., 0], axis=1))
-    shares = apply_link(model.link, members, len(model.class_labels))
-    data = _entropy(shares).mean(axis=1)
-    return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
-
-
 def virtual_ensemble(
     model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10
 ) -> Float[Array, "instances members outputs"]:
     """Return the sums before the link of members ``[instances members outputs]``; the last is the model.
 
-    The members are those of `virtual_uncertainty`, and so are the errors.
+    The members are those of `AdditiveTrees.virtual_uncertainty`, and so are the errors.
     """
-    check_kind("model", model, AdditiveTrees, "an AdditiveTrees, such as from_xgboost(model)")
     check_integer("n_members", n_members, 1)
     if model.averaged:
         raise ValueError(

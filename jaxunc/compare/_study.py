@@ -23,6 +23,7 @@ from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 from jaxunc._numerics import cores
 from jaxunc.combiners import Answer, LearnedPool, Mean
 from jaxunc.counting import (
+    LabelledRows,
     as_groups,
     copies_of,
     count_leaves,
@@ -35,7 +36,7 @@ from jaxunc.estimators import RandomDecisionTreesClassifier
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
 from jaxunc.interop import from_sklearn
-from jaxunc.learning import OobDataset, default_candidates, fit_combiner, oob_dataset
+from jaxunc.learning import OobDataset, fit_combiner, oob_dataset
 
 from ._evaluate import Answers, Outcome, evaluate, rows_alike
 from ._laws import NumberOutcome, evaluate_laws
@@ -183,8 +184,7 @@ def study(
             model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
         elif isinstance(given, RefittedModel):
             model, read, X, names = given.fit(table, train, settings.seed + i)
-            counted_on = (X, table.y[train], None)
-            forest = counted_forest(from_sklearn(model), model, "inbag", *counted_on, groups=groups[train]).forest
+            forest = from_sklearn(model)
         else:
             forest = model = count_leaves(given.trees, table.X[train], table.y[train])
         learning = [name for name in combiners if COMPARED_COMBINERS[name].learns]
@@ -251,27 +251,27 @@ def _grow(
 ) -> tuple[Any, Forest]:
     """Grow the forest of a cell; return the model that `learn` takes, and the forest, counted as the settings say."""
     X, y = table.X[train], table.y[train]
-    grown_on = counted_on = (X, y, None)
+    grown_on = counted_on = (X, y)
     if settings.counts == "held_out":
         try:
-            grown_on, counted_on = (
-                (X[part], y[part], None) for part in held_out_split(y, 0.2, seed, as_groups(groups, len(y)))
-            )
+            parts = held_out_split(y, 0.2, seed, as_groups(groups, len(y)))
         except ValueError as error:
             raise ValueError(
                 "--counts='held_out' holds out a fifth of each training part, and the smallest class has "
                 f"{np.bincount(y).min()} of {len(y)} rows there, too few to be in both. Merge or leave out such "
                 "classes of the target, or take --counts oob."
             ) from error
+        grown_on, counted_on = ((X[part], y[part]) for part in parts)
     model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, settings.counts == "oob")
     if isinstance(model, RandomDecisionTreesClassifier):
-        model.set_params(nominal=list(table.nominal)).fit(*grown_on[:2])
+        model.set_params(nominal=list(table.nominal)).fit(*grown_on)
         forest = model.forest_
         if settings.counts == "held_out":
-            forest = count_leaves(forest, *counted_on[:2])
+            forest = count_leaves(forest, *counted_on)
     else:
-        model.fit(*grown_on[:2])
-        forest = counted_forest(from_sklearn(model), model, settings.counts, *counted_on, groups=groups).forest
+        model.fit(*grown_on)
+        rows = LabelledRows(*counted_on, groups=groups)
+        forest = counted_forest(from_sklearn(model), model, settings.counts, rows).forest
     if np.any(np.asarray(forest.prior) <= 0):
         raise ValueError(
             f"a class is in none of the samples that the {forest.n_trees} trees count, so evidence for it is "
@@ -333,7 +333,7 @@ def _pool(rows: OobDataset) -> Answers:
 
 def _calibrated(rows: OobDataset) -> Answers:
     """Return the calibrated mean with the least loss out of bag."""
-    fits = [fit_combiner(candidate, rows) for candidate in default_candidates(rows)["calibrated mean"]]
+    fits = [fit_combiner(candidate, rows) for candidate in rows.default_candidates()["calibrated mean"]]
     return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
 
 

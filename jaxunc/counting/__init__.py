@@ -14,6 +14,7 @@ from ._copies import (
 )
 from ._counts_modes import (
     COUNTS,
+    LabelledRows,
     PureLeavesWarning,
     TooFewUnseenError,
     as_many_trees,

@@ -7,7 +7,7 @@ enough trees to speak for it (`check_unseen`), and as often as those of the othe
 import dataclasses
 import math
 from inspect import signature
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -220,16 +220,27 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
         )
 
 
-def counted_forest(
-    forest: Forest, model, counts: str, X, y, sample_weight, *, mask=None, leaves=None, groups=None, class_weight=None
-) -> Counted:
-    """Return the forest of a fitted model, whose leaves count these instances by the mode ``counts``.
+class LabelledRows(NamedTuple):
+    """Rows that leaves count, and what the caller knows of them."""
 
-    The mode ``"inbag"`` keeps the model's counts and reads no instances. ``mask`` and ``leaves`` are the results of
-    `oob_mask` and `leaf_index` for the instances, if the caller has them; ``groups`` are passed to `oob_mask`.
-    ``class_weight`` are the class weights that a model of another library than scikit-learn was grown with: numbers by
-    position of the class, or ``"balanced"``.
+    X: Any
+    y: Any
+    sample_weight: Any = None
+    groups: Any = None
+    """What `oob_mask` takes for groups of rows."""
+    mask: np.ndarray | None = None
+    """The rows' `oob_mask`, where it is at hand."""
+    leaves: Any = None
+    """The rows' `leaf_index`, where it is at hand."""
+
+
+def counted_forest(forest: Forest, model: Any, counts: str, rows: LabelledRows, *, class_weight: Any = None) -> Counted:
+    """Return the forest of a fitted model, whose leaves count these rows by the mode ``counts``.
+
+    The mode ``"inbag"`` keeps the model's counts and reads no rows. ``class_weight`` are the class weights that a model
+    of another library than scikit-learn was grown with: numbers by position of the class, or ``"balanced"``.
     """
+    X, y, sample_weight, groups, mask, leaves = rows
     if counts == "inbag":
         return Counted(forest, None, sample_weight)
     weights = _as_the_forest_weighs(model, forest.class_labels, y, sample_weight, class_weight)

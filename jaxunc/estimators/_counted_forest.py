@@ -10,6 +10,7 @@ from jaxunc._checks import check_integer, check_one_of, check_seed, check_within
 from jaxunc.combiners import Combiner
 from jaxunc.counting import (
     COUNTS,
+    LabelledRows,
     advise_on_trees,
     as_groups,
     check_counts_mode,
@@ -81,9 +82,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         self._chosen, self._counted = self._choices(), self.counts
         self.classes_ = classes_of(model, forest)
         rows, labels, sample_weight, numbers = data
-        settings = {"groups": numbers, "class_weight": class_weight_of(model) if forest.n_classes == 2 else None}
-        count = counted_forest(forest, model, self.counts, rows, labels, sample_weight, **settings)
-        self.forest_, mask, weights = count
+        labelled, class_weight = LabelledRows(*data), class_weight_of(model) if forest.n_classes == 2 else None
+        self.forest_, mask, weights = counted_forest(forest, model, self.counts, labelled, class_weight=class_weight)
         self._check_prior()
         if X is not None:
             self._fitted_rows = self._hash_rows(X, np.ravel(as_labels(y)))

@@ -383,7 +383,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         if isinstance(self.moments_, LeafScales):
             raise TypeError(
                 "a boosted model's residuals do not tell what more data would remove. Ask predict(X, return_std=True) "
-                "for how far off it is, and jaxunc.additive.virtual_uncertainty for what its parts disagree on."
+                "for how far off it is, and jaxunc.from_any(model).virtual_uncertainty(X) for what its parts disagree "
+                "on."
             )
         return self.moments_.answer(X)
 

@@ -15,11 +15,10 @@ from ._fit import (
 )
 from ._leaks import KnownRowsError, check_held_out, how_targets_are_known, warn_of_seen
 from ._oob_dataset import FEW_TREES, oob_dataset, rows_of
-from ._select import SelectionResult, StackResult, default_candidates, select_combiner, stack_combiners
+from ._select import SelectionResult, StackResult, select_combiner, stack_combiners
 
 __all__ = [
     "dataset_from_counts",
-    "default_candidates",
     "fit_combiner",
     "oob_dataset",
     "select_combiner",

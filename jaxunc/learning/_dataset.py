@@ -26,7 +26,17 @@ from jaxunc._numerics import (
     power_of_two,
 )
 from jaxunc._types import AnswerT, PyTree
-from jaxunc.combiners import Calibrated, Combiner, Merging, check_tree_fields, columns_of, has_tree_fields, lift_tree
+from jaxunc.combiners import (
+    Calibrated,
+    Combiner,
+    LearnedPool,
+    Mean,
+    Merging,
+    check_tree_fields,
+    columns_of,
+    has_tree_fields,
+    lift_tree,
+)
 from jaxunc.forest import OWN, Forest
 from jaxunc.inference import BoundForest, as_mask, bind, fold, leaf_index, leaf_table
 from jaxunc.scorers import declared
@@ -43,6 +53,9 @@ from jaxunc.tables import (
 
 CHUNK = 8192
 """Number of rows whose leaves are sorted at a time."""
+
+CLIPS = (1e-2, 1e-3, 1e-5)
+"""Clips that calibrated means among the default candidates have: which is best differs between data sets."""
 
 
 class Histograms(NamedTuple):
@@ -211,6 +224,20 @@ class OobDataset:
         """Bind a combiner to ``forest``, as `jaxunc.bind` does."""
         return bind(self.forest, combiner, threads=threads)
 
+    def default_candidates(self) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
+        """Return candidates for `stack_combiners` and `select_combiner`: the learned pool, and calibrated means."""
+        slopes = jnp.ones(len(self.prior))
+        # One slope for all classes, one for each, and with more than two classes also each class against the rest.
+        scales = [(slopes[0], False), (slopes, False)] + [(slopes, True)] * (len(self.prior) > 2)
+        return {
+            "pool": (LearnedPool(self.prior, reads=self.count_sets),),
+            "calibrated mean": tuple(
+                Calibrated(Mean(), scale=scale, bias=0 * slopes, clip=clip, one_vs_rest=one_vs_rest)
+                for scale, one_vs_rest in scales
+                for clip in CLIPS
+            ),
+        }
+
     def with_weight(self, weight: NumbersLike) -> "OobDataset":
         """Return the same rows with other weights, a finite number ≥ 0 for each; 0 leaves a row out."""
         padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
@@ -301,7 +328,7 @@ def dataset_from_counts(
 ) -> OobDataset:
     """Make rows for `fit_combiner` of leaf counts that do not hold the rows' own labels.
 
-    For leaves that `oob_dataset` cannot show: those of `jaxunc.transduction.leave_one_out_leaf_counts`, of another
+    For leaves that `oob_dataset` cannot show: those of `jaxunc.transduction.transductive_leaf_counts`, of another
     library's trees, of a leave-one-out or a cross-fitting of your own. Where `oob_dataset` serves, take that. **Nothing
     is checked here but the arrays.** `oob_dataset` refuses counts that the trees were grown on; learned from those, a
     combiner takes the forest to be always right.
@@ -345,7 +372,7 @@ def dataset_from_counts(
     >>> import jaxunc as ju
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> counts = ju.transduction.leave_one_out_leaf_counts(X[::2], y[::2])  # without the row's own label
+    >>> counts = ju.transduction.transductive_leaf_counts(X[::2], y[::2])  # without the row's own label
     >>> rows = ju.learning.dataset_from_counts(counts, y[::2])
     >>> learned = ju.learning.fit_combiner(ju.LearnedPool(rows.prior), rows).combiner
     >>> new = ju.transduction.transductive_leaf_counts(X[::2], y[::2], X[1::2])

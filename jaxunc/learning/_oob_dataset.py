@@ -14,6 +14,7 @@ from jaxunc._checks import as_weights, check_bool, check_integer, check_one_of, 
 from jaxunc._numerics import distinct_rows, padded_rows, subtract_counts
 from jaxunc.counting import (
     GroupCounts,
+    LabelledRows,
     advise_on_trees,
     as_many_trees,
     check_unseen,
@@ -333,7 +334,8 @@ def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str)
         return ShownCounts(forest, (OWN,), *codes, row_mask, _values_to_route(forest, data))
     # Out-of-bag counts need the leaves of all rows, whichever are learned from.
     all_leaves = find_leaves(forest, data.all_rows())
-    oob_counts = counted_forest(forest, model, "oob", data.X, data.y, data.weights, mask=mask, leaves=all_leaves)
+    counted_rows = LabelledRows(data.X, data.y, data.weights, mask=mask, leaves=all_leaves)
+    oob_counts = counted_forest(forest, model, "oob", counted_rows)
     leaves = all_leaves if len(data.rows) == len(all_leaves) else all_leaves[data.rows]
     forest = forest.with_count_set("oob", oob_counts.forest)
     weight = None if oob_counts.sample_weight is None else np.asarray(oob_counts.sample_weight)
@@ -384,8 +386,8 @@ def show_cross_fitted(
         if fold_forest.class_labels != forest.class_labels:
             raise ValueError("a class is in one fold alone; pass more rows or groups of it, or fewer folds (n_folds).")
         if counts == "both":
-            settings = {"groups": data.group_numbers[inside]}
-            oob_counts = counted_forest(fold_forest, fold_model, "oob", X(inside), data.y[inside], weights, **settings)
+            part = LabelledRows(X(inside), data.y[inside], weights, data.group_numbers[inside])
+            oob_counts = counted_forest(fold_forest, fold_model, "oob", part)
             fold_forest = fold_forest.with_count_set("oob", oob_counts.forest)
         leaves = find_leaves(fold_forest, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
         table, code = look_up_codes(fold_forest.reading(count_sets), leaves)
@@ -394,7 +396,8 @@ def show_cross_fitted(
         start += len(table)
     rows, position = distinct_rows(np.concatenate(tables))
     if counts == "both":
-        oob_counts = counted_forest(forest, model, "oob", data.X, data.y, data.weights, groups=data.group_numbers)
+        all_rows = LabelledRows(data.X, data.y, data.weights, data.group_numbers)
+        oob_counts = counted_forest(forest, model, "oob", all_rows)
         forest = forest.with_count_set("oob", oob_counts.forest)
     return ShownCounts(forest, count_sets, rows, np.asarray(position)[codes[data.rows]])
 

@@ -5,18 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, cast
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import check_integer, checked_key
-from jaxunc.combiners import Calibrated, Combiner, LearnedPool, Mean, Stack
+from jaxunc.combiners import Combiner, Stack
 
 from ._dataset import OobDataset, check_rows
 from ._descent import FitProgressLike, check_fit_progress, end_line, name_progress
 from ._fit import CombinerT, FitResult, fit_combiner, loss_on
-
-CLIPS = (1e-2, 1e-3, 1e-5)
-"""Clips that the calibrated means of `default_candidates` have: which is best differs between data sets."""
 
 MANY_ROWS = 5000
 """Number of rows from which two folds, not five, are the default."""
@@ -73,7 +69,7 @@ def select_combiner(
     Parameters
     ----------
     candidates
-        Combiners by name, such as those of `default_candidates`; of equal losses the first wins. A candidate may be
+        Combiners by name, such as ``rows.default_candidates()``; of equal losses the first wins. A candidate may be
         several combiners, of which the one that learns best counts, in each part of the cross-validation anew.
         Combiners without anything to learn cannot be among them.
     rows
@@ -175,24 +171,6 @@ def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return weights
 
 
-def default_candidates(rows: OobDataset) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
-    """Return the candidates for `stack_combiners` and `select_combiner`: the learned pool, and calibrated means."""
-    check_rows(rows)
-    prior = rows.prior
-    n_classes = len(prior)
-    slopes = jnp.ones(n_classes)
-    # One slope for all classes, one for each, and with more than two classes also each class against the rest.
-    scales = [(slopes[0], False), (slopes, False)] + [(slopes, True)] * (n_classes > 2)
-    return {
-        "pool": (LearnedPool(prior, reads=rows.count_sets),),
-        "calibrated mean": tuple(
-            Calibrated(Mean(), scale=scale, bias=0 * slopes, clip=clip, one_vs_rest=one_vs_rest)
-            for scale, one_vs_rest in scales
-            for clip in CLIPS
-        ),
-    }
-
-
 def fit_by_folds(
     candidates, rows: OobDataset, loss: Any, n_folds: int | None, key: jax.Array | None, progress: FitProgressLike
 ) -> FoldFits:
@@ -201,9 +179,7 @@ def fit_by_folds(
     if not isinstance(candidates, Mapping):
         raise TypeError(f"candidates={candidates!r:.60} must be a dict of combiners by names of your own.")
     if not candidates:
-        raise ValueError(
-            "candidates is empty; pass combiners by name, such as those of jaxunc.learning.default_candidates(rows)."
-        )
+        raise ValueError("candidates is empty; pass combiners by name, such as those of rows.default_candidates().")
     check_fit_progress(progress)
     fold_key, fit_key = jax.random.split(checked_key(key))
     weight = np.asarray(rows.weight, float)[: rows.n]

@@ -17,7 +17,6 @@ from ._ranking import (
     accuracy_rejection_curve,
     area_under_risk_coverage,
     auc,
-    auc_reliability,
     risk_coverage_curve,
 )
 from ._sets import determinacy, discounted_utility, interval_brier, set_size, single_set_accuracy
@@ -26,7 +25,6 @@ __all__ = [
     "accuracy",
     "accuracy_rejection_curve",
     "auc",
-    "auc_reliability",
     "brier_score",
     "calibration_error",
     "crps",

@@ -42,7 +42,8 @@ def auc(
         ``[instances]``: numbers that rank the instances, larger for class 1, such as `margin` of class scores. Or
         ``[instances classes]``: the mean, over the classes, of each class's column against the rest.
     y
-        Class indices: 0 and 1, or in [0, classes).
+        Class indices: 0 and 1, or in [0, classes). Or whether each prediction was right, where ``score`` is how far it
+        is to be trusted, such as its probability: the area says how well that tells right predictions from wrong ones.
 
     Returns
     -------
@@ -85,55 +86,6 @@ def auc(
     check_columns(score, name="score")
     y = checked_labels(y, *score.shape)
     return _auc_one_vs_rest(checked_scores(score, name="score"), y)
-
-
-def auc_reliability(
-    reliability: Real[Array | np.ndarray, "instances"],
-    correct: Labels,
-) -> Float[Array, ""]:
-    """Area under the ROC curve of a reliability: how well it tells right predictions from wrong ones.
-
-    This is `auc` with "correct" as the positive class.
-
-    Parameters
-    ----------
-    reliability
-        A number per prediction, larger where it is to be trusted more: its probability, or one less its uncertainty.
-    correct
-        Whether the prediction was right: bool, or 0 and 1.
-
-    Returns
-    -------
-    Array
-        A scalar in [0, 1]; 1/2 for a reliability that says nothing; NaN if all predictions are right, or all wrong.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit, there are no instances or, outside a trace, a reliability is NaN or ``correct`` not
-        0 or 1.
-    TypeError
-        If ``correct`` is neither integer nor bool.
-
-    Notes
-    -----
-    As `auc`: exact, O(n log n), gradient 0.
-
-    References
-    ----------
-    Costa et al. 2013, "AUC reliability".
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> probs, y = jnp.array([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]]), jnp.array([0, 0, 1])
-    >>> print(auc_reliability(probs.max(axis=-1), probs.argmax(axis=-1) == y))
-    1.0
-    """
-    reliability = as_array(reliability, name="reliability")
-    check_column(reliability, name="reliability", remedy="From probabilities take the largest of each row.")
-    correct = checked_labels(correct, reliability.shape[0], 2, name="correct")
-    return _auc(checked_scores(reliability, name="reliability"), correct)
 
 
 @jit

@@ -382,7 +382,7 @@ def leaf_means(model: Any) -> LeafMeans:
             f"model is a {name} whose {ensemble.n_trees // ensemble.trees_per_stage} stages of trees correct each "
             "other: their leaves hold corrections, and no targets. Grow a forest (scikit-learn's "
             "RandomForestRegressor, XGBoost's XGBRFRegressor, LightGBM's boosting_type='rf'); of the boosted model ask "
-            "jaxunc.additive.virtual_uncertainty."
+            "jaxunc.from_any(model).virtual_uncertainty(X)."
         )
     if ensemble.link != "identity":
         raise ValueError(f"model is a {name} whose sums go through {ensemble.link!r}: its leaves hold no targets.")

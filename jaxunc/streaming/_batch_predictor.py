@@ -1,22 +1,24 @@
 """A model as a picklable function of batches, for engines that run functions on many machines."""
 
 import copy
+import dataclasses
 import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
-from jaxunc._checks import check_collection
-from jaxunc.tables import NumbersLike, as_frame, is_pandas
+from jaxunc._checks import check_collection, show_settings
+from jaxunc.tables import as_frame, is_pandas
 
 from ._chunks import laid_out, split
 from ._in_memory import table_of_columns, table_of_frame
-from ._outputs import Outputs, check_lists, check_rows_path
+from ._notation import Notation
+from ._outputs import DEFAULTS, Outputs, OutputSettings, Question, check_lists, check_rows_path, question_of
 from ._scoring import Scoring, load_model
 from ._sources import DataChunk, Wanted, state_of
 from ._stream import answered
@@ -117,44 +119,25 @@ class BatchPredictor:
     are shared by its workers: give a worker those that JAX is to use (one process per machine: all of them).
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        outputs: Sequence[str] | None = None,
-        features: Sequence[str] | None = None,
-        keep: Sequence[str] = (),
-        s: float = 1.0,
-        confidence: float = 0.99,
-        costs: Any = None,
-        reject: float | None = None,
-        coverage: NumbersLike | None = None,
-        by_class: bool = False,
-        quantiles: NumbersLike | None = None,
-        limits: NumbersLike | None = None,
-        rows: str | Path | None = None,
-        k: int | None = None,
-        kind: str | None = None,
-        known: Sequence[Any] = (),
-    ):
+    @show_settings(OutputSettings, DEFAULTS)
+    def __init__(self, path: str | Path, *, known: Sequence[Any] = (), **settings: Unpack[OutputSettings]):
         if not isinstance(path, str | Path):
             raise TypeError(
                 f"path is a {type(path).__name__}; pass the path of a file of jaxunc.save, which workers open."
             )
-        how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
-        check_rows_path(rows)
-        how |= {"s": s, "confidence": confidence, "limits": limits, "k": k, "kind": kind}
-        how |= {"rows": None if rows is None else str(Path(rows).absolute())}
-        self.outputs: Outputs = Outputs(outputs, **how)
+        outputs, features, keep, _ = question_of(settings, OutputSettings, "BatchPredictor()")
+        check_rows_path(outputs.rows)
+        if outputs.rows is not None:
+            outputs = dataclasses.replace(outputs, rows=str(Path(outputs.rows).absolute()))
+        self.outputs: Outputs = outputs
         check_lists(features=features, keep=keep)
         check_collection("known", known, "a list of classes and functions")
         self.path: str = str(Path(path).absolute())
-        self._paths = (self.path,) if rows is None else (self.path, how["rows"])
+        self._paths = (self.path,) if outputs.rows is None else (self.path, outputs.rows)
         self.features: tuple[str, ...] | None = None if features is None else tuple(features)
         self.keep: tuple[str, ...] = tuple(keep)
-        columns = {"features": self.features, "keep": self.keep}
         # As a text, by which the model that is loaded for it is found again.
-        self._settings = (self._paths, json.dumps([vars(self.outputs), columns]), tuple(known))
+        self._settings = (self._paths, json.dumps([vars(outputs), self.features, self.keep]), tuple(known))
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
 
@@ -220,8 +203,9 @@ def _loaded(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
         place.pop("loaded", None)  # two large models need not be in memory at once
         try:
             state = tuple(map(state_of, paths))
-            outputs, columns = json.loads(settings)
-            scoring = Scoring(load_model(paths[0], known=known), Outputs(**outputs), **columns)
+            outputs, features, keep = json.loads(settings)
+            question = Question(Outputs(**outputs), features, keep, Notation())
+            scoring = Scoring(load_model(paths[0], known=known), question)
         except FileNotFoundError as error:
             gone = next((path for path in paths if not Path(path).exists()), paths[0])
             what = "model" if gone == paths[0] else "data"

@@ -1,20 +1,31 @@
 """What files and streams ask of a model: an `Outputs` holds the names of outputs, and the settings that these read.
 
-`stream`, `predict_files` and `BatchPredictor` make one of their arguments. `OUTPUTS` lists the names, each with the
-settings that it reads; who answers them is in `_answerers`.
+`stream`, `predict_files` and `BatchPredictor` take `OutputSettings`, the first two with the marks of text files, and
+make a `Question` of them. `OUTPUTS` lists the names of outputs, each with the settings that it reads; who answers them
+is in `_answerers`.
 """
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from jaxunc._checks import check_confidence, check_integer, check_is_one, check_one_of, check_within
+from jaxunc._checks import (
+    check_confidence,
+    check_integer,
+    check_is_one,
+    check_one_of,
+    check_settings,
+    check_within,
+)
 from jaxunc.decisions import check_coverage, plain_costs
 from jaxunc.regression import checked_levels, checked_limits, interval_levels
 from jaxunc.scorers import check_strength
+from jaxunc.tables import NumbersLike
+
+from ._notation import Notation, wished_notation
 
 OUTPUTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("mean", "std", "class", "probability", "score", "uncertainty"), ()),
@@ -32,6 +43,36 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
 """Names of the outputs that `stream` and `predict_files` write, in the order of their columns, and what they read."""
 BESIDE_ROWS = tuple(name for name, settings in OUTPUTS.items() if "rows" in settings)
 """Outputs of any model with trees, of classes or numbers."""
+
+
+class OutputSettings(TypedDict, total=False):
+    """Settings of what is asked of a model, by their keywords, as `stream` explains them."""
+
+    outputs: Sequence[str] | None
+    features: Sequence[str] | None
+    keep: Sequence[str]
+    s: float
+    confidence: float
+    costs: Any
+    reject: float | None
+    coverage: NumbersLike | None
+    by_class: bool
+    quantiles: NumbersLike | None
+    limits: NumbersLike | None
+    rows: Any
+    k: int | None
+    kind: str | None
+
+
+class TextOutputSettings(OutputSettings, total=False):
+    """Settings of what is asked of a model where the rows may be in text files."""
+
+    decimal: str | None
+    thousands: str | None
+
+
+DEFAULTS: dict[str, Any] = {"keep": (), "s": 1.0, "confidence": 0.99, "by_class": False}
+"""Settings that are not None where they are not passed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +162,24 @@ class Outputs:
             raise ValueError(
                 f"{setting}{shown} would change nothing: ask for outputs={' or '.join(readers)}, or leave it out."
             )
+
+
+class Question(NamedTuple):
+    """What is asked of a model: the outputs, the columns that are read and kept, and the marks of text files."""
+
+    outputs: Outputs
+    features: Sequence[str] | None
+    keep: Sequence[str]
+    notation: Notation
+
+
+def question_of(passed: Mapping[str, Any], settings: type, function: str) -> Question:
+    """Return what a caller of the function asks by these settings; a TypeError or a ValueError for unsound ones."""
+    check_settings(passed, settings, function)
+    values = {name: passed.get(name, DEFAULTS.get(name)) for name in TextOutputSettings.__annotations__}
+    notation = wished_notation(values.pop("decimal"), values.pop("thousands"))
+    names, features, keep = (values.pop(name) for name in ("outputs", "features", "keep"))
+    return Question(Outputs(names, **values), features, keep, notation)
 
 
 def check_rows_path(rows: Any) -> None:

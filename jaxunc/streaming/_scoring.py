@@ -28,7 +28,7 @@ from ._answerers import HowDecided, answerers_of
 from ._chunks import chunks_of
 from ._in_memory import arrow_labels, arrow_numbers
 from ._notation import Notation
-from ._outputs import BESIDE_ROWS, OUTPUTS, Outputs, check_lists
+from ._outputs import BESIDE_ROWS, OUTPUTS, Outputs, Question, check_lists
 from ._sources import DataChunk, Wanted
 from ._training_rows import EncodedRows, NeighbourModel, OutsideModel, TrainingRows, grown_model, join_rows
 
@@ -80,15 +80,8 @@ def describe_model(path: str | Path) -> Description:
 class Scoring:
     """The outputs that are asked of a model: `ask` answers rows, `columns` makes columns of the answers."""
 
-    def __init__(
-        self,
-        model: Any,
-        outputs: Outputs = Outputs(),  # noqa: B008
-        *,
-        features: Sequence[str] | None = None,
-        keep: Sequence[str] = (),
-        notation: Notation = Notation(),  # noqa: B008
-    ):
+    def __init__(self, model: Any, question: Question):
+        outputs, features, keep, notation = question
         answering_model = answering(model)
         self.raw_rows: Callable[[DataChunk], Encoded] | None = None
         if getattr(model, "_steps", None):  # a pipeline makes the rows of the forest of raw columns

@@ -12,19 +12,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
-from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of, check_progress
-from jaxunc.tables import ArrowTable, NumbersLike
+from jaxunc._checks import check_collection, check_integer, check_kind, check_one_of, check_progress, show_settings
+from jaxunc.tables import ArrowTable
 
 from ._chunks import chunks_of, file_chunks, no_rows
-from ._notation import wished_notation
-from ._outputs import Outputs, check_rows_path
+from ._outputs import DEFAULTS, TextOutputSettings, check_rows_path, question_of
 from ._run import Run, description_of, identity_of, locked, part_name, refuse_overlap
 from ._scoring import CHUNK_ROWS, Named, Scoring, load_model
 from ._sources import DataChunk, check_text, data_files, format_of
@@ -34,27 +33,9 @@ T = TypeVar("T")
 _END: Any = object()
 
 
+@show_settings(TextOutputSettings, DEFAULTS)
 def stream(
-    model: Any,
-    source: Any,
-    *,
-    outputs: Sequence[str] | None = None,
-    features: Sequence[str] | None = None,
-    keep: Sequence[str] = (),
-    s: float = 1.0,
-    confidence: float = 0.99,
-    costs: Any = None,
-    reject: float | None = None,
-    coverage: NumbersLike | None = None,
-    by_class: bool = False,
-    quantiles: NumbersLike | None = None,
-    limits: NumbersLike | None = None,
-    rows: Any = None,
-    k: int | None = None,
-    kind: str | None = None,
-    decimal: str | None = None,
-    thousands: str | None = None,
-    chunk_rows: int = CHUNK_ROWS,
+    model: Any, source: Any, *, chunk_rows: int = CHUNK_ROWS, **settings: Unpack[TextOutputSettings]
 ) -> Iterator[ArrowTable]:
     """Score data of any size, chunk by chunk: the next is read and encoded while one is scored.
 
@@ -161,10 +142,7 @@ def stream(
     [100, 50]
     """
     check_integer("chunk_rows", chunk_rows, 1)
-    how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
-    how |= {"s": s, "confidence": confidence, "limits": limits, "rows": rows, "k": k, "kind": kind}
-    notation = wished_notation(decimal, thousands)
-    scoring = Scoring(model, Outputs(outputs, **how), features=features, keep=keep, notation=notation)
+    scoring = Scoring(model, question_of(settings, TextOutputSettings, "stream()"))
     return _scored(scoring, chunks_of(source, scoring.wanted, int(chunk_rows)))
 
 
@@ -254,31 +232,17 @@ class _Piece(NamedTuple):
     rows: EncodedRows | None
 
 
+@show_settings(TextOutputSettings, DEFAULTS)
 def predict_files(
     model: str | Path,
     source: str | Path | Sequence[str | Path],
     output: str | Path,
     *,
-    outputs: Sequence[str] | None = None,
-    features: Sequence[str] | None = None,
-    keep: Sequence[str] = (),
-    s: float = 1.0,
-    confidence: float = 0.99,
-    costs: Any = None,
-    reject: float | None = None,
-    coverage: NumbersLike | None = None,
-    by_class: bool = False,
-    quantiles: NumbersLike | None = None,
-    limits: NumbersLike | None = None,
-    rows: str | Path | None = None,
-    k: int | None = None,
-    kind: str | None = None,
-    decimal: str | None = None,
-    thousands: str | None = None,
     file_format: str = "parquet",
     known: Sequence[Any] = (),
     progress: Callable[[RunProgress], None] | None = None,
     chunk_rows: int = CHUNK_ROWS,
+    **settings: Unpack[TextOutputSettings],
 ) -> dict[str, Any]:
     """Score files with a saved model into a folder of files: reading, encoding, scoring and writing side by side.
 
@@ -341,28 +305,26 @@ def predict_files(
     if not isinstance(source, str | Path):
         check_collection("source", source, "a path, or a list of paths")
     check_progress(progress)
+    question, rows = question_of(settings, TextOutputSettings, "predict_files()"), settings.get("rows")
     check_rows_path(rows)
     sources = [source] if isinstance(source, str | Path) else source
     refuse_overlap(Path(output), [*sources, *([] if rows is None else [rows])], model)
     loaded, files = load_model(model, known=known), data_files(source)
-    how = {"costs": costs, "reject": reject, "coverage": coverage, "by_class": by_class, "quantiles": quantiles}
-    how |= {"s": s, "confidence": confidence, "limits": limits, "rows": rows, "k": k, "kind": kind}
-    named_outputs, notation = Outputs(outputs, **how), wished_notation(decimal, thousands)
-    check_text(files, notation)
-    scoring = Scoring(loaded, named_outputs, features=features, keep=keep, notation=notation)
-    settings = {
-        "outputs": named_outputs.names,
-        "features": None if features is None else list(features),
-        "keep": list(keep),
+    check_text(files, question.notation)
+    scoring = Scoring(loaded, question)
+    recorded = {
+        "outputs": question.outputs.names,
+        "features": None if question.features is None else list(question.features),
+        "keep": list(question.keep),
         "file_format": file_format,
         "chunk_rows": chunk_rows,
-        **named_outputs.settings(),
+        **question.outputs.settings(),
         **(
             {} if rows is None else {"rows": [{"name": file.name, **description_of(file)} for file in data_files(rows)]}
         ),
-        **{name: mark for name, mark in notation._asdict().items() if mark is not None},
+        **{name: mark for name, mark in question.notation._asdict().items() if mark is not None},
     }
-    run = Run(Path(output), identity_of(model, source, files, settings), files, PART_CHUNKS * chunk_rows)
+    run = Run(Path(output), identity_of(model, source, files, recorded), files, PART_CHUNKS * chunk_rows)
     run.make_folder()
     with locked(run.folder):
         run.open()

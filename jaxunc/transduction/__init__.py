@@ -10,8 +10,6 @@ from ._certainty import (
     LabelAverage,
     counts_of,
     label_average,
-    leave_one_out_certainty,
-    leave_one_out_leaf_counts,
     settings_of,
     transductive_certainty,
     transductive_leaf_counts,
@@ -45,11 +43,4 @@ from ._presorted import (
 )
 from ._scores import scores_with
 
-__all__ = [
-    "grow_greedy_trees",
-    "label_average",
-    "leave_one_out_certainty",
-    "leave_one_out_leaf_counts",
-    "transductive_certainty",
-    "transductive_leaf_counts",
-]
+__all__ = ["grow_greedy_trees", "transductive_certainty", "transductive_leaf_counts"]

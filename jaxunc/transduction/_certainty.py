@@ -6,12 +6,20 @@ average over the labels (`label_average`). `BoundSample` holds a training set fo
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from jaxtyping import Float, Int32, Num
 
-from jaxunc._checks import check_bool, check_class_axis, check_counts, check_one_of, check_progress
+from jaxunc._checks import (
+    check_bool,
+    check_class_axis,
+    check_counts,
+    check_one_of,
+    check_progress,
+    check_settings,
+    show_settings,
+)
 from jaxunc._numerics import default_platform
 from jaxunc.combiners import Combiner
 from jaxunc.inference import over_rows
@@ -30,17 +38,28 @@ MOST_WORK = {"host": 2**30, "accelerator": 2**40}
 """Products of the dense algorithm's first step, beyond which shared samples cost less than rows of their own."""
 
 
+class TransductionSettings(TypedDict, total=False):
+    """Settings of the trees that are induced with each instance, as `transductive_certainty` explains them."""
+
+    nominal: NominalLike | None
+    candidates: str
+    min_samples_leaf: int
+    algorithm: str
+    progress: Callable[[PairsProgress], None] | None
+
+
+DEFAULTS: dict[str, Any] = {"candidates": "boundary", "min_samples_leaf": 2, "algorithm": "auto"}
+"""Settings that are not None where they are not passed."""
+
+
+@show_settings(TransductionSettings, DEFAULTS)
 def transductive_certainty(
     X_train: InstancesLike,
     y_train: LabelsLike,
-    X: InstancesLike,
+    X: InstancesLike | None = None,
     *,
-    nominal: NominalLike | None = None,
-    candidates: str = "boundary",
-    min_samples_leaf: int = 2,
     combiner: Combiner | None = None,
-    algorithm: str = "auto",
-    progress: Callable[[PairsProgress], None] | None = None,
+    **settings: Unpack[TransductionSettings],
 ) -> Float[np.ndarray, "instances classes"]:
     r"""Return class probabilities by transduction: an instance is inserted with each label, and a tree is learned.
 
@@ -54,7 +73,9 @@ def transductive_certainty(
         The training set, as for `jaxunc.transduction.grow_greedy_trees`: labels of two classes or more, of which the
         sorted ones are the columns of the answer.
     X
-        Instances ``[instances features]``; none is an answer without rows.
+        Instances ``[instances features]``; none is an answer without rows. Default: leave-one-out, each instance of the
+        training set with all others as the training set. A class of a single instance is then inserted with all others,
+        though nothing in its training set has it.
     nominal
         The nominal features, as for `jaxunc.tables.fit_columns`. Default: none.
     candidates
@@ -64,14 +85,14 @@ def transductive_certainty(
         costs the Brier score.
     min_samples_leaf
         Least number of instances on each side of a test, x among them; ≥ 1.
-    combiner
-        Combiner that makes probabilities of the k leaves, in place of (1), the mean of Laplace's estimates: any with a
-        probability, such as ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.
     algorithm
         How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"dense"``: all
         pairs in step, for nominal features alone. ``"auto"``: dense where it applies and is small enough, else grouped.
     progress
         Called now and then with a tuple ``(done, total, seconds)``: the pairs (x, c) that are finished, and all.
+    combiner
+        Combiner that makes probabilities of the k leaves, in place of (1), the mean of Laplace's estimates: any with a
+        probability, such as ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.
 
     Returns
     -------
@@ -100,9 +121,15 @@ def transductive_certainty(
     Each answer is independent of the batch. Not traceable. Increasing maps of a feature that keep halfway
     points halfway, and other names of the classes in the same order, change nothing.
 
+    Leaving out takes 1.5 to 3.4 times as long as inserting as many instances (two to eleven classes), and much less
+    than n trainings. A sample has tables for each pair of a label and the class that is left out. Boundaries,
+    thresholds and purity are those without the instance, for which only the two cuts beside it are looked at anew.
+    Levels of nominal features are those of all instances.
+
     References
     ----------
-    Costa, Verwer and Blockeel 2013, equation 1; with the tests of `jaxunc.transduction.grow_greedy_trees`.
+    Costa, Verwer and Blockeel 2013, equation 1 and section 4.1; with the tests of
+    `jaxunc.transduction.grow_greedy_trees`.
 
     Examples
     --------
@@ -111,81 +138,23 @@ def transductive_certainty(
     >>> X, y = load_iris(return_X_y=True)
     >>> print(ju.transduction.transductive_certainty(X[1:], y[1:], X[:1]).round(3))
     [[0.95  0.025 0.025]]
-    """
-    _check_combiner(combiner)
-    settings: dict[str, Any] = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
-    settings |= {"algorithm": algorithm, "progress": progress}
-    return label_average(transductive_leaf_counts(X_train, y_train, X, **settings), combiner)
-
-
-def leave_one_out_certainty(
-    X: InstancesLike,
-    y: LabelsLike,
-    *,
-    nominal: NominalLike | None = None,
-    candidates: str = "boundary",
-    min_samples_leaf: int = 2,
-    combiner: Combiner | None = None,
-    algorithm: str = "auto",
-    progress: Callable[[PairsProgress], None] | None = None,
-) -> Float[np.ndarray, "instances classes"]:
-    """Return `transductive_certainty` of each instance, with all others as the training set.
-
-    Parameters
-    ----------
-    X, y
-        Instances and their labels. A class of a single instance is inserted with all others, though nothing in the
-        training set then has it.
-    nominal, candidates, min_samples_leaf, combiner, algorithm, progress
-        See `transductive_certainty`.
-
-    Returns
-    -------
-    Float[np.ndarray, "instances classes"]
-        Probabilities in the order of the sorted labels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `transductive_certainty`.
-
-    Notes
-    -----
-    Takes 1.5 to 3.4 times as long as `transductive_certainty` for as many instances (two to eleven classes), and much
-    less than n trainings. A sample has tables for each pair of a label and the class that is left out. Boundaries,
-    thresholds and purity are those without the instance, for which only the two cuts beside it are looked at anew.
-    Levels of nominal features are those of all instances.
-
-    References
-    ----------
-    Costa, Verwer and Blockeel 2013, section 4.1.
-
-    Examples
-    --------
-    >>> import jaxunc as ju
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> probs = ju.transduction.leave_one_out_certainty(X, y)
+    >>> probs = ju.transduction.transductive_certainty(X, y)  # each left out
     >>> round(float(ju.metrics.accuracy(probs, y)), 3)
     0.947
     """
+    check_settings(settings, TransductionSettings, "transductive_certainty()")
     _check_combiner(combiner)
-    settings: dict[str, Any] = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
-    settings |= {"algorithm": algorithm, "progress": progress}
-    return label_average(leave_one_out_leaf_counts(X, y, **settings), combiner)
+    return label_average(transductive_leaf_counts(X_train, y_train, X, **settings), combiner)
 
 
+@show_settings(TransductionSettings, DEFAULTS)
 def transductive_leaf_counts(
     X_train: InstancesLike,
     y_train: LabelsLike,
-    X: InstancesLike,
+    X: InstancesLike | None = None,
     *,
-    nominal: NominalLike | None = None,
-    candidates: str = "boundary",
-    min_samples_leaf: int = 2,
     inductive: bool = False,
-    algorithm: str = "auto",
-    progress: Callable[[PairsProgress], None] | None = None,
+    **settings: Unpack[TransductionSettings],
 ) -> Int32[np.ndarray, "instances labels classes"]:
     """Return the class counts of the leaves behind `transductive_certainty`, by the label of x; x itself is counted.
 
@@ -193,59 +162,30 @@ def transductive_leaf_counts(
 
     Parameters
     ----------
-    X_train, y_train, X, nominal, candidates, min_samples_leaf
+    X_train, y_train, X, nominal, candidates, min_samples_leaf, algorithm, progress
         See `transductive_certainty`.
     inductive
-        Whether a last entry of the labels' axis has the leaf of x in the tree of the training set, x not counted.
-    algorithm, progress
-        See `transductive_certainty`.
+        Whether a last entry of the labels' axis has the leaf of x in the tree of its training set, x not counted.
 
     Examples
     --------
     >>> import jaxunc as ju
     >>> ju.transduction.transductive_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.5]]).tolist()
     [[[3, 0], [2, 1]]]
-    """
-    _check_settings(candidates, min_samples_leaf, algorithm, progress, inductive)
-    sample = presort(X_train, y_train, nominal, name="X_train")
-    pairs = Pairs(sample, as_queries(X, sample), settings_of(sample, candidates, min_samples_leaf), inductive, progress)
-    return counts_of(pairs, algorithm)
-
-
-def leave_one_out_leaf_counts(
-    X: InstancesLike,
-    y: LabelsLike,
-    *,
-    nominal: NominalLike | None = None,
-    candidates: str = "boundary",
-    min_samples_leaf: int = 2,
-    inductive: bool = False,
-    algorithm: str = "auto",
-    progress: Callable[[PairsProgress], None] | None = None,
-) -> Int32[np.ndarray, "instances labels classes"]:
-    """Return the class counts of the leaves behind `leave_one_out_certainty`, by the label of the inserted instance.
-
-    Errors and notes are those of `leave_one_out_certainty`.
-
-    Parameters
-    ----------
-    X, y, nominal, candidates, min_samples_leaf
-        See `leave_one_out_certainty`.
-    inductive
-        Whether a last entry of the labels' axis has the leaf of the instance in the tree of the others.
-    algorithm, progress
-        See `leave_one_out_certainty`.
-
-    Examples
-    --------
-    >>> import jaxunc as ju
-    >>> ju.transduction.leave_one_out_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])[0].tolist()
+    >>> ju.transduction.transductive_leaf_counts([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])[0].tolist()  # left out
     [[2, 0], [1, 1]]
     """
-    _check_settings(candidates, min_samples_leaf, algorithm, progress, inductive)
-    sample = presort(X, y, nominal)
-    pairs = Pairs(sample, None, settings_of(sample, candidates, min_samples_leaf), inductive, progress)
-    return counts_of(pairs, algorithm)
+    check_settings(settings, TransductionSettings, "transductive_leaf_counts()")
+    values: dict[str, Any] = DEFAULTS | {**settings}
+    candidates, min_samples_leaf, progress = values["candidates"], values["min_samples_leaf"], values.get("progress")
+    check_one_of("algorithm", values["algorithm"], ALGORITHMS)
+    checked_limits(candidates, min_samples_leaf)
+    check_progress(progress)
+    check_bool("inductive", inductive)
+    sample = presort(X_train, y_train, values.get("nominal"), name="X_train")
+    queries = None if X is None else as_queries(X, sample)
+    pairs = Pairs(sample, queries, settings_of(sample, candidates, min_samples_leaf), inductive, progress)
+    return counts_of(pairs, values["algorithm"])
 
 
 def label_average(
@@ -385,13 +325,6 @@ def counts_of(
 def choose_algorithm(pairs: Pairs, device: str) -> str:
     """Return the algorithm that ``"auto"`` stands for, on the host or on an accelerator."""
     return "dense" if 0 < dense_work(pairs) <= MOST_WORK[device] else "grouped"
-
-
-def _check_settings(candidates: str, min_samples_leaf: int, algorithm: str, progress: Any, inductive: bool) -> None:
-    check_one_of("algorithm", algorithm, ALGORITHMS)
-    checked_limits(candidates, min_samples_leaf)
-    check_progress(progress)
-    check_bool("inductive", inductive)
 
 
 def _check_combiner(combiner: Combiner | None) -> None:

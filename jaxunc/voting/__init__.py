@@ -7,11 +7,10 @@ from ._stop_after import StoppingResult, stop_after
 from ._stopping_rules import critical_final_votes, critical_votes
 from ._until_settled import BoundVote, VoteResult, bind_vote, predict_until_settled
 from ._vote_prior import VotePriorWarning, fit_vote_prior, out_of_bag_votes, votes_of_counts
-from ._win_probability import ensemble_vote_probability, win_probability
+from ._win_probability import win_probability
 
 __all__ = [
     "critical_votes",
-    "ensemble_vote_probability",
     "expected_trees",
     "fit_vote_prior",
     "forest_size_for",

@@ -221,8 +221,8 @@ test_refusals = pytest.mark.once(
         ("columns", lambda: model().raw(X[:, :3]), "features"),
         ("streamed", lambda: list(ju.stream(number(), [X])), "regressor", TypeError),
         ("counted", lambda: uncounted_forest(number()), "regressor, which has no classes to count", TypeError),
-        ("many", lambda: ju.additive.virtual_uncertainty(model(outputs=1, link="logistic"), X, n_members=7), "stages"),
-        ("an average", lambda: ju.additive.virtual_uncertainty(averages(), ZEROS), "the model averages its trees"),
+        ("many", lambda: model(outputs=1, link="logistic").virtual_uncertainty(X, n_members=7), "stages"),
+        ("an average", lambda: averages().virtual_uncertainty(ZEROS), "the model averages its trees"),
         ("averaged", lambda: dataclasses.replace(number(), averaged="yes"), "averaged='yes'", TypeError),
     )
 )
@@ -243,13 +243,13 @@ def test_virtual_ensembles():
     members = np.asarray(ju.additive.virtual_ensemble(made, X, n_members=3))
     stages = exact_stages(made)
     np.testing.assert_allclose(members, stages[:, [7, 9, 11]], rtol=1e-6, atol=1e-6 * np.abs(stages).max())
-    found = ju.additive.virtual_uncertainty(made, X, n_members=3)
+    found = made.virtual_uncertainty(X, n_members=3)
     share = 1 / (1 + np.exp(-members[..., 0].astype(float)))
     entropy = lambda p: entr(p) + entr(1 - p)
     np.testing.assert_allclose(found.data, entropy(share).mean(axis=1), atol=1e-5)
     np.testing.assert_allclose(found.knowledge, entropy(share.mean(axis=1)) - entropy(share).mean(axis=1), atol=1e-5)
     numbers = number()
-    spread = ju.additive.virtual_uncertainty(numbers, X, n_members=2)
+    spread = numbers.virtual_uncertainty(X, n_members=2)
     assert spread.data is None
     both = exact_stages(numbers)[:, [8, 11], 0]
     np.testing.assert_allclose(spread.knowledge, both.var(axis=1), rtol=1e-4, atol=1e-6)
@@ -333,7 +333,7 @@ def test_an_offset_of_the_target_changes_no_differences(offset):
     tells, boosted = offset > 1e6 and not jax.config.jax_enable_x64, HistGradientBoostingRegressor(max_iter=10)
     with pytest.warns(UserWarning, match="float32 is off by") if tells else nullcontext():
         moved = ju.from_any(boosted.fit(rows, target + offset))
-    knowledge = ju.additive.virtual_uncertainty(moved, rows[:4], n_members=2).knowledge
+    knowledge = moved.virtual_uncertainty(rows[:4], n_members=2).knowledge
     last = np.asarray(moved.leaf_values(rows[:4]), np.float64)[:, -2:, 0].sum(axis=1)  # which one of two members lacks
     np.testing.assert_allclose(knowledge, (last / 2) ** 2, rtol=1e-3, atol=1e-9)
     forest = RandomForestRegressor(4, max_depth=2, random_state=0).fit(rows, target + offset)

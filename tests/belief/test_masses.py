@@ -16,7 +16,7 @@ SHAPE = (24, 6)
 def test_commonalities_multiply_and_pignistic_of_all_subsets(rng, tolerance):
     """BetP(c) = Σ over A ∋ c of m(A)/(|A| (1 - m(∅)))."""
     masses = random_masses(rng, SHAPE, 3)
-    folded = belief.conjunctive_fold(jnp.asarray(masses))
+    folded = belief.combine_masses(jnp.asarray(masses))
     tolerance.check(commonality(folded), np.prod(commonality(masses), axis=1), scale=1.0)
     expected = [
         [[sum(m / len(a) for a, m in as_sets(one).items() if c in a) / (1 - one[0]) for c in range(3)] for one in row]
@@ -37,12 +37,12 @@ def test_pignistic_by_hand(tolerance, x64):
     np.testing.assert_allclose(found, [0.75, 0.25], rtol=1e-6)
 
 
-def test_folds_can_be_read_out(rng):
-    """What a fold returns passes the checks, rounding included."""
+def test_combined_masses_can_be_read_out(rng):
+    """What a combination returns passes the checks, rounding included."""
     masses = jnp.asarray(rng.dirichlet(np.ones(5), size=SHAPE))
-    for fold in (belief.conjunctive_fold, belief.cautious_fold):
+    for rule in ("conjunctive", "cautious"):
         for normalized in (False, True):
-            result = fold(masses, normalized=normalized)
+            result = belief.combine_masses(masses, rule, normalized=normalized)
             assert np.all(np.asarray(result) >= 0)
             np.testing.assert_allclose(np.asarray(belief.pignistic(result)).sum(axis=-1), 1, rtol=1e-5)
 

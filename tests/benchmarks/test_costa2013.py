@@ -60,7 +60,7 @@ def test_own_thresholds_are_those_of_whole_trees(small):
             y[i] = label
             tree = ju.transduction.grow_greedy_trees(small.X, y, nominal=small.nominal)
             np.testing.assert_array_equal(counts[i, label], np.asarray(ju.leaf_counts(tree, small.X[i : i + 1]))[0, 0])
-    without = transduction.leave_one_out_leaf_counts(small.X, small.y, nominal=small.nominal)
+    without = transduction.transductive_leaf_counts(small.X, small.y, nominal=small.nominal)
     assert methods.agreeing(counts) > methods.agreeing(without)
     assert methods.agreeing(np.array([[[2, 0], [0, 2]], [[2, 0], [3, 0]]])) == 0.5
 
@@ -75,7 +75,7 @@ def test_a_cell_of_each_protocol(small):
             if name.startswith(("tree", "tpce", "bag", "many", "batch")):
                 assert 0 <= of[0] <= 2, name
                 assert all(0 <= value <= 1 for value in of[1:]), name
-    probs = ju.transduction.leave_one_out_certainty(small.X, small.y, nominal=small.nominal)
+    probs = ju.transduction.transductive_certainty(small.X, small.y, nominal=small.nominal)
     brier = float(ju.metrics.brier_score(probs, small.y))
     assert study.run_cell(study.Cell("glass", "loo"), small)["tpce"][0] == pytest.approx(brier, abs=1e-5)
 
@@ -98,7 +98,7 @@ def test_reference_divergences():
 
 def test_reliability_of_predictions():
     X, y = load_iris(return_X_y=True)
-    found = methods.reliability_of(transduction.leave_one_out_leaf_counts(X, y, inductive=True))
+    found = methods.reliability_of(transduction.transductive_leaf_counts(X, y, inductive=True))
     assert np.mean(found.predicted == y) > 0.9
     assert np.all((found.reliability > 0) & (found.reliability <= 1))
 

@@ -32,7 +32,7 @@ def test_pools_count_leaves_together():
 
 
 def test_learning_lowers_the_loss_of_its_rows(small):
-    counts = ju.transduction.leave_one_out_leaf_counts(small.X, small.y, nominal=small.nominal)
+    counts = ju.transduction.transductive_leaf_counts(small.X, small.y, nominal=small.nominal)
     rows = ju.learning.dataset_from_counts(counts, small.y)
     before = pools.log_loss(pools.pooled(counts), small.y)
     whole = pools.log_loss(pools.learned(rows)(counts), small.y)

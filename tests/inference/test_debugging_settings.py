@@ -103,7 +103,7 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "smoothing": lambda: ju.bind(forest(), smoothing.SmoothedMean(smoothing.fit_forest_prior(forest())))(X),
     "prior": lambda: smoothing.fit_forest_prior(forest()),
     "learned": lambda: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), learning.dataset_from_counts(COUNTS, [0, 1])),
-    "conjunctive": lambda: (belief.conjunctive_fold(masses()), belief.cautious_fold(masses())),
+    "conjunctive": lambda: (belief.combine_masses(masses()), belief.combine_masses(masses(), "cautious")),
     "belief": lambda: belief.pignistic(masses()),
     "intervals": lambda: (scorers.dominance(COUNTS[:, 0], s=1.0), scorers.idm_interval(COUNTS[:, 0], s=1.0)),
     "decisions": lambda: decisions.interval_dominance(intervals.idm_interval(COUNTS[:, 0], s=1.0)),

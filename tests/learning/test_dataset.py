@@ -71,7 +71,7 @@ def test_out_of_bag_leaves_learn_what_rows_of_the_forest_do():
 def test_leaves_of_transduction_can_be_learned_from(rng):
     y = np.arange(40) % 2
     X = np.column_stack([y + rng.normal(size=40), rng.normal(size=40)]).round(1)
-    counts = ju.transduction.leave_one_out_leaf_counts(X, y)
+    counts = ju.transduction.transductive_leaf_counts(X, y)
     rows = dataset_from_counts(counts, y)
     pool = ju.LearnedPool(rows.prior, size_power=1.0)
     pooled = -np.mean(np.log((counts.sum(axis=1) / counts.sum(axis=(1, 2))[:, None])[np.arange(40), y]))

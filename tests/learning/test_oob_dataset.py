@@ -12,7 +12,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
 import jaxunc as ju
-from jaxunc.counting._counts_modes import counted_forest
+from jaxunc.counting._counts_modes import LabelledRows, counted_forest
 from jaxunc.learning import _leaks, fit_combiner, oob_dataset
 from tests._forests import toy_data
 from tests._refusal import refuses
@@ -58,7 +58,7 @@ def test_weights_are_taken_out_with_the_label(fitted, rng):
     model = RandomForestClassifier(20, random_state=0).fit(X, y, sample_weight=weight)
     forest, mask = ju.from_sklearn(model), ju.counting.oob_mask(model, len(y))
     rows = oob_dataset(model, X, y, source="oob", counts="both", sample_weight=weight)
-    counted = counted_forest(forest, model, "oob", X, y, weight)
+    counted = counted_forest(forest, model, "oob", LabelledRows(X, y, weight))
     out = np.asarray(ju.leaf_counts(counted.forest, X), float)
     for place, i in enumerate(np.flatnonzero(mask.any(axis=1))):
         out_of_bag = out[i][mask[i]]

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import jaxunc as ju
-from jaxunc.learning import default_candidates, loss_on, select_combiner, stack_combiners
+from jaxunc.learning import loss_on, select_combiner, stack_combiners
 from jaxunc.learning._select import _find_weights
 from tests._refusal import refusals
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.once
 
 @pytest.mark.exhaustive
 def test_the_best_of_the_default_candidates_is_selected(wide):
-    chosen = select_combiner(default_candidates(wide), wide, n_folds=3)
+    chosen = select_combiner(wide.default_candidates(), wide, n_folds=3)
     assert chosen.losses[chosen.name] == min(chosen.losses.values())
     assert set(chosen.losses) == {"pool", "calibrated mean"}
     assert chosen.fitted.loss == pytest.approx(loss_on(chosen.fitted.combiner, wide), rel=1e-4)
@@ -22,8 +22,8 @@ def test_the_best_of_the_default_candidates_is_selected(wide):
 
 @pytest.mark.exhaustive
 def test_a_stack_is_no_worse_than_its_candidates(wide):
-    stacked = stack_combiners(default_candidates(wide), wide, n_folds=3)
-    assert stacked.losses == pytest.approx(select_combiner(default_candidates(wide), wide, n_folds=3).losses, rel=1e-4)
+    stacked = stack_combiners(wide.default_candidates(), wide, n_folds=3)
+    assert stacked.losses == pytest.approx(select_combiner(wide.default_candidates(), wide, n_folds=3).losses, rel=1e-4)
     assert sum(stacked.weights.values()) == pytest.approx(1)
     assert stacked.loss < max(stacked.losses.values())
     assert loss_on(stacked.combiner, wide) < loss_on(ju.Mean(), wide)

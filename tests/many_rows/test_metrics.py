@@ -54,7 +54,7 @@ def test_scores_and_gradients(n_rows):
 def test_confidence_and_rejection(n_rows):
     probs, y = predictions(n_rows)
     certainty, correct = probs.max(axis=1), probs.argmax(axis=1) == y
-    check(metrics.auc_reliability(certainty, correct), reference.auc(certainty, correct))
+    check(metrics.auc(certainty, correct), reference.auc(certainty, correct))
     # Gaps are differences of shares that nearly cancel.
     for strategy, norm in (("uniform", "l1"), ("quantile", "l2")):
         found = metrics.calibration_error(probs, y, n_bins=8, strategy=strategy, norm=norm)

@@ -67,7 +67,7 @@ def test_reference_values(number, tolerance):
         "brier_sum_over_classes": metrics.brier_score(probs, y),
         "brier_mean_over_classes": 2 / n_classes * float(metrics.brier_score(probs, y, scale_by_half=True)),
         "auc_macro": metrics.auc(probs, y),
-        "auc_reliability": metrics.auc_reliability(probs.max(axis=-1), correct),
+        "auc_reliability": metrics.auc(probs.max(axis=-1), correct),
         "log_loss": metrics.log_loss(probs, y),
     }
     for name, value in values.items():
@@ -164,7 +164,6 @@ def test_degenerate_probabilities_and_undefined_areas():
     for y in (np.zeros(N, int), np.ones(N, bool)):
         for area in (metrics.auc(score, y), metrics.auc(np.stack([-score, score], axis=-1), y)):
             assert np.isnan(area)
-        assert np.isnan(metrics.auc_reliability(score, y))
 
 
 @pytest.mark.parametrize("name", OF_PROBABILITIES)
@@ -205,12 +204,12 @@ def test_precision_of_the_answer_and_lists():
         assert metrics.auc(pandas.Series([0.1, 0.2]), pandas.Series([0, 1])) == 1
 
 
-def test_transformations_of_auc_reliability(x64):
+def test_transformations_of_auc(x64):
     reliability, correct = np.arange(2 * N).reshape(2, N) % 5 / 4, np.arange(2 * N).reshape(2, N) % 3 > 0
-    result = jax.jit(jax.vmap(metrics.auc_reliability))(reliability, correct)
+    result = jax.jit(jax.vmap(metrics.auc))(reliability, correct)
     assert result.dtype == (np.float64 if x64 else np.float32)
     for together, of, right in zip(np.asarray(result), reliability, correct, strict=True):
-        np.testing.assert_allclose([together, metrics.auc_reliability(of, right)], reference.auc(of, right), rtol=1e-6)
+        np.testing.assert_allclose([together, metrics.auc(of, right)], reference.auc(of, right), rtol=1e-6)
 
 
 @pytest.mark.exhaustive
@@ -249,7 +248,7 @@ def test_gradients_at_the_edges():
         of_norm = [partial(metrics.calibration_error, norm=norm) for norm in ("l1", "l2", "max")]
         calibrated = [jax.grad(error)(probs, np.array([0, 1])) for error in of_norm]
         flat = [jax.grad(metrics.accuracy)(probs, y), jax.grad(metrics.auc)(probs, np.array([0, 1]))]
-        flat += [jax.grad(metrics.auc_reliability)(score, np.array([0, 1]))]
+        flat += [jax.grad(metrics.auc)(score, np.array([0, 1]))]
         return jax.grad(metrics.log_loss)(probs, y), calibrated, flat
 
     loss, calibrated, flat = gradients(certain, jnp.arange(2.0))
@@ -291,9 +290,6 @@ def _refused(name):
 test_refusals = refusals(
     *(row for name in OF_PROBABILITIES for row in _refused(name)),
     ("scores of NaN", lambda: metrics.auc(SCORE * np.nan, Y), "score holds NaN"),
-    ("reliability of NaN", lambda: metrics.auc_reliability(SCORE * np.nan, Y), "reliability holds NaN"),
     ("classes of NaN", lambda: metrics.accuracy(HALVES * np.nan, Y), "class_scores holds NaN"),
-    ("reliability by class", lambda: metrics.auc_reliability(HALVES, Y), "reliability has shape"),
-    ("correct twice", lambda: metrics.auc_reliability(SCORE, 2 * Y), "correct holds 2"),
     ("three axes", lambda: metrics.auc(np.zeros((4, 2, 2)), Y), "score has shape"),
 )

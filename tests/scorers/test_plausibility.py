@@ -192,6 +192,6 @@ def test_edges_and_vmap():
 
 def test_masses_feed_the_conjunctive_rule():
     masses = everything(jnp.asarray(COUNTS))[2][1:8]
-    folded = ju.belief.conjunctive_fold(masses)
+    folded = ju.belief.combine_masses(masses)
     q_neg = np.prod(np.asarray(masses)[:, [1, 3]].sum(-1))
     np.testing.assert_allclose(folded[1] + folded[3], q_neg, rtol=1e-6)

@@ -368,6 +368,12 @@ test_refusals = refusals(
     ("infinite", stream(lambda f: f.assign(length=np.inf)), "row 0 of the data is infinite .* in column 'length'"),
     ("missing", stream(lambda f: f.assign(length=np.nan)), "missing values"),
     ("keep", stream(keep="length"), "one name"),
+    (
+        "unknown argument",
+        stream(output=["class"]),
+        "stream.. got .* argument 'output'. Did you mean 'outputs'",
+        TypeError,
+    ),
     ("keep nothing", stream(keep=["nothing"]), r"lacks the columns \['nothing'\]"),
     ("keep answers", stream(keep=["class"]), "names of answers"),
     ("chunk_rows", stream(chunk_rows=0), "chunk_rows"),

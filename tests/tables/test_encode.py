@@ -198,7 +198,7 @@ KEY = jax.random.key(0)
 
 CALLS = {
     "transductive_certainty": lambda X: ju.transductive_certainty(X, Y, X[:1]),
-    "leave_one_out_certainty": lambda X: ju.transduction.leave_one_out_certainty(X, Y),
+    "left out": lambda X: ju.transductive_certainty(X, Y),
     "grow_greedy_trees": lambda X: ju.transduction.grow_greedy_trees(X, Y),
     "grow_random_trees": lambda X: ju.grow_random_trees(KEY, X, Y, n_trees=2, min_samples_leaf=4),
     "transductive classifier": lambda X: TransductiveTreeClassifier().fit(X, Y),

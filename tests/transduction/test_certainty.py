@@ -21,10 +21,9 @@ from jaxunc.transduction import (
     _grouped_tests,
     as_queries,
     label_average,
-    leave_one_out_certainty,
-    leave_one_out_leaf_counts,
     presort,
     settings_of,
+    transductive_certainty,
     transductive_leaf_counts,
 )
 from tests._golden import golden
@@ -49,18 +48,18 @@ def test_the_equation():
 
 @pytest.mark.exhaustive
 def test_other_combiners():
-    counts, tree = leave_one_out_leaf_counts(X, Y), ju.transduction.grow_greedy_trees(X, Y)
+    counts, tree = transductive_leaf_counts(X, Y), ju.transduction.grow_greedy_trees(X, Y)
     leaves = np.asarray(tree.counts[0])[np.asarray(tree.trees.is_leaf[0])]
     for combiner in (ju.Mean(), ju.Pooling(), SmoothedMean(fit_dirichlet_prior(leaves))):
-        probs = leave_one_out_certainty(X, Y, combiner=combiner)
+        probs = transductive_certainty(X, Y, combiner=combiner)
         np.testing.assert_allclose(probs, combiner.probability(counts), rtol=1e-6)
         np.testing.assert_allclose(probs.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_doubts_are_where_the_errors_are():
-    probs = leave_one_out_certainty(X, Y)
+    probs = transductive_certainty(X, Y)
     assert ju.metrics.accuracy(probs, Y) > 0.93
-    assert ju.metrics.auc_reliability(probs.max(axis=1), probs.argmax(axis=1) == Y) > 0.7
+    assert ju.metrics.auc(probs.max(axis=1), probs.argmax(axis=1) == Y) > 0.7
 
 
 def settings_of_case(key: str) -> dict:
@@ -105,7 +104,7 @@ def test_one_tree_at_a_time(candidates, min_samples_leaf, n_classes, missing, rn
 def test_leaving_out_is_inserting_into_the_others(candidates, min_samples_leaf, n_classes, missing, rng):
     X, y, _, nominal = drawn_set(rng, 40, n_classes, missing=missing)
     settings = {"nominal": nominal, "candidates": candidates, "min_samples_leaf": min_samples_leaf}
-    found = leave_one_out_leaf_counts(X, y, **settings)
+    found = transductive_leaf_counts(X, y, **settings)
     for i in range(len(X)):
         others = np.arange(len(X)) != i
         np.testing.assert_array_equal(
@@ -125,7 +124,7 @@ def test_the_label_none_is_the_tree_without_the_instance(candidates, min_samples
     tree = ju.transduction.grow_greedy_trees(X, y, **grow)
     np.testing.assert_array_equal(found[:, -1], ju.leaf_counts(tree, queries)[:, 0])
     np.testing.assert_array_equal(found[:, :-1], transductive_leaf_counts(X, y, queries, **{**own, "inductive": False}))
-    found = leave_one_out_leaf_counts(X, y, **own)
+    found = transductive_leaf_counts(X, y, **own)
     for i in range(0, len(X), 4):
         others = np.arange(len(X)) != i
         tree = ju.transduction.grow_greedy_trees(X[others], y[others], **grow)
@@ -144,7 +143,7 @@ def test_real_sets(load, rng):
         for c in range(k):
             settings = {"n_classes": k, "candidates": "boundary", "min_samples_leaf": 2}
             np.testing.assert_array_equal(found[i, c], slow_leaf(X[:100], y[:100], X[100 + i], c, **settings))
-    found = leave_one_out_leaf_counts(X, y)
+    found = transductive_leaf_counts(X, y)
     for i in rng.integers(0, 150, 10):
         others = np.arange(150) != i
         np.testing.assert_array_equal(found[i], transductive_leaf_counts(X[others], y[others], X[i : i + 1])[0])
@@ -156,7 +155,7 @@ def test_samples_together_are_as_each_alone_with_every_cut(candidates, min_sampl
     """Nodes of one size share arrays, and cuts that cannot win are dropped: neither changes a count."""
     X, y, queries, _ = drawn_set(rng, 80, 3, missing=True)
     settings = {"nominal": (0,), "candidates": candidates, "min_samples_leaf": min_samples_leaf}
-    call = lambda: [transductive_leaf_counts(X, y, queries, **settings), leave_one_out_leaf_counts(X, y, **settings)]
+    call = lambda: [transductive_leaf_counts(X, y, queries, **settings), transductive_leaf_counts(X, y, **settings)]
     together, kept = call(), []
 
     def every_cut(cuts, *others):
@@ -225,7 +224,7 @@ def a_set(rng, kind: str, n_classes: int, missing: bool):
 def answers(algorithm: str, X, y, queries, settings) -> list[np.ndarray]:
     """Inserted and left out, with the tree that has no instance."""
     inserted = transductive_leaf_counts(X, y, queries, algorithm=algorithm, inductive=True, **settings)
-    return [inserted, leave_one_out_leaf_counts(X, y, algorithm=algorithm, inductive=True, **settings)]
+    return [inserted, transductive_leaf_counts(X, y, algorithm=algorithm, inductive=True, **settings)]
 
 
 @pytest.mark.parametrize(("n_classes", "missing"), [(3, True), (2, False)])
@@ -274,12 +273,12 @@ def test_degenerate_sets(algorithm):
     counts = transductive_leaf_counts(equal, [0, 1, 0, 1], [[0.0]], min_samples_leaf=1, **settings)
     np.testing.assert_array_equal(counts, [[[2, 1], [1, 2]]])  # equal instances of two classes
     # A class of one instance: left out, nothing has it, and yet it is a label that is tried.
-    counts = leave_one_out_leaf_counts(one, [0, 0, 0, 1], min_samples_leaf=1, **settings)
-    again = leave_one_out_leaf_counts(one, [0, 0, 0, 1], min_samples_leaf=1, nominal=nominal)
+    counts = transductive_leaf_counts(one, [0, 0, 0, 1], min_samples_leaf=1, **settings)
+    again = transductive_leaf_counts(one, [0, 0, 0, 1], min_samples_leaf=1, nominal=nominal)
     np.testing.assert_array_equal(counts, again)
     if algorithm == "grouped":
         np.testing.assert_array_equal(counts[3], [[4, 0], [3, 1]])
-    assert leave_one_out_leaf_counts([[0.0], [1.0]], [0, 1], **settings).tolist() == [
+    assert transductive_leaf_counts([[0.0], [1.0]], [0, 1], **settings).tolist() == [
         [[1, 1], [0, 2]],
         [[2, 0], [1, 1]],
     ]
@@ -292,8 +291,8 @@ def test_progress(algorithm, rng):
     """And the counts are those that are chosen without a name."""
     drawn, y, _, nominal = a_set(rng, "nominal", 2, False)
     heard, listen = [], lambda now: heard.append(now[:2])
-    found = leave_one_out_leaf_counts(drawn, y, nominal=nominal, algorithm=algorithm, progress=listen)
-    np.testing.assert_array_equal(found, leave_one_out_leaf_counts(drawn, y, nominal=nominal))
+    found = transductive_leaf_counts(drawn, y, nominal=nominal, algorithm=algorithm, progress=listen)
+    np.testing.assert_array_equal(found, transductive_leaf_counts(drawn, y, nominal=nominal))
     assert heard[-1] == (2 * N, 2 * N)
     assert heard == sorted(heard)
 
@@ -341,7 +340,7 @@ def _by(algorithm, words):
     """Rows of all that an algorithm is named to."""
     calls = {
         "certainty": _asked(algorithm=algorithm),
-        "leave one out": lambda: leave_one_out_certainty(X, Y, algorithm=algorithm),
+        "leave one out": lambda: transductive_certainty(X, Y, algorithm=algorithm),
         "classifier": lambda: TransductiveTreeClassifier(algorithm=algorithm).fit(X, Y).predict(X),
     }
     return [(f"{name}, {algorithm}", call, words) for name, call in calls.items()]
@@ -356,10 +355,11 @@ test_refusals = refusals(
     ("empty leaves", _asked(min_samples_leaf=0), "at least 1"),
     ("leaves as floats", _asked(min_samples_leaf=1.5), "integer", TypeError),
     ("infinite", _asked(new=np.full((1, 4), np.inf)), "infinite"),
-    ("infinite labels", lambda: leave_one_out_certainty(X, np.where(Y, np.nan, 1)), "infinite labels"),
-    ("nominal", lambda: leave_one_out_certainty(X.astype(str), Y, nominal=[7]), "nominal"),
+    ("infinite labels", lambda: transductive_certainty(X, np.where(Y, np.nan, 1)), "infinite labels"),
+    ("nominal", lambda: transductive_certainty(X.astype(str), Y, nominal=[7]), "nominal"),
     ("one share", lambda: label_average(np.ones((3, 1))), "two or more"),
     ("negative", lambda: label_average(-np.ones((3, 2))), "negative"),
+    ("unknown argument", _asked(candidate="all"), "Did you mean 'candidates'", TypeError),
     *_by("quick", "Choose one of"),
     *_by("nodes", "Choose one of"),
     *_by("dense", "2 of 4|4 of 4 are numeric; pass algorithm='auto'"),

@@ -109,7 +109,7 @@ def _entropy(p):
 def leave_one_out(data: DataSet) -> dict:
     """{method: its measures} of instances left out one by one, and what a threshold on reliability tells."""
     n_classes = len(data.class_labels)
-    counts = transduction.leave_one_out_leaf_counts(data.X, data.y, nominal=data.nominal, inductive=True)
+    counts = transduction.transductive_leaf_counts(data.X, data.y, nominal=data.nominal, inductive=True)
     bag = left_out_counts(data, max(MANY, n_classes))
     probs = {
         "tree": frequencies(counts[:, -1:]),
@@ -217,7 +217,7 @@ def _measures(probs, reliability, predicted, y) -> list:
     values = (
         metrics.brier_score(probs, y),
         metrics.auc(probs, y),
-        metrics.auc_reliability(reliability, correct),
+        metrics.auc(reliability, correct),
         correct.mean(),
     )
     return [round(float(v), 6) if np.isfinite(v) else None for v in values]
@@ -226,7 +226,7 @@ def _measures(probs, reliability, predicted, y) -> list:
 def _of_kk(found: Reliability, y: np.ndarray) -> list:
     """K&K orders predictions alone: it has no Brier score and no AUC of its own."""
     correct = found.predicted == y
-    area = float(metrics.auc_reliability(found.reliability.round(DECIMALS), correct))
+    area = float(metrics.auc(found.reliability.round(DECIMALS), correct))
     return [None, None, round(area, 6) if np.isfinite(area) else None, round(float(correct.mean()), 6)]
 
 

@@ -44,7 +44,7 @@ Measures = dict[str, list]
 
 def left_out(data: DataSet) -> Measures:
     """{reading: `POOL_MEASURES`} of instances left out one by one."""
-    counts = transduction.leave_one_out_leaf_counts(data.X, data.y, nominal=data.nominal, inductive=True)
+    counts = transduction.transductive_leaf_counts(data.X, data.y, nominal=data.nominal, inductive=True)
     probs = {
         "tree": frequencies(counts[:, -1:]),
         "tree_laplace": laplace(counts[:, -1:]),
@@ -74,7 +74,7 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) ->
     X, y, nominal, n_classes = data.X[train], data.y[train], data.nominal, len(data.class_labels)
     classes, position = np.unique(y, return_inverse=True)
     counts = transduction.transductive_leaf_counts(X, position, data.X[test], nominal=nominal, inductive=True)
-    known = transduction.leave_one_out_leaf_counts(X, position, nominal=nominal, inductive=True)
+    known = transduction.transductive_leaf_counts(X, position, nominal=nominal, inductive=True)
     leaves, tree = counts[:, :-1], counts[:, -1:]
     rows = {name: dataset_from_counts(of, position) for name, of in _both(known).items()}
     probs = {

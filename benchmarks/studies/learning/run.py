@@ -138,7 +138,7 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     for name, rule in _learned(forest, wide, cell).items():
         fits[name], seconds[name] = _timed(lambda rule=rule: ju.learning.fit_combiner(rule, wide).combiner)
         found[name] = probability(fits[name])
-    blended, seconds["blend"] = _timed(lambda: ju.learning.stack_combiners(ju.learning.default_candidates(wide), wide))
+    blended, seconds["blend"] = _timed(lambda: ju.learning.stack_combiners(wide.default_candidates(), wide))
     found["blend"] = probability(blended.combiner)
     chosen = min(blended.losses, key=lambda name: blended.losses[name])  # as select_combiner does
     found["selected"] = probability(blended.combiner.rules[chosen])

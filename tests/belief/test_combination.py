@@ -1,4 +1,6 @@
-"""The conjunctive and the cautious fold: reference values, definitions, laws, closed forms, gradients, refusals."""
+"""The conjunctive and the cautious rule: reference values, definitions, laws, closed forms, gradients, refusals."""
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,8 @@ from tests._refusal import refusals, refuses
 from tests.belief._powerset import as_sets, canonical_weights, cautious, commonality, random_masses
 
 SETS = ("empty", "neg", "pos", "omega")
-FOLDS = {"dempster": belief.conjunctive_fold, "cautious": belief.cautious_fold}
+conjunctive, cautious_rule = (partial(belief.combine_masses, rule=rule) for rule in ("conjunctive", "cautious"))
+RULES = {"dempster": conjunctive, "cautious": cautious_rule}
 
 
 def twenty_trees(masses, rule: str) -> jax.Array:
@@ -31,25 +34,25 @@ def twenty_trees(masses, rule: str) -> jax.Array:
 @pytest.mark.exhaustive(keep=2)
 def test_reference_values(rule, number, tolerance):
     entry = golden("belief_general")[number]
-    fold = FOLDS[rule]
+    combine = RULES[rule]
     masses = np.array(entry["masses_singletons_then_omega"])
     masses = np.concatenate([1 - masses.sum(axis=-1, keepdims=True).round(12), masses], axis=-1).clip(0)
     masses = twenty_trees(masses, rule)
     want = entry[rule]
-    tolerance.check(fold(masses), [want["empty"], *want["singletons"], want["omega"]], scale=1.0)
+    tolerance.check(combine(masses), [want["empty"], *want["singletons"], want["omega"]], scale=1.0)
     want = entry[f"{rule}_normalised"]
-    tolerance.check(fold(masses, normalized=True), [0.0, *want["singletons"], want["omega"]], scale=1.0)
+    tolerance.check(combine(masses, normalized=True), [0.0, *want["singletons"], want["omega"]], scale=1.0)
 
 
 @pytest.mark.parametrize("example", ["three_masses_04", "conflict_08_08_098"])
 @pytest.mark.parametrize("rule", ["dempster", "cautious"])
 def test_examples_of_the_paper(rule, example, tolerance):
     entry = golden("paper_examples")[example]
-    fold = FOLDS[rule]
+    combine = RULES[rule]
     masses = twenty_trees([[mass[a] for a in SETS] for mass in entry["inputs"]], rule)
     for normalized, key in ((False, "unnormalised"), (True, "normalised")):
         want = [entry[rule][key][a] for a in SETS]
-        tolerance.check(fold(masses, normalized=normalized), want, scale=1.0, what=key)
+        tolerance.check(combine(masses, normalized=normalized), want, scale=1.0, what=key)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -57,7 +60,7 @@ def test_definition(n_classes, rng, tolerance):
     """Every pair of sets intersected, one mass function after the other, unnormalised inputs' ∅ included."""
     sets = [frozenset(), *(frozenset({c}) for c in range(n_classes)), frozenset(range(n_classes))]
     masses = rng.dirichlet(np.ones(len(sets)), size=(6, 4))
-    combined = np.asarray(jax.jit(belief.conjunctive_fold)(masses))
+    combined = np.asarray(jax.jit(conjunctive)(masses))
     for row, actual in zip(masses, combined, strict=True):
         total = dict(zip(sets, row[0], strict=True))
         for mass in row[1:]:
@@ -68,11 +71,11 @@ def test_definition(n_classes, rng, tolerance):
 @pytest.mark.once
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.exhaustive
-def test_dempsters_rule_is_the_fold_of_the_leaves(normalized, rng, tolerance):
+def test_dempsters_rule_combines_the_leaves(normalized, rng, tolerance):
     counts = random_counts(rng, (30, 5), 2, largest=12)
     leaves = [[reference.leaf_mass(*leaf, eps=1e-5) for leaf in row] for row in counts.tolist()]
     masses = np.array([[list(mass.values()) for mass in row] for row in leaves])
-    combined = np.asarray(belief.conjunctive_fold(jnp.asarray(masses), normalized=normalized), np.float64)
+    combined = np.asarray(conjunctive(jnp.asarray(masses), normalized=normalized), np.float64)
     answer = ju.DempsterRule(normalized).answer(jnp.asarray(counts))
     tolerance.check(answer.score, combined[:, 2] - combined[:, 1], kind="pi", scale=1.0)
     if normalized:
@@ -84,14 +87,14 @@ def test_neutral_masses_and_total_conflict(rng):
     to divide."""
     mass, neutral, absorbing = rng.dirichlet(np.ones(4)), np.eye(4)[3], np.eye(4)[0]
     for other, expected in ((neutral, mass), (absorbing, absorbing)):
-        found = belief.conjunctive_fold(jnp.asarray(np.stack([mass, other])))
+        found = conjunctive(jnp.asarray(np.stack([mass, other])))
         np.testing.assert_allclose(found, expected, rtol=1e-6 * (other is neutral), atol=1e-6 * (other is absorbing))
     masses = jnp.asarray(np.eye(4)[[1, 2]])
     for normalized in (False, True):
-        combined = belief.conjunctive_fold(masses, normalized=normalized)
+        combined = conjunctive(masses, normalized=normalized)
         np.testing.assert_array_equal(combined, [1, 0, 0, 0])
         np.testing.assert_array_equal(belief.pignistic(combined), 0.5)
-    gradient = jax.jit(jax.grad(lambda m: jnp.sum(belief.conjunctive_fold(m, normalized=True))))(masses)
+    gradient = jax.jit(jax.grad(lambda m: jnp.sum(conjunctive(m, normalized=True))))(masses)
     assert np.all(np.isfinite(gradient))
 
 
@@ -131,12 +134,12 @@ def crowds(rng, n_trees: int, n_classes: int) -> np.ndarray:
 def test_many_trees(n_trees, n_classes, rng, x64):
     """Unnormalised only ∅ is left of them; normalised what it is of."""
     masses = crowds(rng, n_trees, n_classes).astype(np.float64 if x64 else np.float32)
-    combined = np.asarray(belief.conjunctive_fold(jnp.asarray(masses), normalized=True))
+    combined = np.asarray(conjunctive(jnp.asarray(masses), normalized=True))
     rtol = 1e-14 * n_trees if x64 else 2e-7 * n_trees**0.75
     np.testing.assert_allclose(combined, normalised_by_logarithms(masses.astype(float)), rtol=rtol, atol=1e-30)
     np.testing.assert_allclose(combined[:2, 1:].sum(axis=-1), 1, rtol=1e-6)
     np.testing.assert_allclose(combined[2, 1], 1, rtol=1e-6)
-    plain = np.asarray(belief.conjunctive_fold(jnp.asarray(masses)))
+    plain = np.asarray(conjunctive(jnp.asarray(masses)))
     np.testing.assert_allclose(plain[:3, 0], 1, atol=1e-6 if x64 else 1e-3)
 
 
@@ -144,7 +147,7 @@ def test_many_trees(n_trees, n_classes, rng, x64):
 def test_gradients_of_many_trees(n_trees, rng, x64):
     """Finite, and of the logarithms' closed form where no mass is 0."""
     masses = crowds(rng, n_trees, 2).astype(np.float64 if x64 else np.float32)
-    gradient = jax.jit(jax.grad(lambda m: jnp.sum(belief.conjunctive_fold(m, normalized=True)[:, 1])))
+    gradient = jax.jit(jax.grad(lambda m: jnp.sum(conjunctive(m, normalized=True)[:, 1])))
     by_masses = np.asarray(gradient(masses))
     assert np.all(np.isfinite(by_masses))
     exact, place = masses[1].astype(float), (n_trees // 2, 1)
@@ -160,33 +163,33 @@ def test_gradients_of_many_trees(n_trees, rng, x64):
 def test_an_excluded_class_keeps_its_slope(x64):
     """One tree denies class 0: letting it in moves the answer, by as much as the rest of the trees speak for it."""
     masses = np.array([[0.0, 0.0, 1.0, 0.0], [0.0, 0.5, 0.25, 0.25], [0.0, 0.5, 0.25, 0.25]])
-    gradient = jax.grad(lambda m: belief.conjunctive_fold(m, normalized=True)[1])(jnp.asarray(masses))
+    gradient = jax.grad(lambda m: conjunctive(m, normalized=True)[1])(jnp.asarray(masses))
     # m({0}) = Q_0/(Q_0 + Q_1 - Q_Ω), Q_0 = m_1({0}) 0.75², Q_1 = 0.5²
     np.testing.assert_allclose(gradient[0, 1], 0.5625 / 0.25, rtol=1e-6)
     many = np.concatenate([masses[:1], np.tile([[0.0, 0.98, 0.01, 0.01]], (1000, 1))])
-    combined = belief.conjunctive_fold(jnp.asarray(many), normalized=True)
+    combined = conjunctive(jnp.asarray(many), normalized=True)
     np.testing.assert_array_equal(combined, [0, 0, 1, 0])
-    gradient = np.asarray(jax.grad(lambda m: belief.conjunctive_fold(m, normalized=True)[1])(jnp.asarray(many)))
+    gradient = np.asarray(jax.grad(lambda m: conjunctive(m, normalized=True)[1])(jnp.asarray(many)))
     assert np.all(np.isfinite(gradient))
     assert gradient[0, 1] > 1e9
 
 
 def test_transforms(rng, tolerance, x64):
     masses = jnp.asarray(rng.dirichlet(np.ones(4), size=(3, 4)))
-    for fold in FOLDS.values():
-        eager = fold(masses)
+    for combine in RULES.values():
+        eager = combine(masses)
         assert (eager.shape, eager.dtype) == ((3, 4), masses.dtype)
-        for other in jax.jit(lambda m, fold=fold: (fold(m), jax.vmap(fold)(m)))(masses):
+        for other in jax.jit(lambda m, combine=combine: (combine(m), jax.vmap(combine)(m)))(masses):
             tolerance.check(other, eager, scale=1.0)
     if x64:
-        fold = lambda m: belief.conjunctive_fold(jnp.asarray(m), normalized=True)  # of NumPy arrays, too
-        check_grads(fold, (masses,), order=1, modes=("fwd", "rev"), eps=1e-6, rtol=1e-6, atol=1e-6)
+        combine = lambda m: conjunctive(jnp.asarray(m), normalized=True)  # of NumPy arrays, too
+        check_grads(combine, (masses,), order=1, modes=("fwd", "rev"), eps=1e-6, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
 def test_definition_on_all_subsets(n_classes, rng, tolerance):
     masses = random_masses(rng, (24, 6), n_classes)
-    tolerance.check(jax.jit(belief.cautious_fold)(masses), [cautious(group) for group in masses], scale=1.0)
+    tolerance.check(jax.jit(cautious_rule)(masses), [cautious(group) for group in masses], scale=1.0)
 
 
 def test_the_same_tree_often_and_nearly_certain_sources(rng, tolerance, x64):
@@ -194,28 +197,28 @@ def test_the_same_tree_often_and_nearly_certain_sources(rng, tolerance, x64):
     masses = random_masses(rng, (24, 1), 3)
     assert max(canonical_weights(as_sets(m[0]))[frozenset()] for m in masses) > 1
     for trees in (1, 1000):
-        result = jax.jit(belief.cautious_fold)(np.tile(masses, (1, trees, 1)))
+        result = jax.jit(cautious_rule)(np.tile(masses, (1, trees, 1)))
         tolerance.check(result, masses[:, 0], scale=1.0, what=f"{trees} trees")
     ignorance = 1e-100 if x64 else 1e-30
     masses = np.zeros((20, 6))
     masses[np.arange(20), 1 + np.arange(20) % 4], masses[:, -1] = 1 - ignorance, ignorance
-    result = belief.cautious_fold(jnp.asarray(masses), normalized=True)
+    result = cautious_rule(jnp.asarray(masses), normalized=True)
     tolerance.check(result, [0, 0.25, 0.25, 0.25, 0.25, 0], scale=1.0)
-    tolerance.check(belief.cautious_fold(jnp.asarray(masses)), [1, 0, 0, 0, 0, 0], scale=1.0)
+    tolerance.check(cautious_rule(jnp.asarray(masses)), [1, 0, 0, 0, 0, 0], scale=1.0)
 
 
 def test_order_and_brackets_do_not_matter_and_normalisation_commutes(rng, tolerance):
     masses = random_masses(rng, (24, 6), 3)
-    whole = belief.cautious_fold(jnp.asarray(masses))
-    np.testing.assert_array_equal(belief.cautious_fold(jnp.asarray(masses[:, rng.permutation(6)])), whole)
-    in_pairs = jax.jit(lambda m: belief.cautious_fold(belief.cautious_fold(m)))
+    whole = cautious_rule(jnp.asarray(masses))
+    np.testing.assert_array_equal(cautious_rule(jnp.asarray(masses[:, rng.permutation(6)])), whole)
+    in_pairs = jax.jit(lambda m: cautious_rule(cautious_rule(m)))
     tolerance.check(in_pairs(masses.reshape(24, 3, 2, 5)), whole, scale=1.0)
-    fewer = belief.cautious_fold(jnp.asarray(np.concatenate([masses[:, :3], masses[:, :3]], axis=1)))
+    fewer = cautious_rule(jnp.asarray(np.concatenate([masses[:, :3], masses[:, :3]], axis=1)))
     assert np.all(commonality(whole) <= commonality(fewer) + 1e-6)
     before = masses * (np.arange(5) > 0)
     before /= before.sum(axis=-1, keepdims=True)
-    late = belief.cautious_fold(jnp.asarray(masses), normalized=True)
-    tolerance.check(belief.cautious_fold(jnp.asarray(before), normalized=True), late, scale=1.0)
+    late = cautious_rule(jnp.asarray(masses), normalized=True)
+    tolerance.check(cautious_rule(jnp.asarray(before), normalized=True), late, scale=1.0)
     np.testing.assert_allclose(np.asarray(late).sum(axis=-1), 1, rtol=1e-6)
     assert np.all(np.asarray(late)[:, 0] == 0)
 
@@ -225,7 +228,7 @@ def test_gradient(rng, x64):
     @jax.jit
     def of_logits(x):
         masses = jax.nn.softmax(x)
-        return belief.cautious_fold(masses), belief.cautious_fold(masses, normalized=True)
+        return cautious_rule(masses), cautious_rule(masses, normalized=True)
 
     step, error = (1e-6, 1e-6) if x64 else (1e-2, 3e-2)
     check_grads(of_logits, (jnp.asarray(rng.normal(size=(3, 4, 5))),), 1, ["rev"], error, error, step)
@@ -235,7 +238,7 @@ def test_gradient_is_finite_at_the_edge(x64):
     """Simple, vacuous and contradictory masses, and ignorance at the documented limit."""
     low = 1e-153 if x64 else 1e-18
     masses = jnp.asarray(np.array([[0, 1 - low, 0, low], [0, 0, 0, 1], [1 - low, 0, 0, low], [0, 0.5, 0.5 - low, low]]))
-    by_mass = jax.jit(jax.jacrev(lambda m: (belief.cautious_fold(m), belief.cautious_fold(m, normalized=True))))
+    by_mass = jax.jit(jax.jacrev(lambda m: (cautious_rule(m), cautious_rule(m, normalized=True))))
     for jacobian in by_mass(masses):
         assert np.all(np.isfinite(jacobian))
         assert np.any(np.asarray(jacobian) != 0)
@@ -243,24 +246,24 @@ def test_gradient_is_finite_at_the_edge(x64):
 
 def test_dogmatic_masses():
     dogmatic = jnp.asarray([[0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 1.0, 0.0]])
-    refuses(ValueError, r"dogmatic mass function, m\(Ω\) = 0.*Discount", belief.cautious_fold, dogmatic)
+    refuses(ValueError, r"dogmatic mass function, m\(Ω\) = 0.*Discount", cautious_rule, dogmatic)
     for normalized in (False, True):
         # Under a trace it is as good as certain.
-        result = jax.jit(lambda m: belief.cautious_fold(m, normalized=normalized))(dogmatic)  # noqa: B023
+        result = jax.jit(lambda m: cautious_rule(m, normalized=normalized))(dogmatic)  # noqa: B023
         np.testing.assert_allclose(result, [0, 0, 1, 0] if normalized else [0.5, 0, 0.5, 0], atol=1e-6)
 
 
 GOOD = np.full((2, 4), 0.25)
 
 
-def _folded(fold, masses):
-    return lambda: fold(jnp.asarray(np.array(masses)))
+def _combined(combine, masses):
+    return lambda: combine(jnp.asarray(np.array(masses)))
 
 
 test_what_is_no_mass = refusals(
     *(
-        (f"{what}, {name}", _folded(fold, masses), words)
-        for name, fold in FOLDS.items()
+        (f"{what}, {name}", _combined(combine, masses), words)
+        for name, combine in RULES.items()
         for what, masses, words in (
             ("no trees", GOOD[0], r"expected \[\.\.\. trees sets\]"),
             ("three sets", np.full((2, 3), 1 / 3), "four for two classes"),

@@ -1,35 +1,58 @@
 """Combination of mass functions over trees, set by set: the reference forms of the combiners of belief functions.
 
-`conjunctive_fold` intersects, `cautious_fold` takes the smallest canonical weights. Both go from tree to tree by
-`jax.lax.scan`, and take any masses on ∅, the singletons and Ω, in this order along the last axis. `pignistic` reads
-masses as probabilities.
+`combine_masses` goes from tree to tree by `jax.lax.scan`, and takes any masses on ∅, the singletons and Ω, in this
+order along the last axis. `pignistic` reads masses as probabilities.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int32
 
-from jaxunc._checks import check_bool, check_numbers, is_concrete
+from jaxunc._checks import check_bool, check_numbers, check_one_of, is_concrete
 from jaxunc._numerics import copy_in, float_dtype, jit, safe_divide
 
+RULES = ("conjunctive", "cautious")
 
-def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool = False) -> Float[Array, "... sets"]:
-    r"""Combine mass functions one after the other (`jax.lax.scan`), intersecting set by set.
+
+def combine_masses(
+    masses: Float[Array, "... trees sets"],
+    rule: Literal["conjunctive", "cautious"] = "conjunctive",
+    *,
+    normalized: bool = False,
+) -> Float[Array, "... sets"]:
+    r"""Combine mass functions one after the other (`jax.lax.scan`), by the conjunctive or the cautious rule.
+
+    The conjunctive rule intersects set by set:
 
     .. math:: (m_1 \cap m_2)(A) = \sum_{B \cap C = A} m_1(B)\, m_2(C)
 
     The sets are ∅, the singletons, and Ω, which are closed under intersection: ∅ absorbs, Ω is neutral, and two
     different singletons meet in ∅.
 
+    The cautious rule is for mass functions that may share evidence. A mass with m(Ω) > 0 is, in one way, the
+    conjunctive combination of simple masses with m(A) = 1 - w(A) and m(Ω) = w(A). On ∅, the singletons and Ω
+
+    .. math:: w(\{c\}) = \frac{m(\Omega)}{m(\{c\}) + m(\Omega)}, \qquad
+              w(\emptyset) = m(\Omega) \prod_c \frac{m(\{c\}) + m(\Omega)}{m(\Omega)}
+
+    and all other weights are 1. The rule takes w = min over trees, for every set, and recombines:
+
+    .. math:: m(\{c\}) = w(\emptyset)\,(1 - w(\{c\})) \prod_{j \ne c} w(\{j\}), \qquad
+              m(\Omega) = w(\emptyset) \prod_c w(\{c\})
+
     Parameters
     ----------
     masses
-        Masses ≥ 0 that add to 1, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes.
+        Masses ≥ 0 that add to 1, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes. The cautious rule needs
+        m(Ω) > 0.
+    rule
+        ``"conjunctive"`` or ``"cautious"``.
     normalized
-        Divide by 1 - m(∅), which makes it Dempster's rule (normalisation commutes with combination).
+        Divide by 1 - m(∅), which makes Dempster's rule of the conjunctive one (normalisation commutes with
+        combination).
 
     Returns
     -------
@@ -39,34 +62,53 @@ def conjunctive_fold(masses: Float[Array, "... trees sets"], *, normalized: bool
     Raises
     ------
     ValueError
-        If there is no tree, fewer than four sets, or (outside a trace) masses are negative or do not add to 1.
+        If the rule is unknown, there is no tree, fewer than four sets, or (outside a trace) masses are negative or do
+        not add to 1; for the cautious rule also if some are dogmatic, m(Ω) = 0: such a mass has no canonical weights.
 
     Notes
     -----
-    The reference that `DempsterRule`'s closed form is tested against; it accepts any masses on these sets. With many
-    trees that disagree nearly all mass is on ∅: unnormalised, what is left rounds to 0. Normalised it does not: powers
-    of two are taken out, class by class, as the scan goes, which rounds nothing.
+    The reference that the closed forms of `DempsterRule` and `CautiousRule` are tested against; it accepts any masses
+    on these sets.
 
-    Total conflict, where trees exclude every class and Ω, leaves nothing to divide: m(∅) is 1 then, normalised or not,
-    and 0 in all other cases. Differentiable in the masses. If normalised, a class that a tree excludes has a slope in
-    that tree's masses as large as its return would be. That slope is at most about the root of the largest float.
+    Conjunctive: with many trees that disagree nearly all mass is on ∅: unnormalised, what is left rounds to 0.
+    Normalised it does not: powers of two are taken out, class by class, as the scan goes, which rounds nothing. Total
+    conflict, where trees exclude every class and Ω, leaves nothing to divide: m(∅) is 1 then, normalised or not, and 0
+    in all other cases. Differentiable in the masses. If normalised, a class that a tree excludes has a slope in that
+    tree's masses as large as its return would be. That slope is at most about the root of the largest float.
+
+    Cautious: associative, commutative and idempotent: a mass combined with itself stays as it is. w(∅) may exceed 1.
+    Logarithms throughout, so the normalised form is never 0/0. Under a trace m(Ω) is raised to the smallest normal
+    float. Gradient: through the tree with the smallest weight, shared between two that tie. Finite where m(Ω) > 1e-19
+    (1e-154 in float64).
 
     References
     ----------
-    Busch et al. 2021, section 4, "Dempster"; Shafer 1976; Smets 1993.
+    Busch et al. 2021, section 4, "Dempster" and "Cautious"; Shafer 1976; Smets 1993; Denœux 2008.
 
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> print(conjunctive_fold(jnp.array([[0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 0.75, 0.25]])))
+    >>> masses = jnp.array([[0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 0.75, 0.25]])
+    >>> print(combine_masses(masses))
+    [0.375 0.125 0.375 0.125]
+    >>> print(combine_masses(masses[jnp.array([0, 0, 1])], "cautious").round(6))
     [0.375 0.125 0.375 0.125]
     """
+    check_one_of("rule", rule, RULES)
     check_bool("normalized", normalized)
-    return _conjunctive_fold(checked(masses, trees=True), bool(normalized))
+    masses = checked(masses, trees=True)
+    if rule == "conjunctive":
+        return _conjunctive(masses, bool(normalized))
+    if is_concrete(masses) and not np.all(np.asarray(masses)[..., -1] > 0):
+        raise ValueError(
+            "masses holds a dogmatic mass function, m(Ω) = 0, which has no canonical weights. "
+            "Discount it a little first: multiply its masses by 0.99999, and add the rest of 1 to m(Ω)."
+        )
+    return _cautious(masses, bool(normalized))
 
 
 @jit(static_argnames="normalized")
-def _conjunctive_fold(masses, normalized):
+def _conjunctive(masses, normalized):
     by_tree = jnp.moveaxis(masses, -2, 0)
     if normalized:
         start = _rescaled(_Class(by_tree[0, ..., 1:-1], _per_class(by_tree[0]), jnp.int32(0)))
@@ -136,68 +178,8 @@ def _normalized(a: _Class):
     return jnp.concatenate([conflict, safe_divide(rest, agreed)], axis=-1)
 
 
-def cautious_fold(masses: Float[Array, "... trees sets"], *, normalized: bool = False) -> Float[Array, "... sets"]:
-    r"""Combine mass functions that may share evidence: the smallest canonical weight of every set (`jax.lax.scan`).
-
-    A mass with m(Ω) > 0 is, in one way, the conjunctive combination of simple masses with m(A) = 1 - w(A) and
-    m(Ω) = w(A). On ∅, the singletons and Ω
-
-    .. math:: w(\{c\}) = \frac{m(\Omega)}{m(\{c\}) + m(\Omega)}, \qquad
-              w(\emptyset) = m(\Omega) \prod_c \frac{m(\{c\}) + m(\Omega)}{m(\Omega)}
-
-    and all other weights are 1. The rule takes w = min over trees, for every set, and recombines:
-
-    .. math:: m(\{c\}) = w(\emptyset)\,(1 - w(\{c\})) \prod_{j \ne c} w(\{j\}), \qquad
-              m(\Omega) = w(\emptyset) \prod_c w(\{c\})
-
-    Parameters
-    ----------
-    masses
-        Masses ≥ 0 that add to 1, with m(Ω) > 0, last axis [∅, {0}, …, {C-1}, Ω]: four entries for two classes.
-    normalized
-        Divide by 1 - m(∅) at the end (normalisation commutes with combination: it changes w(∅) only).
-
-    Returns
-    -------
-    Array
-        The combined masses ``[... sets]``.
-
-    Raises
-    ------
-    ValueError
-        If there is no tree, fewer than four sets, or (outside a trace) masses are negative, do not add to 1 or are
-        dogmatic, m(Ω) = 0: such a mass has no canonical weights.
-
-    Notes
-    -----
-    Associative, commutative and idempotent: a mass combined with itself stays as it is. w(∅) may exceed 1. Logarithms
-    throughout, so the normalised form is never 0/0. Under a trace m(Ω) is raised to the smallest normal float.
-
-    Gradient: through the tree with the smallest weight, shared between two that tie. Finite where m(Ω) > 1e-19
-    (1e-154 in float64).
-
-    References
-    ----------
-    Denœux 2008; Busch et al. 2021, section 4, "Cautious".
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> print(cautious_fold(jnp.array([[0.0, 0.5, 0.0, 0.5], [0.0, 0.5, 0.0, 0.5], [0.0, 0.0, 0.75, 0.25]])).round(6))
-    [0.375 0.125 0.375 0.125]
-    """
-    masses = checked(masses, trees=True)
-    check_bool("normalized", normalized)
-    if is_concrete(masses) and not np.all(np.asarray(masses)[..., -1] > 0):
-        raise ValueError(
-            "masses holds a dogmatic mass function, m(Ω) = 0, which has no canonical weights. "
-            "Discount it a little first: multiply its masses by 0.99999, and add the rest of 1 to m(Ω)."
-        )
-    return _cautious_fold(masses, bool(normalized))
-
-
 @jit(static_argnames="normalized")
-def _cautious_fold(masses, normalized):
+def _cautious(masses, normalized):
     def keep_smaller(smallest, mass):
         return jnp.minimum(smallest, _log_weights(mass)), None
 
