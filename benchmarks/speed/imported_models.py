@@ -3,7 +3,7 @@
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,14 @@ class Library:
     """(model, rows) → what answers, and a word about it."""
 
 
-def peers_of(library: Library, model: Any, X: np.ndarray) -> tuple[list[Engine], list[Absent]]:
-    """The other engines that take this model, and those that are absent."""
+def peers_of(
+    library: Library, model: Any, X: np.ndarray, names: Collection[str] | None = None
+) -> tuple[list[Engine], list[Absent]]:
+    """The other engines that take this model, all or those named, and those that are absent."""
     found, absent = [], []
     for name, make in (library.peers or {}).items():
+        if names is not None and name not in names:
+            continue
         try:
             seconds, _, (answer, detail) = timed(lambda make=make: make(model, X))
             answer()

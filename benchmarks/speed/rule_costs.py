@@ -1,11 +1,14 @@
-"""What every rule costs over the mean, on one forest."""
+"""What every rule costs over the mean, by the depth of the trees."""
 
 import jax
 
 import jaxunc as ju
 
+from .batch_sizes import Shape
 from .measure import interleaved, ratio, summary
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data
+
+SHAPES = (Shape(1), Shape(4), Shape(8), Shape(None))
 
 
 def folds(prior) -> dict[str, ju.Combiner]:
@@ -36,16 +39,19 @@ def folds(prior) -> dict[str, ju.Combiner]:
 
 
 def rule_costs(scale: Scale) -> list[dict]:
-    """Each rule's time over the mean's on the first workload, interleaved."""
-    n_instances, repeats = (50_000, 9) if scale is FULL else (500, 2)
+    """Each rule's time over the mean's on 100 trees of each depth, interleaved."""
+    n_instances, repeats = (32_768, 9) if scale is FULL else (500, 2)
     data = make_data(30, scale.training_size, n_instances)
-    forest = ju.from_sklearn(fit(WORKLOADS["W1"], data, scale))
     rows = data.query if jax.default_backend() == "cpu" else jax.device_put(data.query)
-    bounds = {name: ju.bind(forest, rule) for name, rule in folds(forest.prior).items()}
-    times = interleaved({name: _call(bound, rows) for name, bound in bounds.items()}, repeats)
-    return [
-        {"rule": name, **summary(times[name]), "ratio_to_mean": ratio(times[name], times["mean"])} for name in bounds
-    ]
+    found = []
+    for shape in SHAPES:
+        forest = ju.from_sklearn(fit(WORKLOADS["W2"], data, scale, max_depth=shape.depth))
+        bounds = {name: ju.bind(forest, rule) for name, rule in folds(forest.prior).items()}
+        times = interleaved({name: _call(bound, rows) for name, bound in bounds.items()}, repeats)
+        for name, measured in times.items():
+            over_mean = {"ratio_to_mean": ratio(measured, times["mean"])}
+            found.append({"shape": shape.name, "rule": name, **summary(measured), **over_mean})
+    return found
 
 
 def _call(bound: ju.BoundForest, rows):
