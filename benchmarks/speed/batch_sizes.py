@@ -1,13 +1,19 @@
-"""Time against the number of rows, from one to a million, for every engine that takes the forest."""
+"""Time against the number of rows, from one to a million, for every engine that takes the forest.
 
-from collections.abc import Callable
+``python -m benchmarks.speed.batch_sizes --trees 100 --depth 4 8 --rows 1 256`` measures some of it alone.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 import jaxunc as ju
 
-from . import engines
+from . import engines, report
+from .machine import about
 from .measure import Times, interleaved, ratio, spread, timed
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data
 
@@ -44,15 +50,15 @@ MOST_CALLS, SECONDS_TIMED = 50, 0.05
 """Calls in one timing, so that short ones are not those of a core that wakes up, and the seconds that they take."""
 
 
-def batch_sizes(scale: Scale) -> list[dict]:
+def batch_sizes(scale: Scale, shapes: Sequence[Shape] = (*SHAPES, *OTHERS), sizes: Sequence[int] = ROWS) -> list[dict]:
     """The time of each engine for each forest and number of rows, and its ratio to ours, round by round."""
     found = []
-    for shape in (*SHAPES, *OTHERS):
-        data = make_data(shape.columns, scale.training_size, ROWS[-1] if scale is FULL else 64)
+    for shape in shapes:
+        data = make_data(shape.columns, scale.training_size, max(sizes) if scale is FULL else 64)
         trees = scale.trees(shape.trees)
         model = fit(WORKLOADS["W2"], data, scale, n_trees=trees, max_depth=shape.depth)
         bound = ju.bind(ju.from_sklearn(model), ju.Mean())
-        for n in (n for n in ROWS if n <= len(data.query)):
+        for n in (n for n in sizes if n <= len(data.query)):
             if n * trees <= MOST_PAIRS and n * shape.columns <= MOST_VALUES:
                 found += _of_size(shape, model, bound, data, n)
     return found
@@ -96,3 +102,22 @@ def _many(answer: Callable[[], object], times: int) -> Callable[[], None]:
             answer()
 
     return call
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure all forests of these numbers of trees and depths by all numbers of rows, and print the table."""
+    parser = argparse.ArgumentParser("python -m benchmarks.speed.batch_sizes", description=main.__doc__)
+    parser.add_argument("--trees", nargs="+", type=int, default=[100])
+    parser.add_argument("--depth", nargs="+", type=int, default=[4, 8, 0], help="0: grown out")
+    parser.add_argument("--rows", nargs="+", type=int, default=ROWS)
+    parser.add_argument("--output", type=Path, help="default: print only")
+    options = parser.parse_args(arguments)
+    shapes = [Shape(depth or None, trees) for trees in options.trees for depth in options.depth]
+    result = {**about(), "workloads": [], "sections": {"batch-sizes": batch_sizes(FULL, shapes, options.rows)}}
+    report.show(result)
+    if options.output is not None:
+        report.write(result, options.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,9 @@
 """``python -m benchmarks.speed.imported``: models of other libraries, against their own predictions and other engines.
 
 1000 boosted trees of depth 6 on 100 000 rows of 30 columns, 100 of them on 10 000 rows, and random forests of these
-libraries. Each library's own prediction with all cores is the reference: an engine's time is told as a share of it,
-round by round. Before a time counts, leaves are compared with the library's own, and answers with its answers.
+libraries; of depth 3 where ``shallow`` is among the sizes. Each library's own prediction with all cores is the
+reference: an engine's time is told as a share of it, round by round. Before a time counts, leaves are compared with the
+library's own, and answers with its answers.
 
 A library that is not installed is named, with the reason, as is one that fails; the others go on. The file is written
 after each model, so that a run that was cut off keeps what it had.
@@ -27,9 +28,9 @@ from .measure import interleaved, ratio, repeated, spread, summary, timed
 from .report import default_output, print_table, write
 from .workloads import TRAINING_SIZE, Data, make_data
 
-SIZES = {"large": (1000, 6, 100_000), "small": (100, 6, 10_000)}
+SIZES = {"large": (1000, 6, 100_000), "shallow": (1000, 3, 100_000), "small": (100, 6, 10_000)}
 """Trees, their depth, and rows."""
-QUICK = {"large": (20, 4, 2000), "small": (5, 3, 500)}
+QUICK = {"large": (20, 4, 2000), "shallow": (20, 3, 2000), "small": (5, 3, 500)}
 FOREST_TREES = 0.1
 """Trees of random forests, as a share."""
 LEAF_ROWS = 10_000
@@ -39,7 +40,7 @@ CLOSE = 1e-4
 """An answer that is farther off than this is of other leaves."""
 
 
-def measure(library: Library, size: tuple[int, int, int], repeats: int) -> dict:
+def measure(library: Library, size: tuple[int, int, int], repeats: int, *, engines: list[str] | None) -> dict:
     """One model: its import, its leaves, and the time of all engines."""
     n_trees, depth, n_rows = size
     if library.name.endswith("forest"):
@@ -49,7 +50,7 @@ def measure(library: Library, size: tuple[int, int, int], repeats: int) -> dict:
     imported = library.load(model)
     ours, first_call_s = _ours(imported, data.query)
     own = Engine("own", lambda: library.own(model, data.query), library.detail)
-    others, absent = peers_of(library, model, data.query)
+    others, absent = peers_of(library, model, data.query, engines)
     found = [own, ours, *others]
     answers = {engine.name: np.asarray(engine.answer(), np.float64) for engine in found}
     leaves = _leaf_mismatches(library, model, imported, data)
@@ -170,7 +171,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("python -m benchmarks.speed.imported", description=main.__doc__)
     known = [name for name, _ in libraries()]
     parser.add_argument("--libraries", nargs="+", choices=known, default=known, metavar="NAME")
-    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=["large", "small"])
+    parser.add_argument("--engines", nargs="+", metavar="NAME", help="other engines to ask (default: all that take it)")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--rows", type=int, help="at most so many rows (default: 100000 and 10000)")
     parser.add_argument("--quick", action="store_true", help="tiny: shows that it runs, writes only to --output")
@@ -182,13 +184,14 @@ def main(arguments: list[str] | None = None) -> None:
         output = default_output(result["device"]["kind"], "imported")
     for name, make in libraries():
         for size in options.sizes if name in options.libraries else ():
-            if name.endswith("forest") and size == "small":
+            if name.endswith("forest") and size != "large":
                 continue
             print(f"{name}, {size}: measuring", file=sys.stderr, flush=True)
             try:
                 n_trees, depth, n_rows = (QUICK if options.quick else SIZES)[size]
                 chosen = n_trees, depth, min(n_rows, options.rows or n_rows)
-                result["models"].append(measure(make(), chosen, 2 if options.quick else options.repeats))
+                repeats = 2 if options.quick else options.repeats
+                result["models"].append(measure(make(), chosen, repeats, engines=options.engines))
             except ImportError as error:
                 result["absent"].append({"library": name, "reason": f"not installed (no module {error.name})"})
             except Exception as error:  # the others go on; messages may hold paths of the machine

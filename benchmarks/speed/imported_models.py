@@ -2,7 +2,7 @@
 
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,12 @@ class Library:
     """(model, rows) → what answers, and a word about it."""
 
 
-def peers_of(library: Library, model: Any, X: np.ndarray) -> tuple[list[Engine], list[Absent]]:
-    """The other engines that take this model, and those that are absent."""
-    makers = (library.peers or {}).items()
-    return attempt({name: lambda name=name, make=make: Engine(name, *make(model, X)) for name, make in makers})
+def peers_of(
+    library: Library, model: Any, X: np.ndarray, names: Collection[str] | None = None
+) -> tuple[list[Engine], list[Absent]]:
+    """The other engines that take this model, all or those named, and those that are absent."""
+    makers = {name: make for name, make in (library.peers or {}).items() if names is None or name in names}
+    return attempt({name: lambda name=name, make=make: Engine(name, *make(model, X)) for name, make in makers.items()})
 
 
 def libraries() -> Iterator[tuple[str, Callable[[], Library]]]:

@@ -5,9 +5,15 @@ import re
 from pathlib import Path
 
 _COLUMNS = {
-    "rule-costs": {"rule": "rule", "steady_s": "ms (quartiles)", "ratio_to_mean": "over the mean (quartiles)"},
-    "batch-sizes": {
+    "rule-costs": {
         "shape": "trees",
+        "rule": "rule",
+        "steady_s": "ms (quartiles)",
+        "ratio_to_mean": "over the mean (quartiles)",
+    },
+    "batch-sizes": {
+        "trees": "trees",
+        "shape": "depth",
         "rows": "rows",
         "engine": "engine",
         "steady_s": "ms (quartiles)",

@@ -6,7 +6,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
 
-from .batch_sizes import batch_sizes
+from .batch_sizes import Shape, batch_sizes
 from .first_call import Stopwatch, measure_first_call
 from .measure import interleaved, ratio, summary
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data, repeat_trees
@@ -42,16 +42,19 @@ def folds(prior) -> dict[str, ju.Combiner]:
 
 
 def rule_costs(scale: Scale) -> list[dict]:
-    """Each rule's time over the mean's on the first workload, interleaved."""
-    n_instances, repeats = (50_000, 9) if scale is FULL else (500, 2)
+    """Each rule's time over the mean's on 100 trees of each depth, interleaved."""
+    n_instances, repeats = (32_768, 9) if scale is FULL else (500, 2)
     data = make_data(30, scale.training_size, n_instances)
-    forest = ju.from_sklearn(fit(WORKLOADS["W1"], data, scale))
     rows = data.query if jax.default_backend() == "cpu" else jax.device_put(data.query)
-    bounds = {name: ju.bind(forest, rule) for name, rule in folds(forest.prior).items()}
-    times = interleaved({name: _call(bound, rows) for name, bound in bounds.items()}, repeats)
-    return [
-        {"rule": name, **summary(times[name]), "ratio_to_mean": ratio(times[name], times["mean"])} for name in bounds
-    ]
+    found = []
+    for shape in (Shape(1), Shape(4), Shape(8), Shape(None)):
+        forest = ju.from_sklearn(fit(WORKLOADS["W2"], data, scale, max_depth=shape.depth))
+        bounds = {name: ju.bind(forest, rule) for name, rule in folds(forest.prior).items()}
+        times = interleaved({name: _call(bound, rows) for name, bound in bounds.items()}, repeats)
+        for name, measured in times.items():
+            over_mean = {"ratio_to_mean": ratio(measured, times["mean"])}
+            found.append({"shape": shape.name, "rule": name, **summary(measured), **over_mean})
+    return found
 
 
 def _call(bound: ju.BoundForest, rows):

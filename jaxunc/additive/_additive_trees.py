@@ -28,8 +28,8 @@ from jaxunc._numerics import (
 from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees, way_to_forest
-from jaxunc.inference import BoundForest, are_few, bind, fold, leaf_index
-from jaxunc.tables import Columns, Encoded, InstancesLike, encode_rows, encode_traced
+from jaxunc.inference import BoundForest, are_few, bind, encode_for, fold, leaf_index
+from jaxunc.tables import Columns, Encoded, InstancesLike, encode_traced
 
 from ._oblivious import ObliviousSums, levels_of
 
@@ -148,15 +148,15 @@ class AdditiveTrees(PickledModule):
         """
         if not is_concrete(self, X):
             return along_instances(lambda model, x: model._traced_raw(x), encode_traced(X, self.columns), beside=self)
-        return self._raw(encode_rows(X, self.columns, infinite=True))
+        return self._raw(*encode_for(self.trees, X, infinite=True))
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
         """Return class probabilities, or predictions of a regressor, ``[instances]`` of one output. X: see `raw`."""
         if not is_concrete(self, X):
             return self._answered(self.raw(X))
-        encoded = encode_rows(X, self.columns, infinite=True)
-        few = self._for_few(len(encoded.values))
-        return self._answered(self._raw(encoded)) if few is None else few.answer(encoded)
+        trees, encoded = encode_for(self.trees, X, infinite=True)
+        few = self._for_few(trees, len(encoded.values))
+        return self._answered(self._raw(trees, encoded)) if few is None else few.answer(encoded)
 
     def answer(self, X: InstancesLike) -> Answer:
         """Return sums as class scores, and probabilities; raises a TypeError for regressors. X: see `raw`."""
@@ -234,8 +234,8 @@ class AdditiveTrees(PickledModule):
         both = jnp.concatenate([-raw, raw], axis=-1) if raw.shape[-1] == 1 else raw
         return Answer.from_shares(shares, both, raw[:, 0] if raw.shape[-1] == 1 else None)
 
-    def _raw(self, encoded: Encoded) -> Array:
-        return _with_base(self.base, [bound.answer(encoded) for bound in self._bound()])
+    def _raw(self, trees: Trees, encoded: Encoded) -> Array:
+        return _with_base(self.base, [bound.answer(encoded) for bound in self._bound(trees)])
 
     def _answered(self, raw: Array) -> Array:
         return _linked(self.link, self._n_classes, raw)
@@ -258,26 +258,26 @@ class AdditiveTrees(PickledModule):
             for output in range(self.n_outputs):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
-    def _bound(self) -> tuple[BoundForest | ObliviousSums, ...]:
-        """Return the trees bound to their sums; kept while their arrays live, since a module cannot hold them."""
-        trees = self.trees
+    def _bound(self, trees: Trees) -> tuple[BoundForest | ObliviousSums, ...]:
+        """Return the trees of `encode_for` bound to their sums; kept while their arrays live: a module cannot."""
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
         settings = (self.n_outputs, self.trees_per_stage)
-        return _BOUND.get(arrays, settings, lambda: tuple(group._bind() for group in self._groups()))
+        made = lambda: tuple(group._bind() for group in eqx.tree_at(lambda m: m.trees, self, trees)._groups())
+        return _BOUND.get(arrays, settings, made)
 
     def _bind(self) -> BoundForest | ObliviousSums:
         if (levels := levels_of(self.trees, self.values)) is not None:
             return ObliviousSums(levels, self.n_features, lambda: bind(self._as_forest(), LeafSum()))
         return bind(self._as_forest(), LeafSum())
 
-    def _for_few(self, n_instances: int) -> BoundForest | None:
+    def _for_few(self, trees: Trees, n_instances: int) -> BoundForest | None:
         """Return the trees bound to predictions, for so few instances that one program has them; None of others."""
-        bound = self._bound()
+        bound = self._bound(trees)
         walk = bound[0].walk_for(n_instances) if isinstance(bound[0], ObliviousSums) else bound[0]
         if len(bound) > 1 or walk is None or not are_few(n_instances, self.n_trees):
             return None
         made = lambda: BoundForest(walk.engine, LinkedSum(self.base, self.link, self._n_classes), walk.threads)
-        return _FOR_FEW.get((self.trees.child, self.values, self.base), (id(walk), self.link, self._n_classes), made)
+        return _FOR_FEW.get((trees.threshold, self.values, self.base), (id(walk), self.link, self._n_classes), made)
 
     def _as_forest(self) -> Forest:
         """Return a forest with the values in place of counts, for programs that look leaves up and add."""

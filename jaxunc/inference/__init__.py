@@ -36,6 +36,7 @@ from ._drive import (
     Shapes,
     cut,
     drive,
+    encode_for,
     on_tested,
     over_rows,
     room_for,

@@ -31,7 +31,19 @@ from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import Columns, Encoded, InstancesLike, MaskLike, SparseRows, encode_rows, encode_traced
 
 from ._by_rows import ByRows, answer_by_rows
-from ._drive import HostProgram, Part, Shapes, bounded, call_shapes, cut, drive, drive_on_device, tested
+from ._drive import (
+    HostProgram,
+    Part,
+    Shapes,
+    bounded,
+    by_float32,
+    call_shapes,
+    cut,
+    drive,
+    drive_on_device,
+    encode_for,
+    tested,
+)
 from ._fold import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import Folded, folded
@@ -61,6 +73,11 @@ class ByTable(eqx.Module):
             return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), walked)
         table = leaf_table(forest, combiner)
         return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk), walked)
+
+    @property
+    def walk(self) -> Walk:
+        """How instances are walked to their leaves."""
+        return self.packed.spec.walk
 
     @staticmethod
     def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
@@ -410,7 +427,7 @@ def bind(
 Engine: TypeAlias = ByTable | ByRows | Traced
 """A way from instances to answers: a forest, and what the combiner lifts from it. To finish is the combiner's part."""
 
-_MADE_ANEW = {"_given", "_on_tested", "_traceable"}
+_MADE_ANEW = {"_given", "_on_float32", "_on_tested", "_traceable"}
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -521,7 +538,12 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
                 X = encode_traced(X, columns)
                 mask = as_mask(tree_mask, X.shape[0], n_trees)
                 return along_instances(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
-        values, missing = encode_rows(X, columns)
+        if columns.cuts is None:
+            values, missing = encode_rows(X, columns)
+        else:
+            trees, (values, missing) = encode_for(self.forest.trees, X)
+            if trees is not self.forest.trees:
+                return self._on_float32._run(Encoded(values, missing), tree_mask, readout)
         if isinstance(values, SparseRows):
             narrow, tested_columns = self._on_tested
             if tested_columns is not None:
@@ -571,6 +593,14 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         if isinstance(engine, Traced):
             raise NotImplementedError("Sparse data need a forest that was bound outside of a program.")
         return BoundForest(engine.on(trees), self.combiner, self.threads), positions
+
+    @cached_property
+    def _on_float32(self) -> "BoundForest[AnswerT]":
+        """The forest on trees that compare float32 with cuts: for instances that need no codes."""
+        engine = self.engine
+        forest = dataclasses.replace(engine.forest, trees=by_float32(engine.forest.trees))
+        walk = None if isinstance(engine, Traced) else engine.walk
+        return bind(forest, self.combiner, threads=self.threads, walk=walk)
 
     def _engine(self, missing: bool) -> Engine:
         engine = self.engine

@@ -5,7 +5,8 @@ answers. What comes from the host is cut, padded, trimmed and joined there, by N
 an operation outside of a program, and `jnp.asarray` of a NumPy array are programs, too, one for each number of rows.
 `jax.device_put` is none.
 
-Sparse data are made dense here, part by part, and of them the columns alone that some tree tests (`on_tested`).
+Sparse data are made dense here, part by part, and of them the columns alone that some tree tests (`on_tested`). Of
+models that compare float64, rows of float32 go by trees of their own, which need no codes (`encode_for`).
 """
 
 import dataclasses
@@ -13,6 +14,7 @@ import math
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +25,9 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import nothing_is_traced, outside_traces
-from jaxunc._numerics import KeptWhileAlive, ceil_div, default_platform, jit
+from jaxunc._numerics import KeptWhileAlive, ceil_div, default_platform, jit, order_key_at_or_below
 from jaxunc.forest import Trees
-from jaxunc.tables import SparseRows
+from jaxunc.tables import Encoded, InstancesLike, SparseRows, encode_rows, holds_float32
 
 from ._walk import BLOCKS, Walk, block_size
 
@@ -318,6 +320,46 @@ def on_tested(trees: Trees, values):
         return trees, values
     narrow, positions = tested(trees)
     return narrow, values.of(positions, narrow.columns)
+
+
+def encode_for(trees: Trees, X: InstancesLike, *, infinite: bool = False) -> tuple[Trees, Encoded]:
+    """Return trees that have values, and instances for them: codes among cuts, if X may hold more than float32 does.
+
+    Else the trees compare with the cuts themselves. Raises what `encode_rows` does.
+    """
+    if trees.columns.cuts is not None and holds_float32(X):
+        narrow = by_float32(trees)
+        with suppress(ValueError):  # of infinite values codes know which are refused
+            return narrow, encode_rows(X, narrow.columns, infinite=infinite)
+    return trees, encode_rows(X, trees.columns, infinite=infinite)
+
+
+def by_float32(trees: Trees) -> Trees:
+    """Return the same trees without cuts: numbers of float32 go where their codes go."""
+    arrays = (trees.feature, trees.threshold, trees.child)
+    return _BY_FLOAT32.get(arrays, trees.columns, lambda: _by_float32(trees))
+
+
+_BY_FLOAT32: KeptWhileAlive[Trees] = KeptWhileAlive()
+
+
+def _by_float32(trees: Trees) -> Trees:
+    columns, feature, code_key = trees.columns, np.maximum(np.asarray(trees.feature), 0), np.asarray(trees.threshold)
+    # Numbers go left up to the cut that a code is the place of; none below the first code, all behind the last.
+    borders = [() if cuts is None else (-np.inf, *cuts, np.inf) for cuts in columns.cuts or ()]
+    sizes = np.array([len(each) for each in borders], np.int64)
+    key, first = order_key_at_or_below(np.concatenate([*borders, np.zeros(1)])), np.cumsum(sizes) - sizes
+    key[first[sizes > 0]] -= 1
+    is_coded = (np.asarray(trees.child) != np.arange(trees.n_nodes)) & (sizes[feature] > 0) & (code_key <= _INFINITE)
+    code = np.floor(np.where(is_coded, np.maximum(code_key, 0), 0).view(np.float32))
+    place = np.where(code_key < 0, 0, 1 + np.minimum(code, sizes[feature] - 2)).astype(np.int64)
+    threshold = np.where(is_coded, key[np.where(is_coded, first[feature] + place, -1)], code_key)
+    return dataclasses.replace(
+        trees, threshold=jax.device_put(threshold), columns=dataclasses.replace(columns, cuts=None)
+    )
+
+
+_INFINITE = order_key_at_or_below(np.array(np.inf))
 
 
 def bounded(shapes: Shapes, values) -> Shapes:

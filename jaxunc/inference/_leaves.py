@@ -20,9 +20,9 @@ from jaxtyping import Array, Float32, Int32, Num, Shaped
 from jaxunc._checks import check_one_of, is_concrete
 from jaxunc._numerics import along_instances, counts_dtype, default_platform, jit, narrowest_dtype, varying_as
 from jaxunc.forest import Forest, Trees, check_is_forest
-from jaxunc.tables import InstancesLike, SparseRows, encode_rows, encode_traced
+from jaxunc.tables import InstancesLike, SparseRows, encode_traced
 
-from ._drive import Part, bounded, call_shapes, cut, drive_on_host, on_tested
+from ._drive import Part, bounded, call_shapes, cut, drive_on_host, encode_for, on_tested
 from ._plan import Plan, column_keys, known_plan, make_plan, node_at
 from ._walk import (
     Walk,
@@ -74,8 +74,8 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     trees = trees.trees if isinstance(trees, Forest) else trees
-    if (values := on_host(trees, X)) is not None:
-        trees, values = on_tested(trees, values)
+    if (walked := on_host(trees, X)) is not None:
+        trees, values = on_tested(*walked)
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     plan = make_plan(trees, missing=True)
     in_each = lambda beside, x: planned_leaf_index(beside[0], beside[1], x, walk)
@@ -103,8 +103,8 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     """
     check_is_forest(forest)
     refuse_average(forest)
-    values = on_host(forest.trees, X)
-    if values is None:
+    walked = on_host(forest.trees, X)
+    if walked is None:
         plan = make_plan(forest.trees, missing=True)
 
         def in_each(beside, x):
@@ -112,8 +112,8 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
             return planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))
 
         return along_instances(in_each, encode_traced(X, forest.trees.columns), beside=(forest, plan))
-    if isinstance(values, SparseRows):
-        trees, values = on_tested(forest.trees, values)
+    trees, values = on_tested(*walked)
+    if trees is not forest.trees:
         forest = dataclasses.replace(forest, trees=trees)
     plan = known_plan(forest.trees)
     if forest.follows_forks or not is_concrete(forest.count_table, forest.code):
@@ -122,17 +122,19 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     return jax.device_put(leaf_index_on_host(forest.trees, plan, values, then=partial(_rows_of, table, code)))
 
 
-def on_host(trees: Trees, X: InstancesLike) -> Float32[np.ndarray, "instances features"] | SparseRows | None:
-    """The instances if they and the trees have values and do not lie on an accelerator; sparse ones as rows.
+def on_host(
+    trees: Trees, X: InstancesLike
+) -> tuple[Trees, Float32[np.ndarray, "instances features"] | SparseRows] | None:
+    """Trees and instances if they have values and do not lie on an accelerator; sparse ones as rows.
 
     Those of the host are cut into calls of few shapes; others go through a program of their number.
     """
     if not is_concrete(trees, X):
         return None
-    values = encode_rows(X, trees.columns, infinite=True).values
+    trees, (values, _) = encode_for(trees, X, infinite=True)
     if isinstance(values, SparseRows):
-        return values
-    return None if isinstance(values, jax.Array) and default_platform() != "cpu" else np.asarray(values)
+        return trees, values
+    return None if isinstance(values, jax.Array) and default_platform() != "cpu" else (trees, np.asarray(values))
 
 
 def leaf_index_on_host(

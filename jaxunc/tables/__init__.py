@@ -23,6 +23,7 @@ from ._encode import (
     encode_instances,
     encode_rows,
     encode_traced,
+    holds_float32,
     is_plain,
     spelled,
     warn_of_merged_values,

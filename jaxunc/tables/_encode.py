@@ -111,6 +111,12 @@ def is_plain(data: np.ndarray, columns: Columns) -> bool:
     return bool(np.isfinite(data).all())
 
 
+def holds_float32(data: Any) -> bool:
+    """Return whether float32 holds all numbers of the type of an array, or of a sparse matrix; False of all else."""
+    dtype = getattr(data, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind in NUMBERS and np.can_cast(dtype, np.float32)
+
+
 def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
     """Encode dense data for JAX, as `encode_instances`, or traced; infinite values are let through.
 

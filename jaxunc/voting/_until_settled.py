@@ -22,6 +22,7 @@ from jaxunc.inference import (
     bind,
     block_size,
     default_walk,
+    encode_for,
     make_plan,
     on_tested,
     room_for,
@@ -29,7 +30,7 @@ from jaxunc.inference import (
     thread_map,
     unrolled_depth,
 )
-from jaxunc.tables import NumbersLike, SparseRows, encode_rows
+from jaxunc.tables import NumbersLike, SparseRows
 
 from ._leader_probability import Criterion, Population, checked_weights, is_final_weights, leader_probability
 from ._rounds import FEW, RoundsWalk, poll_by_rounds, poll_part
@@ -232,9 +233,9 @@ class BoundVote(Pickled, OfForest):
         """Return the votes for instances; X as for `predict_until_settled`."""
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
-        values, missing = encode_rows(X, self.forest.trees.columns)
+        walked, (values, missing) = encode_for(self.forest.trees, X)
         n_trees = self.forest.n_trees
-        trees, values = on_tested(self.forest.trees, values)
+        trees, values = on_tested(walked, values)
         values = values if isinstance(values, SparseRows) else np.asarray(values)
         polled, predicted, settled, votes = map(np.asarray, self._poll(trees, values, missing))
         probability = np.ones(len(polled), np.float32)
@@ -300,7 +301,7 @@ class BoundVote(Pickled, OfForest):
 
     def _plan(self, trees: Trees, missing: bool) -> tuple[Plan, Array]:
         """Return the packed trees, by all columns or those that are tested, and the classes that places vote for."""
-        key = missing, trees is self.forest.trees
+        key = missing, trees.columns
         if key not in self._plans:
             arrays = trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
             votes = self._votes_of_nodes

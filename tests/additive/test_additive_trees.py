@@ -103,7 +103,7 @@ def test_few_rows_stay_in_the_thread_that_calls(outputs, link, n):
     """XLA on CPU hands a program over that counts 1000 operations, and an operation that touches more than 512 KB."""
     trees = toy_forest(2, 100).trees
     values, base = jnp.ones((100, trees.n_nodes, outputs)), jnp.ones(outputs)
-    few = AdditiveTrees(trees, values, base, link)._for_few(n)
+    few = AdditiveTrees(trees, values, base, link)._for_few(trees, n)
     assert few is not None
     call = few._engine(True).call()
     chunk = cut(n, call.shapes, 1)[0]

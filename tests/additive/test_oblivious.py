@@ -49,7 +49,7 @@ def walked(made: AdditiveTrees, monkeypatch) -> AdditiveTrees:
     """The same model, walked as other trees are."""
     monkeypatch.setattr("jaxunc.additive._additive_trees.levels_of", lambda *_: None)
     other = dataclasses.replace(made, values=made.values + 0)
-    assert all(isinstance(one, ju.BoundForest) for one in other._bound())
+    assert all(isinstance(one, ju.BoundForest) for one in other._bound(other.trees))
     return other
 
 
@@ -57,7 +57,7 @@ def walked(made: AdditiveTrees, monkeypatch) -> AdditiveTrees:
 @pytest.mark.exhaustive
 def test_sums_are_those_of_a_walk(each, monkeypatch):
     made, X = model(each=each), rows(2600)
-    assert all(isinstance(one, _oblivious.ObliviousSums) for one in made._bound())
+    assert all(isinstance(one, _oblivious.ObliviousSums) for one in made._bound(made.trees))
     batches = (X, X[:1], X[:70], np.nan_to_num(X), X[:0])
     found = [np.asarray(made.raw(batch)) for batch in batches]
     other = walked(made, monkeypatch)
@@ -76,7 +76,7 @@ def test_numbers_are_as_wide_as_they_have_to_be(depths, borders, codes, monkeypa
     made = model(depths, borders=borders)
     X = np.random.default_rng(2).uniform(-1, 3.5, (300, N_FEATURES)).astype(np.float32)
     X[::7, 1] = borders[:43]
-    bound = made._bound()[0]
+    bound = made._bound(made.trees)[0]
     assert isinstance(bound, _oblivious.ObliviousSums)
     assert bound._levels.rank.dtype == codes
     found = np.asarray(made.raw(X))
@@ -86,7 +86,7 @@ def test_numbers_are_as_wide_as_they_have_to_be(depths, borders, codes, monkeypa
 @pytest.mark.room
 def test_few_rows_are_walked():
     made, X = model((3,) * 40), rows(2100)
-    bound = made._bound()[0]
+    bound = made._bound(made.trees)[0]
     assert isinstance(bound, _oblivious.ObliviousSums)
     assert bound.walk_for(25) is not None
     assert bound.walk_for(26) is None
@@ -109,7 +109,7 @@ def test_outputs_of_their_own():
 @pytest.mark.room
 @pytest.mark.once
 def test_other_trees_are_walked():
-    assert isinstance(of_other_trees()._bound()[0], ju.BoundForest)
+    assert isinstance(of_other_trees()._bound(of_other_trees().trees)[0], ju.BoundForest)
     assert of_other_trees().raw(OTHERS).shape == (len(OTHERS), 3)
     made = model((2, 2))
     for name, change in (

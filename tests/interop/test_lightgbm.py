@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
+from jaxunc.inference import encode_for
 from jaxunc.interop import from_lightgbm
 from tests._refusal import refusals, refuses
 
@@ -71,7 +72,7 @@ MODELS = {
 }
 
 
-def adversarial(booster, seed, number):
+def adversarial(booster, seed, number, dtype=np.float64):
     """Rows of the numbers that each column is compared with; of columns of categories all of them, and more."""
     found = {}
     for line in booster.model_to_string().split("Tree=")[1:]:
@@ -81,7 +82,8 @@ def adversarial(booster, seed, number):
     codes = {*range(-2, 80), 2.0**31 - 1, 2.0**31, 2.0**32 + 1}
     own = [sorted(found.get(j, set()) | (codes if j in (3, 4) else set())) for j in range(6)]
     more = [np.append(column, WIDE) for column in data()[0].T]
-    return near(own, number, np.random.default_rng(seed), np.float64, more)
+    with np.errstate(over="ignore"):
+        return near(own, number, np.random.default_rng(seed), dtype, more).astype(dtype)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -104,6 +106,12 @@ def test_same_leaves_and_answers(name):
         np.testing.assert_allclose(model.raw(X), raw, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(model.predict(X), ours, rtol=3e-6, atol=1e-6)
     np.testing.assert_allclose(ours[:, 1] if target == "two" else ours, theirs, rtol=3e-6, atol=1e-6)
+    narrow = adversarial(booster, 2, n_rows, np.float32)
+    trees, rows = encode_for(model.trees, narrow, infinite=True)  # which are no codes
+    assert trees.columns.cuts is None
+    assert_same_leaves(walked(trees, rows), booster.predict(narrow, pred_leaf=True))
+    if name in ("sets", "three classes"):
+        np.testing.assert_array_equal(model.raw(narrow), model.raw(narrow.astype(np.float64)))
     has_classes = params["objective"] in ("binary", "multiclass", "multiclassova")
     assert model.class_labels == (tuple(range(ours.shape[1])) if has_classes else None)
 

@@ -20,6 +20,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 import jaxunc as ju
+from jaxunc.inference import encode_for
 from jaxunc.interop import from_sklearn_values
 from tests._refusal import refusals, refuses
 
@@ -177,6 +178,11 @@ def test_same_answers(name):
     ju.forest.check_trees(model.trees)
     X = odd_rows(known, 1)
     np.testing.assert_allclose(raw_of(model, X), known._raw_predict(X), rtol=1e-6, atol=1e-6)
+    with np.errstate(over="ignore"):
+        narrow = odd_rows(known, 2).astype(np.float32)
+    trees, rows = encode_for(model.trees, narrow, infinite=True)  # which are no codes
+    assert trees.columns.cuts is None
+    np.testing.assert_allclose(summed(model, walked(trees, rows)), known._raw_predict(narrow), rtol=1e-6, atol=1e-6)
     if name == "categories":
         np.testing.assert_allclose(model.raw(X), known._raw_predict(X), rtol=1e-6, atol=1e-6)
     if model.class_labels is None:
