@@ -24,7 +24,9 @@ from ._encode import (
     encode_rows,
     encode_traced,
     is_plain,
+    refuse_infinite,
     spelled,
+    unchecked_rows,
     warn_of_merged_values,
 )
 from ._file_columns import (
