@@ -448,13 +448,15 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     the combiner's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
     """
 
+    _guess: bool = False
+    """Whether the last batch had missing values: an accelerator begins the next one as if it had, too."""
+
     def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
         self._given: Engine = engine
         self.combiner: Combiner[AnswerT] = combiner
         self.threads: int = threads
         self._engine_for_missing: Engine | None = None
         self._calls: dict[bool, TableCall] = {}
-        self._guess: bool = False
         self._is_concrete = is_concrete(engine, combiner)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
@@ -546,7 +548,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         if isinstance(values, SparseRows):
             narrow, tested_columns = self._on_tested
             if tested_columns is not None:
-                return narrow._run(Encoded(values.of(tested_columns, narrow._expected[0]), missing), tree_mask, readout)
+                values = values.of(tested_columns, narrow._expected[0])
+                return narrow._run(Encoded(values, bool(missing)), tree_mask, readout)
         mask = as_mask(tree_mask, len(values), n_trees)
         if on_device:
             return self._run_on_device(values, missing, mask, readout)

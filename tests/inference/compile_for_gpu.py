@@ -1,4 +1,4 @@
-"""Compile the chunk program for an NVIDIA H200 without one, and print what it launches (run by test_gpu_compile.py)."""
+"""Compile the program of a batch for an NVIDIA H200 without one, and print its kernels (run by test_gpu_compile.py)."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.experimental import topologies
 
 import jaxunc as ju
-from jaxunc.inference._bind import merge_and_finish
+from jaxunc.inference._bind import answer_and_mark
 from jaxunc.tables import Columns
 
 H200 = """
@@ -65,20 +65,21 @@ def cases():
 
 
 def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
-    """The chunk program compiled for a device that need not be there, and its number of instances."""
+    """The program of a batch compiled for a device that need not be there, and its number of instances."""
     _, depth, rule, missing, mask, readout = case
     sharding = jax.sharding.SingleDeviceSharding(device)
     forest = shapes_of_forest(N_TREES, 2 ** (depth + 1), N_COLUMNS, depth)
     engine = ju.bind(forest, rule, walk="levels").engine
     engine = engine.for_missing() if missing else engine
-    rows = rows or engine.call().shapes.large.rows
+    block = engine.call().block
+    rows = rows or block
     placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
     rule, arrays = jax.tree.map(lambda a: placed(a.shape, a.dtype), (rule, engine.packed.arrays))
     x, in_mask = placed((rows, N_COLUMNS), jnp.float32), placed((rows, N_TREES), bool) if mask else None
 
     def program(rule, *given):
         with jax.enable_x64(False):
-            return merge_and_finish.function(engine.packed.spec, rule, readout, *given)
+            return answer_and_mark.function(engine.packed.spec, block, rule, readout, *given)
 
     with jax.enable_x64(True):  # shapes of 64 bits, which nodes have, are taken in this mode alone
         traced = jax.jit(program).trace(rule, arrays, x, in_mask)
