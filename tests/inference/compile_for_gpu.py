@@ -11,6 +11,7 @@ from jax.experimental import topologies
 import jaxunc as ju
 from jaxunc.inference._bind import answer_and_mark
 from jaxunc.tables import Columns
+from jaxunc.voting._rounds import poll_by_levels
 
 H200 = """
 gpu_device_info {
@@ -26,7 +27,7 @@ dnn_version_info { major: 9 minor: 10 patch: 0 }
 runtime_version { major: 12 minor: 8 patch: 0 }
 device_description_str: "NVIDIA H200 141GB HBM3e"
 """
-N_TREES, N_COLUMNS = 100, 32
+N_TREES, N_COLUMNS, VOTES = 100, 32, 2**18
 FREE = {"parameter", "constant", "bitcast", "get-tuple-element", "tuple"}
 
 
@@ -86,6 +87,24 @@ def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
     return traced.lower(lowering_platforms=(platform,)).compile(), rows
 
 
+def compiled_vote(device):
+    """The program of a vote until it is settled."""
+    vote = ju.voting.bind_vote(shapes_of_forest(N_TREES, 2**9, N_COLUMNS, 8), walk="levels")
+    plan, classes = vote._plan(vote.forest.trees, False)
+    how = {"max_trees": N_TREES, "missing": False, "depth": 8, "block": VOTES}
+
+    def program(*given):
+        with jax.enable_x64(False):
+            return poll_by_levels.function(*given, **how)
+
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    placed = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding)
+    x = jax.ShapeDtypeStruct((VOTES, N_COLUMNS), jnp.float32, sharding=sharding)
+    with jax.enable_x64(True):
+        traced = jax.jit(program).trace(*jax.tree.map(placed, (plan, classes, vote.rule)), x)
+    return traced.lower(lowering_platforms=("cuda",)).compile()
+
+
 def main() -> None:
     topology = topologies.get_topology_desc(platform="cuda", topology="1x1x1", target_config=H200)
     found = []
@@ -96,7 +115,15 @@ def main() -> None:
         promised = rows * (12 * N_TREES + 4 * N_COLUMNS * (1 + case[3]))
         memory = {"bytes": compiled.memory_analysis().temp_size_in_bytes, "promised": promised}
         found.append({**names, "rows": rows, "kernels": launches(compiled), **memory})
-    json.dump(found, sys.stdout)
+    # A batch of several blocks; and a vote, whose trees are counted in a loop.
+    several = 3 * found[0]["rows"]
+    compiled, rows = compiled_chunk("cuda", topology.devices[0], next(cases()), several)
+    memory = compiled.memory_analysis()
+    blocks = {"rows": rows, "kernels": launches(compiled), "bytes": memory.temp_size_in_bytes}
+    vote = compiled_vote(topology.devices[0])
+    memory = vote.memory_analysis()
+    votes = {"rows": VOTES, "kernels": launches(vote), "bytes": memory.temp_size_in_bytes}
+    json.dump({"cases": found, "blocks": blocks, "vote": votes}, sys.stdout)
 
 
 if __name__ == "__main__":
