@@ -3,7 +3,8 @@
 `bind` chooses an engine: `ByTable` nearly always; `ByRows` where its leaf table would be too large or empty leaves are
 followed; `Traced` inside of someone's program. Each has a function that says the steps of its answer, and
 `BoundForest._run` calls it. `answer_by_table` cuts the instances into parts of few shapes, and for each part runs the
-compiled programs `merge_chunk` (walk, look up, merge) and `_finish_chunk`, or both as one: `merge_and_finish`.
+compiled programs `merge_chunk` (walk, look up, merge) and `_finish_chunk`, or both as one: `merge_and_finish`. On an
+accelerator all instances go through one: `answer_and_mark`.
 
 `Answering` and `HasColumns` are protocols of all that answers instances: files, streams and clusters ask models and
 answers through them alone. `ReadOuts` has the methods `probability`, `score` and so on, each one call of ``_run``.
@@ -28,9 +29,19 @@ from jaxunc._numerics import Pickled, along_instances, copy_in, cores, jit, own_
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Answer, Combiner, as_combiner, read_answer, typed_by_answer
 from jaxunc.forest import Forest, Trees, check_is_forest
-from jaxunc.tables import Columns, Encoded, InstancesLike, MaskLike, SparseRows, encode_rows, encode_traced
+from jaxunc.tables import (
+    Columns,
+    Encoded,
+    InstancesLike,
+    MaskLike,
+    SparseRows,
+    encode_rows,
+    encode_traced,
+    unchecked_rows,
+)
 
 from ._by_rows import ByRows, answer_by_rows
+from ._device_calls import answer_on_device, in_blocks
 from ._drive import (
     HostProgram,
     Part,
@@ -40,7 +51,6 @@ from ._drive import (
     call_shapes,
     cut,
     drive,
-    drive_on_device,
     encode_for,
     tested,
 )
@@ -100,9 +110,12 @@ class ByTable(eqx.Module):
         shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features, n_tests)
         return TableCall(packed.spec, packed.arrays, packed.n_trees, shapes)
 
-    def lower(self, n_instances: int) -> jax.stages.Lowered:
-        """The program that merges chunks of ``n_instances``."""
+    def lower(self, n_instances: int, combiner: Combiner) -> jax.stages.Lowered:
+        """The program that merges chunks of ``n_instances``, or on an accelerator the one that answers them."""
         call = self.call()
+        if call.spec.walk == "levels":
+            x = jax.ShapeDtypeStruct((n_instances, self.forest.n_features), jnp.float32)
+            return answer_and_mark.jitted.lower(call.spec, call.block, combiner, "class_scores", call.arrays, x, None)
         chunk = cut(n_instances, call.shapes, 1)[0].chunk
         x = jax.ShapeDtypeStruct((chunk.rows, self.forest.n_features), jnp.float32)
         number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
@@ -126,26 +139,26 @@ class TableCall(NamedTuple):
     n_trees: int
     shapes: Shapes
 
+    @property
+    def block(self) -> int:
+        """Instances that an accelerator works on at a time."""
+        return (self.shapes.large or self.shapes.single).block
+
 
 def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-    """Answer any number of instances ``[instances features]`` of the host, or of an accelerator."""
+    """Answer any number of instances ``[instances features]`` of the host."""
     spec, arrays, n_trees, shapes = call
-    on_host = spec.walk == "blocks"
 
     def score(part: Part) -> PyTree:
         rows, number = (part.of(values), part.of(mask)), part.number
-        # On the host as two programs: finishing does not depend on the size of the forest, and many combiners take
-        # long to compile. As one where each call of a program counts: for few instances, on an accelerator.
-        if on_host and not are_few(part.chunk.rows, n_trees):
+        # Two programs: finishing does not depend on the size of the forest, and many combiners take long to compile.
+        # One where each call of a program counts: for few instances.
+        if not are_few(part.chunk.rows, n_trees):
             merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
             return _finish_chunk(combiner, readout, merged)
         return merge_and_finish(spec, combiner, readout, arrays, *rows, number)
 
-    # An accelerator takes parts one after the other, and threads share none: the larger, the better.
-    parts = cut(len(values), bounded(shapes, values), threads if on_host else 1)
-    if isinstance(values, jax.Array) and not on_host:
-        return drive_on_device(score, parts)
-    return drive(score, parts, threads, ahead=not on_host)
+    return drive(score, cut(len(values), bounded(shapes, values), threads), threads)
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
@@ -170,14 +183,20 @@ def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyT
     return PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
 
 
+@partial(HostProgram, static_argnums=(0, 1, 3))
+def answer_and_mark(
+    spec: Spec, block: int, combiner: Combiner, readout: str | None, arrays: tuple, x, mask
+) -> tuple[PyTree, Array]:
+    """The answers of a batch on an accelerator, ``block`` instances at a time, and the mark of its rows."""
+    return in_blocks(partial(merge_and_finish.function, spec, combiner, readout, arrays), block, x, mask)
+
+
 @partial(HostProgram, static_argnums=(0, 2))
 def merge_and_finish(
     spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
 ) -> PyTree:
-    """The answers of a chunk in one program; with ``n_blocks`` block by block, on a CPU row by row."""
-    # On an accelerator blocks are counted where planes are so wide that not all rows of a call go together.
-    blocks = None if n_blocks is None else (1 if spec.walk == "blocks" else spec.block, n_blocks)
-    stat = PackedTrees(*arrays, spec=spec).merge(x, mask, blocks)
+    """The answers of a chunk in one program; with ``n_blocks`` row by row."""
+    stat = PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (1, n_blocks))
     if len(x) > 1:
         return read_answer(combiner.finish(stat), readout)
     # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.
@@ -445,6 +464,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     the combiner's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
     """
 
+    _guess: bool = False
+    """Whether the last batch had missing values: an accelerator begins the next one as if it had, too."""
+
     def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
         self._given: Engine = engine
         self.combiner: Combiner[AnswerT] = combiner
@@ -458,7 +480,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         engine = self._engine(missing)
         if not isinstance(engine, ByTable):
             raise ValueError(f"this forest is scored {type(engine).__name__}: there is no one program of it.")
-        return engine.lower(n_instances)
+        return engine.lower(n_instances, self.combiner)
 
     def export(
         self, readout: str | None = "probability", *, platforms: Sequence[str] | None = None
@@ -532,14 +554,14 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         """Encode the instances, and let the engine answer; where something is traced, inside of that program."""
-        columns, n_trees = self._expected
+        columns, n_trees, on_device = self._expected
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
                 X = encode_traced(X, columns)
                 mask = as_mask(tree_mask, X.shape[0], n_trees)
                 return along_instances(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
         if columns.cuts is None:
-            values, missing = encode_rows(X, columns)
+            values, missing = unchecked_rows(X, columns) if on_device else encode_rows(X, columns)
         else:
             trees, (values, missing) = encode_for(self.forest.trees, X)
             if trees is not self.forest.trees:
@@ -547,25 +569,50 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         if isinstance(values, SparseRows):
             narrow, tested_columns = self._on_tested
             if tested_columns is not None:
-                return narrow._run(Encoded(values.of(tested_columns, narrow._expected[0]), missing), tree_mask, readout)
+                values = values.of(tested_columns, narrow._expected[0])
+                return narrow._run(Encoded(values, bool(missing)), tree_mask, readout)
         mask = as_mask(tree_mask, len(values), n_trees)
-        mask = None if mask is None else np.asarray(mask)
-        engine = self._engine(missing)
-        if isinstance(engine, ByTable):
-            call = self._calls.get(missing)
-            if call is None:
-                call = engine.call()
-                if is_concrete(call.arrays):  # an engine that was made within someone's program is not kept
-                    self._calls[missing] = call
-            return answer_by_table(call, self.combiner, readout, values, mask, self.threads)
+        if on_device:
+            return self._run_on_device(values, missing, mask, readout)
+        mask, missing = None if mask is None else np.asarray(mask), bool(missing)
+        if isinstance(engine := self._engine(missing), ByTable):
+            return answer_by_table(self._call(missing), self.combiner, readout, values, mask, self.threads)
         if isinstance(engine, ByRows):
             return answer_by_rows(engine, self.combiner, readout, values, mask, self.threads)
         return answer_traced(engine, self.combiner, readout, values, mask)
 
+    def _call(self, missing: bool) -> TableCall:
+        """The parts of the engine `ByTable` that a call reads."""
+        call = self._calls.get(missing)
+        if call is None:
+            engine = self._engine(missing)
+            assert isinstance(engine, ByTable)
+            call = engine.call()
+            if is_concrete(call.arrays):  # an engine that was made within someone's program is not kept
+                self._calls[missing] = call
+        return call
+
+    def _run_on_device(self, values, missing: bool | None, mask, readout: str | None) -> PyTree:
+        """Let an accelerator answer instances of the host, or that lie there; what it finds missing is guessed next."""
+
+        def program(missing: bool, x, mask) -> tuple[PyTree, Array]:
+            call = self._call(missing)
+            return answer_and_mark(call.spec, call.block, self.combiner, readout, call.arrays, x, mask)
+
+        numbers = values.shape[1] + self._call(False).spec.layout.width
+        row_bytes = 4 * numbers + (0 if mask is None else mask.shape[1])
+        answer, self._guess = answer_on_device(program, values, mask, row_bytes, missing=missing, guess=self._guess)
+        return jax.device_put(answer)
+
     @cached_property
-    def _expected(self) -> tuple[Columns, int]:
-        """The columns of data, and the number of trees in a mask; cached, since attributes of a module are slow."""
-        return self.engine.forest.trees.columns, self.engine.forest.n_trees
+    def _expected(self) -> tuple[Columns, int, bool]:
+        """Columns of data, number of trees in a mask, and whether an accelerator answers by table.
+
+        Cached, since attributes of a module are slow.
+        """
+        engine = self.engine
+        on_device = isinstance(engine, ByTable) and engine.packed.spec.walk == "levels"
+        return engine.forest.trees.columns, engine.forest.n_trees, on_device
 
     @cached_property
     def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:

@@ -171,29 +171,31 @@ def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
     return min(shared, key=cost)
 
 
-def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, *, ahead: bool = False) -> PyTree:
+def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) -> PyTree:
     """Return ``score``'s answers for the parts, padding trimmed, joined along the instances: JAX arrays.
 
-    A number may stand for all instances. ``ahead``: all parts are under way before an answer is fetched, for
-    accelerators.
+    A number may stand for all instances.
     """
     if len(parts) == 1 and parts[0].is_full:
         answer = _answer(score, parts[0])
         # Until it is ready the program may read the rows, which are the caller's memory: a copy would cost more.
         return answer.block_until_ready() if isinstance(answer, jax.Array) else jax.block_until_ready(answer)
-    return jax.device_put(drive_on_host(score, parts, threads, ahead=ahead))
+    return jax.device_put(drive_on_host(score, parts, threads))
 
 
 def drive_on_host(
     score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, *, ahead: bool = False
 ) -> PyTree:
-    """Return what `drive` does, as NumPy arrays."""
+    """Return what `drive` does, as NumPy arrays.
+
+    ``ahead``: all parts are under way before an answer is fetched, for accelerators.
+    """
     if ahead:
-        answers = [_trimmed(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
+        answers = [trimmed(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
     else:
-        run = lambda part: _trimmed(_answer(score, part), part)
+        run = lambda part: trimmed(_answer(score, part), part)
         answers = list(thread_map(threads if len(parts) > 1 else 1)(run, parts))
-    return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
+    return answers[0] if len(answers) == 1 else jax.tree.map(joined, *answers)
 
 
 def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
@@ -202,12 +204,6 @@ def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
         return score(part)
     with outside_traces():
         return score(part)
-
-
-def drive_on_device(score: Callable[[Part], PyTree], parts: Sequence[Part]) -> PyTree:
-    """Join answers where they lie, by programs that depend on the number of instances: for data that lie there."""
-    answers = [_cut_off(score(part), part) for part in parts]
-    return answers[0] if len(answers) == 1 else jax.tree.map(_joined, *answers)
 
 
 ALIGNMENT = 64
@@ -243,22 +239,17 @@ def _shared(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> li
     return [answers[i] if i in answers else futures[i - 1].result() for i in range(len(parts))]
 
 
-def _trimmed(answer: PyTree, part: Part) -> PyTree:
+def trimmed(answer: PyTree, part: Part) -> PyTree:
     """Return an answer without its padding, as NumPy arrays."""
     n = part.stop - part.start
     return jax.tree.map(lambda array: np.asarray(array)[:n] if array.ndim else np.asarray(array), answer)
 
 
-def _cut_off(answer: PyTree, part: Part) -> PyTree:
-    """Return an answer without its padding, on its device."""
-    n = part.stop - part.start
-    return jax.tree.map(lambda array: array[:n] if array.ndim else array, answer)
-
-
-def _joined(*parts):
+def joined(*parts):
+    """Answers of parts, joined; a number that stands for all instances is in each of them."""
     if not parts[0].ndim:
         return parts[0]
-    return join(parts) if isinstance(parts[0], np.ndarray) else jnp.concatenate(parts)
+    return join(parts)
 
 
 def join(parts: Sequence[np.ndarray]) -> np.ndarray:

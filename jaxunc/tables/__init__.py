@@ -25,7 +25,9 @@ from ._encode import (
     encode_traced,
     holds_float32,
     is_plain,
+    refuse_infinite,
     spelled,
+    unchecked_rows,
     warn_of_merged_values,
 )
 from ._file_columns import (

@@ -60,42 +60,70 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
     """
     if type(data) is np.ndarray and type(columns) is Columns and is_plain(data, columns):
         return Encoded(data, False)
-    check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("infinite", infinite)
+    # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
+    values, missing = unchecked_rows(data, columns, name, infinite=infinite, on_device=default_platform() != "cpu")
+    if missing is not None:
+        return Encoded(values, missing)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = values.astype(np.float32) if isinstance(values, jax.Array) else values
+        # A sum is finite only if its terms are: one cheap pass, and further ones only in doubt.
+        if np.isfinite(values.sum()):
+            return Encoded(values, False)
+    if not infinite:
+        refuse_infinite(values, name)
+    return Encoded(values, bool(_numpy_of(values).isnan(values).any()))
+
+
+def unchecked_rows(
+    data: Any, columns: Columns, name: str = "X", *, infinite: bool = False, on_device: bool = True
+) -> tuple[Any, bool | None]:
+    """Return the values of `encode_rows`, and whether any is missing: None where no value was looked at.
+
+    A program that is given such values looks at them itself, and `refuse_infinite` says what it found. JAX arrays stay
+    where they lie, of any type of numbers, if ``on_device``. Of sparse data and encoded ones it is known.
+    """
+    check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
         return data
     if type(data) is not np.ndarray and is_sparse(data):
         check_shape(data.shape, columns, name)
-        return Encoded(*rows_of(as_csr(data, name), columns, name, infinite=infinite))
+        return rows_of(as_csr(data, name), columns, name, infinite=infinite)
     table = plain_table(data, name)
-    is_array = type(table) is np.ndarray  # most calls, which should not look for anything else
-    # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
-    on_device = isinstance(table, jax.Array) and default_platform() != "cpu" and not columns.looks_up
-    if not is_array and is_frame(table):
+    # Most calls have an array, which should not look for anything else.
+    if type(table) is not np.ndarray and is_frame(table):
         check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
         values = numbers_of_frame(table, columns, name)
     else:
-        values: Any = table if on_device else np.asarray(table)
+        stays = on_device and isinstance(table, jax.Array) and not columns.looks_up
+        values: Any = table if stays else np.asarray(table)
         if not columns.looks_up and values.dtype.kind not in NUMBERS:
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
+        if stays and table.is_deleted():
+            raise ValueError(f"{name} was deleted, as an array is that a program was given to keep; pass a copy of it.")
+        if stays:
+            return values, None
         values = numbers_of_array(values, columns, name) if columns.looks_up else values
-    numpy = jnp if on_device else np
     with np.errstate(over="ignore", invalid="ignore"):
-        values = values.astype(np.float32) if on_device else np.ascontiguousarray(values, dtype=np.float32)
-        # A sum is finite only if its terms are: one cheap pass, and further ones only in doubt.
-        if np.isfinite(values.sum()):
-            return Encoded(values, False)
-    beyond = numpy.isinf(values)
-    if not infinite and beyond.any():
+        return np.ascontiguousarray(values, dtype=np.float32), None
+
+
+def refuse_infinite(values: Any, name: str = "X") -> None:
+    """Raise a ValueError that names the first infinite value of an array, if there is one."""
+    beyond = _numpy_of(values).isinf(values)
+    if beyond.any():
         row, column = map(int, np.argwhere(beyond)[0])
         raise ValueError(
             f"{name}[{row}, {column}] is infinite or too large for float32 (largest 3.4e38), which scikit-learn "
             "refuses too. Clip it, or make it NaN if it stands for a missing value."
         )
-    return Encoded(values, bool(numpy.isnan(values).any()))
+
+
+def _numpy_of(values: Any) -> Any:
+    return jnp if isinstance(values, jax.Array) else np
 
 
 MOST_PLAIN = 2**12

@@ -1,12 +1,12 @@
-"""Votes counted in rounds, after which settled instances are dropped: in one compiled program, or driven by the host.
+"""Votes counted until each instance is settled: in rounds, after which the settled are dropped, or at once.
 
 `poll_part` is one program for rounds of all trees. It takes stopping rules of tables alone. Few instances go one by one
-instead, each through several trees at once; so do small blocks. `poll_by_rounds` walks some trees for the instances
-that are left, padded to one of few sizes, and looks for the first tree at which each is settled. It serves accelerators
-and `ProbabilityRule`.
+instead, each through several trees at once; so do small blocks. `poll_by_levels` is the program of an accelerator: all
+trees vote, and the votes are counted in order. `poll_by_rounds` walks some trees for the instances that are left,
+padded to one of few sizes, and looks for the first tree at which each is settled. It serves `ProbabilityRule`.
 
-Either way each instance is looked at after every tree. So the answer is the sequential rule's, whatever rounds, blocks
-and sizes are.
+Whichever way, each instance is looked at after every tree. So the answer is the sequential rule's, whatever rounds,
+blocks and sizes are.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int32, UInt
+from jaxtyping import Array, Bool, Float, Int32, Num, UInt
 
 from jaxunc._numerics import count_before, jit, padded_rows, take
 from jaxunc.inference import (
@@ -26,6 +26,7 @@ from jaxunc.inference import (
     Walk,
     by_column,
     column_keys,
+    in_blocks,
     keys_of_one,
     look_up_together,
     walk_levels,
@@ -245,6 +246,28 @@ def _goes_on(end, stops_early: bool, carry) -> Bool[Array, ""]:
     return (t < end) & jnp.any(settled_at == 0) if stops_early else t < end
 
 
+@partial(HostProgram, static_argnames=("max_trees", "missing", "depth", "block"))
+def poll_by_levels(
+    plan: Plan,
+    classes: UInt[Array, "trees places"],
+    rule: StoppingRule,
+    x: Num[Array, "n features"],
+    *,
+    max_trees: int,
+    missing: bool,
+    depth: int,
+    block: int,
+) -> tuple[StoppingResult, Array]:
+    """Count the votes of ``max_trees`` trees as `stop_after` does, ``block`` instances at a time; and mark the rows."""
+    plan, classes = jax.tree.map(lambda array: array[:max_trees], (plan, classes))
+
+    def poll_block(x):
+        votes = take(classes.reshape(-1), walk_levels(plan, column_keys(x, missing=missing), depth))
+        return poll(rule, votes, jnp.zeros((len(x), rule.n_classes), jnp.int32), jnp.int32(0))
+
+    return in_blocks(poll_block, block, x)
+
+
 class RoundsWalk(NamedTuple):
     """How the trees of a round are walked."""
 
@@ -259,7 +282,7 @@ def poll_by_rounds(
     plan: Plan,
     classes: UInt[Array, "trees nodes"],
     n_classes: int,
-    rule: StoppingRule | ProbabilityRule,
+    rule: ProbabilityRule,
     x: Float[np.ndarray, "n features"],
     max_trees: int,
     *,
@@ -277,7 +300,7 @@ def poll_by_rounds(
         rows = _padded(x[live])
         polled_votes = _votes(plan, classes, rows, start, length=length, way=way)
         polled_votes = np.asarray(polled_votes)[: len(live), t - start : end - start].astype(np.int32)
-        result = _continue(rule, polled_votes, votes[live], t)
+        result = poll_on_host(rule, polled_votes, votes[live], t)
         votes[live], polled[live], settled[live] = result.votes, result.n_trees_used, result.settled
         live, t = live[~result.settled], end
     return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
@@ -300,13 +323,3 @@ def _votes(plan, classes, x, start, *, length: int, way: RoundsWalk):
     rows_of_keys = by_column(keys)
     poll = lambda _, tree: (None, take(tree[1], walk_tree(tree[0], rows_of_keys)))
     return lax.scan(poll, None, (some_trees, of_leaves))[1].T
-
-
-def _continue(
-    rule: StoppingRule | ProbabilityRule, polled_votes: np.ndarray, votes: np.ndarray, t: int
-) -> StoppingResult:
-    """Return the result of further trees, for instances that have used ``t`` and were not settled."""
-    if not isinstance(rule, StoppingRule):
-        return poll_on_host(rule, polled_votes, votes, t)
-    result = poll(rule, _padded(polled_votes), _padded(votes), np.int32(t))
-    return StoppingResult(*(np.asarray(array)[: len(polled_votes)] for array in result))

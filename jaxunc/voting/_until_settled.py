@@ -1,11 +1,14 @@
 """`predict_until_settled`: the classes of instances, by as many trees of a forest as each of them needs.
 
 `bind_vote` makes the stopping rule, `BoundVote` packs the trees and cuts the instances into parts, and a part goes
-through one compiled program, or through rounds that the host drives (`_rounds.py`).
+through one compiled program, or through rounds that the host drives (`_rounds.py`). On an accelerator all instances go
+through one program.
 """
 
+from functools import cached_property
 from typing import Any, NamedTuple, get_args
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int32
@@ -19,6 +22,7 @@ from jaxunc.inference import (
     OfForest,
     Plan,
     Walk,
+    answer_on_device,
     bind,
     block_size,
     default_walk,
@@ -30,10 +34,10 @@ from jaxunc.inference import (
     thread_map,
     unrolled_depth,
 )
-from jaxunc.tables import NumbersLike, SparseRows
+from jaxunc.tables import NumbersLike, SparseRows, unchecked_rows
 
 from ._leader_probability import Criterion, Population, checked_weights, is_final_weights, leader_probability
-from ._rounds import FEW, RoundsWalk, poll_by_rounds, poll_part
+from ._rounds import FEW, RoundsWalk, poll_by_levels, poll_by_rounds, poll_part
 from ._stop_after import StoppingResult, make_probability_rule
 from ._stopping_rules import StoppingRule, checked_promise, make_rule
 from ._vote_prior import check_votes, checked_prior, leaf_votes
@@ -144,10 +148,11 @@ def predict_until_settled(
 
     A tree that abstains is used, and has no vote; see `stop_after`.
 
-    On CPU one compiled program counts votes and drops settled instances. On accelerators, and for the criteria that
-    `stop_after` computes on the host, the host drives it in rounds. Up to 16 instances go one by one, in the thread
-    that calls. Not traceable. `jaxunc.voting.bind_vote` prepares a forest once for many calls. The votes of leaves are
-    kept while the forest lives, the packed trees of the last two that voted.
+    On a CPU one compiled program counts votes and drops settled instances; up to 16 go one by one, in the thread that
+    calls. On an accelerator one program asks all trees, and counts up to the tree that settles each instance. For the
+    criteria that `stop_after` computes on the host, the host drives the vote in rounds. Not traceable.
+    `jaxunc.voting.bind_vote` prepares a forest once for many calls. The votes of leaves are kept while the forest
+    lives, the packed trees of the last two that voted.
 
     References
     ----------
@@ -213,6 +218,8 @@ class BoundVote(Pickled, OfForest):
 
     combiner: None = None
     """There is none: a vote counts the leaves' classes."""
+    _guess: bool = False
+    """Whether the last batch had missing values: an accelerator begins the next one as if it had, too."""
 
     def __init__(
         self, forest: Forest, votes: Any, rule: Any, settings: dict[str, Any], threads: int | None, walk: Walk
@@ -233,11 +240,18 @@ class BoundVote(Pickled, OfForest):
         """Return the votes for instances; X as for `predict_until_settled`."""
         if not is_concrete(X):
             raise TypeError("votes are dropped as they settle, on the host: call this outside of jit, or stop_after.")
-        walked, (values, missing) = encode_for(self.forest.trees, X)
-        n_trees = self.forest.n_trees
-        trees, values = on_tested(walked, values)
-        values = values if isinstance(values, SparseRows) else np.asarray(values)
-        polled, predicted, settled, votes = map(np.asarray, self._poll(trees, values, missing))
+        trees, n_trees = self.forest.trees, self.forest.n_trees
+        by_levels = self.walk == "levels" and isinstance(self.rule, StoppingRule)
+        if by_levels and trees.columns.cuts is None:
+            values, missing = unchecked_rows(X, trees.columns)
+        else:
+            trees, (values, missing) = encode_for(trees, X)
+        trees, values = on_tested(trees, values)
+        if by_levels:
+            result = self._poll_on_device(trees, values, missing)
+        else:
+            result = self._poll(trees, values if isinstance(values, SparseRows) else np.asarray(values), bool(missing))
+        polled, predicted, settled, votes = map(np.asarray, result)
         probability = np.ones(len(polled), np.float32)
         # A certain winner has the probability 1 by definition: only the others are computed.
         certain = self._asked[0] == "certain"
@@ -258,9 +272,28 @@ class BoundVote(Pickled, OfForest):
         """Return the forest bound to a combiner."""
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
+    def _poll_on_device(self, trees: Trees, x: Any, missing: bool | None) -> StoppingResult:
+        """Return the votes of instances of the host, or that lie on an accelerator: what is missing is guessed next."""
+        n_columns, n_classes = x.shape[1], self.forest.n_classes
+        # What counting holds of an instance are numbers of all classes, three at a time.
+        block = block_size("levels", self.max_trees, 2 * n_columns + 3 * n_classes)
+
+        def program(missing: bool, rows: Any, _: Any) -> Any:
+            how = {"max_trees": self.max_trees, "depth": unrolled_depth("levels", trees), "block": block}
+            return poll_by_levels(*self._plan(trees, missing), self._rule_on_device, rows, missing=missing, **how)
+
+        numbers = 4 * (n_columns + n_classes + len(StoppingResult._fields))
+        result, self._guess = answer_on_device(program, x, None, numbers, missing=missing, guess=self._guess)
+        return jax.device_get(result)
+
+    @cached_property
+    def _rule_on_device(self) -> StoppingRule:
+        """The stopping rule, whose tables are sent once."""
+        return jax.device_put(self.rule)
+
     def _poll(self, trees: Trees, x: np.ndarray | SparseRows, missing: bool) -> StoppingResult:
         plan, classes = self._plan(trees, missing)
-        if self.walk == "levels" or not isinstance(self.rule, StoppingRule):
+        if not isinstance(self.rule, StoppingRule):
             way = RoundsWalk(missing, self.walk, unrolled_depth(self.walk, trees))
             arguments = plan, classes, self.forest.n_classes, self.rule
             if not isinstance(x, SparseRows):
@@ -307,6 +340,10 @@ class BoundVote(Pickled, OfForest):
             votes = self._votes_of_nodes
             self._plans[key] = _PACKED.get((*arrays, votes), missing, lambda: _packed(trees, votes, missing))
         return self._plans[key]
+
+    def _attributes(self) -> dict[str, Any]:
+        """Return the state for copies and pickles, without what is made anew."""
+        return {name: value for name, value in vars(self).items() if name != "_rule_on_device"}
 
     def __repr__(self) -> str:
         return f"BoundVote({self.forest!r}, max_trees={self.max_trees}, criterion={self._asked[0]!r})"

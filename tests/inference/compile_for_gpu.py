@@ -1,4 +1,4 @@
-"""Compile the chunk program for an NVIDIA H200 without one, and print what it launches (run by test_gpu_compile.py)."""
+"""Compile the program of a batch for an NVIDIA H200 without one, and print its kernels (run by test_gpu_compile.py)."""
 
 import json
 import re
@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jax.experimental import topologies
 
 import jaxunc as ju
-from jaxunc.inference._bind import merge_and_finish
+from jaxunc.inference._bind import answer_and_mark
 from jaxunc.tables import Columns
+from jaxunc.voting._rounds import poll_by_levels
 
 H200 = """
 gpu_device_info {
@@ -26,7 +27,7 @@ dnn_version_info { major: 9 minor: 10 patch: 0 }
 runtime_version { major: 12 minor: 8 patch: 0 }
 device_description_str: "NVIDIA H200 141GB HBM3e"
 """
-N_TREES, N_COLUMNS = 100, 32
+N_TREES, N_COLUMNS, VOTES = 100, 32, 2**18
 FREE = {"parameter", "constant", "bitcast", "get-tuple-element", "tuple"}
 
 
@@ -65,24 +66,43 @@ def cases():
 
 
 def compiled_chunk(platform: str, device, case: tuple, rows: int | None = None):
-    """The chunk program compiled for a device that need not be there, and its number of instances."""
+    """The program of a batch compiled for a device that need not be there, and its number of instances."""
     _, depth, rule, missing, mask, readout = case
     sharding = jax.sharding.SingleDeviceSharding(device)
     forest = shapes_of_forest(N_TREES, 2 ** (depth + 1), N_COLUMNS, depth)
     engine = ju.bind(forest, rule, walk="levels").engine
     engine = engine.for_missing() if missing else engine
-    rows = rows or engine.call().shapes.large.rows
+    block = engine.call().block
+    rows = rows or block
     placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
     rule, arrays = jax.tree.map(lambda a: placed(a.shape, a.dtype), (rule, engine.packed.arrays))
     x, in_mask = placed((rows, N_COLUMNS), jnp.float32), placed((rows, N_TREES), bool) if mask else None
 
     def program(rule, *given):
         with jax.enable_x64(False):
-            return merge_and_finish.function(engine.packed.spec, rule, readout, *given)
+            return answer_and_mark.function(engine.packed.spec, block, rule, readout, *given)
 
     with jax.enable_x64(True):  # shapes of 64 bits, which nodes have, are taken in this mode alone
         traced = jax.jit(program).trace(rule, arrays, x, in_mask)
     return traced.lower(lowering_platforms=(platform,)).compile(), rows
+
+
+def compiled_vote(device):
+    """The program of a vote until it is settled."""
+    vote = ju.voting.bind_vote(shapes_of_forest(N_TREES, 2**9, N_COLUMNS, 8), walk="levels")
+    plan, classes = vote._plan(vote.forest.trees, False)
+    how = {"max_trees": N_TREES, "missing": False, "depth": 8, "block": VOTES}
+
+    def program(*given):
+        with jax.enable_x64(False):
+            return poll_by_levels.function(*given, **how)
+
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    placed = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding)
+    x = jax.ShapeDtypeStruct((VOTES, N_COLUMNS), jnp.float32, sharding=sharding)
+    with jax.enable_x64(True):
+        traced = jax.jit(program).trace(*jax.tree.map(placed, (plan, classes, vote.rule)), x)
+    return traced.lower(lowering_platforms=("cuda",)).compile()
 
 
 def main() -> None:
@@ -95,7 +115,15 @@ def main() -> None:
         promised = rows * (12 * N_TREES + 4 * N_COLUMNS * (1 + case[3]))
         memory = {"bytes": compiled.memory_analysis().temp_size_in_bytes, "promised": promised}
         found.append({**names, "rows": rows, "kernels": launches(compiled), **memory})
-    json.dump(found, sys.stdout)
+    # A batch of several blocks; and a vote, whose trees are counted in a loop.
+    several = 3 * found[0]["rows"]
+    compiled, rows = compiled_chunk("cuda", topology.devices[0], next(cases()), several)
+    memory = compiled.memory_analysis()
+    blocks = {"rows": rows, "kernels": launches(compiled), "bytes": memory.temp_size_in_bytes}
+    vote = compiled_vote(topology.devices[0])
+    memory = vote.memory_analysis()
+    votes = {"rows": VOTES, "kernels": launches(vote), "bytes": memory.temp_size_in_bytes}
+    json.dump({"cases": found, "blocks": blocks, "vote": votes}, sys.stdout)
 
 
 if __name__ == "__main__":

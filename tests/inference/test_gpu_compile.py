@@ -11,9 +11,9 @@ import pytest
 
 pytestmark = pytest.mark.once
 
-# Beside the levels: starts of trees, keys, merge, finish. Pooling's exact arithmetic finishes in two kernels; a median
-# sorts; a report has masses, an interval and sets.
-KERNELS = {"pooling": 5, "median": 6, "report": 16}
+# Beside the levels: starts of trees, keys, merge, finish, and two for the mark of the rows. Pooling's exact arithmetic
+# finishes in two kernels; a median sorts; a report has masses, an interval and sets.
+KERNELS = {"pooling": 7, "median": 8, "report": 18}
 PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 
 
@@ -27,12 +27,18 @@ def test_one_kernel_per_level_and_a_gigabyte():
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "0"}
     run = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
-    found = json.loads(run.stdout)
+    printed = json.loads(run.stdout)
+    found = printed["cases"]
     assert len(found) == 14
     for case in found:
-        assert len(case["kernels"]) <= case["depth"] + KERNELS.get(case["rule"], 4), case
-        assert case["bytes"] <= min(case["promised"], 1_000_000_000), case
+        assert len(case["kernels"]) <= case["depth"] + KERNELS.get(case["rule"], 6), case
+        assert case["bytes"] <= min(case["promised"] + 10_000, 1_000_000_000), case
         assert case["rows"] >= 500_000, case
     by_rule = {(case["rule"], case["depth"]): case["bytes"] for case in found}
     # Levels take turns in the same memory.
     assert all(by_rule[rule, 16] == size for (rule, depth), size in by_rule.items() if (rule, 16) in by_rule), by_rule
+    # Blocks of a batch take turns, too. A vote's levels are followed by one loop over its trees.
+    assert printed["blocks"]["bytes"] <= 1_000_000_000, printed["blocks"]
+    assert printed["blocks"]["kernels"].count("while") == 1
+    assert printed["vote"]["bytes"] <= 1600 * printed["vote"]["rows"], printed["vote"]
+    assert len(printed["vote"]["kernels"]) <= 8 + 14, printed["vote"]

@@ -15,7 +15,7 @@ import pytest
 from jax import export
 
 import jaxunc as ju
-from jaxunc.inference._bind import merge_and_finish
+from jaxunc.inference._bind import answer_and_mark
 from jaxunc.voting._rounds import RoundsWalk, _votes
 
 from .compile_for_gpu import shapes_of_forest
@@ -64,9 +64,9 @@ def exported(forest, rule, *, missing=False, mask=False, walk="levels") -> str:
     engine = ju.bind(forest, rule, walk=walk).engine
     engine = engine.for_missing() if missing else engine
     in_mask = placed(bool, ROWS, N_TREES) if mask else None
-    program = export.export(merge_and_finish.jitted, platforms=["tpu"])
+    program = export.export(answer_and_mark.jitted, platforms=["tpu"])
     x = placed(jnp.float32, ROWS, N_COLUMNS)
-    return program(engine.packed.spec, rule, None, engine.packed.arrays, x, in_mask).mlir_module()
+    return program(engine.packed.spec, ROWS, rule, None, engine.packed.arrays, x, in_mask).mlir_module()
 
 
 @pytest.mark.room(keep=1)

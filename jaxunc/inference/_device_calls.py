@@ -1,0 +1,156 @@
+"""Calls of an accelerator: a batch of any size by one program, which also looks at the data.
+
+    rows of the host      --parts, sent ahead-->  program  --fetched, trimmed, joined-->  answers
+    rows on the device    --------------------->  program  --------------------------->  answers
+
+Within the program all goes block by block (`in_blocks`), so that its memory does not grow with the batch. It has two
+results: the answers, and a *mark*, the largest of what its rows hold. The host neither reads the data before, nor
+slices or joins them on the device. A program for rows that lie there has their number; those of the host are padded to
+one of few sizes, a quarter apart.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Num, PyTree
+
+from jaxunc._checks import outside_traces
+from jaxunc._numerics import ceil_div, multiple_of, power_of_two
+from jaxunc.tables import SparseRows, refuse_infinite
+
+from ._drive import MOST_DENSE, Chunk, Part, joined, trimmed
+from ._walk import over_blocks
+
+TRANSFER_BYTES = 2**28
+"""Bytes of a part of the host's rows, their masks and their answers: two are on the device at a time."""
+
+LEAST_ROWS = 1024
+"""Rows of the smallest program for those of the host: fewer take as long."""
+
+FINITE, MISSING, BEYOND = 0, 1, 2
+"""Marks of rows: numbers alone, NaN among them, infinity among them. The largest counts."""
+
+Program: TypeAlias = Callable[[bool, Any, Any], tuple[PyTree, Array]]
+"""(whether missing values are told apart, rows, their mask) → their answers and mark."""
+
+
+def in_blocks(
+    answer_block: Callable[..., PyTree], block: int, x: Num[Array, "instances features"], *beside: Any
+) -> tuple[PyTree, Array]:
+    """Return the answers of a function for float32 rows and arrays beside them, ``block`` at a time, and their mark.
+
+    A number among the answers stands for all rows. Arrays may be None.
+    """
+    n = len(x)
+    size = ceil_div(n, ceil_div(n, block))
+
+    def answer(x, *beside):
+        x = x.astype(jnp.float32)
+        kinds = jnp.where(jnp.isinf(x), BEYOND, jnp.isnan(x).astype(np.int32))
+        # Begun with the least mark itself: `jnp.max` would compare with it in a kernel of its own.
+        return answer_block(x, *beside), lax.reduce(kinds, np.int32(FINITE), lax.max, (0, 1))
+
+    if size == n:
+        return answer(x, *beside)
+
+    def answer_at(start):
+        rows = lambda array: None if array is None else lax.dynamic_slice_in_dim(array, start, size)
+        return answer(rows(x), *map(rows, beside))
+
+    def write(carry, start, _):
+        update = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0) if part.ndim else part
+        answers, mark = answer_at(start)
+        return jax.tree.map(update, carry[0], answers), jnp.maximum(carry[1], mark)
+
+    room = lambda part: jnp.zeros((n, *part.shape[1:]) if part.ndim else (), part.dtype)
+    return over_blocks(write, jax.tree.map(room, jax.eval_shape(answer_at, 0)), n, size)
+
+
+def answer_on_device(
+    program: Program, values: Any, mask: Any, row_bytes: int, *, missing: bool | None, guess: bool = False
+) -> tuple[PyTree, bool]:
+    """Return the answers for rows of the host or of a device, and whether any of their values is missing.
+
+    Answers for rows of the host are NumPy's, but for a part that is full.
+
+    Parameters
+    ----------
+    program
+        The program. One that does not tell missing values apart is called again if there are some.
+    values
+        The rows, dense or `SparseRows`.
+    mask
+        Which trees count for which instance, or None.
+    row_bytes
+        Bytes of a row, its mask and its answer.
+    missing
+        Whether values are missing; None if that is not known, and none was looked at.
+    guess
+        What it most likely is then.
+
+    Raises
+    ------
+    ValueError
+        If values that were not looked at are infinite, or too large for float32.
+    """
+    apart = guess if missing is None else missing
+    refused = BEYOND + 1 if missing is not None else BEYOND if apart else MISSING
+    with outside_traces():
+        answer, mark = _answer(partial(program, apart), values, mask, row_bytes, refused)
+        if mark == BEYOND and missing is None:
+            refuse_infinite(values)
+    if mark >= refused:
+        return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True)
+    return answer, mark == MISSING if missing is None else missing
+
+
+def _answer(run: Callable, values: Any, mask: Any, row_bytes: int, refused: int) -> tuple[PyTree, int]:
+    """Return the answers and their mark; where that is refused there may be none."""
+    if isinstance(values, jax.Array) and len(values):
+        # A mask of another device would be refused beside them.
+        beside = isinstance(mask, jax.Array) and mask.devices() == values.devices()
+        answer, mark = run(values, mask if mask is None or beside else np.asarray(mask))
+        return answer, int(mark)
+    values = values if isinstance(values, SparseRows) else np.asarray(values)
+    mask, parts = None if mask is None else np.asarray(mask), device_parts(values, row_bytes)
+    most, answers = FINITE, []
+    for part, (answer, mark) in _one_ahead(lambda part: run(part.of(values), part.of(mask)), parts):
+        if len(parts) == 1 and part.is_full:
+            return answer, int(mark)
+        answer, mark = jax.device_get((answer, mark))
+        most = max(most, int(mark))
+        if most >= refused:
+            return None, most
+        answers.append(trimmed(answer, part))
+    return answers[0] if len(answers) == 1 else jax.tree.map(joined, *answers), most
+
+
+def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tuple[Part, Any]]:
+    """Yield each part with what ``score`` has begun; the next one is on its way before."""
+    under_way: deque[tuple[Part, Any]] = deque()
+    for part in parts:
+        under_way.append((part, score(part)))
+        if len(under_way) > 1:
+            yield under_way.popleft()
+    yield from under_way
+
+
+def device_parts(values: np.ndarray | SparseRows, row_bytes: int) -> list[Part]:
+    """Return the parts that rows of the host are sent in: a power of two of them each, and the rest padded."""
+    most = max(TRANSFER_BYTES // row_bytes, 1)
+    if isinstance(values, SparseRows):
+        most = min(most, max(MOST_DENSE // max(values.shape[1], 1), 1))
+    most = power_of_two(most + 1) // 2
+    bounds = [(start, min(start + most, len(values))) for start in range(0, max(len(values), 1), most)]
+    return [Part(start, stop, Chunk(*[min(padded_size(stop - start), most)] * 2)) for start, stop in bounds]
+
+
+def padded_size(n: int) -> int:
+    """Return the least size that holds so many rows: sizes are a quarter of a power of two apart."""
+    return max(LEAST_ROWS, multiple_of(max(power_of_two(n) // 8, 1), n))
