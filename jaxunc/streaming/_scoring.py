@@ -22,7 +22,7 @@ from jaxunc.inference import Answering, bind
 from jaxunc.interop import is_model_file, read_model_file
 from jaxunc.regression import BoundLaw
 from jaxunc.storage import Description, StoredEstimator, describe, load_answering
-from jaxunc.tables import Columns, Encoded, encode_arrow
+from jaxunc.tables import Columns, encode_arrow
 
 from ._answerers import HowDecided, answerers_of
 from ._chunks import chunks_of
@@ -90,7 +90,7 @@ class Scoring:
         notation: Notation = Notation(),  # noqa: B008
     ):
         answering_model = answering(model)
-        self.raw_rows: Callable[[DataChunk], Encoded] | None = None
+        self.raw_rows: Callable[[DataChunk], EncodedRows] | None = None
         if getattr(model, "_steps", None):  # a pipeline makes the rows of the forest of raw columns
             from ._raw_rows import RawRows  # here, since it takes scikit-learn
 
@@ -99,8 +99,9 @@ class Scoring:
         else:
             self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = getattr(answering_model, "class_labels", None) or ()
-        self._model = model
+        self._model, self._strata = model, None
         if isinstance(answering_model, BoundLaw):
+            self._strata = answering_model.law.strata
             answering_model, outputs = _of_numbers(answering_model, outputs)
             deciding = HowDecided()
         else:
@@ -140,22 +141,30 @@ class Scoring:
     def encoded(self, chunk: DataChunk) -> EncodedRows:
         """Return a chunk's rows as the model's trees test them, and as numbers where these are others."""
         if self.raw_rows is not None:
-            rows = self.raw_rows(chunk)
-            return EncodedRows(rows, rows)
+            return self.raw_rows(chunk)
         how: Any = {"name": chunk.where, "are_cells": chunk.are_cells, "first": chunk.first}
         rows = encode_arrow(chunk.features, self.columns_read, **how)
         if rows.missing and not self.takes_missing:
             raise ValueError(
                 f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."
             )
-        return EncodedRows(rows, rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, **how))
+        strata = None
+        if self._strata is not None and not self._strata.is_raw:
+            strata = self._strata.numbers_of_arrow(
+                chunk.features, chunk.where, are_cells=chunk.are_cells, first=chunk.first
+            )
+        numbers = rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, **how)
+        return EncodedRows(rows, numbers, strata)
 
     def ask(self, rows: EncodedRows) -> list[Any]:
         """Return the answers for rows, which go through the trees of each bound model once."""
-        asked = {
-            place: model.answer(rows if isinstance(model, NeighbourModel | OutsideModel) else rows.encoded)
-            for place, model in self._models.items()
-        }
+
+        def ask(model: Any) -> Any:
+            if isinstance(model, BoundLaw):
+                return model.answer(rows.encoded, rows.strata)
+            return model.answer(rows if isinstance(model, NeighbourModel | OutsideModel) else rows.encoded)
+
+        asked = {place: ask(model) for place, model in self._models.items()}
         answers = jax.tree.map(np.asarray, asked)  # on the host, where later steps compile nothing
         return [answerer.read(answers) for answerer in self.answerers]
 

@@ -24,6 +24,8 @@ class EncodedRows(NamedTuple):
     """As the model's trees test them."""
     numbers: Encoded
     """As numbers, also where the trees compare places among cuts."""
+    strata: Any = None
+    """The stratum of each row, where a model of numbers promises coverage by a column; else None."""
 
 
 class TrainingRows(NamedTuple):
