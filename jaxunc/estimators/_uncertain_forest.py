@@ -420,6 +420,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         ------
         TypeError
             If the model is boosted: its residuals do not tell one from the other.
+
+        Warns
+        -----
+        PureLeavesWarning
+            If every leaf holds one number alone: aleatoric variance is then 0, and epistemic is all.
         """
         X = self._instances(X)
         if isinstance(self.moments_, LeafScales):
@@ -427,6 +432,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                 "a boosted model's residuals do not tell what more data would remove. Ask predict(X, return_std=True) "
                 "for how far off it is, and jaxunc.additive.virtual_uncertainty for what its parts disagree on."
             )
+        self.moments_.warn_of_one_doubt()
         return self.moments_.answer(X)
 
     # What is fitted.

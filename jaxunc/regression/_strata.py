@@ -8,6 +8,7 @@ from jaxunc.tables import (
     Columns,
     Levels,
     Lookup,
+    as_floats,
     column_of,
     encode_arrow,
     fit_levels,
@@ -61,6 +62,8 @@ class Strata(NamedTuple):
     def numbers_of_arrow(self, table: Any, name: str, *, are_cells: bool, first: int) -> np.ndarray:
         """Return the stratum of each row of an Arrow table with the model's columns; raises as `numbers` does."""
         column = table.select([self.position])
+        if str(column.schema.types[0]) == "bool":  # a number, as in frames
+            column = column.set_column(0, column.schema.names[0], column.column(0).cast("uint8"))
         codes = encode_arrow(column, self.column, name, are_cells=are_cells).values[:, 0].astype(np.int64)
         return self._checked(codes, column.column(0), name, first)
 
@@ -70,9 +73,9 @@ class Strata(NamedTuple):
             value = column.iloc[row] if hasattr(column, "iloc") else column[row]
             value = value.as_py() if hasattr(value, "as_py") else value
             raise ValueError(
-                f"row {first + row} of {where} has {value!s:.60} in column {self.label}, by which coverage is promised, "
-                f"and no row of the fit had: it knows {', '.join(map(str, self.values[:10]))}. Fit again with rows "
-                "like it, or leave it out."
+                f"row {first + row} of {where} has {value!s:.60} in column {self.label}, by which coverage is "
+                f"promised, and no row of the fit had: it knows {', '.join(map(str, self.values[:10]))}. Fit again "
+                "with rows like it, or leave it out."
             )
         return numbers
 
@@ -140,4 +143,6 @@ def _column(X: Any, names: tuple[str, ...] | None, position: int) -> Any:
         if names[0] not in named:
             raise ValueError(f"X has no column {names[0]!r}, by which coverage is promised; pass it, too.")
         position = named.index(names[0])
-    return column_of(table, position)
+    column = column_of(table, position)
+    # Text files have bools as numbers where models take them for such.
+    return as_floats(column) if getattr(column.dtype, "kind", "O") == "b" else column

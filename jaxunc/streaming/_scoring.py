@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Mean
+from jaxunc.counting import warn_of_one_doubt
 from jaxunc.decisions import Calibration, cost_matrix
 from jaxunc.forest import Forest
-from jaxunc.inference import Answering, bind
+from jaxunc.inference import Answering, OfForest, bind
 from jaxunc.interop import is_model_file, read_model_file
-from jaxunc.regression import BoundLaw
+from jaxunc.regression import BoundLaw, LeafMoments
 from jaxunc.storage import Description, StoredEstimator, describe, load_answering
 from jaxunc.tables import Columns, encode_arrow
 
@@ -100,6 +101,8 @@ class Scoring:
             self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = getattr(answering_model, "class_labels", None) or ()
         self._model, self._strata = model, None
+        if "uncertainty" in (outputs.names or ()):
+            _warn_of_one_doubt(answering_model)
         if isinstance(answering_model, BoundLaw):
             self._strata = answering_model.law.strata
             answering_model, outputs = _of_numbers(answering_model, outputs)
@@ -177,6 +180,14 @@ class Scoring:
                 columns |= {(ORDER[output], answerer.prefix + name): array for name, array in made}
         order = sorted(columns, key=lambda key: key[0])  # stable: classes stay in their order
         return {name: columns[place, name] for place, name in order}
+
+
+def _warn_of_one_doubt(model: Answering) -> None:
+    """Warn if all leaves of a model are pure, so that the doubt that is asked for cannot be taken apart."""
+    if isinstance(model, OfForest):
+        warn_of_one_doubt(model.forest)
+    elif isinstance(model, BoundLaw) and isinstance(model.moments, LeafMoments):
+        model.moments.warn_of_one_doubt()
 
 
 def _deciding(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
