@@ -55,6 +55,11 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
 
 
+def end_of_range(text: str) -> float | None:
+    """Read an end of a range; None where there is no limit."""
+    return None if text == "none" else number(text)
+
+
 def printed(text: str) -> str:
     """Return a line for standard output, in ASCII with escapes where its encoding lacks a letter of it."""
     text = shown(text)
@@ -77,7 +82,8 @@ _OPTIONS |= {name: f"--{name}" for name in ("combiner", "confidence", "counts", 
 _OPTIONS |= {"rows": "--rows", "k": "--k", "kind": "--kind"}
 _OPTIONS |= {"decimal": "--decimal", "thousands": "--thousands"}
 _OPTIONS |= {"chunk_rows": "--chunk-rows", "by_class": "--by-class", "limits": "--limit"}
-_OPTIONS |= {name: f"--{name}" for name in ("costs", "coverage", "law", "quantiles", "reject")}
+_OPTIONS |= {name: f"--{name}" for name in ("costs", "coverage", "law", "quantiles", "reject", "support")}
+_OPTIONS |= {"coverage_by": "--coverage-by"}
 """Options of the command line, by the keywords of the library's functions that they set."""
 
 

@@ -1,13 +1,14 @@
 """Command ``jaxunc fit``: fit a model and save it."""
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxunc._checks import shown
 
-from ._arguments import add_marks, choice, integer_from, number, printed
+from ._arguments import add_marks, choice, end_of_range, integer_from, number, printed
 
 if TYPE_CHECKING:
     from ._training import Data
@@ -18,6 +19,8 @@ DETAILS = (
     "numbers, also XGBoost's and LightGBM's)."
 )
 FORESTS = ("random-forest", "extra-trees", "single-tree")
+MOST_VALUES = 10
+"""Values of a column whose coverage is printed."""
 GROWN_ON_ALL = ("extra-trees", "single-tree")
 """Forests without bags, whose trees are grown on all of the data."""
 
@@ -38,18 +41,26 @@ _NAME, _WHOLE = {"metavar": "NAME"}, {"type": integer_from(1), "metavar": "N"}
 _WHOSE = "whose counts the leaves hold: inbag, train, oob, held_out; of numbers also cross_fit"
 _FOREST = "the forest, of combined, cautious and uncertain (default: random-forest)"
 _COMBINER = "the combiner of combined and random-trees (default: the estimator's own)"
+_BY = "a column whose values are groups: intervals are to hold in each, with --law conformal by ranks of its own"
+_RANGE = "the least and the largest number that there can be, none for no limit"
 _SCATTER = "how numbers scatter: learned (the default), residuals, conformal, bins, neighbours"
 OPTIONS = {
     "forest": Option("", None, _FOREST, choice(FORESTS)),
     "combiner": Option("combiner", None, _COMBINER, _NAME),
     "counts": Option("counts", None, _WHOSE, {"metavar": "WHOSE"}),
     "law": Option("law", "learned", _SCATTER, _NAME),
+    "coverage_by": Option("coverage_by", None, _BY, {"metavar": "COLUMN"}),
+    "support": Option("support", None, _RANGE, {"nargs": 2, "type": end_of_range, "metavar": ("LOW", "HIGH")}),
     "s": Option("s", 1.0, "how cautious a cautious forest is (default: 1)", {"type": number, "metavar": "S"}),
     "trees": Option("n_estimators", 100, "trees in the forest (default: 100)", _WHOLE),
     "leaf_size": Option("min_samples_leaf", 1, "least number of instances in a leaf (default: 1)", _WHOLE),
     "depth": Option("max_depth", None, "depth of the trees at most (default: no limit)", _WHOLE),
     "seed": Option("random_state", 0, "seed of the forest (default: 0)", {**_WHOLE, "type": integer_from(0)}),
 }
+
+
+OF_NUMBERS = ("law", "coverage_by", "support")
+"""Options that ask for an estimator of numbers."""
 
 
 class Estimator(NamedTuple):
@@ -78,7 +89,7 @@ ESTIMATORS = {
     "cautious": Estimator("CautiousForestClassifier", ("s", "counts"), "Classifier"),
     "random-trees": Estimator("RandomDecisionTreesClassifier", ("combiner", *GROWING), fixed={"missing": "random"}),
     "transductive": Estimator("TransductiveTreeClassifier", ("leaf_size",)),
-    "uncertain": Estimator("UncertainForestRegressor", ("law", "counts", "seed"), "Regressor"),
+    "uncertain": Estimator("UncertainForestRegressor", (*OF_NUMBERS, "counts", "seed"), "Regressor"),
 }
 
 
@@ -117,6 +128,7 @@ def run(args: argparse.Namespace) -> None:
     check_overwrites_nothing(args.output, (args.data, args.pickled), "--output")
     model = _fit_new(args) if args.pickled is None else _take_over(args)
     save(args.output, model)
+    _print_coverage(args, model)
     if getattr(model, "_steps", None):
         _check_read(args.output, model)
     description = describe(args.output)
@@ -132,6 +144,14 @@ def run(args: argparse.Namespace) -> None:
         answers = f"numbers from {least:.6g} to {most:.6g}"
     line = f"{args.output}: {kind}; {description.columns} columns, {answers}; {description.n_bytes / 1e6:.1f} MB"
     Console(highlight=False).print(printed(line), soft_wrap=True, markup=False)
+
+
+def _print_coverage(args: argparse.Namespace, model: Any) -> None:
+    """Print how many rows of each value intervals hold, the fewest first."""
+    shares = getattr(model, "coverage_by_value_", None) or {}
+    for value, (rows, share) in sorted(shares.items(), key=lambda each: each[1].share)[:MOST_VALUES]:
+        held = f"hold {100 * share:.0f}% of {rows} rows" if rows else "were tried on no row"
+        print(shown(f"jaxunc: {args.data}: 90% intervals {held} with {args.coverage_by} {value}"), file=sys.stderr)
 
 
 def _check_read(path: str, model: Any) -> None:
@@ -157,7 +177,7 @@ def interrupted(args: argparse.Namespace) -> str:
 
 def _asked(args: argparse.Namespace) -> str | None:
     """Return the estimator that is asked for, by its name or an option of its own; None where the target says it."""
-    if args.estimator is not None or args.law is not None:
+    if args.estimator is not None or any(getattr(args, name) is not None for name in OF_NUMBERS):
         return args.estimator or "uncertain"
     return "combined" if args.combiner is not None else None
 
@@ -205,7 +225,7 @@ def _without_reader(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
     ignored = [name for name in sorted(OPTIONS) if getattr(args, name) is not None and name not in takes]
     words = [f"--estimator {estimator}"] if estimator_named is not None else []
     where = " of ".join([*words, "a forest that --import takes over"] if imports else words)
-    can = sorted(takes if estimator_named is not None else takes | {"law"})
+    can = sorted(takes if estimator_named is not None else takes | {*OF_NUMBERS})
     counts, note = args.counts, ""
     if counts is None and estimator == "cautious" and not imports:
         counts, note = "oob", " (the default of cautious)"
@@ -261,6 +281,8 @@ def _fit_new(args: argparse.Namespace) -> Any:
     else:
         # scikit-learn's trees compare the places of words in their sorted order, as those of jaxunc compare do.
         codes = pd.DataFrame(encode_instances(X, columns).values, columns=X.columns)
+        if (by := args.coverage_by) in X.columns and X[by].dtype.kind in "iuf":
+            codes[by] = X[by]  # whose values are looked up as they are, and not as float32
         model = with_levels(_model(args).fit(codes, y), columns)
     keep_notation(model, notation)
     return model
@@ -272,6 +294,9 @@ def _model(args: argparse.Namespace, forest: Any = None, **settings: Any) -> Any
 
     estimator = ESTIMATORS[args.estimator]
     keywords = {**estimator.fixed, **_keywords(args, estimator.options), **settings}
+    if (ends := keywords.get("support")) is not None:
+        low, high = ends
+        keywords["support"] = (-math.inf if low is None else low, math.inf if high is None else high)
     if not estimator.forest:
         return getattr(estimators, estimator.kind)(**keywords)
     if args.estimator == "uncertain" and args.forest in GROWN_ON_ALL:

@@ -37,6 +37,7 @@ from jaxunc.streaming import (
 from jaxunc.tables import (
     SOME_CLASSES,
     Columns,
+    Levels,
     check_float32,
     class_values,
     encode_instances,
@@ -217,10 +218,23 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
 
 def with_levels(model: Any, columns: Columns) -> Any:
     """Return an estimator that was fitted to codes as one that looks values up among their levels."""
+    if (by := getattr(model, "coverage_by", None)) is not None:
+        _name_strata(model, cast(Any, columns.levels)[cast(Any, columns.names).index(by)])
     _change_columns(model, lambda _: columns)
     if hasattr(model, "moments_"):
         del model.estimator_  # which reads codes
     return model
+
+
+def _name_strata(model: Any, levels: Levels | None) -> None:
+    """Give strata that are codes of levels, if the column has any, the values that these stand for."""
+    if levels is None:
+        return
+    names = (*levels.values, None)
+    if model.coverage_by_value_ is not None:
+        model.coverage_by_value_ = {names[int(code)]: share for code, share in model.coverage_by_value_.items()}
+    if (strata := model.law_.strata) is not None:
+        model.law_ = model.law_._replace(strata=strata.renamed(levels))
 
 
 def keep_notation(model: Any, notation: Notation) -> None:

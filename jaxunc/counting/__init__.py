@@ -25,6 +25,7 @@ from ._counts_modes import (
     held_out_split,
     of_classes,
     shares_of_classes,
+    warn_of_one_doubt,
     warn_of_pure_leaves,
 )
 from ._leave_one_out import leave_one_out

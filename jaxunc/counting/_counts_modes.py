@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, check_one_of, check_within, distinct_labels, warn
-from jaxunc._numerics import distinct_counts, narrowest_counts, padded_table
+from jaxunc._numerics import KeptWhileAlive, distinct_counts, narrowest_counts, padded_table
 from jaxunc.forest import Forest, Trees, check_is_forest, counts_of_forks
 from jaxunc.inference import as_mask, known_plan, leaf_index, leaf_index_on_host, on_tested
 from jaxunc.tables import (
@@ -177,7 +177,7 @@ UNEQUAL = 0.8
 
 
 class PureLeavesWarning(UserWarning):
-    """Every leaf holds a single class, so its counts cannot tell how uncertain it is."""
+    """Every leaf holds a single class, or a single number, so that it cannot tell how uncertain it is."""
 
 
 class TooFewUnseenError(ValueError):
@@ -336,9 +336,29 @@ def _as_often_out_of_bag(weights, position, mask, sample_weight):
     return weights
 
 
+_PURE: KeptWhileAlive[bool] = KeptWhileAlive()
+
+
+def has_pure_leaves(forest: Forest) -> bool:
+    """Whether every leaf holds one class alone."""
+    table = forest.count_table
+    return _PURE.get((table,), None, lambda: bool(np.all(np.sum(np.asarray(table) > 0, axis=1) <= 1)))
+
+
+def warn_of_one_doubt(forest: Forest) -> None:
+    """Warn if leaves are pure, so that doubt cannot be taken apart."""
+    if has_pure_leaves(forest):
+        warn(
+            "every leaf of this forest holds one class alone, so aleatoric doubt is 0 and all doubt is epistemic, "
+            "whatever the data are. Take leaves of several rows (min_samples_leaf=5), or other counts: 'oob' or "
+            "'held_out', and where trees have bags 'train'.",
+            PureLeavesWarning,
+        )
+
+
 def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
     """Warn if the counts of the instances that grew the trees cannot tell how uncertain a leaf is."""
-    if counts in ("inbag", "train") and np.all(np.sum(np.asarray(forest.count_table) > 0, axis=1) <= 1):
+    if counts in ("inbag", "train") and has_pure_leaves(forest):
         warn(
             "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
             "from the counts of the instances that grew them are overconfident, and only its size tells a sure leaf "

@@ -21,6 +21,7 @@ from jaxunc.regression import (
     NumberLaw,
     in_order,
     learn_scale,
+    order_of,
     scale_law,
     scale_steps,
     scale_table,
@@ -142,12 +143,12 @@ def scales_and_law(
     law: str,
     score: str,
     ranked: ResidualRows | None,
-) -> tuple[LeafScales, NumberLaw]:
-    """Return a boosted model's scales, and the law of its errors.
+) -> tuple[LeafScales, NumberLaw, np.ndarray]:
+    """Return a boosted model's scales, the law of its errors, and which row each of its residuals is of.
 
     ``counted`` are all rows whose residuals the leaves hold; ``folds`` these in parts, from which strength, length and
     floor are learned. ``ranked`` are further rows whose residuals are ranked by a conformal law; None for those of the
-    folds.
+    folds, whose rows are numbered one fold after the other.
     """
     few = len(counted.residual) < FEW_ROWS
     if few and law != "residuals":
@@ -165,10 +166,11 @@ def scales_and_law(
     scales = LeafScales(scale_table(model, base, steps, scale.floor, spread))
     fitted_law = scale_law(scale, spread, by_rank=law == "conformal")
     if ranked is None:
-        return scales, fitted_law
+        return scales, fitted_law, scale.order
     z = ranked.residual / fitted_law.deviation(scales.answer(ranked.X))
-    residuals, weights = in_order(z, None if (ranked.weight == ranked.weight[:1]).all() else ranked.weight)
-    return scales, fitted_law._replace(residuals=residuals, weights=weights)
+    weight = None if (ranked.weight == ranked.weight[:1]).all() else ranked.weight
+    residuals, weights = in_order(z, weight)
+    return scales, fitted_law._replace(residuals=residuals, weights=weights), order_of(z, weight)
 
 
 class BoostedNumbers:
@@ -202,8 +204,13 @@ class BoostedNumbers:
                 f"law={self.law!r} reads rows in leaves, and those of a {name} hold corrections; take law='learned'."
             )
 
-    def _fit_boosted(self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str) -> None:
-        """Learn scales of leaves from residuals of rows that the model, or one like it, has not seen."""
+    def _fit_boosted(
+        self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str
+    ) -> tuple[None, np.ndarray | None]:
+        """Learn scales of leaves from residuals of rows that the model, or one like it, has not seen.
+
+        Return the stratum of each residual of the law, beside nothing in the place of a forest's answers.
+        """
         held_out, by_rank = None, self.law == "conformal"
         if frozen:
             whole = grow(sample)
@@ -231,8 +238,12 @@ class BoostedNumbers:
             rows = ResidualRows(whole.read(learned.X), residual, learned.weights)
         ranked = None if held_out is None else residual_rows(whole, held_out)
         folds = folds_in_leaves(models, rows._replace(X=learned.X), fold)
-        scales, law = scales_and_law(additive(whole.model), rows, folds, self.law, self.learn_by, ranked)
+        scales, law, order = scales_and_law(additive(whole.model), rows, folds, self.law, self.learn_by, ranked)
         self._keep(whole)
         self.moments_, self.law_, self.forest_ = scales, law, None
         self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
         self.bound_ = BoundLaw(scales, self.bins_, None, law)
+        stratum = (learned if held_out is None else held_out).stratum
+        if stratum is not None and held_out is None:
+            stratum = stratum[np.argsort(fold, kind="stable")]
+        return None, None if stratum is None else stratum[order]

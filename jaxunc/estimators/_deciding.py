@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import AveragedIntervals, Combiner, Uncertainty, UncertaintyDecomposition
-from jaxunc.counting import rows_again
+from jaxunc.counting import rows_again, warn_of_one_doubt
 from jaxunc.decisions import Calibration, best_sets, check_coverage, cost_matrix, decided, promised_sets
 from jaxunc.inference import bind
 from jaxunc.interop import n_rows
@@ -153,8 +153,24 @@ class Deciding:
     def predict_uncertainty(
         self, X: InstancesLike, kind: Literal["entropy", "plausibility", "interval"] = "entropy"
     ) -> Uncertainty:
-        """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `jaxunc.UncertaintyDecomposition`."""
+        """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `jaxunc.UncertaintyDecomposition`.
+
+        Parameters
+        ----------
+        X
+            Instances, as for `predict`.
+        kind
+            How uncertainty is measured.
+
+        Warns
+        -----
+        PureLeavesWarning
+            If every leaf is pure: by entropy and plausibility aleatoric uncertainty is then 0, and epistemic is all.
+        """
         check_is_fitted(self, "classes_")
+        if kind != "interval":
+            model: Any = self
+            warn_of_one_doubt(model.forest_)
         return Uncertainty(*map(np.asarray, self._of_leaves(X, UncertaintyDecomposition(kind))))
 
     def _probability_and_class(self, X: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest, bind
 from jaxunc.interop import n_rows
 from jaxunc.regression import (
+    LEAST_ROWS,
     BoundLaw,
     LeafMeans,
     LeafMoments,
@@ -21,13 +22,11 @@ from jaxunc.regression import (
     NumberLaw,
     fit_law,
     leaf_means,
+    order_of,
     target_bins,
 )
 
 from ._forest_rows import Grown, Sample, check_grown_on, check_unseen, fold_numbers, in_bags, split
-
-FEW_ROWS = 19
-"""Residuals that a 90 % interval by ranks needs."""
 
 
 class ForestNumbers:
@@ -41,12 +40,13 @@ class ForestNumbers:
     random_state: Any
     moments_: Any
     law_: NumberLaw
+    oob_distribution_: NumberDistribution | None
     _keep: Callable[[Grown], None]
 
     def _fit_forest(
         self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
-    ) -> "_Answered | None":
-        """Fit moments, bins and the law; return the answers of rows out of bag, None of others."""
+    ) -> "tuple[_Answered, np.ndarray | None]":
+        """Fit moments, bins and the law; return the answers of its rows, and the stratum of each of its residuals."""
         if counts == "oob":
             calibration = self._out_of_bag(grow(sample))
         elif frozen or counts == "cross_fit":
@@ -54,11 +54,11 @@ class ForestNumbers:
         else:
             fitted, held_out = split(sample, self.held_out_size, self.random_state)
             calibration = self._held_out(grow(fitted), held_out)
-        moments, (_, truth, weight, _), p = calibration[:3]
-        if 0 < len(truth) < FEW_ROWS and self.law != "bins":
+        moments, (_, truth, weight, *_), p = calibration[:3]
+        if 0 < len(truth) < LEAST_ROWS and self.law != "bins":
             warn(
                 f"the law is fitted to {len(truth)} rows, of which few lie beyond any interval: 90 % ones hold less "
-                f"than they say. Pass {FEW_ROWS} or more."
+                f"than they say. Pass {LEAST_ROWS} or more."
             )
         own = lambda levels: self.bins_.quantile(p, levels)
         self.law_ = fit_law(
@@ -73,9 +73,12 @@ class ForestNumbers:
         if self.law_.is_local:
             self._count_residuals(calibration)
         self.bound_.law = self.law_
-        return calibration if counts == "oob" else None
+        stratum = calibration.sample.stratum
+        if stratum is not None:
+            stratum = stratum[order_of((truth - moments.mean) / self.law_.deviation(moments), weight)]
+        return calibration, stratum
 
-    def _oob_distribution(self, unseen: "_Answered", n: int) -> NumberDistribution:
+    def _oob_distribution(self, unseen: "_Answered", stratum: np.ndarray | None, n: int) -> NumberDistribution:
         """Return the distribution of the rows of the fit by the trees that have not seen them, NaN without such."""
         p = self._shares(self.forest_, unseen.sample.X, unseen.mask) if self.law_.is_local else unseen.p
 
@@ -85,7 +88,20 @@ class ForestNumbers:
             return every
 
         moments = Moments(*map(of_all, unseen.moments))
-        return NumberDistribution(self.law_, self.bins_, moments, shares=of_all(p), support=self.bound_.support)
+        support = self.bound_.support
+        return NumberDistribution(self.law_, self.bins_, moments, shares=of_all(p), support=support, strata=stratum)
+
+    def _intervals_held(self, unseen: "_Answered", coverage: float) -> np.ndarray | None:
+        """Whether intervals hold the targets of rows that their answers do not know; None where leaves count them."""
+        if unseen.rows is not None:
+            low, high = cast(NumberDistribution, self.oob_distribution_).interval(coverage)[unseen.rows].T
+        elif self.law_.is_local:
+            return None
+        else:
+            law, support, strata = self.law_, self.bound_.support, unseen.sample.stratum
+            how: Any = {"shares": unseen.p, "support": support, "strata": strata}
+            low, high = NumberDistribution(law, self.bins_, unseen.moments, **how).interval(coverage).T
+        return (low <= unseen.sample.y) & (unseen.sample.y <= high)
 
     def _take(self, grown: Grown, known: LeafMeans, times: Any, once: Any, seen: Any = None) -> LeafMeans:
         """Keep the forest, its moments of rows that count so often, and their bins.

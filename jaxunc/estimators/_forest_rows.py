@@ -17,12 +17,13 @@ FOLDS = 5
 
 
 class Sample(NamedTuple):
-    """Rows of a regressor: features, targets, weights (if any), and the number of each row's group (if any)."""
+    """Rows of a regressor: features, targets, weights (if any), and the numbers of their groups and strata (if any)."""
 
     X: Any
     y: np.ndarray
     weight: np.ndarray | None
     groups: np.ndarray | None
+    stratum: np.ndarray | None = None
 
     def part(self, rows: np.ndarray) -> "Sample":
         """Return the rows at these positions."""

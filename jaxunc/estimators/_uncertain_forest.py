@@ -30,9 +30,11 @@ from jaxunc.regression import (
     LeafScales,
     Moments,
     NumberDistribution,
+    Strata,
     checked_levels,
     checked_target,
     interval_levels,
+    strata_of,
 )
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, encode_rows, fit_columns
 
@@ -42,6 +44,7 @@ from ._boosted_numbers import (
     predictions,
 )
 from ._checked_data import WORDS, check_labels, validate_mixed, validate_numbers
+from ._coverage_by_value import COVERAGE, HeldShare, check_coverage_by, held_residuals, held_shares
 from ._forest_numbers import ForestNumbers
 from ._forest_rows import Grown, Sample
 from ._pipelines import check_steps, copy_steps, reads_categories
@@ -94,6 +97,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     support
         The least and the largest target that there can be, as (0, inf): ends, quantiles and probabilities keep to it.
         None: any number, or the range of a boosted model's link, which is kept to in any case.
+    coverage_by
+        A column of X, by its name or position, whose values are groups of rows, as sites. With ``law="conformal"``
+        each has ranks of its own, so that what is promised holds within each; of other laws ``coverage_by_value_``
+        reports it. Of a pipeline it is a raw column, also one that the steps drop. A missing value is a value.
 
     Attributes
     ----------
@@ -108,6 +115,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         The `jaxunc.regression.NumberDistribution` of the rows of the fit, in their order, each by the trees that have
         not seen it: NaN where there is none, or the weight is 0. None but out of bag; files do not keep it. The law has
         ranked these rows' own residuals.
+    coverage_by_value_
+        {value of the column ``coverage_by``: ``rows`` that the law was fitted to, and the ``share`` of their targets
+        that 90 % intervals hold}, each answered without it. None without such a column, and with ``law="neighbours"``
+        but out of bag; files do not keep it.
     law_
         The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
     n_features_in_, feature_names_in_
@@ -120,15 +131,18 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         targets that are masked, not finite or outside of the support, a support that is no range; of boosted models
         ``counts="oob"``, and the laws ``"bins"`` and ``"neighbours"``, which their leaves cannot answer; weights that
         are negative, not finite or 0 throughout, and less than two rows that weigh something; rows that a frozen forest
-        was not grown on, out of bag, or no row that some tree has not seen.
+        was not grown on, out of bag, or no row that some tree has not seen; a column ``coverage_by`` that is not there,
+        or, with ``law="conformal"``, one of whose values less than 19 ranked rows have. On questions of the law: rows
+        with a value in that column that no row of the fit had.
 
     Notes
     -----
     **What is promised.** ``law="conformal"`` with ``counts="held_out"``: if rows are exchangeable (drawn alike), an
     interval holds the target at least as often as asked, in the mean over rows and draws, whatever n is. That holds for
-    forests that keep their own variances (scikit-learn's) or are grown here. Nothing is promised for a row at hand or
-    for a group of rows. **What is not.** Out of bag there is no such proof: training rows are answered by a third of
-    the trees. The learned law chooses two numbers by the rows that it then ranks. Both hold in the limit of many rows.
+    forests that keep their own variances (scikit-learn's) or are grown here. Nothing is promised for a row at hand, or
+    for a group of rows but those of a value of ``coverage_by``, if rows with that value are drawn alike. **What is
+    not.** Out of bag there is no such proof: training rows are answered by a third of the trees. The learned law
+    chooses two numbers by the rows that it then ranks. Both hold in the limit of many rows.
 
     ``predict`` is asked of the forest itself. Leaves' means and variances are those that scikit-learn keeps, with bags
     and weights; other criteria and other libraries are recounted from the rows of the fit. Leaves count each row of a
@@ -178,6 +192,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         held_out_size=0.2,
         random_state: Any = None,
         support: Any = None,
+        coverage_by: Any = None,
     ):
         self.estimator = estimator
         self.law = law
@@ -188,6 +203,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self.held_out_size = held_out_size
         self.random_state = random_state
         self.support = support
+        self.coverage_by = coverage_by
 
     def fit(
         self,
@@ -229,7 +245,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self._check_parameters()
         boosted = is_boosted(model, frozen)
         counts = self._counts(model, frozen, boosted)
-        vars(self).pop("feature_names_in_", None)
+        for former in ("feature_names_in_", "law_"):
+            vars(self).pop(former, None)
         self._steps, self._raw_types = copy_steps(whole) if frozen else steps_of(whole), None
         # Others may read names, categories, or more digits than are checked here.
         self._reads_given = frozen or bool(self._steps) or reads_categories(model, X)
@@ -248,16 +265,42 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         weighs = np.ones(len(target), bool) if weight is None else weight > 0
         if (n_weighing := int(weighs.sum())) < 2:
             raise ValueError(f"X has n_samples = {n_weighing}; a law of residuals needs two or more instances.")
+        strata, stratum = self._strata_of(X, weighs)
         if self._steps and groups is None:
             values = self._reader(whole)(X) if frozen else self._transform_all(whole, X, target, weight, groups)
         together = _groups(values, target, weight, groups)
-        sample = Sample(X if self._reads_given else values, target, weight, together)
+        sample = Sample(X if self._reads_given else values, target, weight, together, stratum)
         if counts != "oob":
             sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
         fit = self._fit_boosted if boosted else self._fit_forest
-        unseen = fit(partial(self._take_fitted if frozen else self._grow, whole), sample, frozen, counts)
-        self.bound_.law = self.law_ = self.law_._replace(support=(low, high))
-        self.oob_distribution_ = None if unseen is None else self._oob_distribution(unseen, len(target))
+        grow: Any = partial(self._take_fitted if frozen else self._grow, whole)
+        unseen, number = cast(Any, fit(grow, sample, frozen, counts))
+        law = self.law_._replace(support=(low, high))
+        if strata is not None and law.is_by_rank:
+            strata.check_enough(number, "rows that are ranked")
+            law = law._replace(strata=strata._replace(number=number))
+        self.bound_.law = self.law_ = law
+        self.oob_distribution_ = None
+        if counts == "oob":
+            self.oob_distribution_ = self._oob_distribution(unseen, stratum, len(target))
+        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, number, unseen)
+
+    def _strata_of(self, X: Any, weighs: np.ndarray) -> tuple[Strata | None, np.ndarray | None]:
+        """Return the strata by a column of raw rows, and the number of each row's."""
+        if self.coverage_by is None:
+            return None, None
+        strata = strata_of(X, self.coverage_by, is_raw=bool(self._steps))
+        stratum = strata.numbers(X)
+        if self.law == "conformal":  # before hours are spent
+            strata.check_enough(stratum[weighs], "rows")
+        return strata, stratum
+
+    def _coverage_by_value(self, strata: Strata, number: np.ndarray, unseen: Any) -> dict[Any, HeldShare] | None:
+        """Return the rows of each value that the law was fitted to, and which share of them its intervals hold."""
+        if unseen is None:
+            return held_shares(strata, number, held_residuals(self.law_), self.law_.repeats)
+        held = self._intervals_held(unseen, COVERAGE)
+        return None if held is None else held_shares(strata, unseen.sample.stratum, held, unseen.sample.weights)
 
     def _grow(self, whole: Any, sample: Sample, **settings: Any) -> Grown:
         """Return a copy of a model or pipeline that is fitted to the sample, with further settings of its model."""
@@ -320,9 +363,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             return (mean, self.moments_.answer(X).std) if return_std else mean
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
-        X, levels = self._instances(X), checked_levels(quantiles, "quantiles")
-        found = self.bound_.quantile(X, levels)
-        return found[:, 0] if np.ndim(cast(Any, quantiles)) == 0 else found
+        checked_levels(quantiles, "quantiles")
+        return self.predict_distribution(X).quantile(quantiles)
 
     def predict_interval(self, X: InstancesLike, coverage: NumbersLike = 0.9) -> np.ndarray:
         """Return intervals ``[instances 2]`` that are to hold the target so often, with equal shares beyond both ends.
@@ -358,8 +400,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             ``crps(y)``, ``mean`` and ``std``, all of the law that was fitted: see
             `jaxunc.regression.NumberDistribution`.
         """
-        X = self._instances(X)
-        return self.bound_.distribution(X)
+        rows = self._instances(X)
+        return self.bound_.distribution(rows, strata=None if self.law_.strata is None else self.law_.strata.numbers(X))
 
     def predict_uncertainty(self, X: InstancesLike) -> Moments:
         """Return ``.aleatoric``, the mean of the leaves' variances, and ``.epistemic``, the variance of their means.
@@ -378,6 +420,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         ------
         TypeError
             If the model is boosted: its residuals do not tell one from the other.
+
+        Warns
+        -----
+        PureLeavesWarning
+            If every leaf holds one number alone: aleatoric variance is then 0, and epistemic is all.
         """
         X = self._instances(X)
         if isinstance(self.moments_, LeafScales):
@@ -386,6 +433,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                 "for how far off it is, and jaxunc.from_any(model).virtual_uncertainty(X) for what its parts disagree "
                 "on."
             )
+        self.moments_.warn_of_one_doubt()
         return self.moments_.answer(X)
 
     # What is fitted.
@@ -395,6 +443,12 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     @property
     def _tested_columns(self) -> Columns:
         return self.moments_.columns
+
+    @property
+    def _columns_read(self) -> tuple[int, ...]:
+        law: Any = vars(self).get("law_")
+        by = () if law is None or law.strata is None else (law.strata.position,)
+        return tuple(sorted({*super()._columns_read, *by}))
 
     def _check_parameters(self) -> None:
         whole, model, frozen = self._open()
@@ -406,6 +460,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         check_within("held_out_size", self.held_out_size, "(0, 1)", ": the share that is held out")
         check_seed(self.random_state)
         self._support()
+        check_coverage_by(self.coverage_by)
         if frozen and self.counts == "cross_fit":
             raise ValueError("counts='cross_fit' grows forests, and this one came frozen; pass it unfrozen.")
         check_steps(whole, model)

@@ -79,6 +79,7 @@ def _of_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic | 
     if hasattr(kept, "link"):  # boosted: steps of the mean and of the logarithm of the variance
         names = ("mean" if kept.link == "identity" else "raw", "log_variance")
         return kept, None, LeafStatistic(table, np.asarray(kept.base, np.float64), "number", names)
+    model.moments_.warn_of_one_doubt()
     mean = kept.scale * (table[..., 0] + (table[..., 2] if table.shape[-1] > 2 else 0))
     both = np.stack([mean, kept.scale**2 * table[..., 1]], axis=-1)
     statistic = LeafStatistic(both, np.array([kept.centre, 0.0]), "number", ("mean", "aleatoric"), np.ones(len(both)))

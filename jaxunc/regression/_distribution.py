@@ -60,10 +60,12 @@ class NumberDistribution:
         *,
         shares: np.ndarray | None,
         support: tuple[float, float],
+        strata: np.ndarray | None = None,
     ):
         self._law, self._bins, self._support = law, bins, support
         self._moments = moments if law.reads_moments else None
         self._shares = shares if law.weight < 1 else None
+        self._strata = strata if law.strata is not None else None
 
     def __len__(self) -> int:
         return len(self._centre)
@@ -101,7 +103,10 @@ class NumberDistribution:
         """
         at = checked_levels(levels)
         of_leaves = None if self._shares is None else self._bins.quantile(self._shares, at)
-        quantiles = self._law.quantile(self._moments, at, of_leaves)
+        if self._strata is None:
+            quantiles = self._law.quantile(self._moments, at, of_leaves)
+        else:
+            quantiles = self._by_ranks_of_strata(at)
         quantiles = np.clip(quantiles, *self._support)
         return quantiles[:, 0] if np.ndim(np.asarray(levels)) == 0 else quantiles
 
@@ -208,6 +213,27 @@ class NumberDistribution:
         return self._bins.mean(self._shares) / np.sum(self._shares, axis=1)
 
     @cached_property
+    def _by_stratum(self) -> "list[tuple[NumberLaw, np.ndarray]]":
+        """The law of each stratum, and the positions of its rows; one of all rows where there are no strata."""
+        if self._strata is None:
+            return [(self._law, np.arange(len(self)))]
+        return [(self._law.of_stratum(k), np.flatnonzero(self._strata == k)) for k in np.unique(self._strata).tolist()]
+
+    def _by_ranks_of_strata(self, levels: np.ndarray) -> np.ndarray:
+        """Return quantiles ``[instances levels]`` by the ranks of each row's own stratum."""
+        strata, number, quantiles = self._law.strata, self._strata, np.empty((len(self), len(levels)))
+        assert strata is not None
+        assert number is not None
+        assert self._moments is not None
+        for law, rows in self._by_stratum:
+            try:
+                quantiles[rows] = law.quantile(Moments(*(part[rows] for part in self._moments)), levels, None)
+            except ValueError as error:
+                value = strata.values[number[rows[0]]]
+                raise ValueError(f"of the rows with {value} in column {strata.label}: {error}") from error
+        return quantiles
+
+    @cached_property
     def _residuals(self) -> "_Line | None":
         """The quantiles of the law's residuals, a line between knots; None if the law has no weight for them."""
         return _Line(*self._law.knots()) if self._law.weight > 0 else None
@@ -227,15 +253,17 @@ class NumberDistribution:
         n_points = 1 if self._shares is None else self._bins.n_bins if halve else self._bins.table.size
         step = max(CACHED // max(n_points, target.shape[1]), 1)
         found = np.empty(target.shape)
-        for start in range(0, len(self) if target.size else 0, step):
-            rows = slice(start, start + step)
-            moments = None if self._moments is None else Moments(*(each[rows] for each in self._moments))
-            shares = None if self._shares is None else self._shares[rows]
-            part = NumberDistribution(self._law, self._bins, moments, shares=shares, support=self._support)
-            part._residuals = self._residuals
-            if "_whole" in vars(self):
-                part._whole = self._whole[rows]
-            found[rows] = ask(part, target[rows])
+        for law, every in self._by_stratum if target.size else ():
+            line = self._residuals if self._strata is None else _Line(*law.knots())
+            for start in range(0, len(every), step):
+                rows = every[start : start + step]
+                moments = None if self._moments is None else Moments(*(each[rows] for each in self._moments))
+                shares = None if self._shares is None else self._shares[rows]
+                part = NumberDistribution(law, self._bins, moments, shares=shares, support=self._support)
+                part._residuals = line
+                if "_whole" in vars(self):
+                    part._whole = self._whole[rows]
+                found[rows] = ask(part, target[rows])
         return found if np.ndim(y) == 2 else found[:, 0]
 
     def _checked(self, y: Any, name: str) -> np.ndarray:

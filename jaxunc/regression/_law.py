@@ -16,12 +16,13 @@ from jaxunc._numerics import one_row
 from jaxunc.combiners import Mean
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
-from jaxunc.tables import Columns
+from jaxunc.tables import Columns, Encoded
 
 from ._bins import TargetBins, checked_levels, checked_limits, interval_levels, weighted_quantiles
 from ._distribution import NumberDistribution
 from ._leaf_scales import LeafScales
 from ._moments import LeafMoments, Moments
+from ._strata import Strata, check_strata
 
 LAWS = ("learned", "residuals", "conformal", "bins", "neighbours")
 SCORES = ("interval_score", "crps")
@@ -61,6 +62,15 @@ class NumberLaw(NamedTuple):
     """Whether the leaves hold z."""
     support: tuple[float, float] = (-math.inf, math.inf)
     """The range of targets that the user knows; a model's link may have a narrower one."""
+    strata: Strata | None = None
+    """The strata that have ranks of their own; None where all rows share them."""
+
+    def of_stratum(self, k: int) -> "NumberLaw":
+        """Return the law of the rows of one stratum: the ranks of their own residuals."""
+        assert self.strata is not None
+        of = self.strata.number == k
+        residuals, weights = in_order(self.residuals[of], self.weights[of] if len(self.weights) else None)
+        return self._replace(residuals=residuals, weights=weights, strata=None)
 
     @property
     def reads_moments(self) -> bool:
@@ -150,6 +160,10 @@ def check_law(law: NumberLaw) -> None:
     apart = (law.is_by_rank and law.weight != 1) or (law.is_local and law.weight != 0)
     if (law.weight > 0 and not len(z)) or apart:
         raise ValueError("a law reads residuals that it does not have, or ranks or leaves of residuals in part.")
+    if law.strata is not None:
+        check_strata(law.strata, len(z))
+        if not law.is_by_rank:
+            raise ValueError("a law has strata, and no ranks.")
 
 
 class NumberAnswer(eqx.Module):
@@ -262,6 +276,11 @@ class BoundLaw:
         """Return the columns of `answer` for one instance from the merged statistics, as `LeafMoments.of_sums` does."""
         columns = self.moments.of_sums(stat)
         levels, (ends, of_levels, chances) = self.asked.levels, self.asked.names
+        if self.law.strata is not None:
+            raise ValueError(
+                f"coverage is promised by the column {self.law.strata.label}, each value with ranks of its own, which "
+                "such a program cannot look up; ask the model itself, or fit it without coverage_by."
+            )
         if chances:
             raise ValueError(f"the columns {chances} are made on the host alone; ask for intervals and quantiles.")
         names = (*ends, *of_levels)
@@ -278,12 +297,25 @@ class BoundLaw:
         """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
         return self.distribution(X, moments).quantile(levels)
 
-    def distribution(self, X: Any, moments: Moments | None = None) -> NumberDistribution:
-        """Return the distribution of each instance's target; of the instances' moments, where these are known."""
+    def distribution(
+        self, X: Any, moments: Moments | None = None, strata: np.ndarray | None = None
+    ) -> NumberDistribution:
+        """Return the distribution of each instance's target.
+
+        Of the instances' moments and numbers of strata, where these are known; a ValueError for rows that do not tell
+        their strata.
+        """
+        if strata is None and self.law.strata is not None:
+            if isinstance(X, Encoded) or self.law.strata.is_raw:
+                raise ValueError(
+                    f"coverage is promised by the column {self.law.strata.label}, which these rows do not show; ask "
+                    "the model itself, which reads it."
+                )
+            strata = self.law.strata.numbers(X)
         if moments is None and self.law.reads_moments:
             moments = self.moments.answer(X)
         shares = None if self.law.weight == 1 else self._shares(X)
-        return NumberDistribution(self.law, self.bins, moments, shares=shares, support=self.support)
+        return NumberDistribution(self.law, self.bins, moments, shares=shares, support=self.support, strata=strata)
 
     def _shares(self, X: Any) -> np.ndarray:
         """Return the probabilities of the bins by the leaves ``[instances bins]``."""
@@ -291,12 +323,15 @@ class BoundLaw:
             return np.ones((len(self.moments.answer(X).mean), 1))
         return np.asarray(self.own.probability(X))
 
-    def answer(self, X: Any) -> NumberAnswer:
-        """Return moments, and the interval and quantiles that are asked for, of instances ``[instances features]``."""
+    def answer(self, X: Any, strata: np.ndarray | None = None) -> NumberAnswer:
+        """Return moments, and the interval and quantiles that are asked for, of instances ``[instances features]``.
+
+        ``strata`` are the numbers of their strata, where these are known.
+        """
         (coverage, _, limits), levels = self.asked, self.asked.levels
         moments = self.moments.answer(X)
         n, n_ends = len(moments.mean), 2 * len(coverage)
-        distribution = self.distribution(X, moments) if len(levels) or limits else None
+        distribution = self.distribution(X, moments, strata) if len(levels) or limits else None
         values, chances = np.zeros((n, len(levels))), np.zeros((n, len(limits)))
         if distribution is not None:
             values = distribution.quantile(levels) if len(levels) else values
@@ -393,12 +428,17 @@ def fit_law(
     return best._replace(weight=0.0, is_local=True) if law == "neighbours" else best
 
 
+def order_of(residuals: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Return the positions of residuals of positive weight, in ascending order."""
+    order = np.argsort(residuals, kind="stable")
+    return order if weight is None else order[weight[order] > 0]
+
+
 def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return residuals of positive weight, in ascending order, and their weights; empty if all are equal."""
-    order = np.argsort(residuals, kind="stable")
+    order = order_of(residuals, weight)
     if weight is None:
         return residuals[order], np.zeros(0)
-    order = order[weight[order] > 0]
     weight = weight[order]
     return residuals[order], weight if np.any(weight != weight[:1]) else np.zeros(0)
 

@@ -6,6 +6,7 @@ that masks, missing values and chunks are those of every bound forest.
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -14,10 +15,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from jaxunc._checks import check_numbers, check_within, is_concrete, refuse_masked
+from jaxunc._checks import check_numbers, check_within, is_concrete, refuse_masked, warn
 from jaxunc._numerics import safe_divide, two_sum
 from jaxunc._types import PyTree
 from jaxunc.combiners import Combiner
+from jaxunc.counting import PureLeavesWarning
 from jaxunc.forest import Forest, Trees, check_trees
 from jaxunc.inference import BoundForest, bind, leaf_index
 from jaxunc.interop import from_any, library_of
@@ -273,6 +275,20 @@ class LeafMoments:
         columns = slice(3 if isinstance(self.bound.combiner, MomentsByTree) else 2)
         return LeafTable(forest.trees, forest.count_table[:, columns], self.centre, self.scale, self.spread)
 
+    @cached_property
+    def is_pure(self) -> bool:
+        """Whether every leaf holds one number alone, though not all the same."""
+        return self.spread > 0 and not np.asarray(self.bound.forest.count_table)[:, 1].any()
+
+    def warn_of_one_doubt(self) -> None:
+        """Warn if leaves are pure, so that doubt cannot be taken apart."""
+        if self.is_pure:
+            warn(
+                "every leaf of this forest holds one number alone, so aleatoric variance is 0 and all doubt is "
+                "epistemic, whatever the data are. Take leaves of several rows (min_samples_leaf=5), or shrinkage=1.",
+                PureLeavesWarning,
+            )
+
     def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Moments:
         """Return mean, aleatoric and epistemic variance of each instance.
 
@@ -305,7 +321,7 @@ class LeafMoments:
     def over(self, transform: Callable[[Any], Any]) -> "LeafMoments":
         """Return the moments with ``transform`` applied to the bound forest."""
         made = object.__new__(LeafMoments)
-        vars(made).update(vars(self) | {"bound": transform(self.bound)})
+        vars(made).update(vars(self) | {"bound": transform(self.bound), "is_pure": self.is_pure})
         return made
 
     def of_sums(self, stat: PyTree) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._bins import weighted_quantiles
-from ._law import FLOORS, LEVELS, NumberLaw, in_order, pinball
+from ._law import FLOORS, LEVELS, NumberLaw, in_order, order_of, pinball
 from ._leaf_scales import scale_steps
 
 SHRINKAGES = (10.0, 50.0)
@@ -46,6 +46,8 @@ class Scale(NamedTuple):
     """Standardised residuals of the rows of all folds, in ascending order."""
     weights: np.ndarray
     """How often each counts; empty where all count alike."""
+    order: np.ndarray
+    """Which row of all folds, one after the other, each is of."""
 
 
 def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) -> Scale:
@@ -71,8 +73,9 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
     shrinkage, length, floor = best
     s = np.sqrt(np.exp(log_square[shrinkage, length]) + floor)
     factor = float(np.average((r / s) ** 2, weights=w)) or 1.0
-    z, z_weights = in_order(r / s / math.sqrt(factor), None if (w == w[:1]).all() else w)
-    return Scale(SHRINKAGES[shrinkage], length / LENGTHS, factor, factor * floor, z, z_weights)
+    z, weight = r / s / math.sqrt(factor), None if (w == w[:1]).all() else w
+    parts = *in_order(z, weight), order_of(z, weight)
+    return Scale(SHRINKAGES[shrinkage], length / LENGTHS, factor, factor * floor, *parts)
 
 
 def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: np.ndarray) -> tuple[int, int, float]:

@@ -31,6 +31,7 @@ from jaxunc.regression import (
     LeafTable,
     NumberLaw,
     ScaleTable,
+    Strata,
     TargetBins,
     check_bins,
     check_law,
@@ -217,7 +218,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     """Return an instance of a class with these fields; raises a ValueError if some lack, or are of another kind."""
     if isinstance(made, type) and issubclass(made, Levels):
         return _levels(made, fields)
-    if made in (*TABLES, NumberLaw, TargetBins):
+    if made in (*TABLES, NumberLaw, Strata, TargetBins):
         return _of_numbers(made, fields)
     if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
         raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
@@ -261,7 +262,9 @@ def _of_numbers(made: type, fields: dict[str, Any]) -> Any:
     kept = kind(**_suiting(made, fields, set(kind._fields), typing.get_type_hints(kind)))
     if made in TABLES:
         return made.of(kept)
-    (check_law if made is NumberLaw else check_bins)(kept)
+    checks: dict[type, Callable] = {NumberLaw: check_law, TargetBins: check_bins}
+    if made in checks:  # strata are checked with their law
+        checks[made](kept)
     return kept
 
 

@@ -208,7 +208,10 @@ def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
     raw = bool(vars(model).get("_steps"))
     if name == REGRESSOR:
         _check_parameters(name, model)
-        vars(model).update({"forest_": None, "oob_distribution_": None} | checked_numbers(name, fitted, raw=raw))
+        vars(model).update(
+            {"forest_": None, "oob_distribution_": None, "coverage_by_value_": None}
+            | checked_numbers(name, fitted, raw=raw)
+        )
         model.bound_ = law_of(vars(model))
         return
     sample, chosen = (fitted.pop(part, None) for part in ("sample", "chosen"))

@@ -45,7 +45,13 @@ def classes() -> dict[str, type]:
     rooms = (combiners, decisions, regression, smoothing)
     of_combiners = {name: part for room in rooms for name, part in vars(room).items() if _is_combiner(part)}
     arrays = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
-    numbers = (regression.LeafMoments, regression.LeafScales, regression.NumberLaw, regression.TargetBins)
+    numbers = (
+        regression.LeafMoments,
+        regression.LeafScales,
+        regression.NumberLaw,
+        regression.TargetBins,
+        regression.Strata,
+    )
     class_of = {part.__name__: part for part in (*arrays, *numbers)} | of_combiners
     return class_of | {former: class_of[now] for former, now in FORMER_CLASSES.items()}
 

@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.compute
 
 from jaxunc.estimators import family
-from jaxunc.tables import MISSING_WORDS, Columns, Encoded, Levels, encode_rows
+from jaxunc.tables import MISSING_WORDS, Columns, Levels, encode_rows
 
 from ._in_memory import arrow_texts
 from ._sources import DataChunk
+from ._training_rows import EncodedRows
 from ._training_table import as_frame
 
 compute: Any = pyarrow.compute
@@ -45,11 +46,13 @@ class RawRows:
             thousands=model.bound_.columns.thousands,
         )
 
-    def __call__(self, chunk: DataChunk) -> Encoded:
+    def __call__(self, chunk: DataChunk) -> EncodedRows:
         """Return a chunk's rows; raises a TypeError or a ValueError that names the file for columns of other types."""
         try:
-            rows = self._model._instances(self._frame(chunk))
-            return encode_rows(rows, self._model.bound_.columns)
+            frame = self._frame(chunk)
+            rows = encode_rows(self._model._instances(frame), self._model.bound_.columns)
+            strata = getattr(getattr(self._model, "law_", None), "strata", None)
+            return EncodedRows(rows, rows, None if strata is None else strata.numbers(frame, first=chunk.first))
         except (TypeError, ValueError) as error:
             raise type(error)(f"{chunk.where}: {error}") from error
 

@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Mean
+from jaxunc.counting import warn_of_one_doubt
 from jaxunc.decisions import Calibration, cost_matrix
 from jaxunc.forest import Forest
-from jaxunc.inference import Answering, bind
+from jaxunc.inference import Answering, OfForest, bind
 from jaxunc.interop import is_model_file, read_model_file
-from jaxunc.regression import BoundLaw
+from jaxunc.regression import BoundLaw, LeafMoments
 from jaxunc.storage import Description, StoredEstimator, describe, load_answering
-from jaxunc.tables import Columns, Encoded, encode_arrow
+from jaxunc.tables import Columns, encode_arrow
 
 from ._answerers import HowDecided, answerers_of
 from ._chunks import chunks_of
@@ -83,7 +84,7 @@ class Scoring:
     def __init__(self, model: Any, question: Question):
         outputs, features, keep, notation = question
         answering_model = answering(model)
-        self.raw_rows: Callable[[DataChunk], Encoded] | None = None
+        self.raw_rows: Callable[[DataChunk], EncodedRows] | None = None
         if getattr(model, "_steps", None):  # a pipeline makes the rows of the forest of raw columns
             from ._raw_rows import RawRows  # here, since it takes scikit-learn
 
@@ -92,8 +93,11 @@ class Scoring:
         else:
             self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = getattr(answering_model, "class_labels", None) or ()
-        self._model = model
+        self._model, self._strata = model, None
+        if "uncertainty" in (outputs.names or ()):
+            _warn_of_one_doubt(answering_model)
         if isinstance(answering_model, BoundLaw):
+            self._strata = answering_model.law.strata
             answering_model, outputs = _of_numbers(answering_model, outputs)
             deciding = HowDecided()
         else:
@@ -133,22 +137,30 @@ class Scoring:
     def encoded(self, chunk: DataChunk) -> EncodedRows:
         """Return a chunk's rows as the model's trees test them, and as numbers where these are others."""
         if self.raw_rows is not None:
-            rows = self.raw_rows(chunk)
-            return EncodedRows(rows, rows)
+            return self.raw_rows(chunk)
         how: Any = {"name": chunk.where, "are_cells": chunk.are_cells, "first": chunk.first}
         rows = encode_arrow(chunk.features, self.columns_read, **how)
         if rows.missing and not self.takes_missing:
             raise ValueError(
                 f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."
             )
-        return EncodedRows(rows, rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, **how))
+        strata = None
+        if self._strata is not None and not self._strata.is_raw:
+            strata = self._strata.numbers_of_arrow(
+                chunk.features, chunk.where, are_cells=chunk.are_cells, first=chunk.first
+            )
+        numbers = rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, **how)
+        return EncodedRows(rows, numbers, strata)
 
     def ask(self, rows: EncodedRows) -> list[Any]:
         """Return the answers for rows, which go through the trees of each bound model once."""
-        asked = {
-            place: model.answer(rows if isinstance(model, NeighbourModel | OutsideModel) else rows.encoded)
-            for place, model in self._models.items()
-        }
+
+        def ask(model: Any) -> Any:
+            if isinstance(model, BoundLaw):
+                return model.answer(rows.encoded, rows.strata)
+            return model.answer(rows if isinstance(model, NeighbourModel | OutsideModel) else rows.encoded)
+
+        asked = {place: ask(model) for place, model in self._models.items()}
         answers = jax.tree.map(np.asarray, asked)  # on the host, where later steps compile nothing
         return [answerer.read(answers) for answerer in self.answerers]
 
@@ -161,6 +173,14 @@ class Scoring:
                 columns |= {(ORDER[output], answerer.prefix + name): array for name, array in made}
         order = sorted(columns, key=lambda key: key[0])  # stable: classes stay in their order
         return {name: columns[place, name] for place, name in order}
+
+
+def _warn_of_one_doubt(model: Answering) -> None:
+    """Warn if all leaves of a model are pure, so that the doubt that is asked for cannot be taken apart."""
+    if isinstance(model, OfForest):
+        warn_of_one_doubt(model.forest)
+    elif isinstance(model, BoundLaw) and isinstance(model.moments, LeafMoments):
+        model.moments.warn_of_one_doubt()
 
 
 def _deciding(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:

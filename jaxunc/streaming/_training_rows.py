@@ -24,6 +24,8 @@ class EncodedRows(NamedTuple):
     """As the model's trees test them."""
     numbers: Encoded
     """As numbers, also where the trees compare places among cuts."""
+    strata: Any = None
+    """The stratum of each row, where a model of numbers promises coverage by a column; else None."""
 
 
 class TrainingRows(NamedTuple):
@@ -42,7 +44,7 @@ def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> Tra
         raise ValueError("rows is empty; pass the rows that the model was grown on.")
     encoded, numbers = (
         Encoded(np.concatenate([part.values for part in side]), any(part.missing for part in side))
-        for side in zip(*(rows for rows, _, _ in parts), strict=True)
+        for side in zip(*(rows[:2] for rows, _, _ in parts), strict=True)
     )
     first = parts[0][2]
     kept = pa.concat_tables([table for _, table, _ in parts])
@@ -119,11 +121,11 @@ class OutsideModel:
     """A model that answers how far instances lie outside of the training rows in their leaves."""
 
     def __init__(self, training: TrainingRows):
-        self._boxes = LeafBoxes(training.model, *training.rows)
+        self._boxes = LeafBoxes(training.model, *training.rows[:2])
 
     def answer(self, rows: EncodedRows) -> OutsideAnswer:
         """Return the share of columns in which each instance lies outside."""
-        return OutsideAnswer(self._boxes.outside_share(*rows))
+        return OutsideAnswer(self._boxes.outside_share(*rows[:2]))
 
     def blank_answer(self) -> OutsideAnswer:
         """Return an answer for one instance, 0."""

@@ -54,12 +54,15 @@ from ._frames import (
     as_frame,
     as_labels,
     class_positions,
+    column_of,
+    frame_names,
+    is_frame,
     is_pandas,
     plain_table,
     refuse_quantities,
     training_labels,
 )
-from ._levels import LARGEST_CODE, Levels, LevelsOfCatBoost, LevelsOfYdf
+from ._levels import LARGEST_CODE, Levels, LevelsOfCatBoost, LevelsOfYdf, Lookup, fit_levels
 from ._numbers import SparseRows, array_of, as_csr, is_sparse, plain_pandas
 
 __all__ = ["Columns"]

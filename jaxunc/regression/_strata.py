@@ -1,0 +1,148 @@
+"""Strata: rows with one value of a column, whose intervals are to hold the truth as often as promised by themselves."""
+
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from jaxunc.tables import (
+    Columns,
+    Levels,
+    Lookup,
+    as_floats,
+    column_of,
+    encode_arrow,
+    fit_levels,
+    frame_names,
+    is_frame,
+    is_sparse,
+    plain_table,
+)
+
+LEAST_ROWS = 19
+"""Residuals that a 90 % interval by ranks needs."""
+
+
+class Strata(NamedTuple):
+    """A column whose values part the rows, and the stratum of each residual of a law."""
+
+    column: Columns
+    """The column by itself, with the values that rows of the fit have."""
+    position: int
+    """Its place among the columns that ``fit`` was given."""
+    is_raw: bool
+    """Whether these are columns that a pipeline's steps read, which trees do not see."""
+    number: np.ndarray
+    """The stratum of each residual."""
+
+    @property
+    def label(self) -> str:
+        """What the column is called in a sentence."""
+        names = self.column.names
+        return repr(names[0]) if names else str(self.position)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The value of each stratum; None where it is missing."""
+        levels = self._levels
+        return (*levels.values, *(None,) * levels.has_missing)
+
+    @property
+    def _levels(self) -> Levels:
+        levels: Any = self.column.levels
+        return levels[0]
+
+    def numbers(self, X: Any, *, first: int = 0) -> np.ndarray:
+        """Return the stratum of each row of the host; a ValueError for a row whose value no row of the fit had.
+
+        Its message counts rows from ``first``.
+        """
+        column: Any = _column(X, self.column.names, self.position)
+        return self._checked(cast(Lookup, self.column.lookups[0]).codes(column), column, "X", first)
+
+    def numbers_of_arrow(self, table: Any, name: str, *, are_cells: bool, first: int) -> np.ndarray:
+        """Return the stratum of each row of an Arrow table with the model's columns; raises as `numbers` does."""
+        column = table.select([self.position])
+        if str(column.schema.types[0]) == "bool":  # a number, as in frames
+            column = column.set_column(0, column.schema.names[0], column.column(0).cast("uint8"))
+        codes = encode_arrow(column, self.column, name, are_cells=are_cells).values[:, 0].astype(np.int64)
+        return self._checked(codes, column.column(0), name, first)
+
+    def _checked(self, numbers: np.ndarray, column: Any, where: str, first: int) -> np.ndarray:
+        if len(unseen := np.flatnonzero(numbers < 0)):
+            row = int(unseen[0])
+            value = column.iloc[row] if hasattr(column, "iloc") else column[row]
+            value = value.as_py() if hasattr(value, "as_py") else value
+            raise ValueError(
+                f"row {first + row} of {where} has {value!s:.60} in column {self.label}, by which coverage is "
+                f"promised, and no row of the fit had: it knows {', '.join(map(str, self.values[:10]))}. Fit again "
+                "with rows like it, or leave it out."
+            )
+        return numbers
+
+    def check_enough(self, numbers: np.ndarray, what: str) -> None:
+        """Raise a ValueError for a stratum with fewer of these rows than 90 % intervals by ranks need."""
+        sizes = np.bincount(numbers, minlength=len(self.values))
+        if (sizes < LEAST_ROWS).any():
+            least = int(np.argmin(sizes))
+            raise ValueError(
+                f"coverage_by={self.label}: {sizes[least]} {what} have {self.values[least]}, and ranks of their own "
+                f"need {LEAST_ROWS} for 90 % intervals, 1 / tail - 1. Pass more such rows, or join values in a column "
+                "that is made for it."
+            )
+
+    def renamed(self, levels: Levels) -> "Strata":
+        """Return the same of data that hold values among these levels, where fit was given their codes."""
+        every = (*levels.values, None)
+        named = [every[int(code)] for code in self._levels.values]
+        known = tuple(value for value in named if value is not None)
+        kept = self.column.of_codes()
+        levels_of_words = (type(levels)(known, len(known) < len(named)),)
+        return self._replace(column=Columns(1, kept.names, (True,), levels_of_words))
+
+
+def strata_of(X: Any, by: str | int, *, is_raw: bool) -> Strata:
+    """Return the strata of rows by one of their columns; a ValueError for one that is not there."""
+    table = X if is_sparse(X) else plain_table(X)
+    names = frame_names(table) if is_frame(table) else None
+    position = by
+    if isinstance(by, str):
+        if names is None or by not in names:
+            has = "has no names: pass a position" if names is None else f"has {', '.join(names[:10])}"
+            raise ValueError(f"coverage_by={by!r} is no column of X, which {has}.")
+        position = names.index(by)
+    position, n = int(position), table.shape[1]
+    if position >= n:
+        raise ValueError(f"coverage_by={position} is no column of X, which has {n}; the first is 0.")
+    name = None if names is None else (names[position],)
+    try:
+        levels = fit_levels(_column(table, name, position))
+    except TypeError as error:
+        raise TypeError(f"coverage_by={by!r}: {error}") from error
+    return Strata(Columns(1, name, (True,), (levels,)), position, is_raw, np.zeros(0, np.int64))
+
+
+def check_strata(strata: Strata, n: int) -> None:
+    """Raise a ValueError unless these are strata of so many residuals."""
+    number, levels = strata.number, strata.column.levels
+    if strata.column.number != 1 or levels is None or levels[0] is None or strata.position < 0:
+        raise ValueError("strata of a law are of no column with levels.")
+    if number.shape != (n,) or number.dtype.kind != "i":
+        raise ValueError(f"strata of a law are of {number.shape} residuals; expected {n}.")
+    sizes = np.bincount(number[number >= 0], minlength=len(strata.values))
+    if (number < 0).any() or len(sizes) > len(strata.values) or not sizes.all():
+        raise ValueError("strata of a law have residuals of none of its values, or none of some.")
+
+
+def _column(X: Any, names: tuple[str, ...] | None, position: int) -> Any:
+    """Return a column of rows, in frames by its name where that is known."""
+    if is_sparse(X):
+        return X.tocsc()[:, [position]].toarray()[:, 0]
+    table = plain_table(X)
+    if names is not None and is_frame(table):
+        named = frame_names(table)
+        if names[0] not in named:
+            raise ValueError(f"X has no column {names[0]!r}, by which coverage is promised; pass it, too.")
+        position = named.index(names[0])
+    column = column_of(table, position)
+    # Text files have bools as numbers where models take them for such.
+    return as_floats(column) if getattr(column.dtype, "kind", "O") == "b" else column
