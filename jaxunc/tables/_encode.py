@@ -102,7 +102,7 @@ def unchecked_rows(
         if not columns.looks_up and values.dtype.kind not in NUMBERS:
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
-        if stays and table.is_deleted():
+        if stays and values.is_deleted():
             raise ValueError(f"{name} was deleted, as an array is that a program was given to keep; pass a copy of it.")
         if stays:
             return values, None
