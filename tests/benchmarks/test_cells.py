@@ -194,6 +194,26 @@ def test_a_study_is_run_and_its_page_written(page_only, tmp_path, monkeypatch):
     assert done == [*([] if page_only else [(["b"], ["first", "second"], True)]), tmp_path]
 
 
+def test_parts_of_a_study_are_run_on_their_sets(tmp_path, ran):
+    def run_cell(cell, data):
+        ran.append((cell, data))
+        return {"fold": cell.fold, "values": [1, 2]}
+
+    journal = lambda part: lambda out, name: cells.Journal(out, part, [Cell(name, fold) for fold in (0, 1)], sound)
+    load = lambda name, folder: f"{name} of {folder}"
+    parts = {"first": cells.Part(("a", "b"), journal("first"), run_cell, load)}
+    parts |= {"second": cells.Part(("c",), journal("second"), run_cell)}
+    study = cells.Study("Made up.", tmp_path, parts, lambda found: f"{len(found)} cells")
+    study.run(study.options().parse_args(["--sets", "b", "--data", "here", "--parts", "first"]))
+    assert ran == [(Cell("b", fold), "b of here") for fold in (0, 1)]
+    assert (study.parts["first"].kept(tmp_path).keys(), list(study.kept(tmp_path))) == ({"a", "b"}, [c for c, _ in ran])
+    assert list(study.parts["first"].kept(tmp_path, whole=True)) == ["b"]
+    cells.Study("Made up.", tmp_path, {"second": parts["second"]}).run(SimpleNamespace(out=tmp_path))
+    assert ran[2:] == [(Cell("c", fold), None) for fold in (0, 1)]
+    study.write_page(tmp_path)
+    assert (tmp_path / "README.md").read_text() == "4 cells"
+
+
 def test_unknown_studies_are_refused():
     for argv in ([], ["nobody2020"]):
         refuses(SystemExit, "studies: attributions, boosted_counts, boosted_numbers", command.main, argv)

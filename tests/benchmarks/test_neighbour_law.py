@@ -27,7 +27,7 @@ def test_quantiles_of_weighted_residuals_by_loops(rng):
 
 def made(score: float) -> dict:
     """Cells in which the law has this score, beside 1 of the learned law."""
-    own = {"rows": 10, "covered": 9, "width": 1.0, "score": 10.0, "loss": 1.0, "seconds": 1.0}
+    own = {"rows": 10, "covered": 9, "score": 10.0, "loss": 1.0, "seconds": 1.0}
     methods = {name: {**own, "score": 10 * score} if name == LAW else own for name in FORMS}
     return {study.Cell(name, leaf): {"methods": methods} for name in ("friedman1", "a") for leaf in study.LEAVES}
 

@@ -285,21 +285,8 @@ def venn_abers_pair(scores: np.ndarray, positive: np.ndarray, new: np.ndarray) -
 
     Rows of equal scores are one block. The isotonic fits of all beginnings, and of all ends, of the sorted blocks are
     kept as stacks that share their lower parts. A new row joins its neighbours in both until the means increase; the
-    order of joins does not matter, so that this is the fit of all rows and the new one.
-
-    Parameters
-    ----------
-    scores
-        ``[rows]`` Scores of the rows that calibrate.
-    positive
-        ``[rows]`` Whether they are positive.
-    new
-        ``[instances]`` Scores that are asked for.
-
-    Returns
-    -------
-    tuple
-        p0 and p1, ``[instances]`` each.
+    order of joins does not matter, so that this is the fit of all rows and the new one. Scores of the rows that
+    calibrate, and whether these are positive, are ``[rows]``; the new scores, p0 and p1 are ``[instances]``.
     """
     levels, at = np.unique(scores, return_inverse=True)
     rows = np.bincount(at, minlength=len(levels)).tolist()

@@ -53,9 +53,8 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
     for measure in ("auc", "brier"):
         values = by_set(everything[everything["n_classes"] == 2], measure, "inbag", 1)
         figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
-        many_sets.CriticalDifferenceDisplay.from_values(
-            values.to_numpy(), values.columns, larger_is_better=_larger(measure), ax=ax, highlight=(BASELINE,)
-        )
+        ranked = many_sets.ranking(values.to_numpy(), larger_is_better=_larger(measure))
+        many_sets.draw_ranking(ax, ranked, list(values.columns), highlight=(BASELINE,))
         save(figure, folder / f"rules-{measure}.svg")
         plt.close(figure)
 

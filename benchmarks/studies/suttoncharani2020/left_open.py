@@ -38,13 +38,7 @@ from benchmarks.studies.suttoncharani2020.methods import (
 from benchmarks.studies.suttoncharani2020.methods import SETS as PAPER_SETS
 from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
 from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, gain_cells, in_words
-from benchmarks.studies.suttoncharani2020.trees import (
-    ENTROPY,
-    EVIDENTIAL,
-    GROWTHS,
-    PrunedTree,
-    grow_by_gain,
-)
+from benchmarks.studies.suttoncharani2020.trees import ENTROPY, EVIDENTIAL, GROWTHS, PrunedTree, grow_by_gain
 from jaxunc.scorers import Interval
 
 SETS = tuple(name for name, printed in PAPER_SETS.items() if printed)

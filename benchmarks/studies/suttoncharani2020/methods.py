@@ -94,11 +94,7 @@ def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
 def measures(p: np.ndarray, y: np.ndarray) -> list:
     """Log loss (clipped as in the published code), Brier score (single class), AUC."""
     exactly = Interval(p, p)
-    return [
-        interval_log_loss(exactly, y, clip=CLIP).lower,
-        ju.metrics.interval_brier(exactly, y).lower,
-        auc(p, y),
-    ]
+    return [interval_log_loss(exactly, y, clip=CLIP).lower, ju.metrics.interval_brier(exactly, y).lower, auc(p, y)]
 
 
 def rounded(values) -> list[float]:
