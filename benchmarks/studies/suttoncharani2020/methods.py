@@ -1,6 +1,7 @@
 """The trees and estimates of the study of Sutton-Charani 2020: one fold of one of its sets, and its cells."""
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,11 +41,6 @@ class Cell(NamedTuple):
     data: str
     repeat: int
     fold: int
-
-
-def cells(name: str) -> list[Cell]:
-    """All that is to be run on a set, in order."""
-    return [Cell(name, repeat, fold) for repeat in range(N_REPEATS) for fold in range(N_FOLDS)]
 
 
 def columns(data: DataSet) -> np.ndarray:
@@ -103,7 +99,8 @@ def rounded(values) -> list[float]:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
-    return Journal(out, "main", cells(name), _is_sound)
+    cells = [Cell(name, *split) for split in product(range(N_REPEATS), range(N_FOLDS))]
+    return Journal(out, "main", cells, _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
