@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 import scipy.stats
 from jaxtyping import Array, Bool, Float, Real
 
@@ -139,6 +140,43 @@ def pairwise_wilcoxon(
         decimals=decimals,
         adjust={"holm": holm, "bonferroni": bonferroni, "none": np.array}[correction],
     )
+
+
+class Duel(NamedTuple):
+    """One method against another on the sets that both have: how many it wins and loses, and Wilcoxon's p-value."""
+
+    won: int
+    lost: int
+    gain: float
+    """In the median."""
+    p: float
+    n: int
+    """How many sets both have."""
+
+
+def duel(
+    frame: pd.DataFrame,
+    first: str,
+    second: str,
+    measure: str,
+    *,
+    larger: bool,
+    relative: bool = False,
+    decimals: int | None = 9,
+    by: str = "set",
+) -> Duel:
+    """Compare means by set of rows that name their ``method``.
+
+    Gains are ``relative`` to the second, or differences; these are rounded, so that noise is a tie, but for None.
+    """
+    values = frame.pivot_table(index=by, columns="method", values=measure)[[first, second]].dropna().to_numpy()
+    own, other = values.T
+    gains = own - other if larger else other - own
+    gains = gains if decimals is None else np.round(gains, decimals)
+    with np.errstate(invalid="ignore"):  # no loss at all on either side is no gain
+        told = np.nan_to_num(gains / other) if relative else gains
+    p = pairwise_wilcoxon(values, larger_is_better=larger).p_values[0, 1]
+    return Duel(int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(told)), float(p), len(values))
 
 
 def _p_value(differences, threshold):

@@ -13,7 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_auc_score
 
 import jaxunc as ju
-from benchmarks.pages import table_rows
+from benchmarks.pages import bold, table_rows
 
 CLIPS = (1e-2, 1e-3, 1e-4, 1e-6)
 KINDS = ("temperature", "platt", "vector", "one-vs-rest")
@@ -248,8 +248,7 @@ def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
         gain = np.median(np.nan_to_num(1 - a / b) if is_loss else a - b)
     shown = f"{100 * gain:+.1f} %" if is_loss else f"{gain:+.4f}"
     differs = np.any(a != b) and len(a) > 5 and wilcoxon(a, b).pvalue < 0.05
-    text = f"{better}:{worse} {shown}"
-    return f"**{text}**" if differs else text
+    return bold(f"{better}:{worse} {shown}", differs)
 
 
 def largest(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:

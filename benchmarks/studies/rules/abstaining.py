@@ -22,7 +22,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from benchmarks import many_sets
 from benchmarks.cells import Journal, fold, run_missing
-from benchmarks.pages import fill, table
+from benchmarks.pages import bold, fill, table
 from benchmarks.studies.rules.page import TEMPLATE
 from jaxunc import compare
 from jaxunc.combiners import combiner_by_name
@@ -157,4 +157,4 @@ def _against(areas: pd.DataFrame, method: str) -> str:
     both = np.stack([base, own], axis=1)
     won = f"{int((own < base).sum())}:{int((own > base).sum())}"
     told = len(known) > 5 and many_sets.pairwise_wilcoxon(both, larger_is_better=False).p_values[0, 1] < 0.05
-    return f"{own.mean():.4f} (**{won}**)" if told else f"{own.mean():.4f} ({won})"
+    return f"{own.mean():.4f} ({bold(won, told)})"

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from benchmarks import many_sets
-from benchmarks.pages import fill, save, table
+from benchmarks.pages import bold, fill, save, table
 from jaxunc import compare
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -110,8 +110,7 @@ def _winners(rows: pd.DataFrame) -> str:
 def _cell(best: pd.Series) -> str:
     if best.name == BASELINE:
         return f"`{best.name}`"
-    name = f"**`{best.name}`**" if best["p"] < 0.05 else f"`{best.name}`"
-    return f"{name} ({best['better']:.0f}:{best['worse']:.0f}, {best['gain']:+.4f})"
+    return f"{bold(f'`{best.name}`', best['p'] < 0.05)} ({best['better']:.0f}:{best['worse']:.0f}, {best['gain']:+.4f})"
 
 
 def told_apart(rows: pd.DataFrame) -> str:

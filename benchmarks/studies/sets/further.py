@@ -113,10 +113,10 @@ def _better(frame: pd.DataFrame, pairs: dict[str, tuple[str, str]]) -> list[str]
 def told(frame: pd.DataFrame, duels: Sequence[tuple[str, str, str]]) -> list[str]:
     """Whether the first of (first, second, measure) is told better (yes) or worse, after Holm's correction; else no."""
     found = [compared(frame, *duel) for duel in duels]
-    p_values = compare.holm(np.array([one[3] for one in found])) if found else []
+    p_values = compare.holm(np.array([of.p for of in found])) if found else []
     return [
-        "no" if p >= LEVEL or won == lost else "yes" if won > lost else "worse"
-        for (won, lost, _, _), p in zip(found, p_values, strict=True)
+        "no" if p >= LEVEL or of.won == of.lost else "yes" if of.won > of.lost else "worse"
+        for of, p in zip(found, p_values, strict=True)
     ]
 
 
