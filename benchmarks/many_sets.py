@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 import scipy.stats
 from jaxtyping import Array, Bool, Float, Real
 
 from jaxunc.compare import PairwiseTests, average_ranks, holm, lines_for, pairwise_tests, ranks, tie_groups
-from jaxunc.explanations import axes_of
 
 Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
 PValues: TypeAlias = Real[Array | np.ndarray, "tests"]
@@ -79,8 +79,7 @@ def nemenyi_difference(n_methods: int, n_blocks: int, *, alpha: float = 0.05) ->
 
 
 def cliques(
-    order_values: Real[Array | np.ndarray, "methods"],
-    different: Bool[Array | np.ndarray, "methods methods"],
+    order_values: Real[Array | np.ndarray, "methods"], different: Bool[Array | np.ndarray, "methods methods"]
 ) -> list[tuple[int, ...]]:
     """Maximal runs of methods, neighbours in rank, of which no two differ: the bars of a critical-difference diagram.
 
@@ -112,11 +111,7 @@ _EXACT = 50
 
 
 def pairwise_wilcoxon(
-    values: Values,
-    *,
-    larger_is_better: bool,
-    correction: Correction = "holm",
-    decimals: int = 9,
+    values: Values, *, larger_is_better: bool, correction: Correction = "holm", decimals: int = 9
 ) -> PairwiseTests:
     r"""Two-sided signed-rank tests of all pairs of methods over data sets.
 
@@ -145,6 +140,43 @@ def pairwise_wilcoxon(
         decimals=decimals,
         adjust={"holm": holm, "bonferroni": bonferroni, "none": np.array}[correction],
     )
+
+
+class Duel(NamedTuple):
+    """One method against another on the sets that both have: how many it wins and loses, and Wilcoxon's p-value."""
+
+    won: int
+    lost: int
+    gain: float
+    """In the median."""
+    p: float
+    n: int
+    """How many sets both have."""
+
+
+def duel(
+    frame: pd.DataFrame,
+    first: str,
+    second: str,
+    measure: str,
+    *,
+    larger: bool,
+    relative: bool = False,
+    decimals: int | None = 9,
+    by: str = "set",
+) -> Duel:
+    """Compare means by set of rows that name their ``method``.
+
+    Gains are ``relative`` to the second, or differences; these are rounded, so that noise is a tie, but for None.
+    """
+    values = frame.pivot_table(index=by, columns="method", values=measure)[[first, second]].dropna().to_numpy()
+    own, other = values.T
+    gains = own - other if larger else other - own
+    gains = gains if decimals is None else np.round(gains, decimals)
+    with np.errstate(invalid="ignore"):  # no loss at all on either side is no gain
+        told = np.nan_to_num(gains / other) if relative else gains
+    p = pairwise_wilcoxon(values, larger_is_better=larger).p_values[0, 1]
+    return Duel(int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(told)), float(p), len(values))
 
 
 def _p_value(differences, threshold):
@@ -186,105 +218,54 @@ def bonferroni(p_values: PValues) -> Float[np.ndarray, "tests"]:
 BLACK, _, RED = (line.color for line in lines_for(["ranks", "", "bars"]).values())
 
 
-class CriticalDifferenceDisplay:
+class Ranking(NamedTuple):
+    """Average ranks of methods over sets, 1 is best; Nemenyi's difference; groups of which no two differ by it."""
+
+    ranks: np.ndarray
+    difference: float
+    groups: list[tuple[int, ...]]
+
+
+def ranking(values: Values, *, larger_is_better: bool) -> Ranking:
+    """Rank methods, and test all pairs of them by Nemenyi's test at .05."""
+    ranks = average_ranks(values, larger_is_better=larger_is_better)
+    difference = nemenyi_difference(values.shape[1], values.shape[0])
+    return Ranking(ranks, difference, cliques(ranks, np.abs(ranks[:, None] - ranks) > difference))
+
+
+def draw_ranking(ax: Any, of: Ranking, names: Sequence[str], *, highlight: Sequence[str] = ()) -> None:
     """Critical-difference diagram: average ranks, best on the left; bars join methods of which no two differ.
 
-    Parameters
-    ----------
-    names
-        The methods.
-    ranks
-        Their average ranks, 1 is best.
-    groups
-        Groups of positions in ``names`` that a bar joins.
-    critical_difference
-        The difference of ranks that is significant, drawn as a scale, if one holds for all pairs.
-
-    References
-    ----------
-    Demšar 2006, section 3.2.
+    ``highlight`` names methods to set in bold. Reference: Demšar 2006, section 3.2.
     """
+    n, span = len(names), lambda group: (min(of.ranks[i] for i in group), max(of.ranks[i] for i in group))
+    order = np.argsort(of.ranks, kind="stable").tolist()
+    bars = sorted(map(span, of.groups))
+    above = 0.9 + 0.55 * len(bars)
+    # The better half is named on one side, the worse on the other, as in Demšar's diagrams.
+    left, right = order[: (n + 1) // 2], order[(n + 1) // 2 :]
+    for side, members, edge, away in (("right", left, 1 - 0.03 * n, -0.01), ("left", right[::-1], n + 0.03 * n, 0.01)):
+        for row, i in enumerate(members):
+            rank, height = float(of.ranks[i]), -(above + 0.9 * row)
+            ax.plot([rank, rank, edge], [0, height, height], color=BLACK, linewidth=0.8)
+            text = f"{names[i]}  {rank:.1f}" if side == "right" else f"{rank:.1f}  {names[i]}"
+            weight = "bold" if names[i] in highlight else "normal"
+            ax.text(edge + away * n, height, text, ha=side, va="center", fontweight=weight)
+    for row, (low, high) in enumerate(bars):
+        height = -(0.55 + 0.55 * row)
+        ax.plot([low - 0.06, high + 0.06], [height, height], color=RED, linewidth=3, solid_capstyle="round")
+    _draw_scale(ax, n, of.difference)
+    ax.set(xlim=(1 - 0.42 * n, n + 0.42 * n), ylim=(-(above + 0.9 * len(left)) - 0.3, 3.1))
 
-    def __init__(
-        self,
-        names: Any,
-        ranks: Sequence[float],
-        groups: Sequence[Sequence[int]] = (),
-        critical_difference: float | None = None,
-    ):
-        self.names, self.ranks = list(names), [float(rank) for rank in ranks]
-        self.groups, self.critical_difference = [list(group) for group in groups], critical_difference
 
-    @classmethod
-    def from_values(
-        cls,
-        values: Any,
-        names: Any,
-        *,
-        larger_is_better: bool,
-        alpha: float = 0.05,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> "CriticalDifferenceDisplay":
-        """Make and plot a diagram from values ``[data sets, methods]``: ranks, and Nemenyi's test at ``alpha``."""
-        values = np.asarray(values)
-        ranks = average_ranks(values, larger_is_better=larger_is_better)
-        difference = nemenyi_difference(values.shape[1], values.shape[0], alpha=alpha)
-        groups = cliques(ranks, np.abs(ranks[:, None] - ranks) > difference)
-        return cls([str(name) for name in names], ranks.tolist(), groups, difference).plot(ax, **kwargs)
-
-    def plot(self, ax: Any = None, *, highlight: Sequence[str] = ()) -> "CriticalDifferenceDisplay":
-        """Draw the diagram; ``highlight`` names methods to set in bold."""
-        ax = axes_of(ax)
-        n = len(self.names)
-        order = np.argsort(self.ranks, kind="stable").tolist()
-        # The better half is named on one side, the worse on the other, as in Demšar's diagrams.
-        left, right = order[: (n + 1) // 2], order[(n + 1) // 2 :]
-        bars = sorted((group for group in self.groups if len(group) > 1), key=lambda group: self._span(group))
-        above = 0.9 + 0.55 * len(bars)
-        for side, members in (("right", left), ("left", right[::-1])):
-            edge = 1 - 0.03 * n if side == "right" else n + 0.03 * n
-            for row, i in enumerate(members):
-                self._label(ax, i, edge, -(above + 0.9 * row), side, self.names[i] in highlight)
-        for row, group in enumerate(bars):
-            low, high = self._span(group)
-            height = -(0.55 + 0.55 * row)
-            ax.plot([low - 0.06, high + 0.06], [height, height], color=RED, linewidth=3, solid_capstyle="round")
-        self._axis(ax, n, above + 0.9 * len(left))
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-    def _span(self, group: Sequence[int]) -> tuple[float, float]:
-        ranks = [self.ranks[i] for i in group]
-        return min(ranks), max(ranks)
-
-    def _label(self, ax, i: int, edge: float, height: float, side: str, bold: bool) -> None:
-        rank = self.ranks[i]
-        ax.plot([rank, rank, edge], [0, height, height], color=BLACK, linewidth=0.8)
-        text = f"{self.names[i]}  {rank:.1f}" if side == "right" else f"{rank:.1f}  {self.names[i]}"
-        away = -0.01 if side == "right" else 0.01
-        ax.text(
-            edge + away * len(self.names),
-            height,
-            text,
-            ha=side,
-            va="center",
-            fontweight="bold" if bold else "normal",
-        )
-
-    def _axis(self, ax, n: int, depth: float) -> None:
-        """Draw the scale of ranks on top, and nothing else."""
-        ax.plot([1, n], [0, 0], color=BLACK, linewidth=1.2)
-        for tick in range(1, n + 1):
-            labelled = n <= 12 or tick in (1, n) or tick % 5 == 0
-            ax.plot([tick, tick], [0, 0.25 if labelled else 0.15], color=BLACK, linewidth=0.8)
-            if labelled:
-                ax.text(tick, 0.4, str(tick), ha="center", va="bottom")
-        top = 1.3
-        if self.critical_difference is not None:
-            top = 2.6
-            end = 1 + self.critical_difference
-            ax.plot([1, end], [1.9, 1.9], color=RED, linewidth=2)
-            ax.text((1 + end) / 2, 2.05, f"critical difference {self.critical_difference:.2f}", ha="center")
-        ax.set(xlim=(1 - 0.42 * n, n + 0.42 * n), ylim=(-depth - 0.3, top + 0.5))
-        ax.axis("off")
+def _draw_scale(ax: Any, n: int, difference: float) -> None:
+    """The scale of ranks on top and the critical difference above it, and nothing else."""
+    ax.plot([1, n], [0, 0], color=BLACK, linewidth=1.2)
+    for tick in range(1, n + 1):
+        labelled = n <= 12 or tick in (1, n) or tick % 5 == 0
+        ax.plot([tick, tick], [0, 0.25 if labelled else 0.15], color=BLACK, linewidth=0.8)
+        if labelled:
+            ax.text(tick, 0.4, str(tick), ha="center", va="bottom")
+    ax.plot([1, 1 + difference], [1.9, 1.9], color=RED, linewidth=2)
+    ax.text(1 + difference / 2, 2.05, f"critical difference {difference:.2f}", ha="center")
+    ax.axis("off")

@@ -59,6 +59,11 @@ def verdict_rows(verdicts: Iterable[tuple[str, str, bool]]) -> str:
     return table_rows([rule, value, "kept" if is_kept else "**missed**"] for rule, value, is_kept in verdicts)
 
 
+def bold(text: str, is_told: bool) -> str:
+    """The text, bold where a test tells what it is about."""
+    return f"**{text}**" if is_told else text
+
+
 def verdict(rule: str, value: float, *, least: float = -math.inf, most: float = math.inf) -> tuple[str, str, bool]:
     """One of `verdict_rows`: what is found is a value, which the rule bounds."""
     return rule, digits(value), bool(least <= value <= most)

@@ -17,11 +17,7 @@ from .machine import about, command, publish
 from .measure import Times, interleaved, ratio, summary
 
 N_FEATURES, N_TREES, N_EXPLAINED, N_GROWN = 30, 100, 1000, 25_000
-FORESTS = {
-    "depth 8": ({"max_depth": 8}, 200),
-    "least leaf 5": ({"min_samples_leaf": 5}, 20),
-    "grown out": ({}, 20),
-}
+FORESTS = {"depth 8": ({"max_depth": 8}, 200), "least leaf 5": ({"min_samples_leaf": 5}, 20), "grown out": ({}, 20)}
 """What grows them, and how many rows shap is asked, whose time is linear in them."""
 DEPTHS = (4, 6, 8, 12)
 """Of XGBoost's models."""

@@ -5,7 +5,6 @@ few instances becomes a leaf, where random decision trees draw again up to as of
 ``min_samples_leaf`` above 1 its trees are therefore far smaller; nodes are reported beside times.
 """
 
-import time
 from pathlib import Path
 
 import jax
@@ -18,7 +17,7 @@ import jaxunc as ju
 from benchmarks.data import load
 
 from .machine import about, command, publish
-from .measure import interleaved, ratio, summary
+from .measure import interleaved, ratio, summary, timed
 
 PUBLISHED_CPU_SECONDS = {"spambase": 53.0, "mushroom": 22.0}
 """Growing 100 trees on half of the set by the published code, one thread."""
@@ -33,7 +32,7 @@ def against_sklearn(n_instances: int, min_samples_leaf: int, repeats: int) -> di
     def grow():
         return jax.block_until_ready(ju.grow_random_trees(jax.random.key(0), X, y, min_samples_leaf=min_samples_leaf))
 
-    first, forest = _first(grow)
+    first, _, forest = timed(grow)
     times = interleaved({"jaxunc": grow, "scikit-learn": lambda: peer.fit(X, y)}, repeats)
     return {
         "data": f"{n_instances} x 30, numeric",
@@ -58,7 +57,7 @@ def against_published(name: str, folder: Path | None, repeats: int) -> dict:
     def grow():
         return jax.block_until_ready(ju.grow_random_trees(jax.random.key(0), X, y, nominal=nominal))
 
-    first, forest = _first(grow)
+    first, _, forest = timed(grow)
     times = interleaved({"jaxunc": grow}, repeats)["jaxunc"]
     return {
         "data": f"{name}, {len(X)} x {X.shape[1]}, {int(nominal.sum())} nominal",
@@ -67,13 +66,6 @@ def against_published(name: str, folder: Path | None, repeats: int) -> dict:
         "published_cpu_s": PUBLISHED_CPU_SECONDS[name],
         "published_over_cpu": PUBLISHED_CPU_SECONDS[name] / float(np.median(times.cpu)),
     }
-
-
-def _first(call) -> tuple[float, ju.Forest]:
-    """Seconds of the first call, which compiles, and what it returns."""
-    start = time.perf_counter()
-    result = call()
-    return time.perf_counter() - start, result
 
 
 def _nodes(forest: ju.Forest) -> float:

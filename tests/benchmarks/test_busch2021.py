@@ -2,7 +2,6 @@
 
 import re
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,7 +41,6 @@ def small(monkeypatch):
     X = np.column_stack([y + rng.normal(size=60), rng.integers(0, 3, 60)])
     X[::9, 1] = np.nan
     data = DataSet("sonar", X, y, ("a", "b"), np.array([False, True]), ("n", "w"), {"w": ["x", "y", "z"]})
-    monkeypatch.setattr(study, "load", lambda name, folder: data)
     monkeypatch.setattr(study, "METHODS", {name: METHODS[name] for name in FEW})
     monkeypatch.setattr(study, "LEAF_SIZES", (3,))
     monkeypatch.setattr(study, "N_REPEATS", 2)
@@ -58,10 +56,10 @@ def small(monkeypatch):
     return data
 
 
-def test_no_page_before_there_are_two_sets(small, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)
-    monkeypatch.setattr(study, "run_cell", lambda cell, data: {"methods": {"mean": [0.5, 0.5]}})
-    study.run_all(["references"], ["sonar", "wdbc"], None, tmp_path)
+def test_no_page_before_there_are_two_sets(small, tmp_path, capsys):
+    for journal in (study.journal(tmp_path, name, "references") for name in ("sonar", "wdbc")):
+        for cell in journal.wanted:
+            journal.add(cell, {"methods": {"mean": [0.5, 0.5]}})
     study.write_page(tmp_path)
     assert "no page yet" in capsys.readouterr().err
     assert not (tmp_path / "README.md").exists()

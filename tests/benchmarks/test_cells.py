@@ -77,7 +77,7 @@ JOURNALS = {
     "attributions.run": (("own, idle",), lambda record: record["aleatoric"]["permutation"][0].append(0)),
     "boosted_counts.run": (("wine",), lambda record: record["methods"].pop("own")),
     "boosted_numbers.run": (("friedman1",), lambda record: record["methods"].pop("learned law")),
-    "busch2021.run": (("trees", "sonar"), lambda record: record["methods"]["vote"].pop()),
+    "busch2021.run": (("sonar", "trees"), lambda record: record["methods"]["vote"].pop()),
     "conformal_sets.run": (("wine",), lambda record: record["sets"]["mean, oob"]["classes"].pop()),
     "costa2013.run": (("iris",), lambda record: record["tpce"].pop()),
     "costa2013.pools": (("iris",), lambda record: record["tpce_pool"].pop()),
@@ -92,7 +92,7 @@ JOURNALS = {
     "sets.run": (("wine",), lambda record: record["sets"]["u65, mean"]["classes"].pop()),
     "suttoncharani2020.methods": (("banana",), lambda record: record["trees"]["0"]["raw"].pop()),
     "suttoncharani2020.left_open": (("banana",), lambda record: record["growths"]["raw"]["0"]["eb"].pop()),
-    "suttoncharani2020.beyond": (("classes", "vowel"), lambda record: record["found"]["0"]["raw"].pop()),
+    "suttoncharani2020.beyond": (("vowel", "classes"), lambda record: record["found"]["0"]["raw"].pop()),
     "true_probabilities.run": (("twonorm", 200), lambda record: record["methods"].pop("learned pool")),
     "voting.run": (("twonorm",), lambda record: record.pop("curves")),
     "zhang2021.run": (("liver",), lambda record: record["oob"]["equal"].pop()),
@@ -192,6 +192,26 @@ def test_a_study_is_run_and_its_page_written(page_only, tmp_path, monkeypatch):
     finally:
         jax.config.update("jax_enable_x64", before)
     assert done == [*([] if page_only else [(["b"], ["first", "second"], True)]), tmp_path]
+
+
+def test_parts_of_a_study_are_run_on_their_sets(tmp_path, ran):
+    def run_cell(cell, data):
+        ran.append((cell, data))
+        return {"fold": cell.fold, "values": [1, 2]}
+
+    journal = lambda part: lambda out, name: cells.Journal(out, part, [Cell(name, fold) for fold in (0, 1)], sound)
+    load = lambda name, folder: f"{name} of {folder}"
+    parts = {"first": cells.Part(("a", "b"), journal("first"), run_cell, load)}
+    parts |= {"second": cells.Part(("c",), journal("second"), run_cell)}
+    study = cells.Study("Made up.", tmp_path, parts, lambda found: f"{len(found)} cells")
+    study.run(study.options().parse_args(["--sets", "b", "--data", "here", "--parts", "first"]))
+    assert ran == [(Cell("b", fold), "b of here") for fold in (0, 1)]
+    assert (study.parts["first"].kept(tmp_path).keys(), list(study.kept(tmp_path))) == ({"a", "b"}, [c for c, _ in ran])
+    assert list(study.parts["first"].kept(tmp_path, whole=True)) == ["b"]
+    cells.Study("Made up.", tmp_path, {"second": parts["second"]}).run(SimpleNamespace(out=tmp_path))
+    assert ran[2:] == [(Cell("c", fold), None) for fold in (0, 1)]
+    study.write_page(tmp_path)
+    assert (tmp_path / "README.md").read_text() == "4 cells"
 
 
 def test_unknown_studies_are_refused():

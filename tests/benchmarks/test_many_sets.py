@@ -168,11 +168,12 @@ def test_critical_difference():
     ax = Figure().add_subplot()
     rng = np.random.default_rng(1)
     values = rng.normal(size=(30, 4)) + np.array([0, 0.1, 3, 3.1])
-    names = ["a", "b", "c", "d"]
-    display = many_sets.CriticalDifferenceDisplay.from_values(values, names, larger_is_better=True, ax=ax)
-    assert display.critical_difference == pytest.approx(many_sets.nemenyi_difference(4, 30))
-    assert sorted(map(sorted, display.groups)) == [[0, 1], [2, 3]]
-    texts = " ".join(text.get_text() for text in ax.texts)
-    assert all(name in texts for name in names)
-    assert "critical difference" in texts
-    assert all(isinstance(rank, float) for rank in display.ranks)
+    found = many_sets.ranking(values, larger_is_better=True)
+    many_sets.draw_ranking(ax, found, ["a", "b", "c", "d"], highlight="b")
+    assert found.difference == many_sets.nemenyi_difference(4, 30)
+    assert sorted(map(sorted, found.groups)) == [[0, 1], [2, 3]]
+    texts = {text.get_text(): text.get_fontweight() for text in ax.texts}
+    for name, rank in zip("abcd", found.ranks, strict=True):
+        (label,) = {f"{name}  {rank:.1f}", f"{rank:.1f}  {name}"} & texts.keys()
+        assert (texts[label] == "bold") == (name == "b")
+    assert f"critical difference {found.difference:.2f}" in texts

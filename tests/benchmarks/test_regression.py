@@ -22,12 +22,11 @@ def test_measures_of_quantiles_by_loops(rng):
         covered += low <= target <= high
         score += high - low + 2 / MISS * (max(low - target, 0) + max(target - high, 0))
         loss += sum((tau - (target < q)) * (target - q) for tau, q in zip(TAUS, row, strict=True)) / 19
-    assert (found.rows, found.covered, found.crossed) == (40, covered, 0)
+    assert (found.rows, found.covered) == (40, covered)
     assert found.score == pytest.approx(score)
     assert found.loss == pytest.approx(loss)
     assert np.sum(found.strata, axis=0).tolist() == [40, covered]
     assert measured(quantiles[:, [0, -1]], y)._replace(loss=found.loss) == found
-    assert measured(quantiles[:, ::-1], y).crossed == 40
     with pytest.raises(ValueError, match="1 rows have no finite quantiles"):
         measured(np.where(np.arange(40)[:, None] == 3, np.nan, quantiles), y)
 
@@ -42,7 +41,7 @@ def test_problems_are_drawn_once(name):
 
 def made(score_of_ours: float) -> dict:
     """Cells in which the learned law has this score, beside 1 of quantile-forest's."""
-    own = {"rows": 10, "covered": 9, "width": 1.0, "loss": 1.0, "strata": [[2, 2]] * 4 + [[2, 1]], "seconds": 1.0}
+    own = {"rows": 10, "covered": 9, "loss": 1.0, "strata": [[2, 2]] * 4 + [[2, 1]], "seconds": 1.0}
     scores = {name: {**own, "score": 10.0} for name in METHODS} | {"learned law": {**own, "score": 10 * score_of_ours}}
     cells = [
         study.Cell(name, leaf, trees, fold)

@@ -3,7 +3,6 @@
 import itertools
 from fractions import Fraction
 
-import jax
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
@@ -34,10 +33,7 @@ def small(monkeypatch):
     y = rng.integers(0, 2, 120)
     X = np.column_stack([y + rng.normal(size=120), rng.integers(0, 3, 120)])
     data = DataSet("banana", X, y, ("a", "b"), np.array([False, True]), ("n", "w"), {"w": ["x", "y", "z"]})
-    monkeypatch.setattr(run, "load", lambda name, folder: data)
-    monkeypatch.setattr(study, "N_REPEATS", 1)
     monkeypatch.setattr(study, "N_FOLDS", 3)
-    monkeypatch.setattr(jax, "clear_caches", lambda: None)  # other tests want theirs
     return data
 
 

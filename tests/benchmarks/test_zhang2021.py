@@ -35,7 +35,6 @@ def small(monkeypatch):
     y = rng.integers(0, 2, 60)
     X = np.column_stack([y + rng.normal(size=60), rng.integers(0, 3, 60)])
     data = DataSet("sonar", X, y, ("a", "b"), np.array([False, True]), ("n", "w"), {"w": ["x", "y", "z"]})
-    monkeypatch.setattr(study, "load", lambda name, folder: data)
     monkeypatch.setattr(study, "N_REPEATS", 2)
     monkeypatch.setattr(study, "N_FOLDS", 2)
     monkeypatch.setattr(study, "N_TREES", 5)

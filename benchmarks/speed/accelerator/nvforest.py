@@ -7,9 +7,10 @@ import numpy as np
 
 import jaxunc as ju
 
+from .. import measure
 from ..workloads import FULL, QUICK, WORKLOADS, fit, make_data
 from .forests import make_rows
-from .timing import WALK, Cases, first_call, on_device, repeats, timed_against
+from .timing import WALK, Cases, on_device, repeats, timed_against
 
 
 def nvforest(quick: bool) -> Cases:
@@ -35,7 +36,7 @@ def _against(engine, bound: ju.BoundForest, n: int, quick: bool) -> dict:
     rows = make_rows(n)
     values, wait = _values_for_it(rows)
     answer = lambda: wait(engine.predict_proba(values))
-    first = first_call(answer)
+    first = measure.timed(answer)[0]
     ours = on_device(bound.probability, rows)
     found = timed_against(ours, answer, repeats(quick), "nvforest")
     theirs = np.asarray(jax.device_get(_on_host(answer())))

@@ -1,11 +1,11 @@
 """The first call, which compiles, and later ones."""
 
-import time
 from collections.abc import Callable, Iterator
 
 import jax
 import numpy as np
 
+from .. import measure
 from ..measure import interleaved, ratio, summary
 
 Case = tuple[dict, Callable[[], dict]]
@@ -21,28 +21,17 @@ def repeats(quick: bool) -> int:
     return 2 if quick else 5
 
 
-def first_call(call: Callable[[], object]) -> float:
-    """Return the seconds of a call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def timed(call: Callable[[], object], rounds: int) -> dict:
     """Return the times of the first call and of later ones."""
-    first = first_call(call)
+    first = measure.timed(call)[0]
     return {"first_call_s": first, **summary(interleaved({"it": call}, rounds)["it"])}
 
 
 def timed_against(call: Callable[[], object], reference: Callable[[], object], rounds: int, name: str) -> dict:
     """Return the same, and the ratio to a reference, round by round, under its name."""
-    first = first_call(call)
+    first = measure.timed(call)[0]
     times = interleaved({"it": call, "reference": reference}, rounds)
-    return {
-        "first_call_s": first,
-        **summary(times["it"]),
-        f"ratio_to_{name}": ratio(times["it"], times["reference"]),
-    }
+    return {"first_call_s": first, **summary(times["it"]), f"ratio_to_{name}": ratio(times["it"], times["reference"])}
 
 
 def on_device(function: Callable, rows: jax.Array) -> Callable[[], object]:

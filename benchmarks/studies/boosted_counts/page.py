@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import many_sets
-from benchmarks.pages import fill
+from benchmarks.pages import bold, fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.learning.methods import PLAIN_MEASURES
 
@@ -57,23 +57,17 @@ def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[int, int, float, float, int]:
-    """Sets won and lost by the first, its median gain, the p-value, and the number of sets that both have."""
-    means = frame.pivot_table(index="set", columns="method", values=measure, aggfunc="mean")[[first, second]].dropna()
-    a, b = means.to_numpy().T
-    gains = a - b if measure in LARGER else b - a
-    with np.errstate(invalid="ignore"):  # no loss at all on either side is no gain
-        shown = gains if measure in LARGER else np.nan_to_num(gains / b)
-    test = many_sets.pairwise_wilcoxon(means.to_numpy(), larger_is_better=measure in LARGER)
-    return int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(shown)), test.p_values[0, 1], len(means)
+def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> many_sets.Duel:
+    """One method against another; gains in losses are relative."""
+    larger = measure in LARGER
+    return many_sets.duel(frame, first, second, measure, larger=larger, relative=not larger, decimals=None)
 
 
 def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
     """How the first did against the second."""
     won, lost, gain, p, _ = compared(frame, first, second, measure)
     shown = f"{gain:+.4f}" if measure in LARGER else f"{100 * gain:+.1f} %"
-    text = f"{won}:{lost} {shown}"
-    return f"**{text}**" if p < 0.05 else text
+    return bold(f"{won}:{lost} {shown}", p < 0.05)
 
 
 def _table(frame: pd.DataFrame, measure: str) -> str:

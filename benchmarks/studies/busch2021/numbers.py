@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import many_sets
+from benchmarks.pages import bold
 from jaxunc import compare
 from jaxunc.combiners import Combiner, combiner_by_name
 from jaxunc.forest import Forest
@@ -146,8 +147,7 @@ class Duel(NamedTuple):
         return self.p < LEVEL
 
     def __str__(self) -> str:
-        text = f"{self.better}:{self.worse} ({signed(self.gain)})"
-        return f"**{text}**" if self.is_told_apart else text
+        return bold(f"{self.better}:{self.worse} ({signed(self.gain)})", self.is_told_apart)
 
 
 def _told_apart(pairs: Mapping[int, pd.DataFrame], first: str, second: str) -> dict[int, Duel]:

@@ -11,8 +11,7 @@ that reads them are made of the cells.
 """
 
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from benchmarks.cells import Journal, fold, run_missing, study_options
+from benchmarks.cells import Journal, Part, Study, fold
 from benchmarks.data import DataSet, load
 from benchmarks.studies.busch2021.figures import write_pictures
 from benchmarks.studies.busch2021.numbers import METHODS, means, rank_tables, single_trees
@@ -160,7 +159,7 @@ def reference(cell: Cell):
     return make[cell.kind.removesuffix("-mean")](cell.n_trees, n_jobs=-1, **options)
 
 
-def journal(out: Path, part: str, name: str) -> Journal:
+def journal(out: Path, name: str, part: str) -> Journal:
     """The finished cells of a part on a set."""
     return Journal(out, None, cells(part, name), _is_sound)
 
@@ -170,18 +169,12 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     return set(record["methods"]) == expected and all(len(pair) == 2 for pair in record["methods"].values())
 
 
-def run_all(parts: Sequence[str], sets: Sequence[str], data_folder: str | None, out: Path) -> dict[Cell, dict]:
-    """Run what is missing; returns everything."""
-    journals = {f"{part} {name}": journal(out, part, name) for part in parts for name in sets}
-    return run_missing(journals, lambda name: load(name, data_folder), run_cell)
-
-
 def kept(out: Path) -> dict[Cell, dict]:
     """All whole repetitions, whatever was asked for in this run."""
     found: dict[Cell, dict] = {}
     for part in KINDS:
         for name in SETS:
-            own = journal(out, part, name)
+            own = journal(out, name, part)
             n_whole = len(own.found) // (len(own.wanted) // N_REPEATS)
             found |= {cell: record for cell, record in own.found.items() if cell.repeat < n_whole}
     return found
@@ -200,11 +193,9 @@ def write_page(out: Path) -> None:
     write_pictures(rank_tables(everything, SETS), single_trees(finished, shown), trees, out)
 
 
-def options() -> ArgumentParser:
-    """What the study takes."""
-    return study_options(__doc__, RESULTS, SETS, KINDS)
-
-
-def run(args: Namespace) -> None:
-    """Run what is missing."""
-    run_all(args.parts, args.sets, args.data, args.out)
+STUDY = Study(
+    str(__doc__),
+    RESULTS,
+    {part: Part(tuple(SETS), partial(journal, part=part), run_cell, load) for part in KINDS},
+)
+options, run = STUDY.options, STUDY.run

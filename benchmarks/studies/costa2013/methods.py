@@ -161,11 +161,7 @@ def _of_fold(data: DataSet, train, test, fold: int) -> tuple[Probabilities, Reli
     tree = ju.transduction.grow_greedy_trees(X, y, **kinds)
     bag = counts_of_test(data, train, test, len(classes), fold)
     batch = batch_certainty(jax.random.key(fold), X, y, data.X[test], **kinds)
-    probs = {
-        "bag": frequencies(bag),
-        "bag_laplace": laplace(bag),
-        "batch": batch.round(DECIMALS),
-    }
+    probs = {"bag": frequencies(bag), "bag_laplace": laplace(bag), "batch": batch.round(DECIMALS)}
     for rule, read in read_outs(tree).items():
         probs[f"tpce_{rule}"] = read(counts[:, :-1])
         if rule not in ("pool", "eva"):  # a single leaf has nothing to combine

@@ -10,7 +10,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from benchmarks.many_sets import CriticalDifferenceDisplay
+from benchmarks.many_sets import draw_ranking, ranking
 from benchmarks.pages import save
 from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, KINDS, of_kind
 from benchmarks.studies.hernandez_lobato2011.votes import AXIS, N_GRID, RADIUS
@@ -121,7 +121,7 @@ def draw_ranks(errors: Mapping[str, np.ndarray], path: Path) -> None:
     for place, (kind, values) in enumerate(errors.items()):
         ax = figure.add_subplot(1, 2, place + 1)
         ax.set_title(KINDS[kind], fontsize=10)
-        CriticalDifferenceDisplay.from_values(values, ["FS", "IB", "infinite"], larger_is_better=False, ax=ax)
+        draw_ranking(ax, ranking(values, larger_is_better=False), ["FS", "IB", "infinite"])
     save(figure, path)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.many_sets import cliques, friedman, nemenyi_difference
+from benchmarks.many_sets import friedman, ranking
 from benchmarks.pages import fill, table
 from benchmarks.studies.hernandez_lobato2011 import figures
 from benchmarks.studies.hernandez_lobato2011.numbers import (
@@ -23,14 +23,10 @@ from benchmarks.studies.hernandez_lobato2011.numbers import (
     shares,
 )
 from benchmarks.studies.hernandez_lobato2011.votes import N_CIRCLE, N_GRID, N_TEST, N_TRAIN, NOISE
-from jaxunc.compare import average_ranks
 
 TEMPLATE = Path(__file__).with_name("page.md")
 METHODS = {"error_fixed": "FS", "error": "IB", "error_infinite": "infinite"}
-COLUMNS = (
-    *("% settled", "trees"),
-    *("disagree FS %", "disagree IB %", "error FS %", "error IB %", "error infinite %"),
-)
+COLUMNS = (*("% settled", "trees"), *("disagree FS %", "disagree IB %", "error FS %", "error IB %", "error infinite %"))
 NAMED = ("threenorm", "liver")
 """Problems that the paper names."""
 
@@ -202,9 +198,7 @@ def _tests(finished: Mapping[str, Found]) -> str:
         for source, values in {"ours": errors(finished, kind), "paper, as printed": printed}.items():
             if len(values) < 2:
                 continue
-            ranks = average_ranks(values, larger_is_better=False)
-            test, difference = friedman(values), nemenyi_difference(len(METHODS), len(values))
-            groups = cliques(ranks, np.abs(ranks[:, None] - ranks) > difference)
+            test, (ranks, difference, groups) = friedman(values), ranking(values, larger_is_better=False)
             names = list(METHODS.values())
             together = "; ".join(" = ".join(names[i] for i in group) for group in groups) or "none"
             values_said = [f"{rank:.2f}" for rank in ranks]
@@ -226,7 +220,7 @@ def _plus_minus(mean: float, spread: float) -> str:
 
 def _told_apart(values: np.ndarray) -> str:
     """Whether FS is told apart from both others, and these are not, of errors ``[problems methods]``."""
-    test, ranks = friedman(values), average_ranks(values, larger_is_better=False)
-    apart = np.abs(ranks[:, None] - ranks) > nemenyi_difference(values.shape[1], len(values))
+    test, (ranks, difference, _) = friedman(values), ranking(values, larger_is_better=False)
+    apart = np.abs(ranks[:, None] - ranks) > difference
     holds = test.p_value < 0.05 and apart[0, 1] and apart[0, 2] and not apart[1, 2]
     return f"{'holds' if holds else 'not found'} (Friedman's p = {test.p_value:.2g})"

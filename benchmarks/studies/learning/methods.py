@@ -13,7 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_auc_score
 
 import jaxunc as ju
-from benchmarks.pages import table_rows
+from benchmarks.pages import bold, table_rows
 
 CLIPS = (1e-2, 1e-3, 1e-4, 1e-6)
 KINDS = ("temperature", "platt", "vector", "one-vs-rest")
@@ -248,8 +248,7 @@ def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
         gain = np.median(np.nan_to_num(1 - a / b) if is_loss else a - b)
     shown = f"{100 * gain:+.1f} %" if is_loss else f"{gain:+.4f}"
     differs = np.any(a != b) and len(a) > 5 and wilcoxon(a, b).pvalue < 0.05
-    text = f"{better}:{worse} {shown}"
-    return f"**{text}**" if differs else text
+    return bold(f"{better}:{worse} {shown}", differs)
 
 
 def largest(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
@@ -285,21 +284,8 @@ def venn_abers_pair(scores: np.ndarray, positive: np.ndarray, new: np.ndarray) -
 
     Rows of equal scores are one block. The isotonic fits of all beginnings, and of all ends, of the sorted blocks are
     kept as stacks that share their lower parts. A new row joins its neighbours in both until the means increase; the
-    order of joins does not matter, so that this is the fit of all rows and the new one.
-
-    Parameters
-    ----------
-    scores
-        ``[rows]`` Scores of the rows that calibrate.
-    positive
-        ``[rows]`` Whether they are positive.
-    new
-        ``[instances]`` Scores that are asked for.
-
-    Returns
-    -------
-    tuple
-        p0 and p1, ``[instances]`` each.
+    order of joins does not matter, so that this is the fit of all rows and the new one. Scores of the rows that
+    calibrate, and whether these are positive, are ``[rows]``; the new scores, p0 and p1 are ``[instances]``.
     """
     levels, at = np.unique(scores, return_inverse=True)
     rows = np.bincount(at, minlength=len(levels)).tolist()

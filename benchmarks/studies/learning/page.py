@@ -37,10 +37,7 @@ NAMES = (
 """The methods; ``page.md`` says what they are."""
 SHOWN = ("pool", "blend", "selected", "P", "isotonic", "fixed", "HistGradientBoosting")
 """Those that other measures are shown of."""
-GROUPS = {
-    "other-sets": "On sets that nothing here was developed on",
-    "development": "On the sets of development",
-}
+GROUPS = {"other-sets": "On sets that nothing here was developed on", "development": "On the sets of development"}
 """Parts whose sets and folds further methods are run on."""
 
 

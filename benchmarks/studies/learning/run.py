@@ -31,14 +31,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 import jaxunc as ju
 from benchmarks.cells import Journal, Part, Study, fold
 from benchmarks.data import load
-from benchmarks.studies.learning.further import (
-    NOISE,
-    NOISE_SETS,
-    SHRINKAGE,
-    fit_leaf_counts,
-    run_noise,
-    run_shrinkage,
-)
+from benchmarks.studies.learning.further import NOISE, NOISE_SETS, SHRINKAGE, fit_leaf_counts, run_noise, run_shrinkage
 from benchmarks.studies.learning.instead import INSTEAD, run_instead
 from benchmarks.studies.learning.methods import (
     adaptive_sets,
@@ -152,8 +145,6 @@ def run_cell(cell: Cell, data: Rows) -> dict:
         "methods": {name: measures(probs, y_test) for name, probs in found.items()},
         "sets": sets,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "chosen": chosen,
-        "weights": {name: round(value, 3) for name, value in blended.weights.items()},
         "rows": [len(y), int(data.y.max()) + 1],
     }
 

@@ -6,7 +6,6 @@ The 25 problems of `benchmarks.studies.regression`, the first of five folds, ran
 the columns with least leaf 1 and 5. A cell (`benchmarks.cells`) is a problem and a least leaf.
 """
 
-import time
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from sklearn.model_selection import KFold
 from benchmarks.cells import Journal, Part, Study
 from benchmarks.studies.neighbour_law.forms import FORMS
 from benchmarks.studies.neighbour_law.page import page
-from benchmarks.studies.regression.methods import Fold, measured
+from benchmarks.studies.regression.methods import Fold, measured_by
 from benchmarks.studies.regression.problems import PROBLEMS, Rows, rows_of
 
 N_FOLDS, LEAVES, TREES = 5, (1, 5), 100
@@ -35,15 +34,11 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     """{"methods": {form: measures and "seconds"}}."""
     train, test = next(KFold(N_FOLDS, shuffle=True, random_state=0).split(data.X))
     settings = {"n_estimators": TREES, "min_samples_leaf": cell.leaf, "max_features": 1 / 3, "random_state": 0}
-    fold, found = Fold(data.X[train], data.y[train], data.X[test], settings), {}
+    fold = Fold(data.X[train], data.y[train], data.X[test], settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of rows that repeat
         _ = fold.forest  # grown before the clocks
-        for name, form in FORMS.items():
-            start = time.perf_counter()
-            quantiles = form(fold)
-            found[name] = measured(quantiles, data.y[test])._asdict() | {"seconds": time.perf_counter() - start}
-    return {"methods": found}
+        return {"methods": measured_by(FORMS, fold, data.y[test])}
 
 
 def journal(out: Path, name: str) -> Journal:

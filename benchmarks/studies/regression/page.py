@@ -43,7 +43,6 @@ def measures(parts: list[dict]) -> dict[str, float]:
     rows, strata = total("rows"), np.sum([part["strata"] for part in parts], axis=0)
     return {
         "coverage": total("covered") / rows,
-        "width": total("width") / rows,
         "score": total("score") / rows,
         "loss": np.nan if parts[0]["loss"] is None else total("loss") / rows,
         "stratum": float((strata[:, 1] / strata[:, 0]).min()),

@@ -7,7 +7,6 @@ and 5, of 100 and 500 trees: `methods`. A cell (`benchmarks.cells`) is a fold of
 without a forest are run with the first.
 """
 
-import time
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from typing import NamedTuple
 from sklearn.model_selection import KFold
 
 from benchmarks.cells import Journal, Part, Study
-from benchmarks.studies.regression.methods import ADDED, METHODS, WITHOUT_FOREST, Fold, measured
+from benchmarks.studies.regression.methods import ADDED, METHODS, WITHOUT_FOREST, Fold, measured_by
 from benchmarks.studies.regression.page import page
 from benchmarks.studies.regression.problems import PROBLEMS, Rows, rows_of
 
@@ -43,15 +42,11 @@ def run_cell(cell: Cell, data: Rows) -> dict:
         "random_state": cell.fold,
         "n_jobs": 2,
     }
-    fold, found = Fold(data.X[train], data.y[train], data.X[test], settings), {}
+    fold = Fold(data.X[train], data.y[train], data.X[test], settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of other packages, and of forests whose rows all trees may have seen
         _ = fold.forest, fold.quantile_forest, fold.residuals  # grown before the clocks
-        for name in methods_of(cell):
-            start = time.perf_counter()
-            quantiles = METHODS[name](fold)
-            found[name] = measured(quantiles, data.y[test])._asdict() | {"seconds": time.perf_counter() - start}
-    return {"methods": found}
+        return {"methods": measured_by({name: METHODS[name] for name in methods_of(cell)}, fold, data.y[test])}
 
 
 def methods_of(cell: Cell) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import many_sets
-from benchmarks.pages import fill
+from benchmarks.pages import bold, fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.reliable_evidence.methods import NAMES
 from jaxunc import compare
@@ -172,8 +172,7 @@ def helps(frame: pd.DataFrame) -> tuple[bool, bool]:
 
 
 def _cell(row: pd.Series) -> str:
-    text = f"{row['won']:.0f}:{row['lost']:.0f} {row['gain']:+.4f}"
-    return f"**{text}**" if row["p"] < LEVEL else text
+    return bold(f"{row['won']:.0f}:{row['lost']:.0f} {row['gain']:+.4f}", row["p"] < LEVEL)
 
 
 def _rows(frame: pd.DataFrame, measure: str, names: tuple[str, ...]) -> list[list[str]]:

@@ -22,7 +22,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from benchmarks import many_sets
 from benchmarks.cells import Journal, fold, run_missing
-from benchmarks.pages import fill, table
+from benchmarks.pages import bold, fill, table
 from benchmarks.studies.rules.page import TEMPLATE
 from jaxunc import compare
 from jaxunc.combiners import combiner_by_name
@@ -49,7 +49,7 @@ class Bags(NamedTuple):
 
 
 def run_cell(cell: Cell, data: compare.Table) -> dict:
-    """{"methods": {method: area under the risk-coverage curve}, "errors": {…: share of errors}, "rows"}."""
+    """{"methods": {method: area under the risk-coverage curve}, "rows"}."""
     X, y = np.asarray(data.X, np.float32), np.asarray(data.y)
     train, test = fold(data, N_FOLDS, cell.fold)
     model = RandomForestClassifier(N_TREES, min_samples_leaf=cell.leaf, random_state=cell.fold, oob_score=True)
@@ -76,7 +76,6 @@ def run_cell(cell: Cell, data: compare.Table) -> dict:
     area = lambda order, right: float(ju.metrics.area_under_risk_coverage(order.astype(np.float32), right))
     return {
         "methods": {name: round(area(order, chosen == y_test), 6) for name, (order, chosen) in found.items()},
-        "errors": {name: round(float(np.mean(chosen != y_test)), 6) for name, (_, chosen) in found.items()},
         "rows": [len(y), forest.n_classes],
     }
 
@@ -158,4 +157,4 @@ def _against(areas: pd.DataFrame, method: str) -> str:
     both = np.stack([base, own], axis=1)
     won = f"{int((own < base).sum())}:{int((own > base).sum())}"
     told = len(known) > 5 and many_sets.pairwise_wilcoxon(both, larger_is_better=False).p_values[0, 1] < 0.05
-    return f"{own.mean():.4f} (**{won}**)" if told else f"{own.mean():.4f} ({won})"
+    return f"{own.mean():.4f} ({bold(won, told)})"

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from benchmarks import many_sets
-from benchmarks.pages import fill, save, table
+from benchmarks.pages import bold, fill, save, table
 from jaxunc import compare
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -53,9 +53,8 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
     for measure in ("auc", "brier"):
         values = by_set(everything[everything["n_classes"] == 2], measure, "inbag", 1)
         figure, ax = plt.subplots(figsize=(8, 5.5), layout="constrained")
-        many_sets.CriticalDifferenceDisplay.from_values(
-            values.to_numpy(), values.columns, larger_is_better=_larger(measure), ax=ax, highlight=(BASELINE,)
-        )
+        ranked = many_sets.ranking(values.to_numpy(), larger_is_better=_larger(measure))
+        many_sets.draw_ranking(ax, ranked, list(values.columns), highlight=(BASELINE,))
         save(figure, folder / f"rules-{measure}.svg")
         plt.close(figure)
 
@@ -111,8 +110,7 @@ def _winners(rows: pd.DataFrame) -> str:
 def _cell(best: pd.Series) -> str:
     if best.name == BASELINE:
         return f"`{best.name}`"
-    name = f"**`{best.name}`**" if best["p"] < 0.05 else f"`{best.name}`"
-    return f"{name} ({best['better']:.0f}:{best['worse']:.0f}, {best['gain']:+.4f})"
+    return f"{bold(f'`{best.name}`', best['p'] < 0.05)} ({best['better']:.0f}:{best['worse']:.0f}, {best['gain']:+.4f})"
 
 
 def told_apart(rows: pd.DataFrame) -> str:

@@ -105,12 +105,19 @@ def keeps(frame: pd.DataFrame, name: str) -> bool:
 
 
 def _better(frame: pd.DataFrame, pairs: dict[str, tuple[str, str]]) -> list[str]:
-    """Those that win on more sets than they lose, told apart by signed-rank tests after Holm's correction."""
-    found = {name: compared(frame, name, *pair) for name, pair in pairs.items()}
-    if not found:
-        return []
-    p_values = compare.holm(np.array([one[3] for one in found.values()]))
-    return [name for (name, one), p in zip(found.items(), p_values, strict=True) if p < LEVEL and one[0] > one[1]]
+    """Those that are told better than what they are paired with, by the measure that stands beside it."""
+    words = told(frame, [(name, *pair) for name, pair in pairs.items()])
+    return [name for name, word in zip(pairs, words, strict=True) if word == "yes"]
+
+
+def told(frame: pd.DataFrame, duels: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Whether the first of (first, second, measure) is told better (yes) or worse, after Holm's correction; else no."""
+    found = [compared(frame, *duel) for duel in duels]
+    p_values = compare.holm(np.array([of.p for of in found])) if found else []
+    return [
+        "no" if p >= LEVEL or of.won == of.lost else "yes" if of.won > of.lost else "worse"
+        for of, p in zip(found, p_values, strict=True)
+    ]
 
 
 def _utility(name: str) -> str:
@@ -194,21 +201,18 @@ def rivals(name: str) -> tuple[str, str, str]:
 
 
 def helping(frame: pd.DataFrame, against: int) -> list[str]:
-    """Learned votes that are told better than their first (0) or second (1) rival, after Holm's correction."""
-    found = [compared(frame, name, rivals(name)[against], rivals(name)[2]) for name in LEARNED_VOTES]
-    p_values = compare.holm(np.array([one[3] for one in found]))
-    better = [p < LEVEL and won > lost for (won, lost, _, _), p in zip(found, p_values, strict=True)]
-    return [name for name, is_better in zip(LEARNED_VOTES, better, strict=True) if is_better]
+    """Learned votes that are told better than their first (0) or second (1) rival."""
+    return _better(frame, {name: (rivals(name)[against], rivals(name)[2]) for name in LEARNED_VOTES})
 
 
 def _vote_duels(frame: pd.DataFrame, helps: Sequence[Sequence[str]]) -> str:
     rows = []
     for name in LEARNED_VOTES:
         chosen, best, utility = rivals(name)
-        told = ["yes" if name in of else "no" for of in helps]
+        better = ["yes" if name in of else "no" for of in helps]
         beside = [duel(frame, name, chosen, measure) for measure in ("worst_class", "size")]
         rows.append(
-            [name, duel(frame, name, chosen, utility), told[0], *beside, duel(frame, name, best, utility), told[1]]
+            [name, duel(frame, name, chosen, utility), better[0], *beside, duel(frame, name, best, utility), better[1]]
         )
     head = ["", "utility", "told better", "worst class", "mean size", "highest expected utility", "told better"]
     return text_table(head, rows)
@@ -242,17 +246,17 @@ def steps_section(cells: Mapping[Any, dict]) -> str:
     if not cells:
         return ""
     frame = table(cells)
-    told = told_better(frame)
+    steps = told_better(frame)
     rows = [
         [f"{counts}, for u{utility}"]
-        + [part for at in range(3) for part in (_duel(frame, at, at + 1, counts, utility), told[counts, utility][at])]
+        + [part for at in range(3) for part in (_duel(frame, at, at + 1, counts, utility), steps[counts, utility][at])]
         + [_duel(frame, 0, 2, counts, utility)]
         for counts, utility in WHERE
     ]
     head = ["", *(part for step in STEPS for part in (step, "told better")), "slope and s against cautious"]
 
     def where(step: str) -> str:
-        found = {how: [f"{c} for u{u}" for c, u in WHERE if told[c, u][STEPS.index(step)] == how] for how in HOW}
+        found = {how: [f"{c} for u{u}" for c, u in WHERE if steps[c, u][STEPS.index(step)] == how] for how in HOW}
         worse = f"; told worse {', '.join(found['worse'])}" if found["worse"] else ""
         return (", ".join(found["yes"]) or "nowhere") + worse
 
@@ -284,16 +288,10 @@ def with_steps(cells: Mapping[Any, dict]) -> dict[Any, dict]:
 
 
 def told_better(frame: pd.DataFrame) -> dict[tuple[str, int], list[str]]:
-    """Of each step whether it is told better (yes) or worse (worse) than the one before, after Holm's correction."""
-    found = [
-        compared(frame, _name(at + 1, *where), _name(at, *where), f"u{where[1]}") for where in WHERE for at in range(3)
-    ]
-    p_values = compare.holm(np.array([one[3] for one in found]))
-    said = [
-        "no" if p >= LEVEL or won == lost else "yes" if won > lost else "worse"
-        for (won, lost, _, _), p in zip(found, p_values, strict=True)
-    ]
-    return {where: said[3 * at : 3 * at + 3] for at, where in enumerate(WHERE)}
+    """Of each step whether it is `told` better or worse than the one before."""
+    steps = [(_name(at + 1, *where), _name(at, *where), f"u{where[1]}") for where in WHERE for at in range(3)]
+    words = told(frame, steps)
+    return {where: words[3 * at : 3 * at + 3] for at, where in enumerate(WHERE)}
 
 
 def _name(at: int, counts: str, utility: int) -> str:

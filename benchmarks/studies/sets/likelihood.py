@@ -13,11 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from benchmarks.studies.sets.intervals import decalibrate, dirichlet_lower, dominating, profile_lower
-from benchmarks.studies.sets.methods import (
-    N_TREES,
-    PROMISE,
-    Sets,
-)
+from benchmarks.studies.sets.methods import N_TREES, PROMISE, Sets
 from jaxunc.counting import oob_mask
 
 ALPHAS = (0.99, 0.95, 0.8, 0.6, 0.4, 0.15, 0.05, 0.01, 0.001)

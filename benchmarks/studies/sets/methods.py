@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 
 import jaxunc as ju
 from benchmarks import many_sets
-from benchmarks.pages import digits
+from benchmarks.pages import bold, digits
 from benchmarks.studies.learning.methods import adaptive_sets, conformal_sets, filled
 from jaxunc.counting import oob_mask
 
@@ -190,19 +190,14 @@ def _least(values) -> float:
     return float(np.min(values)) if len(values) else float("nan")
 
 
-def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[int, int, float, float]:
-    """Sets won and lost by the first, its median gain and the p-value, over the sets that both have."""
-    values = frame.pivot_table(index="set", columns="method", values=measure)[[first, second]].dropna().to_numpy()
-    gains = np.round(values[:, 0] - values[:, 1], 9)
-    p_value = many_sets.pairwise_wilcoxon(values, larger_is_better=True).p_values[0, 1] if np.any(gains) else 1.0
-    return int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(gains)), float(p_value)
+compared = partial(many_sets.duel, larger=True)
+"""One method against another."""
 
 
 def duel(frame: pd.DataFrame, first: str, second: str, measure: str) -> str:
     """Sets won and lost, and the median gain; bold where a signed-rank test tells the two apart."""
-    won, lost, gain, p_value = compared(frame, first, second, measure)
-    text = f"{won}:{lost} {gain:+.3f}"
-    return f"**{text}**" if p_value < LEVEL else text
+    won, lost, gain, p, _ = compared(frame, first, second, measure)
+    return bold(f"{won}:{lost} {gain:+.3f}", p < LEVEL)
 
 
 def shown(value: float, measure: str) -> str:

@@ -8,7 +8,6 @@ intervals, each from the training rows alone: `methods`. Then, of the same fores
 from learned votes: `likelihood`, `vote`. A cell (`benchmarks.cells`) is a fold of a set in each of these parts.
 """
 
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from benchmarks.cells import FoldCell, Journal, Part, Study, fold
 from benchmarks.data import KNOWN
+from benchmarks.speed.measure import timed
 from benchmarks.studies.boosted_counts.run import rows_of
 from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.rules.run import SETS
@@ -69,14 +69,8 @@ def _measured(fitted: dict[str, Sets], data: Rows, train: np.ndarray, test: np.n
     found, seconds = {}, {}
     for name, sets_of in fitted.items():
         found[name] = counted(sets_of(data.X[test]), data.y[test])
-        seconds[name] = round(min(_seconds(lambda sets_of=sets_of: sets_of(data.X[test])) for _ in range(3)), 5)
+        seconds[name] = round(min(timed(lambda sets_of=sets_of: sets_of(data.X[test]))[0] for _ in range(3)), 5)
     return {"sets": found, "seconds": seconds, "rows": [len(train), len(test), int(data.y.max()) + 1]}
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def journal(out: Path, name: str, part: str = "main") -> Journal:

@@ -14,7 +14,7 @@ value. Ensembles have the paper's six sets and the six smallest of these; counti
 paper and the four smallest of these. A cell is a fold of a set in a part.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 import jaxunc as ju
-from benchmarks.cells import Journal, fold, run_missing
+from benchmarks.cells import Journal, Part, fold
 from benchmarks.data import DataSet, load
 from benchmarks.pages import fill, table
 from benchmarks.studies.suttoncharani2020.beyond_methods import Table, counting_classifiers, forests, ways_to_read
@@ -87,7 +87,7 @@ def _counting(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
     return counting_classifiers(table, columns(data), data.y, train, test)
 
 
-def journal(out: Path, part: str, name: str) -> Journal:
+def journal(out: Path, name: str, part: str) -> Journal:
     """The finished cells of a set."""
     return Journal(out, None, [Cell(part, name, number) for number in range(FOLDS[part])], _is_sound)
 
@@ -97,17 +97,10 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     return bool(found) and all(len(pair) == 2 for pair in found)
 
 
-def run_part(part: str, sets: Sequence[str], data_folder: str | None, out: Path) -> None:
-    """Run what is missing of a part."""
-    wanted = {name: journal(out, part, name) for name in PARTS[part] if name in sets}
-    run_missing(wanted, partial(load, folder=data_folder), run_cell)
-
-
 # The section of the page of Sutton-Charani 2020 about more classes, ensembles and other counts, made of its cells.
 
 FOLDS = {"classes": 10, "ensembles": 2, "counting": 10}
 """The parts, and the folds of each set."""
-N_SETS = {"classes": 12, "ensembles": 12, "counting": 8}
 LEVEL = 0.05
 TREES = ("0", "pruned")
 WAYS = {"eb": "empirical Bayes", "marginal": "beta-binomial", "laplace": "Laplace"}
@@ -129,12 +122,14 @@ FORESTS = {
 def kept(out: Path) -> dict[str, Records]:
     """{part: {set: its cells}}, of the parts that are finished."""
     found: dict[str, Records] = {}
-    for part, n_folds in FOLDS.items():
-        of_part = {name: list(journal(out, part, name).found.values()) for name in sorted(PARTS[part])}
-        sets = {name: records for name, records in of_part.items() if len(records) == n_folds}
-        if len(sets) == N_SETS[part]:
-            found[part] = sets
+    for part, of in RUN.items():
+        sets = of.kept(out, whole=True)
+        if len(sets) == len(of.sets):
+            found[part] = {name: list(sets[name].values()) for name in sorted(sets)}
     return found
+
+
+RUN = {part: Part(sets, partial(journal, part=part), run_cell, load) for part, sets in PARTS.items()}
 
 
 def losses(records: Records, model: str, way: str) -> np.ndarray:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import jaxunc as ju
-from benchmarks.cells import Journal, fold, run_missing
+from benchmarks.cells import Journal, Part, fold
 from benchmarks.data import DataSet, load
 from benchmarks.pages import fill, table
 from benchmarks.studies.suttoncharani2020.methods import (
@@ -38,24 +38,13 @@ from benchmarks.studies.suttoncharani2020.methods import (
 from benchmarks.studies.suttoncharani2020.methods import SETS as PAPER_SETS
 from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
 from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, gain_cells, in_words
-from benchmarks.studies.suttoncharani2020.trees import (
-    ENTROPY,
-    EVIDENTIAL,
-    GROWTHS,
-    PrunedTree,
-    grow_by_gain,
-)
+from benchmarks.studies.suttoncharani2020.trees import ENTROPY, EVIDENTIAL, GROWTHS, PrunedTree, grow_by_gain
 from jaxunc.scorers import Interval
 
 SETS = tuple(name for name, printed in PAPER_SETS.items() if printed)
 """The six sets of the paper."""
 GROUPS = {"open": GROWTHS} | {f"open {growth}": (growth,) for growth in (*EVIDENTIAL, ENTROPY)}
 """The ways to grow trees that share cells, by the name of their part."""
-
-
-def cells(name: str) -> list[Cell]:
-    """The folds of one cross-validation."""
-    return [Cell(name, 0, fold) for fold in range(N_FOLDS)]
 
 
 def run_cell(cell: Cell, data: DataSet, growths: Sequence[str] = GROWTHS) -> dict:
@@ -101,7 +90,9 @@ def believed(mass: np.ndarray, place: np.ndarray, y: np.ndarray) -> dict:
 
 def journal(out: Path, name: str, group: str = "open") -> Journal:
     """The finished cells of a set, of one group of growths."""
-    return Journal(out, group, cells(name), partial(_is_sound, growths=GROUPS[group]))
+    return Journal(
+        out, group, [Cell(name, 0, number) for number in range(N_FOLDS)], partial(_is_sound, growths=GROUPS[group])
+    )
 
 
 def _is_sound(record: dict, cell: Cell, growths: Sequence[str]) -> bool:
@@ -113,29 +104,20 @@ def _is_sound(record: dict, cell: Cell, growths: Sequence[str]) -> bool:
     )
 
 
-def run_all(sets: Sequence[str], data_folder: str | None, out: Path) -> None:
-    """Run what is missing."""
-    for group, growths in GROUPS.items():
-        journals = {name: journal(out, name, group) for name in sets if name in SETS}
-        run_missing(journals, lambda name: load(name, data_folder), partial(run_cell, growths=growths))
+PARTS = {
+    group: Part(SETS, partial(journal, group=group), partial(run_cell, growths=growths), load)
+    for group, growths in GROUPS.items()
+}
+"""The groups, as parts of the study."""
 
 
 def records(out: Path) -> dict[str, list[dict]]:
     """The sets on which all gains are finished."""
-    groups = [_growths_of(out, group) for group in GROUPS]
+    groups = [part.kept(out, whole=True) for part in PARTS.values()]
     sets = [name for name in SETS if all(name in group for group in groups)]
-    folds = {name: zip(*(group[name] for group in groups), strict=True) for name in sets}
-    return {name: [{"growths": {k: v for of in fold for k, v in of.items()}} for fold in folds[name]] for name in sets}
-
-
-def _growths_of(out: Path, group: str) -> dict[str, list[dict]]:
-    """{set: what each fold found by the growths of a group}, of finished sets."""
-    found = {}
-    for name in SETS:
-        folds = journal(out, name, group).found.values()
-        if len(folds) == N_FOLDS:
-            found[name] = [record["growths"] for record in folds]
-    return found
+    folds = {name: zip(*(group[name].values() for group in groups), strict=True) for name in sets}
+    growths = lambda records: {name: trees for record in records for name, trees in record["growths"].items()}
+    return {name: [{"growths": growths(records)} for records in folds[name]] for name in sets}
 
 
 # The section of the page of Sutton-Charani 2020 about what its section 7 left open, made of the cells.

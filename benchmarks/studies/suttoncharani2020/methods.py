@@ -1,6 +1,7 @@
 """The trees and estimates of the study of Sutton-Charani 2020: one fold of one of its sets, and its cells."""
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,11 +41,6 @@ class Cell(NamedTuple):
     data: str
     repeat: int
     fold: int
-
-
-def cells(name: str) -> list[Cell]:
-    """All that is to be run on a set, in order."""
-    return [Cell(name, repeat, fold) for repeat in range(N_REPEATS) for fold in range(N_FOLDS)]
 
 
 def columns(data: DataSet) -> np.ndarray:
@@ -94,11 +90,7 @@ def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
 def measures(p: np.ndarray, y: np.ndarray) -> list:
     """Log loss (clipped as in the published code), Brier score (single class), AUC."""
     exactly = Interval(p, p)
-    return [
-        interval_log_loss(exactly, y, clip=CLIP).lower,
-        ju.metrics.interval_brier(exactly, y).lower,
-        auc(p, y),
-    ]
+    return [interval_log_loss(exactly, y, clip=CLIP).lower, ju.metrics.interval_brier(exactly, y).lower, auc(p, y)]
 
 
 def rounded(values) -> list[float]:
@@ -107,7 +99,8 @@ def rounded(values) -> list[float]:
 
 def journal(out: Path, name: str) -> Journal:
     """The finished cells of a set."""
-    return Journal(out, "main", cells(name), _is_sound)
+    cells = [Cell(name, *split) for split in product(range(N_REPEATS), range(N_FOLDS))]
+    return Journal(out, "main", cells, _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:

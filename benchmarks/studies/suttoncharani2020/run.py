@@ -10,14 +10,14 @@ The part ``main`` has a cell (`benchmarks.cells`) for each set, repetition and f
 `beyond`. Tables, figures and the page are made of the cells.
 """
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.cells import run_missing, study_options
+from benchmarks.cells import Part, Study
 from benchmarks.data import load
 from benchmarks.studies.suttoncharani2020 import beyond, distances, left_open
-from benchmarks.studies.suttoncharani2020.methods import SETS, cells, journal, run_cell
+from benchmarks.studies.suttoncharani2020.methods import SETS, journal, run_cell
 from benchmarks.studies.suttoncharani2020.page import study_page
 
 TAKES = "19 data sets; the first part nine minutes of one core"
@@ -25,28 +25,21 @@ FLOAT64 = True
 RESULTS = Path(__file__).parent
 
 
-def options() -> ArgumentParser:
-    """What the study takes."""
-    sets = (*SETS, *(name for of_part in beyond.PARTS.values() for name in of_part))
-    return study_options(__doc__, RESULTS, sets, ("main", "open", *beyond.PARTS))
+MAIN = Part(tuple(SETS), journal, run_cell, load)
+STUDY = Study(str(__doc__), RESULTS, {"main": MAIN, **left_open.PARTS, **beyond.RUN})
+options = STUDY.options
 
 
 def run(args: Namespace) -> None:
-    """Run what is missing, part by part."""
-    for part in args.parts:
-        if part == "main":
-            journals = {name: journal(args.out, name) for name in args.sets if name in SETS}
-            run_missing(journals, lambda name: load(name, args.data), run_cell)
-        elif part == "open":
-            left_open.run_all(args.sets, args.data, args.out)
-        else:
-            beyond.run_part(part, args.sets, args.data, args.out)
+    """Run what is missing, part by part; of ``open`` all of its groups."""
+    parts = [group for part in args.parts for group in (left_open.PARTS if part == "open" else (part,))]
+    STUDY.run(Namespace(**vars(args) | {"parts": list(dict.fromkeys(parts))}))
 
 
 def write_page(out: Path) -> None:
     """The page of the sets that are finished, and its figures."""
-    kept = {name: journal(out, name).found for name in SETS}
-    finished = {name: list(found.values()) for name, found in kept.items() if len(found) == len(cells(name))}
+    kept = MAIN.kept(out, whole=True)
+    finished = {name: list(found.values()) for name, found in kept.items()}
     if any(SETS[name] for name in finished):
         page = study_page(finished, SETS, out, further_sections(finished, out))
         (out / "README.md").write_text(page, encoding="utf-8")

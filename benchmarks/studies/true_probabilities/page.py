@@ -1,6 +1,7 @@
 """The page of the study of true probabilities: tables and a picture, made of its cells."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 from matplotlib import pyplot as plt
 
 from benchmarks import many_sets
-from benchmarks.pages import fill, save
+from benchmarks.pages import bold, fill, save
 from benchmarks.pages import table as text_table
 from benchmarks.studies.true_probabilities.methods import LOGISTIC
 
@@ -113,19 +114,14 @@ def by_problem(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
     return frame.pivot_table(index="problem", columns="method", values=measure, aggfunc="mean")
 
 
-def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[int, int, float, float]:
-    """Problems where the first is nearer to the truth and farther, its median gain in per cent, and the p-value."""
-    means = by_problem(frame, measure)[[first, second]].dropna()
-    a, b = means.to_numpy().T
-    test = many_sets.pairwise_wilcoxon(means.to_numpy(), larger_is_better=False)
-    return int((a < b).sum()), int((a > b).sum()), float(np.median(100 * (1 - a / b))), float(test.p_values[0, 1])
+compared = partial(many_sets.duel, larger=False, relative=True, by="problem")
+"""One estimate against another: problems where it is nearer to the truth and farther."""
 
 
 def duel(frame: pd.DataFrame, first: str, second: str, measure: str = "mae", *, gain: bool = True) -> str:
     """How the first did against the second."""
-    won, lost, by, p = compared(frame, first, second, measure)
-    text = f"{won}:{lost}" + f" ({by:+.0f} %)" * gain
-    return f"**{text}**" if p < 0.05 else text
+    of = compared(frame, first, second, measure)
+    return bold(f"{of.won}:{of.lost}" + f" ({100 * of.gain:+.0f} %)" * gain, of.p < 0.05)
 
 
 def _groups(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -76,11 +76,7 @@ def judged(on_train: np.ndarray, on_test: np.ndarray, train: Drawn, test: Drawn)
     """Measures on the test instances, and how much farther off the estimate is at those that it was made from."""
     own = measures(on_test, test.truth)
     mae_train = float(np.mean(np.abs(on_train - train.truth)))
-    return own | {
-        "mae_train": mae_train,
-        "spike": mae_train / own["mae"],
-        "train_auc": observed_auc(on_train, train.y),
-    }
+    return own | {"mae_train": mae_train, "spike": mae_train / own["mae"], "train_auc": observed_auc(on_train, train.y)}
 
 
 def estimates(train: Drawn, test: Drawn, seed: int) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], int]:
