@@ -115,7 +115,9 @@ DOORS = {
     "masked": lambda Z, mask: ju.bind(FOREST, ju.Median()).answer(Z, tree_mask=mask),
     "leaves": lambda Z, mask: ju.leaf_index(FOREST, Z),
     "counts": lambda Z, mask: ju.leaf_counts(FOREST, Z),
-    "fold": lambda Z, mask: ju.inference.fold(FOREST, ju.inference.leaf_table(FOREST, ju.Mean()), Z, tree_mask=mask),
+    "fold": lambda Z, mask: ju.inference.merge_leaves(
+        FOREST, ju.inference.leaf_table(FOREST, ju.Mean()), Z, tree_mask=mask
+    ),
     "votes": lambda Z, mask: ju.predict_until_settled(FOREST, Z),
     "shards": lambda Z, mask: ju.shard(ju.bind(FOREST, ju.Mean()), jax.make_mesh((1, 1), ("data", "tree"))).probability(
         Z, tree_mask=mask

@@ -117,7 +117,7 @@ def test_first_predictions():
     assert folds["all_compilations_after_first"] == 0
     fold = results("learning-cpu")["pure_fold"]
     rows, taken = max((int(rows), taken) for rows, taken in fold["temporary_bytes"].items())
-    SPEED.says("a `fold` over # rows and # trees needs # MB", (rows, fold["trees"], taken / 1e6), 0)
+    SPEED.says("`merge_leaves` over # rows and # trees needs # MB", (rows, fold["trees"], taken / 1e6), 0)
 
 
 def test_votes_that_stop():

@@ -35,7 +35,7 @@ TOLD = {
     "no table that keeps a mean exactly": NO_CLAIM,
     "holds this to the bit": "inference/test_same_bits.py::test_an_answer_stands_alone",
     "It need not be the nearest float": "combiners/test_shares.py::test_how_far_a_mean_is_from_the_true_one",
-    "*Finish* never asks how many trees": "inference/test_fold.py::test_a_mask_drops_trees",
+    "*Finish* never asks how many trees": "inference/test_merge_leaves.py::test_a_mask_drops_trees",
     "Files are data and never code": "storage/test_round_trip.py::test_own_classes_are_refused_unless_they_are_passed",
     "each combiner's answers the same bits alone and among others": "test_page_numbers.py::test_a_gpu",
     'always = {"always one class"': NO_CLAIM,

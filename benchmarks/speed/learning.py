@@ -62,7 +62,7 @@ def pure_fold(sizes: list[int], n_trees: int) -> dict:
     def loss(log_weights, x, own):
         rule = ju.Weighted(ju.Mean(), jnp.exp(log_weights))
         leaves = ju.inference.leaf_table(forest, rule)
-        merged = ju.inference.fold(forest.trees, leaves, x, merge=rule.merge, missing=False)
+        merged = ju.inference.merge_leaves(forest.trees, leaves, x, merge=rule.merge, missing=False)
         return -jnp.mean(jnp.take_along_axis(rule.finish(merged).log_probability, own[:, None], axis=1))
 
     step = jax.jit(jax.value_and_grad(loss))

@@ -53,7 +53,7 @@ def _fold_bytes(forest: ju.Forest, combiner: ju.Combiner, *, missing: bool) -> i
     merge = combiner.merge
 
     def fold(forest, leaf_table, X):
-        return ju.inference.fold(forest, leaf_table, X, merge=merge, missing=missing)
+        return ju.inference.merge_leaves(forest, leaf_table, X, merge=merge, missing=missing)
 
     return _temp_bytes(fold, forest, combiner)
 
@@ -63,7 +63,7 @@ def _gradient_bytes(forest: ju.Forest, combiner: ju.Combiner) -> int:
     merge = combiner.merge
 
     def total(forest, leaf_table, X):
-        merged = ju.inference.fold(forest, leaf_table, X, merge=merge, missing=False)
+        merged = ju.inference.merge_leaves(forest, leaf_table, X, merge=merge, missing=False)
         return sum(jnp.sum(part**2) for part in jax.tree.leaves(merged))
 
     return _temp_bytes(jax.grad(total, argnums=1), forest, combiner)

@@ -26,8 +26,8 @@ from jaxunc.transduction import (
     best_test,
     entropy_table,
     find_cuts,
-    own_queries,
     presort,
+    sample_queries,
     scores_with,
     split,
     transductive_leaf_counts,
@@ -111,7 +111,7 @@ def check(name: str, n_train: int | None, folder: Path | None) -> dict:
     cpu = time.process_time()
     if n_train is None:
         sample = presort(X, y, data.nominal)
-        found, queries = transductive_leaf_counts(X, y, nominal=data.nominal), own_queries(sample)
+        found, queries = transductive_leaf_counts(X, y, nominal=data.nominal), sample_queries(sample)
     else:
         sample = presort(X[:n_train], y[:n_train], data.nominal)
         found = transductive_leaf_counts(X[:n_train], y[:n_train], X[n_train:], nominal=data.nominal)

@@ -28,7 +28,7 @@ from jaxunc._numerics import (
 from jaxunc._types import PyTree
 from jaxunc.combiners import Answer, Combiner
 from jaxunc.forest import Forest, Trees, way_to_forest
-from jaxunc.inference import BoundForest, are_few, bind, encode_for, fold, leaf_index
+from jaxunc.inference import BoundForest, bind, encode_for, leaf_index, merge_leaves, walks_at_once
 from jaxunc.tables import Columns, Encoded, InstancesLike, encode_traced
 
 from ._oblivious import ObliviousSums, levels_of
@@ -274,7 +274,7 @@ class AdditiveTrees(PickledModule):
         """Return the trees bound to predictions, for so few instances that one program has them; None of others."""
         bound = self._bound(trees)
         walk = bound[0].walk_for(n_instances) if isinstance(bound[0], ObliviousSums) else bound[0]
-        if len(bound) > 1 or walk is None or not are_few(n_instances, self.n_trees):
+        if len(bound) > 1 or walk is None or not walks_at_once(n_instances, self.n_trees):
             return None
         made = lambda: BoundForest(walk.engine, LinkedSum(self.base, self.link, self._n_classes), walk.threads)
         return _FOR_FEW.get((trees.threshold, self.values, self.base), (id(walk), self.link, self._n_classes), made)
@@ -294,7 +294,9 @@ class AdditiveTrees(PickledModule):
         )
 
     def _traced_raw(self, X: Array) -> Array:
-        sums = [fold(group.trees, group.values, Encoded(X, True), merge="exact_sum") for group in self._groups()]
+        sums = [
+            merge_leaves(group.trees, group.values, Encoded(X, True), merge="exact_sum") for group in self._groups()
+        ]
         return _with_base(self.base, sums)
 
     def __repr__(self) -> str:

@@ -125,8 +125,8 @@ def _discounted_jvp(primals, tangents):
 class DempsterRule(BeliefRule):
     r"""Leaves as belief functions, combined conjunctively.
 
-    A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a (`scorers.plausibility`). Commonalities q multiply, so the fold over
-    trees is a sum of logarithms:
+    A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a (`scorers.plausibility`). Commonalities q multiply, so trees are
+    merged by a sum of logarithms:
 
     .. math:: m(\{\pm\}) = Q_\pm - Q_\Omega, \quad Q_\pm = \prod_i q_i(\{\pm\}), \quad
               Q_\Omega = \prod_i m_i(\Omega) = Q_- Q_+

@@ -17,7 +17,7 @@ from jaxtyping import Array, Num, Shaped
 from jaxunc._checks import check_class_axis, check_counts, check_one_of, check_within
 from jaxunc._numerics import PickledModule, as_counts
 from jaxunc._types import AnswerT, PyTree
-from jaxunc.forest import OWN
+from jaxunc.forest import DEFAULT_COUNTS
 from jaxunc.scorers import reads_sizes
 
 from ._answer import Answer, check_own_scorers, combine_counts, typed_by_answer, warn_if_sizes_are_lost
@@ -79,7 +79,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
         By default those of the combiners within it, each once, and else the forest's own alone. A combiner of several
         hands each its columns: `columns_of`.
         """
-        return tuple(dict.fromkeys(name for part in self._within() for name in part.count_sets)) or (OWN,)
+        return tuple(dict.fromkeys(name for part in self._within() for name in part.count_sets)) or (DEFAULT_COUNTS,)
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:

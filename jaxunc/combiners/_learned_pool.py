@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Num
 from jaxunc._checks import check_collection, check_numbers, check_probability_vector, check_within
 from jaxunc._numerics import copy_in, divide_by_shared, float_dtype, scale_and_move, sum_in_order
 from jaxunc._types import PyTree
-from jaxunc.forest import OWN
+from jaxunc.forest import DEFAULT_COUNTS
 from jaxunc.tables import NumbersLike
 
 from ._answer import Answer
@@ -105,7 +105,7 @@ class LearnedPool(Combiner[Answer]):
         self,
         prior: NumbersLike,
         *,
-        reads: Sequence[str] = (OWN,),
+        reads: Sequence[str] = (DEFAULT_COUNTS,),
         size_power: NumbersLike = 0.0,
         mean_power: NumbersLike = 1.0,
         strength: NumbersLike = 0.0,

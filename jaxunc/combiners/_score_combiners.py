@@ -67,7 +67,10 @@ class Mean(Combiner[Answer]):
 
 
 def answer_of_mean(stat: PyTree, width: float) -> Answer:
-    """Read totals of leaf scores ("score") and how many trees they are of ("trees"), of a scorer with this width."""
+    """Return the answer of a statistic: totals of leaf scores (``"score"``) and numbers of trees (``"trees"``).
+
+    ``width`` is the length of the interval of the scorer's values, infinite without bounds.
+    """
     total, trees = stat["score"], jnp.asarray(stat["trees"])[..., None]
     scores = divide_by_shared(total, trees)
     if total.shape[-1] == 1 or math.isinf(width):
@@ -80,7 +83,10 @@ def answer_of_mean(stat: PyTree, width: float) -> Answer:
 
 
 def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
-    """Read combined leaf scores (one for two classes, one per class for more) of a scorer with this width."""
+    """Return the answer of combined leaf scores: one for two classes, one per class for more.
+
+    ``width`` is as for `answer_of_mean`.
+    """
     if scores.shape[-1] == 1:
         score = scores[..., 0]
         both = jnp.stack([-score, score], axis=-1)

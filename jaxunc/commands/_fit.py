@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxunc._checks import shown
+from jaxunc._types import steps_of_estimator
 
 from ._arguments import add_marks, choice, end_of_range, integer_from, number, printed
 
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace) -> None:
     model = _fit_new(args) if args.pickled is None else _take_over(args)
     save(args.output, model)
     _print_coverage(args, model)
-    if getattr(model, "_steps", None):
+    if steps_of_estimator(model):
         _check_read(args.output, model)
     description = describe(args.output)
     kind = description.kind + (f", {description.combiner}" if description.combiner else "")

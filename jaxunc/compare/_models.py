@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 
 from jaxunc._checks import listed, nearest
+from jaxunc._types import steps_of_estimator
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Answer
 from jaxunc.forest import Trees
@@ -68,7 +69,7 @@ def read_given_model(
     target holds what is no class of the model.
     """
     loaded = load_model(path)
-    if getattr(loaded, "_steps", ()):
+    if steps_of_estimator(loaded):
         raise ValueError(
             f"--model={str(path)!r} takes raw columns through a pipeline, and compare reads what comes to its forest: "
             "jaxunc.save(path, model.bound_), and as DATA the rows that the steps before the forest make."

@@ -97,7 +97,7 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
 
 
 def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
-    """Return the positions of the rows without an equal row (in values and label) before them, in order."""
+    """Return the positions of the rows that equal no earlier row in values and label."""
     return np.sort(np.unique(row_hashes(values, position), return_index=True)[1])
 
 
@@ -168,7 +168,10 @@ class GroupCounts(NamedTuple):
 
 
 def _is_natural(hashed: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:
-    """Return whether equal rows are what one expects of such columns, ``repeated`` rows more than distinct ones."""
+    """Return whether so few values make rows equal by chance: they are then equal in parts of the columns as well.
+
+    ``repeated`` is the number of rows less that of distinct ones, which are at ``first``.
+    """
     if repeated == 0 or n_columns == 1:  # one column says nothing of how often rows should be equal
         return True
     for part in hashed(_without_parts(n_columns), label=False)[:, first]:
@@ -179,7 +182,7 @@ def _is_natural(hashed: Any, n_columns: int, first: np.ndarray, repeated: int) -
 
 
 def _without_parts(n_columns: int) -> np.ndarray:
-    """Return sets of columns ``[sets columns]`` that lack a half, or a quarter, each column in one of its parts."""
+    """Return sets of columns ``[sets columns]`` that lack a random half (six sets) or a random quarter (four)."""
     draw, sets = np.random.default_rng(0), []
     for n_parts in (2, 2, 2, 4):
         part = draw.permutation(n_columns) % min(n_parts, n_columns)

@@ -312,7 +312,7 @@ def _as_the_forest_weighs(model, labels: tuple, y, sample_weight, class_weight):
 
 
 def _by_class(class_weight, classes: np.ndarray, position: np.ndarray, sample_weight, of_forest: bool) -> np.ndarray:
-    """Return the weight of each class in the growing of a model, ``[classes]``."""
+    """Return the class weights ``[classes]`` with which a model was grown."""
     from sklearn.utils.class_weight import compute_class_weight  # slow to import, and rarely needed
 
     if not isinstance(class_weight, str):
@@ -379,7 +379,7 @@ def shares_of_classes(
 def check_unseen(
     mask: np.ndarray, ungrouped: np.ndarray, position: np.ndarray, labels: tuple, weight: np.ndarray | None = None
 ) -> None:
-    """Raise a ValueError if rows of some class are in nearly every bag, and rows as such are not.
+    """Raise a ValueError if rows of some class are in nearly every bag, while rows of the others are not.
 
     ``ungrouped`` is the mask of the rows as if each were a group.
     """

@@ -9,7 +9,7 @@ from jaxunc._checks import as_weights, is_concrete
 from jaxunc._numerics import along_instances, counts_dtype, own_settings, subtract_counts
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_combiner, combine_counts
-from jaxunc.forest import OWN, Forest, check_is_forest
+from jaxunc.forest import DEFAULT_COUNTS, Forest, check_is_forest
 from jaxunc.inference import (
     Chunk,
     Part,
@@ -92,7 +92,7 @@ def leave_one_out(
     traced = not is_concrete(X, y, sample_weight, tree_mask, forest, combiner)
     combiner = as_combiner(combiner)
     check_is_forest(forest)
-    if combiner.count_sets != (OWN,):
+    if combiner.count_sets != (DEFAULT_COUNTS,):
         raise ValueError(
             f"{type(combiner).__name__} reads the counts {combiner.count_sets}; the own label can be taken out of the "
             "forest's own counts alone. Rows for such combiners are made by jaxunc.learning.oob_dataset."

@@ -190,7 +190,7 @@ def has_bags(model: Any) -> bool:
 
 
 def samples_anew(model: Any) -> str | None:
-    """Return what to say of a forest whose bags are drawn from rows that it has sampled by class first; else None.
+    """Return why bags cannot be used, of a forest that samples rows by class before it draws bags; else None.
 
     Those of imbalanced-learn are: their bags hold no positions of the rows that were given.
     """
@@ -217,7 +217,7 @@ class _Bag(NamedTuple):
 def check_grown_on(
     model: Any, bags: list[np.ndarray], X: InstancesLike, y: Any, *, sample_weight: NumbersLike | None = None
 ) -> tuple[np.ndarray | SparseRows, np.ndarray]:
-    """Return the given rows and their classes' positions; a ValueError unless by the bags they give the leaves' counts.
+    """Return the encoded rows and their classes' positions; an `OtherRowsError` unless they give the leaves' counts.
 
     Sample weights that the model was grown with need not be given: then the leaves' sizes and classes have to agree.
     """
@@ -256,7 +256,7 @@ def check_grown_on(
 
 
 def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | None:
-    """Return how to ask for the leaves of all rows in a tree, where trees test categories; None where none does.
+    """Return a function from a tree's number to the leaves of all rows, for trees that test categories; else None.
 
     Such trees (scikit-learn 1.10) know codes alone, so that is asked which turns values into them.
     """

@@ -13,6 +13,7 @@ from jaxunc._numerics import Pickled
 from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, Combiner, check_name, combiner_by_name, kind_of, margin
 from jaxunc.forest import Forest
 from jaxunc.inference import BoundForest
+from jaxunc.interop import Steps
 from jaxunc.tables import InstancesLike
 
 from ._deciding import Deciding
@@ -43,6 +44,8 @@ class CombinerClassifier(ProbabilityClassifier):
     forest_: Forest
     classes_: np.ndarray
     bound_: BoundForest
+    _steps: Steps = ()
+    """Transformers of a pipeline before its forest."""
 
     def _instances(self, X) -> Any:
         raise NotImplementedError

@@ -26,7 +26,7 @@ from jaxunc.regression import (
     target_bins,
 )
 
-from ._forest_rows import Grown, Sample, check_grown_on, check_unseen, fold_numbers, in_bags, split
+from ._forest_rows import Grown, Sample, check_leaf_means, check_unseen, fold_numbers, in_bags, split
 
 
 class ForestNumbers:
@@ -162,7 +162,7 @@ class ForestNumbers:
         model, sample = grown.model, grown.sample
         n, known = len(sample.y), leaf_means(model)
         mask, (times, once) = oob_mask(model, n, groups=sample.groups), in_bags(model, n, sample.weight)
-        check_grown_on(model, sample, times)
+        check_leaf_means(model, sample, times)
         self._take(grown, known, times, once, times > 0)
         known = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
         if not known.any():

@@ -9,7 +9,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 
 from jaxunc.counting import OtherRowsError, first_of_each, has_bags, oob_mask
 from jaxunc.forest import Trees
-from jaxunc.learning import how_targets_are_known, warn_of_seen
+from jaxunc.learning import find_leak_of_numbers, warn_of_seen
 from jaxunc.tables import Columns, SparseRows, encode_rows
 
 FOLDS = 5
@@ -86,21 +86,21 @@ def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
     n, members = len(sample.y), getattr(model, "estimators_", [model])
     values = encode_rows(sample.X, trees.columns).values
     once = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
-    if said := how_targets_are_known(model, trees, values[once], sample.y[once]):
-        return said
+    if evidence := find_leak_of_numbers(model, trees, values[once], sample.y[once]):
+        return evidence
     if not all(hasattr(member, "tree_") for member in members):
         return None
     try:
         bags = has_bags(model) and oob_mask(model, n) is not None  # of as many rows
         times = in_bags(model, n, sample.weight)[0] if bags else np.ones((n, len(members)))
-        check_grown_on(model, sample, times)
+        check_leaf_means(model, sample, times)
         return "they give the sizes and means of its leaves"
     except OtherRowsError:
         warn_of_seen(model, values[once])
         return None
 
 
-def check_grown_on(model: Any, sample: Sample, times: np.ndarray) -> None:
+def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
     """Raise an `OtherRowsError` unless the rows give the sizes and means of the model's leaves.
 
     ``times [rows trees]`` says how much each tree counts each row. The first, middle and last tree are compared.

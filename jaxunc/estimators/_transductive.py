@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from jaxunc._checks import as_weights, check_integer, check_one_of, check_progress, check_seed
 from jaxunc.combiners import Combiner, Uncertainty, combiner_by_name
 from jaxunc.counting import row_hashes
-from jaxunc.forest import OWN
+from jaxunc.forest import DEFAULT_COUNTS
 from jaxunc.scorers import Interval
 from jaxunc.tables import (
     Frame,
@@ -168,7 +168,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
             return None
         k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
         combiner = combiner_by_name(self.combiner, prior=prior, n_samples=len(y))
-        if combiner.count_sets != (OWN,):
+        if combiner.count_sets != (DEFAULT_COUNTS,):
             raise ValueError(
                 f"combiner {type(combiner).__name__} reads the counts {combiner.count_sets}; here leaves have their "
                 "own alone."

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxunc._types import ReadsRawRows
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Mean
 from jaxunc.forest import Forest, Trees
@@ -49,8 +50,8 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
     whole, last, _ = opened(FrozenEstimator(model))
     check_is_fitted(last)
     steps, read, inner, statistic = steps_of(whole), lambda X: X, (), None
-    if hasattr(type(last), "_instances"):  # an estimator of this library
-        read, inner = last._instances, getattr(last, "_steps", ())
+    if isinstance(last, ReadsRawRows):
+        read, inner = last._instances, last._steps
         forest, combiner, statistic = _of_estimator(last, combiner)
     else:
         forest = from_any(last)

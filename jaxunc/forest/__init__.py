@@ -16,8 +16,8 @@ from ._assemble import (
     with_interval_tests,
 )
 from ._forest import (
+    DEFAULT_COUNTS,
     MODES,
-    OWN,
     CountSet,
     Forest,
     Forks,

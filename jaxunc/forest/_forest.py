@@ -14,8 +14,8 @@ from jaxunc._checks import check_counts, check_numbers, check_one_of, is_concret
 from jaxunc._numerics import PickledModule, as_counts, copy_in, counts_dtype, jit, padded_table
 from jaxunc.tables import Columns, NumbersLike
 
-OWN = "own"
-"""Name of the counts that a forest shows as its own: of the sample that grew it, unless it was counted again."""
+DEFAULT_COUNTS = "own"
+"""Name of the counts that leaves hold by themselves: of the sample that grew the trees, unless counted again."""
 
 MODES = ("sum", "average", "parent", "zeros")
 """Ways to answer an instance in an empty leaf. The first two take the leaves that it reaches through the leaf's
@@ -195,7 +195,7 @@ class Forest(PickledModule):
     @property
     def count_sets(self) -> tuple[str, ...]:
         """The names of the counts that a leaf has: ``"own"``, and those of further ones."""
-        return (OWN, *self.further)
+        return (DEFAULT_COUNTS, *self.further)
 
     @property
     def n_features(self) -> int:
@@ -290,8 +290,10 @@ class Forest(PickledModule):
         """
         if not isinstance(name, str):
             raise TypeError(f"name={name!r:.60} must be a string, such as 'oob'.")
-        if not name or name == OWN:
-            raise ValueError(f"name={name!r} is not free: the forest's own counts are {OWN!r}. Take another.")
+        if not name or name == DEFAULT_COUNTS:
+            raise ValueError(
+                f"name={name!r} is not free: the forest's own counts are {DEFAULT_COUNTS!r}. Take another."
+            )
         if not isinstance(counted, Forest):
             raise TypeError(
                 f"counted is a {type(counted).__name__}; pass a Forest, such as count_leaves(forest, X, y)."
@@ -300,7 +302,7 @@ class Forest(PickledModule):
             raise ValueError(f"the forests' labels differ: {self.class_labels} and {counted.class_labels}.")
         if not have_same_arrays(self.trees, counted.trees) or self.empty_leaves != counted.empty_leaves:
             raise ValueError("the forests are not of the same trees; pass a forest and its recount.")
-        return dataclasses.replace(self, further={**self.further, name: counted._own()})
+        return dataclasses.replace(self, further={**self.further, name: counted._default_counts()})
 
     def of_counting(self, name: str) -> "Forest":
         """Return the same trees with the named counts as their only ones. Raises a ValueError without such counts."""
@@ -318,20 +320,21 @@ class Forest(PickledModule):
         names
             Names of counts, ``"own"`` among them, in the order of the columns.
         """
-        if names == (OWN,) and not self.further:
+        if names == (DEFAULT_COUNTS,) and not self.further:
             return self
         if missing := [name for name in names if name not in self.count_sets]:
             raise ValueError(
                 f"counts {missing[0]!r} are asked of a forest that has {', '.join(map(repr, self.count_sets))}: add "
                 f"them by forest.with_count_set({missing[0]!r}, count_leaves(forest, X, y, tree_mask=...))."
             )
-        read = reduce(side_by_side, [self._own() if name == OWN else self.further[name] for name in names])
+        sets = {DEFAULT_COUNTS: self._default_counts(), **self.further}
+        read = reduce(side_by_side, [sets[name] for name in names])
         forest = dataclasses.replace(
             self, count_table=read.count_table, code=read.code, fork_counts=read.fork_counts, further={}
         )
         return forest._with_counts_of_forks()
 
-    def _own(self) -> CountSet:
+    def _default_counts(self) -> CountSet:
         return CountSet(self.count_table, self.code, self.fork_counts)
 
     def with_prior(self, prior: NumbersLike) -> "Forest":

@@ -44,7 +44,6 @@ from ._drive import (
     tested,
     thread_map,
 )
-from ._fold import as_mask, fold, leaf_table
 from ._leaves import (
     leaf_counts,
     leaf_index,
@@ -53,13 +52,13 @@ from ._leaves import (
     planned_leaf_index,
     refuse_average,
 )
+from ._merge_leaves import as_mask, leaf_table, merge_leaves
 from ._packed_trees import Carry, PackedTrees, Spec
 from ._plan import Borders, Plan, column_keys, known_plan, make_plan, tall_top
 from ._planes import rejoin
 from ._walk import (
     GAP_OF_CODES,
     Walk,
-    are_few,
     block_size,
     by_column,
     codes_of,
@@ -70,6 +69,7 @@ from ._walk import (
     walk_levels,
     walk_pairs,
     walk_tree,
+    walks_at_once,
 )
 
-__all__ = ["BoundForest", "bind", "fold", "leaf_counts", "leaf_index", "leaf_table"]
+__all__ = ["BoundForest", "bind", "leaf_counts", "leaf_index", "leaf_table", "merge_leaves"]

@@ -54,10 +54,10 @@ from ._drive import (
     encode_for,
     tested,
 )
-from ._fold import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
+from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import Folded, folded
-from ._walk import BLOCKS, FEW, Walk, are_few, default_walk
+from ._walk import BLOCKS, FEW, Walk, default_walk, walks_at_once
 
 CHUNK_BLOCKS = 4
 """Blocks of a large call."""
@@ -153,7 +153,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
         rows, number = (part.of(values), part.of(mask)), part.number
         # Two programs: finishing does not depend on the size of the forest, and many combiners take long to compile.
         # One where each call of a program counts: for few instances.
-        if not are_few(part.chunk.rows, n_trees):
+        if not walks_at_once(part.chunk.rows, n_trees):
             merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
             return _finish_chunk(combiner, readout, merged)
         return merge_and_finish(spec, combiner, readout, arrays, *rows, number)
@@ -461,7 +461,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     place.
 
     A pytree of an engine and a combiner: it may be passed to programs. There it has no gradient; to differentiate in
-    the combiner's settings or the forest's counts, bind inside the program, and it is the pure `fold`.
+    the combiner's settings or the forest's counts, bind inside the program, and it is the pure `merge_leaves`.
     """
 
     _guess: bool = False

@@ -24,8 +24,8 @@ from jaxunc.forest import Forest, Trees
 from jaxunc.tables import SparseRows
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, thread_map
-from ._fold import Traced, leaf_table
 from ._leaves import Empty, counts_reached, empty_pairs, planned_leaf_index, round_up, sums_reached
+from ._merge_leaves import Traced, leaf_table
 from ._plan import Plan, make_plan, tall_top
 from ._walk import Walk
 

@@ -26,7 +26,6 @@ from ._drive import Part, bounded, call_shapes, cut, drive_on_host, encode_for, 
 from ._plan import Plan, column_keys, known_plan, make_plan, node_at
 from ._walk import (
     Walk,
-    are_few,
     block_size,
     by_column,
     default_walk,
@@ -37,6 +36,7 @@ from ._walk import (
     walk_one,
     walk_pairs,
     walk_tree,
+    walks_at_once,
 )
 
 CHUNK_BLOCKS = 8
@@ -74,7 +74,7 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     trees = trees.trees if isinstance(trees, Forest) else trees
-    if (walked := on_host(trees, X)) is not None:
+    if (walked := host_rows(trees, X)) is not None:
         trees, values = on_tested(*walked)
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     plan = make_plan(trees, missing=True)
@@ -103,7 +103,7 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     """
     check_is_forest(forest)
     refuse_average(forest)
-    walked = on_host(forest.trees, X)
+    walked = host_rows(forest.trees, X)
     if walked is None:
         plan = make_plan(forest.trees, missing=True)
 
@@ -122,7 +122,7 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     return jax.device_put(leaf_index_on_host(forest.trees, plan, values, then=partial(_rows_of, table, code)))
 
 
-def on_host(
+def host_rows(
     trees: Trees, X: InstancesLike
 ) -> tuple[Trees, Float32[np.ndarray, "instances features"] | SparseRows] | None:
     """Trees and instances if they have values and do not lie on an accelerator; sparse ones as rows.
@@ -180,7 +180,7 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
         if walk == "levels":
             first = jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1] + plan.n_exits
             leaves = walk_levels(plan, keys, depth) - first
-        elif are_few(rows, n_trees):
+        elif walks_at_once(rows, n_trees):
             first = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * plan.nodes.shape[1]
             place = walk_one(plan, keys)[0][:, None] if rows == 1 else walk_few(plan, keys)
             leaves = jax.vmap(node_at)(plan, place - first).T

@@ -48,7 +48,6 @@ from ._plan import (
 from ._planes import Layout, columns_of_planes, cut, cut_rows, neutral_columns, pack, rejoin, unpack, values_of
 from ._walk import (
     Walk,
-    are_few,
     block_size,
     by_column,
     keys_and_words,
@@ -60,6 +59,7 @@ from ._walk import (
     walk_levels,
     walk_one,
     walk_tree,
+    walks_at_once,
 )
 
 STEPS = 5
@@ -130,7 +130,7 @@ class PackedTrees(eqx.Module):
 
     @classmethod
     def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, walk: Walk) -> "PackedTrees":
-        """Pack trees with a leaf table (see `fold`), for data with or without missing values."""
+        """Pack trees with a leaf table (see `merge_leaves`), for data with or without missing values."""
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
         walked = folded(trees)
         spec = Spec.of(layout, walked, missing=missing, walk=walk)
@@ -197,7 +197,11 @@ class PackedTrees(eqx.Module):
         widths = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]
         seen = max(widths, default=0)
 
-        def block(out, start, _):
+        merge_block = self._by_level
+        if spec.walk == "blocks":
+            merge_block = self._few if walks_at_once(size, self.n_trees) else self._by_tree
+
+        def include_block(out, start, _):
             # Keys are made of one block at a time: those of all instances would be as large as the data again.
             keys_of = keys_of_one if spec.walk == "blocks" and size == 1 else column_keys
             keys = keys_of(rows(X, start), missing=spec.missing)
@@ -205,8 +209,6 @@ class PackedTrees(eqx.Module):
             before = varying_as(X, merging.start(shapes(size)))
             if carry is not None:
                 before = jax.tree.map(lambda whole: rows(whole, start), carry)
-            on_host = self._few if are_few(size, self.n_trees) else self._by_tree
-            merge_block = on_host if spec.walk == "blocks" else self._by_level
             merged = merge_block(merging, before, keys, in_mask)
             if size == n:
                 return merged
@@ -217,7 +219,7 @@ class PackedTrees(eqx.Module):
         full = lambda acc, c: (jnp.full(all_trees(c[0]), acc.neutral, c[0].dtype),) if acc.collects else c
         out = [full(acc, c) for acc, c in zip(merging.planes, merging.start(shapes(n)), strict=True)]
         out = varying_as(X, out)
-        return over_blocks(block, out, n, size, number) if n else out
+        return over_blocks(include_block, out, n, size, number) if n else out
 
     def _by_tree(self, merging: Merging, carry, keys, mask):
         """Scan over the trees in their order, carrying the merge."""

@@ -54,7 +54,7 @@ def default_walk() -> Walk:
     return "blocks" if default_platform() == "cpu" else "levels"
 
 
-def are_few(block: int, n_trees: int) -> bool:
+def walks_at_once(block: int, n_trees: int) -> bool:
     """Whether ``block`` instances walk all trees at once on a CPU."""
     return block <= FEW and block * n_trees <= FEW_PAIRS
 

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from jaxunc._checks import is_concrete
 from jaxunc._numerics import NAN_FIRST, Pickled
+from jaxunc._types import steps_of_estimator
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import IntervalNode, Trees, interval_nodes, reached_nodes
 from jaxunc.inference import OfSums, ReadOuts
@@ -22,7 +23,7 @@ _BEYOND, _NONE = 2139095040, -2139095040
 
 def asked_model(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
     """Return the bound forest of a model, or the ensemble that it is; others and traced ones are a TypeError."""
-    if getattr(model, "_steps", ()):
+    if steps_of_estimator(model):
         raise TypeError(
             f"model is a {type(model).__name__} of a pipeline, and only its forest can be exported: pass model.bound_, "
             "whose rows are those that the steps before it make (model.estimator_[:-1].transform(X))."

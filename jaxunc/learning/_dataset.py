@@ -37,8 +37,8 @@ from jaxunc.combiners import (
     has_tree_fields,
     lift_tree,
 )
-from jaxunc.forest import OWN, Forest
-from jaxunc.inference import BoundForest, as_mask, bind, fold, leaf_index, leaf_table
+from jaxunc.forest import DEFAULT_COUNTS, Forest
+from jaxunc.inference import BoundForest, as_mask, bind, leaf_index, leaf_table, merge_leaves
 from jaxunc.scorers import declared
 from jaxunc.tables import (
     Encoded,
@@ -120,7 +120,9 @@ class RoutedRows(NamedTuple):
         """Return the combiner's merged statistic of every row; see `Histograms.merged`."""
         forest = self.forest
         X = Encoded(self.X, True)
-        merged = fold(forest.trees, leaf_table(forest, combiner), X, merge=combiner.merge, tree_mask=self.tree_mask)
+        merged = merge_leaves(
+            forest.trees, leaf_table(forest, combiner), X, merge=combiner.merge, tree_mask=self.tree_mask
+        )
         if self.tree_mask is None:
             return merged
         trees_of_row = jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1).astype(jnp.result_type(float))
@@ -178,7 +180,7 @@ class OobDataset:
 
     @property
     def forest(self) -> Forest:
-        """``learned_for``; raises a ValueError if the rows were made of counts alone."""
+        """The forest that learned combiners are for; raises a ValueError if the rows were made of counts alone."""
         if self.learned_for is None:
             raise ValueError(
                 "these rows were made of counts, and belong to no forest. Bind what was learned to a forest of yours "
@@ -405,7 +407,7 @@ def dataset_from_counts(
         weight,
         n_trees=n_trees,
         class_labels=labels,
-        count_sets=(OWN,),
+        count_sets=(DEFAULT_COUNTS,),
         source="counts",
         prior=shares / shares.sum(),
     )
@@ -517,17 +519,17 @@ class LabelledData(NamedTuple):
     """Group of each row, as a number; None if each row is a group."""
 
     def all_rows(self) -> "LabelledData":
-        """Return the data with every row to learn from."""
+        """Return the same data with all rows to be learned from."""
         return self._replace(rows=np.arange(len(self.y)))
 
     @property
     def group_numbers(self) -> np.ndarray:
-        """Group of each row, as a number, even without groups: so that no copies are looked for."""
+        """Group of each row as a number; without groups each row is one, so that copies are not looked for."""
         return np.arange(len(self.y)) if self.groups is None else self.groups
 
     @property
     def weights(self) -> np.ndarray | None:
-        """Weights of the rows, if any were given."""
+        """Weights of the rows; None unless the caller passed some."""
         return self.weight if self.weighted else None
 
 
@@ -547,6 +549,6 @@ def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
 
 
 def look_up_codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the count vectors, and the row of them for each leaf."""
+    """Return the distinct count vectors, and for each leaf the index of its vector."""
     table, code = forest.leaf_rows()
     return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]

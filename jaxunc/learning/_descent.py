@@ -63,7 +63,7 @@ def best_step(
     patience: int,
     report: Callable[[int, float], None],
 ) -> tuple[Step, str, dict[str, np.ndarray]]:
-    """Return the step of the least ``validate``, or of the least objective without it, the status, and the losses."""
+    """Return the step with the least ``validate`` loss (without it, the least objective), the status and all losses."""
     best, best_value, best_number, status = None, np.inf, 0, "steps"
     values, validated = [], []
     for number, step in enumerate(steps):

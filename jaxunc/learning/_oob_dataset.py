@@ -27,7 +27,7 @@ from jaxunc.counting import (
     rows_together,
     ungrouped_mask,
 )
-from jaxunc.forest import OWN, Forest
+from jaxunc.forest import DEFAULT_COUNTS, Forest
 from jaxunc.inference import as_mask
 from jaxunc.interop import from_sklearn
 from jaxunc.tables import (
@@ -58,14 +58,14 @@ from ._dataset import (
     make_histograms,
     make_rows,
 )
-from ._leaks import KnownRowsError, find_leak
+from ._seen_rows import KnownRowsError, find_leak
 
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 
 FEW_TREES = 50
 """Number of trees below which the third that has a row out of bag answers otherwise than the whole forest."""
 
-BOTH = (OWN, "oob")
+BOTH = (DEFAULT_COUNTS, "oob")
 """Names of the in-bag counts and the out-of-bag counts."""
 
 
@@ -331,7 +331,7 @@ def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str)
     row_mask = as_many_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
     if counts == "inbag":
         codes = look_up_codes(forest, find_leaves(forest, data))
-        return ShownCounts(forest, (OWN,), *codes, row_mask, _values_to_route(forest, data))
+        return ShownCounts(forest, (DEFAULT_COUNTS,), *codes, row_mask, _values_to_route(forest, data))
     # Out-of-bag counts need the leaves of all rows, whichever are learned from.
     all_leaves = find_leaves(forest, data.all_rows())
     counted_rows = LabelledRows(data.X, data.y, data.weights, mask=mask, leaves=all_leaves)
@@ -359,7 +359,7 @@ def show_cross_fitted(
         )
     if (n_rows := int(np.sum(data.weight > 0))) < n_folds:
         raise ValueError(f"{n_rows} rows do not make {n_folds} folds.")
-    X, count_sets = _row_taker(data.X), BOTH if counts == "both" else (OWN,)
+    X, count_sets = _row_taker(data.X), BOTH if counts == "both" else (DEFAULT_COUNTS,)
     first_rows = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
     first_rows = first_rows[data.weight[first_rows] > 0]
     if len(first_rows) < n_folds:
@@ -414,7 +414,7 @@ def _row_taker(X):
 
 def show_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> ShownCounts:
     """Return each row's counts in all trees; a `KnownRowsError` if the forest seems to be grown on the rows."""
-    count_sets = BOTH if counts == "both" else (OWN,)
+    count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
     leaves = find_leaves(forest, data)
     table, code = look_up_codes(forest.reading(count_sets), leaves)
     if not allow_leaks and (reason := find_leak(model, forest, data, table, code, leaves)):
@@ -424,7 +424,7 @@ def show_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, a
             "that were held out; or source='oob' or 'cross_fit', with the whole sample in its order. (allow_leaks=True "
             "learns from these rows nevertheless.)"
         )
-    values = _values_to_route(forest, data) if count_sets == (OWN,) else None
+    values = _values_to_route(forest, data) if count_sets == (DEFAULT_COUNTS,) else None
     return ShownCounts(forest, count_sets, table, code, X=values)
 
 
@@ -440,7 +440,10 @@ def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) ->
         raise ValueError(
             "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
         )
-    shown, classes = ShownCounts(forest, (OWN,), *look_up_codes(forest, leaves), mask), data.position[data.rows]
+    shown, classes = (
+        ShownCounts(forest, (DEFAULT_COUNTS,), *look_up_codes(forest, leaves), mask),
+        data.position[data.rows],
+    )
     # Else subtracting a row's label would make counts negative.
     sizes, weights = shown.table[shown.code, classes[:, None]], data.weight[data.rows][:, None]
     if np.any((sizes < weights * (1 - 1e-6)) & (True if mask is None else mask)):

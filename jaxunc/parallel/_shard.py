@@ -123,7 +123,7 @@ def shard(bound: Any, mesh: Mesh) -> Any:
     if not is_concrete(bound.engine, bound.combiner):
         raise ValueError(
             "the forest or its combiner is traced, so its trees cannot be placed: shard outside of jit, grad and vmap, "
-            "or use jaxunc.inference.fold in a shard_map of your own."
+            "or use jaxunc.inference.merge_leaves in a shard_map of your own."
         )
     n_trees = bound.forest.n_trees
     if grid.n_tree > n_trees:
@@ -215,7 +215,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         if not is_concrete(X, tree_mask):
             raise TypeError(
                 "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
-                "bound forest, or jaxunc.inference.fold in a shard_map of your own."
+                "bound forest, or jaxunc.inference.merge_leaves in a shard_map of your own."
             )
         forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._checks import as_weights, is_concrete
+from jaxunc._types import ReadsRawRows
 from jaxunc.counting import OtherRowsError, bags_of, counts_in_nodes, has_bags
 from jaxunc.forest import Forest, Trees
 from jaxunc.inference import BoundForest
@@ -49,10 +50,10 @@ def opened_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
     from jaxunc.interop import known_to_sklearn, n_rows, opened, steps_of, transformed
 
     whole, last, _ = opened(FrozenEstimator(model))
-    if hasattr(type(last), "_instances"):  # an estimator of this library
+    if isinstance(last, ReadsRawRows):
         check_is_fitted(last)
         inner, read = opened(vars(last).get("estimator_")).forest, last._instances
-        forest = last.forest_ if inner is None else inner
+        forest = vars(last)["forest_"] if inner is None else inner
     else:
         forest, read = last, lambda X: X
     if not (steps := steps_of(whole)):

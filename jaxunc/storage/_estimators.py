@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc import estimators
+from jaxunc._types import steps_of_estimator
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
@@ -33,7 +34,7 @@ from ._names import (
     checked_numbers,
     current,
     law_of,
-    own_name,
+    qualified_name,
     sklearn_class,
 )
 
@@ -78,7 +79,7 @@ def _read(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
     reader, content = _skops(), parts["skops"].astype(np.uint8, casting="equiv").tobytes()
     try:
         _check_size(content)
-        trusted_names = [own_name(part).replace(":", ".") for part in trusted]
+        trusted_names = [qualified_name(part).replace(":", ".") for part in trusted]
         types = reader.get_untrusted_types(data=content)
         if foreign := [name for name in types if name not in (*TRUSTED, *trusted_names)]:
             names = [name.rpartition(".")[2] for name in foreign[:3]]
@@ -144,7 +145,7 @@ def state_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
     check_is_fitted(value, ("law_" if type(value).__name__ == REGRESSOR else "classes_", "bound_"))
     value._check_parameters()  # else they would be refused where the file is read
     fitted = {name: vars(value)[name] for name in KEPT if vars(value).get(name) is not None}
-    if steps and getattr(value, "_steps", ()):
+    if steps and steps_of_estimator(value):
         fitted["transformers"] = _written(value._steps, _last_of(value))
     if "law_" in fitted:
         fitted["bins_"] = fitted["bins_"]._replace(codes=np.zeros(0, np.int64))  # of the rows of the fit

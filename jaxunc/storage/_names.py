@@ -65,7 +65,7 @@ def name_of(part: Any, names: dict[str, Any]) -> str:
     """Return the name of a class or a function, ``module:name`` for the user's own; a TypeError if it has none."""
     if names.get(getattr(part, "__name__", "")) is part:
         return part.__name__
-    name = own_name(part)
+    name = qualified_name(part)
     if not name or "<" in name:
         raise TypeError(
             f"{part!r} has no name by which it could be found again; define it at the top of a module, and pass it to "
@@ -74,7 +74,7 @@ def name_of(part: Any, names: dict[str, Any]) -> str:
     return name
 
 
-def own_name(part: Any) -> str:
+def qualified_name(part: Any) -> str:
     """Return ``module:name`` of a user's own class or function; empty for what has none."""
     module, name = getattr(part, "__module__", None), getattr(part, "__qualname__", None)
     return f"{module}:{name}" if module and name else ""
@@ -85,7 +85,7 @@ def find(name: Any, names: dict[str, Any], trusted: Iterable[Any], what: str) ->
     if isinstance(name, str) and name in names:
         return names[name]
     for part in trusted:
-        if own_name(part) == name:
+        if qualified_name(part) == name:
             return part
     shown = repr(name)[:100]
     if isinstance(name, str) and ":" in name:

@@ -25,7 +25,7 @@ Parts = dict[str | None, tuple[str, ...]]
 
 
 class HowDecided(NamedTuple):
-    """How decisions and sets are made of probabilities."""
+    """Settings by which decisions and sets are made of probabilities."""
 
     costs: np.ndarray | None = None
     """Cost of each decision by the true class, ``[classes classes]``; None where each error costs 1."""
@@ -57,7 +57,7 @@ class Answerer(NamedTuple):
         return (self.model,) if self.beside is None else (self.model, self.beside.model)
 
     def read(self, answers: dict[int, Any]) -> Any:
-        """Return its part of the models' answers, which are given by the models' identities."""
+        """Return what it reads of the models' answers, a dictionary by the models' ``id``."""
         answer = answers[id(self.model)]
         answer = answer if self.part is None else answer[self.part]
         if self.is_report:
@@ -109,13 +109,13 @@ def answerers_of(
 
 
 def _further(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
-    """Return combiners for outputs that the model's own does not answer, and which each of them answers."""
+    """Return further combiners by name, each with those of the needed outputs that it answers."""
     asked = {part: tuple(name for name in names if name in needed) for part, (names, _) in COMBINERS.items()}
     return {part: (COMBINERS[part][1](outputs), names) for part, names in asked.items() if names}
 
 
 def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
-    """Return the outputs that are made of the probabilities of a part, since no part answers them by itself."""
+    """Return the outputs that are made of probabilities: decisions, and sets and intervals that no part answers."""
     can = {name for names in parts.values() for name in names}
     return "decision", *(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
 
@@ -123,14 +123,14 @@ def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
 def _routed(
     model: Any, direct: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
 ) -> list[Answerer]:
-    """Return the answerers of the model's own combiner and of further ones, which are bound together."""
+    """Return the answerers of all combiners, bound together so that rows go through the trees once."""
     combiners = {part: combiner for part, (combiner, _) in further.items()}
     answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in direct]
     if not combiners:
         return answerers
     if model.combiner is not None and [part for part, _ in direct] == [None]:  # of a forest, as there are combiners
-        model = model.with_rule(Together(own=model.combiner, **combiners))
-        answerers = [Answerer(model, direct[0][1], "own")]
+        model = model.with_rule(Together(model=model.combiner, **combiners))
+        answerers = [Answerer(model, direct[0][1], "model")]
     else:
         model = model.with_rule(Together(**combiners))
     if "interval" in further.get("cautious", (None, ()))[1] and "interval" not in left:
@@ -145,7 +145,7 @@ def _routed(
 
 
 def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:
-    """Let the report's sets hold the class of a model that names one without probabilities, as a vote does."""
+    """Return the answerers; a report's sets then hold the class of a model without probabilities, such as a vote."""
     naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
     if len(naming) != 1:
         return answerers
@@ -168,7 +168,7 @@ def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
 
 
 class Consistent(NamedTuple):
-    """A model's answer, with sets and intervals made of its probabilities where it has none of its own."""
+    """A model's answer; sets and intervals that it lacks are made of its probabilities."""
 
     answer: Any
     interval: Interval | None
@@ -176,7 +176,7 @@ class Consistent(NamedTuple):
     deciding: HowDecided = HowDecided()
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return the columns of an output: the answer's own, or made of its probabilities and its class."""
+        """Return the columns of an output, from the answer or made of its probabilities and its class."""
         costs, reject, thresholds = self.deciding
         promised = output == "set" and thresholds is not None and "probability" in self.answer.outputs
         if output in self.answer.outputs and not promised:
@@ -196,15 +196,15 @@ class Consistent(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """A cautious report beside the answer of another combiner; its columns have names of their own."""
+    """A cautious report beside the answer of another combiner, with column names that differ from that one's."""
 
     answer: CautiousAnswer
-    own: Any = None
+    beside: Any = None
     """The other answer, whose class is to be in the set; None if it has no class."""
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        if output == "set" and self.own is not None:
-            sets, chosen = self.answer.columns("set")["set"], self.own.columns("class")["class"]
+        if output == "set" and self.beside is not None:
+            sets, chosen = self.answer.columns("set")["set"], self.beside.columns("class")["class"]
             return {output: np.asarray(sets) | (np.arange(sets.shape[1]) == np.asarray(chosen)[:, None])}
         if output == "idm_interval":
             return {f"idm_{name}": array for name, array in self.answer.columns("interval").items()}
@@ -244,7 +244,7 @@ class Explaining(OfForest):
 
 
 class Request(NamedTuple):
-    """What a model that answers beside the combiners is made of."""
+    """Inputs of the functions in `MODELS`, which make a model for an output that no combiner answers."""
 
     model: Any
     outputs: Outputs

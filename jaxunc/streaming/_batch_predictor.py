@@ -142,7 +142,7 @@ class BatchPredictor:
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
 
     def __call__(self, batch: Any) -> Any:
-        """The kept columns as they are in the batch, and the answers, in the batch's own kind."""
+        """Return the batch's kept columns and the answers, as the kind of table that the batch is."""
         scoring = _loaded(*self._settings)
         wanted = scoring.wanted
         if isinstance(batch, pa.RecordBatch):
@@ -169,7 +169,7 @@ class BatchPredictor:
 
     @property
     def meta(self) -> Any:
-        """A frame without rows, of which Dask reads names and types of the answers (kept columns are objects)."""
+        """A frame without rows, from which Dask reads names and types of the answers (kept columns are objects)."""
         import pandas as pd
 
         empty = self.schema.empty_table().to_pandas()
@@ -188,12 +188,12 @@ class BatchPredictor:
 
 @lru_cache(8)
 def _places(*settings: Any) -> dict[str, tuple[tuple, Scoring]]:
-    """Return the place of these settings, where their scorer is kept with the state of the file it was read from."""
+    """Return a dictionary, the same for equal settings, that keeps their scorer and the state of its files."""
     return {}
 
 
 def _loaded(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
-    """Return the scorer of a model and its training rows, if any, which is read anew where a file is another one."""
+    """Return the scorer for these paths and settings, loaded anew if one of its files has changed."""
     place = _places(paths, settings, known)
     if (scoring := _kept(place, paths)) is not None:
         return scoring
@@ -233,7 +233,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _kept(place: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ...]) -> Scoring | None:
-    """Return the scorer that was loaded, if its file is still the same or gone; else None."""
+    """Return the loaded scorer if its files are unchanged or out of reach; else None."""
     # Read once: another thread may replace it.
     if (loaded := place.get("loaded")) is None:
         return None

@@ -31,7 +31,10 @@ LARGEST_BATCH = 2**28
 
 
 def chunks_of(source: Any, wanted: Wanted, chunk_rows: int, where: str = "the data") -> Iterator[DataChunk]:
-    """Yield all rows of any source; only the last chunk of a file, or of data in memory (``where``), is smaller."""
+    """Yield all rows of a source, ``chunk_rows`` at a time; the last chunk of a file may be smaller.
+
+    Messages call data in memory ``where``.
+    """
     if isinstance(source, str | Path) or _are_paths(source):
         files = data_files(source)
         check_text(files, wanted.notation)
@@ -59,7 +62,7 @@ def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> I
 
 
 def rows_in(file: Path) -> int:
-    """Return how many rows a file has: of text counted by its lines; raises a ValueError if it cannot be read."""
+    """Return the number of rows of a file, for text by counting its lines; a ValueError if it cannot be read."""
     with reading(file):
         return count_csv_rows(file) if format_of(file) == "CSV" else parquet.read_metadata(file).num_rows
 
@@ -91,12 +94,12 @@ def reason_of(error: BaseException) -> str:
 
 
 def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
-    """Return the model's columns and those that are carried along; a ValueError if the table is not what it claims."""
+    """Return a table of the model's columns, then the kept ones; raises a ValueError for damaged arrays."""
     return validated(selected(table, partial(wanted.places, where=where)), where)
 
 
 def validated(table: pa.Table, where: str) -> pa.Table:
-    """Return a table that is what it claims; raises a ValueError for another."""
+    """Return the table if Arrow's full validation passes; raises a ValueError that says why it does not."""
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -105,7 +108,7 @@ def validated(table: pa.Table, where: str) -> pa.Table:
 
 
 def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_cells: bool = False) -> DataChunk:
-    """Return a table that is laid out as the parts of a chunk."""
+    """Split a table from `laid_out` into a chunk: columns that the model reads, and kept ones."""
     number = wanted.columns.number
     kept = table.select(range(number, table.num_columns))
     return DataChunk(table.select(range(number)), kept, where, first, are_cells)

@@ -280,7 +280,7 @@ class _RowReader:
         return Notation(self._wanted.columns.decimal, self._wanted.columns.thousands)
 
     def _notation_by_bytes(self) -> Notation | None:
-        """Return the notation where it is known without a look at the cells, but for marks that Arrow would refuse."""
+        """Return the notation that is asked for or that the bytes tell; None if the cells have to be read for it."""
         wish = self._wanted.notation.implied
         if wish.decimal is not None:
             return wish
@@ -331,7 +331,7 @@ class _RowReader:
         return self._wanted.columns.missing_words
 
     def _that_seem_boolean(self) -> set[str]:
-        """Names of columns that may hold both and hold bools in the first rows: this changes the speed alone."""
+        """Names of columns of bools or numbers whose first rows hold bools; they change the speed alone."""
         names = [name for j, name in enumerate(self._features) if self._kind(j) == "either" and not self._are_words[j]]
         if not names:
             return set()

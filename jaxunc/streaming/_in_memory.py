@@ -23,7 +23,7 @@ _FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def tables_of(source: Any, places: Places) -> Iterator[pa.Table]:
-    """Yield tables of Arrow, of the columns at these places alone; raises for what Arrow or a model cannot hold."""
+    """Yield Arrow tables of the columns at these positions; raises for values that Arrow or a model cannot hold."""
     if isinstance(source, pa.Table):
         yield selected(source, places)
     elif isinstance(source, pa.RecordBatch):
@@ -104,7 +104,7 @@ def _of_array(source: Any, places: Places) -> pa.Table:
 
 
 def _of_columns(columns: list, read: list[int], originals: list, carried_places: list[int]) -> pa.Table:
-    """Return columns ``(name, values)`` that are read, then those as they came that are carried along."""
+    """Return a table of the columns ``(name, values)`` that are read, then of the kept ones as they came."""
     carried = table_of_columns(dict(originals[j] for j in carried_places), exact=True)
     return _joined(table_of_columns(dict(columns[j] for j in read)), carried)
 
@@ -148,7 +148,7 @@ def _is_of_objects(column: Any) -> bool:
 
 
 def _of_objects(column: Any, name: str) -> pa.Array:
-    """Return Python values as a column of Arrow, moments and spans among them whole: Arrow would cut some."""
+    """Return Python values as an Arrow column that keeps times to the nanosecond; Arrow alone would truncate some."""
     try:
         plain = pa.array(column, from_pandas=True)
         if not pa.types.is_temporal(plain.type):

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import pyarrow as pa
 
+from jaxunc._types import steps_of_estimator
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Mean
 from jaxunc.counting import warn_of_one_doubt
@@ -85,7 +86,7 @@ class Scoring:
         outputs, features, keep, notation = question
         answering_model = answering(model)
         self.raw_rows: Callable[[DataChunk], EncodedRows] | None = None
-        if getattr(model, "_steps", None):  # a pipeline makes the rows of the forest of raw columns
+        if steps_of_estimator(model):  # a pipeline makes the rows of the forest of raw columns
             from ._raw_rows import RawRows  # here, since it takes scikit-learn
 
             self.raw_rows = RawRows(model)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from jaxtyping import Int
 
 from jaxunc._checks import listed
+from jaxunc._types import ReadsRawRows
 from jaxunc.additive import AdditiveTrees
 from jaxunc.inference import OfForest
 from jaxunc.proximity import LeafBoxes, NeighbourIndex, opened_model
@@ -54,7 +55,7 @@ def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> Tra
 
 def grown_model(model: Any, bound: Any) -> Any:
     """Return the forest that rows grew, with its bags where the model knows them; None where there are no trees."""
-    if isinstance(bound, BoundLaw | OfForest) and hasattr(type(model), "_instances"):  # a fitted estimator
+    if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
         return opened_model(model)[0]
     if isinstance(bound, BoundLaw):
         return bound.moments.kept.trees

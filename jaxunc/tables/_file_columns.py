@@ -60,10 +60,10 @@ SOME_CLASSES, MOST_CLASSES = 20, 100
 
 def is_quantity(values: Float[np.ndarray, " rows"]) -> bool:
     """Return whether numbers of a target are a quantity, not classes: fractions, or many different integers."""
-    return not are_few(len(np.unique(values)), len(values)) or not np.array_equal(values, np.rint(values))
+    return not are_class_numbers(len(np.unique(values)), len(values)) or not np.array_equal(values, np.rint(values))
 
 
-def are_few(n_values: int, n_rows: int) -> bool:
+def are_class_numbers(n_values: int, n_rows: int) -> bool:
     """Return whether ``n_values`` different integers are taken for classes."""
     return n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < n_rows / 5)
 
@@ -82,7 +82,7 @@ def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> 
     units = {word: match[1] for word, match in short if match}
     ((usual, _),) = collections.Counter(filter(None, units.values())).most_common(1) or [(None, 0)]
     numbers = {word for word, unit in units.items() if unit in (None, usual)}
-    if len(numbers) <= len(words) / 2 or are_few(len(numbers), len(column)):
+    if len(numbers) <= len(words) / 2 or are_class_numbers(len(numbers), len(column)):
         return
     odd = [word for word in words if word not in numbers] or [word for word in words if re.search("[^-+.eE0-9]", word)]
     raise ValueError(

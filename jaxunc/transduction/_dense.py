@@ -49,7 +49,7 @@ class DensePairs(NamedTuple):
 
 
 def dense_work(pairs: Pairs) -> int:
-    """Return the number of products in the first step; 0 if some feature is not nominal, which rules it out."""
+    """Return the number of products in the algorithm's first step; 0 if a feature is numeric, which rules it out."""
     sample = pairs.sample
     return 0 if len(sample.numeric) else pairs.n * sample.n * len(_tests(pairs)[0]) * sample.n_classes
 
@@ -75,7 +75,7 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
         padded = np.pad(block, (0, 0 if on_host else few - len(block)), mode="edge")
         instance, label_index = np.divmod(padded, pairs.n_labels)
         members = np.tile(np.arange(n) < sample.n, (len(padded), 1))
-        if pairs.is_own:
+        if pairs.leaves_out:
             # Leave-one-out: the instance leaves the sample, and comes back with the label of the pair.
             members[np.arange(len(padded)), instance] = False
         has = pairs.queries.code[instance][:, feature] == code

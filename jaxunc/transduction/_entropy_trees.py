@@ -142,7 +142,7 @@ def grow_greedy_trees(
 
 
 def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None = None) -> SplitLimits:
-    """Return the limits of a node, checked."""
+    """Return the split limits; raises a TypeError or a ValueError for settings that are none."""
     check_one_of("candidates", candidates, CANDIDATES)
     check_integer("min_samples_leaf", min_samples_leaf, 1)
     if max_depth is not None:
@@ -297,7 +297,7 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
 
 
 def binary_places(n: int) -> int:
-    """Return b for a table of n: as many places as leave F(n) below 2⁶²."""
+    """Return the binary places b of `entropy_table` for n: as many as leave F(n) below 2⁶²."""
     return int(min(MOST_BITS, np.floor(62 - np.log2(n) - np.log2(np.log2(n)))))
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from ._grouped_tests import InsertedTests, NominalTests, OwnTests
+from ._grouped_tests import InsertedTests, LeftOutTests, NominalTests
 from ._pairs import Pairs, Samples, by_number
 from ._presorted import Presorted, Queries
 from ._scores import Change
@@ -44,7 +44,7 @@ def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
 
 
 def _of_one_size(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, np.ndarray]]:
-    """Take samples of the largest size, as many as are looked at together."""
+    """Take waiting samples of the largest size, as many as `MOST_VALUES` allows."""
     sample, size, batch = pairs.sample, samples.largest, []
     values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
     while samples.largest == size and len(batch) <= MOST_VALUES // values:
@@ -87,7 +87,7 @@ class _KeptNode(NamedTuple):
 
 
 class KeptNodes:
-    """Nodes of one training set that are not made again, for instances that are not part of it.
+    """A cache of a training set's nodes, for instances that are not part of it.
 
     Those that are met first are kept, in each call the largest first, up to ``n_bytes``. A copy or pickle has none.
     """
@@ -103,11 +103,11 @@ class KeptNodes:
         return cls(min(max(TIMES_KEPT * n_bytes, LEAST_KEPT), MOST_KEPT))
 
     def find(self, flags: Bool[np.ndarray, " instances"]) -> _KeptNode | None:
-        """Return the node of this sample."""
+        """Return the kept node of a sample, marked by ``flags``; None if there is none."""
         return self._nodes.get(np.packbits(flags).tobytes()) if self._nodes else None
 
     def keep(self, nodes: "_SampledNodes") -> "_SampledNodes":
-        """Return the same nodes, and keep them if their bytes still fit."""
+        """Return the nodes unchanged; keep them for later calls if their bytes still fit."""
         if nodes.n_bytes <= self._left:
             self._left -= nodes.n_bytes
             for number, members in enumerate(nodes.members):
@@ -158,7 +158,7 @@ class _SampledNodes:
         sample, settings, k = pairs.sample, pairs.settings, pairs.sample.n_classes
         cell = pairs.label[members] + k * np.arange(len(members))[:, None]
         self.totals = np.bincount(cell.ravel(), minlength=k * len(members)).reshape(-1, k)
-        self.numeric: Any = (OwnTests if pairs.is_own else InsertedTests)(sample, order, self.totals, settings)
+        self.numeric: Any = (LeftOutTests if pairs.leaves_out else InsertedTests)(sample, order, self.totals, settings)
         self.nominal = NominalTests(sample, members, self.totals, settings) if len(sample.nominal) else None
         # A test as one integer: node, feature, place of the cut or code, side. Pairs are then grouped by sorting
         # integers.

@@ -4,7 +4,7 @@ Nodes of the same size are looked at together; their tables have a row for every
 the numeric tests for instances that are not part of the sample. All cuts whose thresholds are less than the
 instance's value lie below it, so running maxima of the scores from either end serve all instances.
 
-`OwnTests` are those for instances of the sample that change their class (leave-one-out):
+`LeftOutTests` are those for instances of the sample that change their class (leave-one-out):
 
     values   2   3   3   5   7   9        the instance x has the value 5
     cuts       |       |   |   |
@@ -30,10 +30,10 @@ from ._scores import (
     InductionSettings,
     NominalChoice,
     cuts_beside,
-    own_or_other,
     parts_a_value,
     scores_with,
     side_scores,
+    value_or_other,
 )
 
 
@@ -208,8 +208,8 @@ class Place(NamedTuple):
     """Row of the instance's node for each feature."""
 
 
-class OwnChoice(NamedTuple):
-    """The best test of each numeric feature for instances of the sample, chosen by `OwnTests` without the instance."""
+class LeftOutChoice(NamedTuple):
+    """The best test of each numeric feature for instances that are left out of the sample, chosen by `LeftOutTests`."""
 
     score: Int64[np.ndarray, "q numeric"]
     kind: Int[np.ndarray, "q numeric"]
@@ -231,7 +231,7 @@ class OwnChoice(NamedTuple):
         return np.choose(self.kind[which, feature], candidates)
 
 
-class OwnTests:
+class LeftOutTests:
     """Numeric tests for an instance x of a node's sample: cuts, boundaries and thresholds are those without x."""
 
     def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
@@ -313,7 +313,7 @@ class OwnTests:
         counts[self._sample.label[instances[mixed[:, 0]]], np.arange(len(mixed))] -= 1
         return np.where(np.count_nonzero(counts, axis=0) == 1, counts.argmax(axis=0), -1)
 
-    def choose(self, scores, place: Place, node: Int[np.ndarray, " q"]) -> OwnChoice:
+    def choose(self, scores, place: Place, node: Int[np.ndarray, " q"]) -> LeftOutChoice:
         """Return the best test of each feature; of several with the same score the lowest.
 
         ``node`` holds, for each instance, the position of its node among the nodes that were scored.
@@ -328,7 +328,7 @@ class OwnTests:
         beside_above = below[np.where(place.right_stands, place.right + begin, -1)]
         # In the order of the cuts, so that argmax takes the lowest of equal scores.
         parts = np.stack([further_below, beside_below, beside_above, further_above])
-        return OwnChoice(parts.max(axis=0), parts.argmax(axis=0), place, line, tests)
+        return LeftOutChoice(parts.max(axis=0), parts.argmax(axis=0), place, line, tests)
 
 
 class NominalTests:
@@ -373,6 +373,6 @@ class NominalTests:
         others[rows, best] = LOWEST
         second = others.argmax(axis=1)
         # No test is for a value that was not seen.
-        own_score = np.where(code >= 0, inside[at, code], LOWEST)
+        value_score = np.where(code >= 0, inside[at, code], LOWEST)
         tops = [(number[at], score[rows, number][at]) for number, score in ((best, outside), (second, others))]
-        return own_or_other(code, own_score, *tops)
+        return value_or_other(code, value_score, *tops)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int, Int32
 
-from ._presorted import Presorted, Queries, own_queries
+from ._presorted import Presorted, Queries, sample_queries
 from ._scores import Change, InductionSettings, is_leaf
 
 
@@ -35,8 +35,8 @@ class Pairs:
         inductive: bool = False,
         progress: Callable[[PairsProgress], None] | None = None,
     ):
-        self.sample, self.settings, self.is_own = sample, settings, queries is None
-        self.queries = own_queries(sample) if queries is None else queries
+        self.sample, self.settings, self.leaves_out = sample, settings, queries is None
+        self.queries = sample_queries(sample) if queries is None else queries
         self.label = sample.label.astype(np.intp)
         k = sample.n_classes
         # The further label stands for the tree without the instance, which some measures compare with.
@@ -55,7 +55,7 @@ class Pairs:
     def with_instance(self, totals: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return class counts of a sample without and with the instance of each pair, ``[pairs classes]``."""
         instance, label = np.divmod(pairs, self.n_labels)
-        without = totals - self._unit[self.label[instance]] if self.is_own else np.atleast_2d(totals)
+        without = totals - self._unit[self.label[instance]] if self.leaves_out else np.atleast_2d(totals)
         return without, without + self._unit[label]
 
     def end(self, pairs: Int[np.ndarray, " pairs"], counts: np.ndarray) -> None:
@@ -73,10 +73,10 @@ class Pairs:
         return ~ends
 
     def changes(self, pairs: Int[np.ndarray, " pairs"]) -> Iterator[tuple[Change, np.ndarray]]:
-        """Yield the changes that the pairs make to the sample, each with the places of its pairs."""
+        """Yield the changes that the pairs make to the sample, each with the positions of its pairs."""
         k = self.sample.n_classes
         instance, label = np.divmod(pairs, self.n_labels)
-        if not self.is_own:
+        if not self.leaves_out:
             # A change is the same for all instances that get the label, so their scores are shared.
             for gained in np.flatnonzero(np.bincount(label)).tolist():
                 yield Change(gained if gained < k else -1), np.flatnonzero(label == gained)

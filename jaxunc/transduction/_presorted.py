@@ -122,7 +122,7 @@ def as_queries(X, sample: Presorted) -> Queries:
     return Queries(np.ascontiguousarray(value), rank, values[:, sample.nominal].astype(np.int32))
 
 
-def own_queries(sample: Presorted) -> Queries:
+def sample_queries(sample: Presorted) -> Queries:
     """Return the instances of the training set itself as queries."""
     value, rank, code = (np.ascontiguousarray(part.T) for part in (sample.value, sample.rank, sample.code))
     return Queries(value, rank, code)

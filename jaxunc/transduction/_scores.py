@@ -95,7 +95,7 @@ def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array |
 
 
 def parts_a_value(inside, outside, removed_inside, removed_outside):
-    """Return whether a test for a nominal value has an instance of the training set on either side."""
+    """Return whether a test for a nominal value has instances of the training set on both sides."""
     return (inside - removed_inside > 0) & (outside - removed_outside > 0)
 
 
@@ -120,7 +120,7 @@ class Beside(NamedTuple):
 def cuts_beside(
     beside: Beside, boundaries: bool
 ) -> tuple[Bool[np.ndarray, "q numeric"], Bool[np.ndarray, "q numeric"]]:
-    """Return whether the cuts below and above an instance that is left out are tests without it.
+    """Return whether the cuts just below and just above an instance are still tests once it is left out.
 
     If nobody shares its value only one of the two partitions is left, with the instance on the side of the nearer
     neighbour; otherwise both are, if the classes still differ.
@@ -146,12 +146,12 @@ class NominalChoice(NamedTuple):
     """Value that is tested for."""
 
 
-def own_or_other(code, own_score, best, second) -> NominalChoice:
+def value_or_other(code, value_score, best, second) -> NominalChoice:
     """Return the test for an instance's own value or the best other one; of equal scores the lower code's.
 
     ``best`` and ``second`` are codes and scores of the two best tests that have the instance outside.
     """
     other = np.where(code == best[0], second[0], best[0])
     other_score = np.where(code == best[0], second[1], best[1])
-    is_other = (other_score > own_score) | ((other_score == own_score) & (other < code))
-    return NominalChoice(np.where(is_other, other_score, own_score), is_other, np.where(is_other, other, code))
+    is_other = (other_score > value_score) | ((other_score == value_score) & (other < code))
+    return NominalChoice(np.where(is_other, other_score, value_score), is_other, np.where(is_other, other, code))

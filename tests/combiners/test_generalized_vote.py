@@ -299,7 +299,9 @@ def test_inside_a_program_and_weights(rng, tolerance):
     @jax.jit
     def score(s):
         rule = vote_and_interval(s)
-        stat = ju.inference.fold(forest, ju.inference.leaf_table(forest, rule), jnp.asarray(X), merge=rule.merge)
+        stat = ju.inference.merge_leaves(
+            forest, ju.inference.leaf_table(forest, rule), jnp.asarray(X), merge=rule.merge
+        )
         return rule.finish(stat)
 
     for s in (1.0, 3.0):

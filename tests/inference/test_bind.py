@@ -163,7 +163,7 @@ def test_a_program_around_it_is_exported_for_any_number(name):
             X, mask = rows(size), np.random.default_rng(size).random((size, trees)) < 0.5
             jax.tree.map(np.testing.assert_array_equal, served(X, mask), bound(X, tree_mask=mask))
     table = ju.inference.leaf_table(forest, ju.Mean())
-    alone = jax.export.export(jax.jit(lambda X: ju.inference.fold(forest, table, X)))
+    alone = jax.export.export(jax.jit(lambda X: ju.inference.merge_leaves(forest, table, X)))
     refuses(ValueError, "n instances, a number that is not known", alone, given[0])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.inference import _fold, _leaves
+from jaxunc.inference import _leaves, _merge_leaves
 from jaxunc.inference._by_rows import ByRows
 from tests._refusal import refuses
 from tests.random_trees._multiway import reached_leaves
@@ -148,7 +148,7 @@ def test_a_large_leaf_table_is_not_made_for_nominal_features_either(monkeypatch)
     for mode in ju.forest.MODES:
         forest = grown(5, 3).with_empty_leaves(mode)
         expected = ju.bind(forest, ju.Pooling()).answer(queries)
-        monkeypatch.setattr(_fold, "LARGEST_LEAF_TABLE", 0)
+        monkeypatch.setattr(_merge_leaves, "LARGEST_LEAF_TABLE", 0)
         bound = ju.bind(forest, ju.Pooling())
         assert isinstance(bound.engine, ByRows)
         for a, b in zip(jax.tree.leaves(bound.answer(queries)), jax.tree.leaves(expected), strict=True):

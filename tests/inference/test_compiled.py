@@ -43,14 +43,14 @@ def leaf_table(rule, forest):
 @pytest.mark.exhaustive(keep=1)
 def test_a_fold_needs_twenty_megabytes_at_most(rule, missing, large):
     forest, X = large
-    fold = lambda forest, table, X: ju.inference.fold(forest, table, X, merge=rule.merge, missing=missing)
+    fold = lambda forest, table, X: ju.inference.merge_leaves(forest, table, X, merge=rule.merge, missing=missing)
     assert megabytes(fold, forest, leaf_table(rule, forest), X) <= 20
 
 
 def test_masks_and_gradients_need_little_more(large):
     forest, X = large
     mask, table = jax.ShapeDtypeStruct((INSTANCES, TREES), bool), leaf_table(ju.Mean(), forest)
-    fold = lambda table, forest, X, mask=None: ju.inference.fold(forest, table, X, tree_mask=mask)
+    fold = lambda table, forest, X, mask=None: ju.inference.merge_leaves(forest, table, X, tree_mask=mask)
     assert megabytes(fold, table, forest, X, mask) <= 20
     loss = lambda *given: sum(jnp.sum(part**2) for part in jax.tree.leaves(fold(*given)))
     # Of the gradient 40 would be one number for every instance and tree.
@@ -79,7 +79,7 @@ def test_several_rules_together_stay_small(large):
     rules = ju.combiners.Together(
         mean=ju.Mean(), vote=ju.Vote(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(0.375)
     )
-    fold = lambda forest, table, X: rules.finish(ju.inference.fold(forest, table, X, merge=rules.merge))
+    fold = lambda forest, table, X: rules.finish(ju.inference.merge_leaves(forest, table, X, merge=rules.merge))
     assert megabytes(fold, forest, leaf_table(rules, forest), X) <= 20
 
 

@@ -85,7 +85,9 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "export": lambda: ju.bind(forest(), ju.Mean()).export("probability"),
     "leaves": lambda: (ju.leaf_index(forest(), X), ju.leaf_counts(forest(), X)),
     "leaf table": lambda: ju.inference.leaf_table(forest(), ju.Mean()),
-    "fold": lambda: ju.inference.fold(forest(), ju.inference.leaf_table(forest(), ju.Vote()), X, merge=ju.Vote().merge),
+    "fold": lambda: ju.inference.merge_leaves(
+        forest(), ju.inference.leaf_table(forest(), ju.Vote()), X, merge=ju.Vote().merge
+    ),
     "gradient of rows": lambda: jax.grad(
         lambda s: ju.bind(forest(), ju.EvidenceAccumulation([0.5, 0.5], smoothing=s)).log_probability(X).sum()
     )(0.5),

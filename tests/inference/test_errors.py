@@ -70,7 +70,7 @@ def _bind(n_classes, combiner, **how):
 
 
 def _fold(table, **how):
-    return lambda: ju.inference.fold(toy_forest(2), table, X, **how)
+    return lambda: ju.inference.merge_leaves(toy_forest(2), table, X, **how)
 
 
 def _masked(mask):
@@ -147,7 +147,7 @@ test_refusals = refusals(
     ),
     (
         "sparse fold",
-        lambda: ju.inference.fold(toy_forest(2), ONES, scipy.sparse.csr_matrix(X)),
+        lambda: ju.inference.merge_leaves(toy_forest(2), ONES, scipy.sparse.csr_matrix(X)),
         "sparse matrix, but this takes dense data",
         TypeError,
     ),
@@ -176,7 +176,7 @@ def test_data_frames(named, frame):
 
 
 def fold_leaves(forest, data):
-    return ju.inference.fold(forest, np.ones((forest.n_trees, forest.n_nodes), np.float32), data)
+    return ju.inference.merge_leaves(forest, np.ones((forest.n_trees, forest.n_nodes), np.float32), data)
 
 
 @pytest.mark.exhaustive(keep=1)
@@ -192,7 +192,7 @@ def test_masks_may_be_lists(bound):
     y = np.arange(10) % 2
     np.testing.assert_array_equal(bound(X, tree_mask=mask.tolist()), bound(X, tree_mask=mask))
     table = ju.inference.leaf_table(toy_forest(2), ju.Mean())
-    fold = lambda mask: ju.inference.fold(toy_forest(2), table, X, merge="exact_sum", tree_mask=mask)
+    fold = lambda mask: ju.inference.merge_leaves(toy_forest(2), table, X, merge="exact_sum", tree_mask=mask)
     jax.tree.map(np.testing.assert_array_equal, fold(mask.tolist()), fold(mask))
     counted = ju.count_leaves(toy_forest(2), X, y, tree_mask=mask)
     np.testing.assert_array_equal(ju.count_leaves(toy_forest(2), X, y, tree_mask=mask.tolist()).counts, counted.counts)

@@ -247,7 +247,7 @@ def test_words_of_a_very_large_tree(wide, n_features, missing, narrow):
     own[:, list(moved)] = data[:, list(moved.values())]
     expected = same_nodes(tree.tree_, np.asarray(forest.trees.child)[0])[tree.tree_.apply(own)]
     numbers = jnp.arange(2**21, dtype=jnp.float32)[None]
-    reached = ju.inference.fold(large, numbers, jnp.asarray(data), merge="max", missing=missing)
+    reached = ju.inference.merge_leaves(large, numbers, jnp.asarray(data), merge="max", missing=missing)
     np.testing.assert_array_equal(reached, expected)
     if missing:
         np.testing.assert_array_equal(ju.leaf_index(large, jnp.asarray(data))[:, 0], expected)
@@ -270,7 +270,7 @@ def test_stumps_and_roots_in_one_forest(rng):
 
 @pytest.mark.exhaustive
 def test_streams_reach_the_same_leaves(rng):
-    """What `bind` and `fold` look up is what `leaf_index` says, missing values or not, for odd numbers of instances."""
+    """What `bind` and `merge_leaves` look up is what `leaf_index` says, missing values or not, for odd numbers."""
     X = with_missing(rng, 700, 8)
     model = RandomForestClassifier(10, random_state=0).fit(X, np.nan_to_num(X[:, 0]) > 0)
     forest = ju.from_sklearn(model)
@@ -279,7 +279,7 @@ def test_streams_reach_the_same_leaves(rng):
         index = np.asarray(ju.leaf_index(forest, jnp.asarray(data)))
         for tree in (0, 9):
             one = np.asarray(names) * (np.arange(10) == tree)[:, None]
-            total = ju.inference.fold(forest, jnp.asarray(one), jnp.asarray(data))
+            total = ju.inference.merge_leaves(forest, jnp.asarray(one), jnp.asarray(data))
             np.testing.assert_array_equal(total, np.asarray(names)[tree, index[:, tree]])
     finite = np.nan_to_num(X)
     marks = forest.with_counts(jnp.asarray(rng.integers(0, 2**20, (10, forest.n_nodes, 2)), jnp.int32))
@@ -293,8 +293,8 @@ def test_complete_and_wide_data(rng):
     X = normal(rng, 500, 8)
     forest = ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, X[:, 0] > 0))
     table, queries = jnp.asarray(normal(rng, 10, forest.n_nodes)), jnp.asarray(normal(rng, 3001, 8))
-    complete = ju.inference.fold(forest, table, queries, missing=False)
-    np.testing.assert_array_equal(complete, ju.inference.fold(forest, table, queries))
+    complete = ju.inference.merge_leaves(forest, table, queries, missing=False)
+    np.testing.assert_array_equal(complete, ju.inference.merge_leaves(forest, table, queries))
     X = normal(rng, 2500, 60)
     forest = ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X[:200], X[:200, 0] > 0))
     with jax.enable_x64(True):
@@ -325,4 +325,4 @@ def test_large_integers():
     np.testing.assert_array_equal(counts[:, 0], np.eye(5))
     np.testing.assert_array_equal(ju.leaf_counts(forest, X), counts)
     np.testing.assert_array_equal(ju.leaf_index(forest, X), ju.leaf_index(forest, X.astype(np.float32)))
-    np.testing.assert_array_equal(ju.inference.fold(forest, forest.counts.astype(np.float32), X), np.eye(5))
+    np.testing.assert_array_equal(ju.inference.merge_leaves(forest, forest.counts.astype(np.float32), X), np.eye(5))

@@ -123,7 +123,7 @@ def test_gradients_are_those_of_planes(merge, monkeypatch, rng):
     weights = rng.random((len(X), 5)).astype(np.float32)
 
     def loss(table, mask):
-        merged = ju.inference.fold(forest, table, X, merge=merge, tree_mask=mask)
+        merged = ju.inference.merge_leaves(forest, table, X, merge=merge, tree_mask=mask)
         merged = merged.value if merge == "exact_sum" else merged
         return jnp.sum(weights * jnp.where(jnp.isfinite(merged), merged, 0))
 
@@ -197,7 +197,7 @@ def test_memory_is_linear_in_the_classes(mode):
             compiled = jax.jit(lambda x: packed.merge(x)).lower(X).compile()
         else:
             table = leaf_table(forest, ju.Pooling())
-            fold = lambda table: ju.inference.fold(forest, table, X, merge="exact_sum")
+            fold = lambda table: ju.inference.merge_leaves(forest, table, X, merge="exact_sum")
             compiled = jax.jit(fold).lower(table).compile()
         return compiled.memory_analysis().temp_size_in_bytes
 

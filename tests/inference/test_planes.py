@@ -28,7 +28,7 @@ def test_planes_of_every_type(rng, x64):
         merge: {dtype: jnp.asarray(plane, jnp.dtype(dtype)) for dtype, plane in planes.items()}
         for merge, planes in values.items()
     }
-    merged = ju.inference.fold(forest, table, X, merge={merge: merge for merge in KINDS}, walk="blocks")
+    merged = ju.inference.merge_leaves(forest, table, X, merge={merge: merge for merge in KINDS}, walk="blocks")
     rows, leaves = np.arange(forest.n_trees), np.asarray(ju.leaf_index(forest, X))
     for merge, planes in values.items():
         for dtype, plane in planes.items():

@@ -214,7 +214,7 @@ def test_what_takes_no_sparse_data():
     traced = lambda prior: ju.bind(forest, ju.EvidenceAccumulation(prior)).probability(X)
     table = jnp.ones((forest.n_trees, forest.n_nodes))
     for ask in (
-        lambda: ju.inference.fold(forest, table, X),
+        lambda: ju.inference.merge_leaves(forest, table, X),
         lambda: jax.jit(traced)(0.5),
         lambda: ju.grow_random_trees(jax.random.key(0), X, sparse_labels(2), n_trees=2),
         lambda: ju.transduction.grow_greedy_trees(X, sparse_labels(2)),

@@ -240,7 +240,7 @@ def test_a_loop_of_ones_own(forest):
 
     def loss(log_weights):
         combiner = ju.Weighted(ju.Mean(), jnp.exp(log_weights))
-        merged = ju.inference.fold(trees, ju.inference.leaf_table(trees, combiner), data, merge=combiner.merge)
+        merged = ju.inference.merge_leaves(trees, ju.inference.leaf_table(trees, combiner), data, merge=combiner.merge)
         return -jnp.mean(jnp.take_along_axis(combiner.finish(merged).log_probability, labels[:, None], axis=1))
 
     optimizer, weights = optax.adam(0.1), jnp.zeros(trees.n_trees)

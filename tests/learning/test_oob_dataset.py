@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 import jaxunc as ju
 from jaxunc.counting._counts_modes import LabelledRows, counted_forest
-from jaxunc.learning import _leaks, fit_combiner, oob_dataset
+from jaxunc.learning import _seen_rows, fit_combiner, oob_dataset
 from tests._forests import toy_data
 from tests._refusal import refuses
 from tests._sparse import sparse_data, sparse_labels, sparse_model
@@ -233,7 +233,7 @@ def test_labels_tell_of_rows_that_grew_extra_trees(share, words):
     model = ExtraTreesClassifier(30, random_state=0).fit(X[:600], y[:600])
     rows = slice(round(600 * (1 - share)), round(600 * (2 - share)))
     with warnings.catch_warnings() if words is None else pytest.warns(UserWarning, match=words):
-        _leaks.warn_of_seen(model, X[rows], y[rows].astype(int))
+        _seen_rows.warn_of_seen(model, X[rows], y[rows].astype(int))
 
 
 def test_bad_input(fitted):
@@ -303,7 +303,7 @@ def test_sparse_rows_that_were_held_out(monkeypatch):
     some.data[:] += 5  # columns that are nearly dense tell that rows are known, as dense ones do
     filled = some.toarray() + np.random.default_rng(0).random((300, 3))
     model = RandomForestClassifier(20, random_state=0).fit(filled, LABELS)
-    monkeypatch.setattr(_leaks, "DENSE_VALUES", 900)
+    monkeypatch.setattr(_seen_rows, "DENSE_VALUES", 900)
     for data in (filled, type(SPARSE)(filled)):
         with refuses(ValueError, "the sample that the forest was grown on"):
             oob_dataset(model, data, LABELS, source="held_out")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.forest import OWN
+from jaxunc.forest import DEFAULT_COUNTS
 from jaxunc.learning import AucLoss, OobDataset, UtilityLoss, brier_loss_of, log_loss_of, loss_on
 from jaxunc.learning._dataset import make_histograms
 from jaxunc.learning._fit import _evaluate_loss
@@ -83,7 +83,7 @@ def oob_dataset(n_rows: int) -> OobDataset:
     y, weight = np.zeros(len(held.code), np.int32), np.zeros(len(held.code), np.float32)
     y[:n_rows], weight[:n_rows] = rng.integers(0, C, n_rows), rng.integers(0, 4, n_rows) / 2
     return OobDataset(
-        *(held, jnp.asarray(y), jnp.asarray(weight), n_rows, TREES, tuple(range(C)), (OWN,), "made up"),
+        *(held, jnp.asarray(y), jnp.asarray(weight), n_rows, TREES, tuple(range(C)), (DEFAULT_COUNTS,), "made up"),
         *(np.asarray(PRIOR), forest),
     )
 

@@ -17,7 +17,7 @@ import jaxunc as ju
 from jaxunc._numerics import distinct_counts
 from jaxunc.combiners import has_tree_fields, merge_kinds
 from jaxunc.estimators import UncertainForestRegressor
-from jaxunc.inference import _fold
+from jaxunc.inference import _merge_leaves
 from jaxunc.inference._by_rows import ByRows
 from tests._compilations import compilations
 from tests._forests import leaf_nodes, random_counts, toy_data, toy_forest, toy_model
@@ -263,7 +263,7 @@ def test_more_places_than_trees_and_rows_that_are_mapped_over_are_refused():
 @pytest.mark.once
 def test_a_leaf_table_that_would_be_large(monkeypatch):
     """One device looks leaves up by their rows then; several have a share of the table each."""
-    monkeypatch.setattr(_fold, "LARGEST_LEAF_TABLE", 0)
+    monkeypatch.setattr(_merge_leaves, "LARGEST_LEAF_TABLE", 0)
     other = ju.bind(forest_with_all_leaves(), ju.Mean())
     assert isinstance(other.engine, ByRows)
     check_close(ju.shard(other, grid(2, 4))(data(30)), mean()(data(30)))
@@ -329,13 +329,13 @@ def test_functions_of_explicit_rows():
     functions = [
         lambda x, y: ju.leaf_index(forest, x),
         lambda x, y: ju.leaf_counts(forest, x),
-        lambda x, y: ju.inference.fold(forest, {"a": table, "b": number}, x, merge="sum"),
+        lambda x, y: ju.inference.merge_leaves(forest, {"a": table, "b": number}, x, merge="sum"),
         lambda x, y: ju.counting.leave_one_out(forest, ju.Mean(), x, y).class_scores,
     ]
     for function in functions:
         program = jax.jit(function)
         check_identical(program(rows, labels), program(X, y))
-    slope = jax.jit(jax.grad(lambda table, x: (ju.inference.fold(forest, table, x, merge="sum") ** 2).mean()))
+    slope = jax.jit(jax.grad(lambda table, x: (ju.inference.merge_leaves(forest, table, x, merge="sum") ** 2).mean()))
     check_close(slope(table, rows), slope(table, X))
 
 

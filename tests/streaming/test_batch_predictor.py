@@ -125,7 +125,7 @@ def test_a_model_that_is_replaced_under_threads(saved, monkeypatch):
 
     monkeypatch.setattr(_batch_predictor, "state_of", lambda _: (state[0],))
     monkeypatch.setattr(_batch_predictor, "Scoring", Loaded)
-    asked = ((str(saved),), "[{}, {}]", ())
+    asked = ((str(saved),), "[{}, null, []]", ())
     with ThreadPoolExecutor(8) as threads:
         for state[0] in range(3):
             begun.clear()

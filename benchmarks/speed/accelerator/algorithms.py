@@ -46,7 +46,7 @@ def _gradient(forest: ju.Forest, n: int, quick: bool) -> dict:
     def loss(log_weights, X, y):
         rule = ju.Weighted(ju.Mean(), jnp.exp(log_weights))
         leaves = ju.inference.leaf_table(forest, rule)
-        merged = ju.inference.fold(forest.trees, leaves, X, merge=rule.merge, missing=False, walk="levels")
+        merged = ju.inference.merge_leaves(forest.trees, leaves, X, merge=rule.merge, missing=False, walk="levels")
         return -jnp.mean(jnp.take_along_axis(rule.finish(merged).log_probability, y[:, None], axis=1))
 
     step = jax.jit(jax.value_and_grad(loss)).lower(jnp.zeros(forest.n_trees), X, y).compile()

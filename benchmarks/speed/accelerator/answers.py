@@ -75,7 +75,7 @@ def _scores(forest: ju.Forest, rule: ju.Combiner, X: np.ndarray, walk) -> np.nda
 def _merged(forest: ju.Forest, rule: ju.Combiner, X: np.ndarray, walk) -> np.ndarray:
     """The statistic of all trees, before the rule divides: whole numbers, and halves for ties of two classes."""
     table = ju.inference.leaf_table(forest, rule)
-    merged = ju.inference.fold(forest, table, X, merge=rule.merge, missing=False, walk=walk)
+    merged = ju.inference.merge_leaves(forest, table, X, merge=rule.merge, missing=False, walk=walk)
     return np.concatenate([np.ravel(array) for array in jax.tree.leaves(merged)])
 
 

@@ -24,8 +24,8 @@ from jaxunc.transduction import (
     checked_limits,
     find_cuts,
     grow_greedy_tree,
-    own_queries,
     presort,
+    sample_queries,
     value_counts,
 )
 
@@ -174,7 +174,7 @@ def soft_readings(X, y, X_test, nominal, width: float) -> tuple[np.ndarray, np.n
     sample = presort(X, y, nominal)
     tree = grow_greedy_tree(sample, checked_limits("boundary", 2))
     halves = half_widths(sample, tree, width)
-    share, known = (shares(of, sample, tree, halves) for of in (as_queries(X_test, sample), own_queries(sample)))
+    share, known = (shares(of, sample, tree, halves) for of in (as_queries(X_test, sample), sample_queries(sample)))
     leaf = np.array(tree.child) == np.arange(len(tree.child))
     soft = known.T @ np.eye(sample.n_classes)[sample.label]
     return tuple(share[:, leaf] @ laplace_of(of[leaf]) for of in (np.array(tree.counts, float), soft))
@@ -187,7 +187,7 @@ def laplace_of(counts: np.ndarray) -> np.ndarray:
 
 def half_widths(sample: Presorted, tree, width: float) -> np.ndarray:
     """Half the width of each node's threshold: so many standard deviations of the known values at the node."""
-    hard = shares(own_queries(sample), sample, tree, np.zeros(len(tree.child)))
+    hard = shares(sample_queries(sample), sample, tree, np.zeros(len(tree.child)))
     found, row_of = np.zeros(len(tree.child)), {f: row for row, f in enumerate(sample.numeric.tolist())}
     for node, feature in enumerate(tree.feature):
         if tree.child[node] != node and feature in row_of:

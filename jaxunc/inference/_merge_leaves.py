@@ -1,7 +1,8 @@
-"""The leaf table of a combiner, and the pure fold over it, for use inside other people's programs.
+"""The leaf table of a combiner, and the pure merge of its leaves, for use inside other people's programs.
 
-`leaf_table` has what is lifted from every leaf; `fold` walks instances through the trees and merges what their leaves
-hold. The engine `Traced` does both anew in every program: it is differentiable in the combiner and in the counts.
+`leaf_table` has what is lifted from every leaf; `merge_leaves` walks instances through the trees and merges what their
+leaves hold. The engine `Traced` does both anew in every program: it is differentiable in the combiner and in the
+counts.
 """
 
 import math
@@ -51,9 +52,9 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     """Return what a combiner lifts from every leaf.
 
     Arrays ``[trees nodes]`` or ``[trees nodes stat]``, and ``[trees]``. Computed per distinct count vector, unless
-    fields of the combiner differ from tree to tree. For `fold`; differentiable in the combiner and the forest's counts.
-    Raises a ValueError if the combiner does not suit the forest (its number of classes, of trees, the counts that it
-    reads).
+    fields of the combiner differ from tree to tree. For `merge_leaves`; differentiable in the combiner and the
+    forest's counts. Raises a ValueError if the combiner does not suit the forest (its number of classes, of trees, the
+    counts that it reads).
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def _bytes(lifted: PyTree) -> int:
     return sum(math.prod(part.shape) * part.dtype.itemsize for part in jax.tree.leaves(lifted) if part.ndim)
 
 
-def fold(
+def merge_leaves(
     forest: Trees | Forest,
     leaf_table: PyTree,
     X: InstancesLike,
@@ -200,8 +201,8 @@ def fold(
     X = encode_traced(X, trees.columns)
     if not isinstance(X.shape[0], int):
         raise ValueError(
-            f"X has {X.shape[0]} instances, a number that is not known; fold walks blocks of a known size. What bind "
-            "returns answers any number in a program that is exported."
+            f"X has {X.shape[0]} instances, a number that is not known; merge_leaves walks blocks of a known size. "
+            "What bind returns answers any number in a program that is exported."
         )
     tree_mask = as_mask(tree_mask, X.shape[0], trees.n_trees)
     tree_mask = None if tree_mask is None else copy_in(tree_mask)
@@ -214,7 +215,7 @@ def fold(
     walk = walk or default_walk()
     spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
     plan = make_plan(trees, missing=missing)
-    merged = along_instances(partial(_fold_beside, spec), X, tree_mask, beside=(plan, planes, scalars))
+    merged = along_instances(partial(_merge_beside, spec), X, tree_mask, beside=(plan, planes, scalars))
     with own_settings():  # NaN is what a masked tree has where values are collected
         return rejoin(layout, *merged)
 
@@ -235,7 +236,7 @@ def as_mask(mask, n_instances: Any, n_trees: int):
 def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
     """The merged statistic of X with missing values while a program is traced: lifted and merged anew."""
     encoded = Encoded(X, True)
-    return fold(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
+    return merge_leaves(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
 
 
 class Traced(eqx.Module):
@@ -260,21 +261,21 @@ Places: TypeAlias = tuple[list[int], list[int]]
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _fold(spec: Spec, plan: Plan, planes, scalars, x, mask):
+def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
     totals = merge_scalars(spec.layout.scalars, scalars)
     tables, rows = pack_by_place(planes, plan, spec.layout)
     packed = PackedTrees(plan, tables, scalars, totals, rows, None, spec)
     return packed.results(packed.carried(x, mask))
 
 
-@_fold.defjvp
+@_merge.defjvp
 @own_settings()
-def _fold_jvp(spec, primals, tangents):
+def _merge_jvp(spec, primals, tangents):
     """Return the merged statistic and its tangents, given the tangents of planes and numbers per tree; X has none.
 
     Tangents are pushed forward by `_pushed`, cotangents pulled back by its transpose `_pulled`; both walk again.
     """
-    merged = _fold(spec, *primals)
+    merged = _merge(spec, *primals)
     saved = lax.stop_gradient((*primals, merged))
     float_planes, float_numbers = ([i for i, part in enumerate(parts) if _is_moving(part)] for parts in primals[1:3])
     moving = float_planes, float_numbers
@@ -433,8 +434,8 @@ def _counted(kind: str, values: Array, out: Any, mask: Any) -> Array:
     return counts
 
 
-_fold_jitted = jit(_fold, static_argnums=0)
+_merge_jitted = jit(_merge, static_argnums=0)
 
 
-def _fold_beside(spec: Spec, beside: tuple, x: Any, mask: Any) -> Any:
-    return _fold_jitted(spec, *beside, x, mask)
+def _merge_beside(spec: Spec, beside: tuple, x: Any, mask: Any) -> Any:
+    return _merge_jitted(spec, *beside, x, mask)

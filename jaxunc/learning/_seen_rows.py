@@ -47,7 +47,7 @@ class KnownRowsError(ValueError):
 
 
 class RowLeaves(NamedTuple):
-    """Rows, the leaves that they reach, and what these count."""
+    """Rows, the leaves that they reach, and how often these count the row's class."""
 
     values: np.ndarray | SparseRows
     """Features of the rows, ``[rows features]``, float32."""
@@ -254,7 +254,7 @@ def _number_cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: 
 
 
 def _never_by_chance(count_wrong: Any, cells: list[tuple], draw: np.random.Generator) -> bool:
-    """Return whether no cell is wrong although many are for bootstrap samples of the rows, so that it is no chance."""
+    """Return whether no cell is wrong, while for bootstrap samples of the rows so many are that it is no chance."""
     number = lambda weight: sum(count_wrong(np.bincount(cell, weight, len(size)), size) for cell, size in cells)
     if number(None):
         return False
@@ -266,7 +266,7 @@ def _never_by_chance(count_wrong: Any, cells: list[tuple], draw: np.random.Gener
     return bool(mean >= RARE and (np.isinf(dispersion) or dispersion * np.log1p(mean / dispersion) >= RARE))
 
 
-def how_targets_are_known(model: Any, trees: Trees, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
+def find_leak_of_numbers(model: Any, trees: Trees, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
     """Return evidence that a forest of numbers was grown on these rows, or on many of them; None without any."""
     if halfway := count_halfway_tests(trees, values):
         return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
@@ -372,7 +372,7 @@ def _ratio_of_labels(
 
 
 def _jackknife(estimates: np.ndarray) -> tuple[float, float]:
-    """Return the last estimate, of all parts, and its standard error by the others, which leave out a part each."""
+    """Return the last estimate, made from all parts, and its jackknife error by the others, each without a part."""
     *without, estimate = estimates
     return estimate, math.sqrt((PARTS - 1) * np.var(without))
 

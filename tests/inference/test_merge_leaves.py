@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from jaxunc.inference import _fold, leaf_table
+from jaxunc.inference import _merge_leaves, leaf_table
 from jaxunc.inference._by_rows import ByRows
 from tests._exhaustive import a_few_of
 from tests._forests import forest_of_leaves, leaf_nodes, padded, random_counts, toy_data, toy_forest
@@ -69,7 +69,7 @@ def test_a_leaf_table_that_would_be_large_is_not_made(name, n_classes, tolerance
     X = toy_data(n_classes)[0]
     mask = np.arange(len(X) * TREES).reshape(-1, TREES) % 3 > 0
     expected = ju.bind(forest, rule).answer(X, tree_mask=mask)
-    monkeypatch.setattr(_fold, "LARGEST_LEAF_TABLE", 0)
+    monkeypatch.setattr(_merge_leaves, "LARGEST_LEAF_TABLE", 0)
     bound = ju.bind(forest, rule)
     check_same(tolerance, name, bound.answer(X, tree_mask=mask), expected)
     assert isinstance(bound.engine, ByRows)
@@ -176,7 +176,7 @@ def _gradients(forest, rule, counts, X, mask):
 
     def streamed(rule, counts):
         other = forest.with_counts(counts)
-        stat = ju.inference.fold(other, leaf_table(other, rule), X, merge=rule.merge, tree_mask=mask)
+        stat = ju.inference.merge_leaves(other, leaf_table(other, rule), X, merge=rule.merge, tree_mask=mask)
         return _total(rule.finish(stat))
 
     def through_tensor(rule, counts):
@@ -304,7 +304,7 @@ def test_the_first_tree_that_attains_an_extreme_gets_the_gradient(merge, rng):
 
     @jax.jit
     def gradient(table, mask):
-        merged = lambda table: ju.inference.fold(forest, table, jnp.asarray(X), merge=merge, tree_mask=mask)
+        merged = lambda table: ju.inference.merge_leaves(forest, table, jnp.asarray(X), merge=merge, tree_mask=mask)
         return jax.grad(lambda table: jnp.sum(merged(table) * pull))(table)
 
     index = np.asarray(ju.leaf_index(forest, jnp.asarray(X)))
@@ -323,7 +323,7 @@ def test_ties_of_an_extreme_have_one_gradient_on_both_ways():
     """A rule's own call and the streamed fold send the gradient of tied trees the same way."""
     forest, X = forest_of_leaves(np.tile(np.array([[3.0, 5.0]]), (1, 4, 1)))
     X, counts, table = jnp.asarray(X), forest.counts.astype(float), lambda other: leaf_table(other, Extremes())
-    fold = lambda other: ju.inference.fold(other, table(other), X, merge=Extremes().merge)
+    fold = lambda other: ju.inference.merge_leaves(other, table(other), X, merge=Extremes().merge)
     by_tensor = lambda own: jnp.sum(Extremes().answer(ju.leaf_counts(forest.with_counts(own), X))["most"])
     streamed = lambda own: jnp.sum(fold(forest.with_counts(own))["most"])
     expected = jax.grad(streamed)(counts)
@@ -383,17 +383,17 @@ def test_fold_under_jit_vmap_and_alone(rng, tolerance):
         "planes": jnp.asarray(rng.normal(size=(TREES, forest.n_nodes, 3))),
         "tree": jnp.asarray(rng.normal(size=TREES)),
     }
-    eager = ju.inference.fold(forest, table, X)
+    eager = ju.inference.merge_leaves(forest, table, X)
     index = np.asarray(ju.leaf_index(forest, X))
     rows = np.arange(TREES)
     tolerance.check(eager["plane"], np.asarray(table["plane"])[rows, index].sum(1), scale=TREES)
     tolerance.check(eager["planes"], np.asarray(table["planes"])[rows, index].sum(1), scale=TREES)
     tolerance.check(eager["tree"], np.asarray(table["tree"]).sum(), scale=TREES)
-    compiled = jax.jit(ju.inference.fold)(forest, table, X)
+    compiled = jax.jit(ju.inference.merge_leaves)(forest, table, X)
     jax.tree.map(lambda a, b: tolerance.check(a, b, scale=TREES), compiled, eager)
-    mapped = jax.jit(jax.vmap(lambda x: ju.inference.fold(forest, table, x)))(X.reshape(8, 50, 6))
+    mapped = jax.jit(jax.vmap(lambda x: ju.inference.merge_leaves(forest, table, x)))(X.reshape(8, 50, 6))
     tolerance.check(mapped["planes"].reshape(400, 3), eager["planes"], scale=TREES)
-    by_table = jax.jit(jax.vmap(lambda t: ju.inference.fold(forest, t, X)))(
+    by_table = jax.jit(jax.vmap(lambda t: ju.inference.merge_leaves(forest, t, X)))(
         jax.tree.map(lambda a: jnp.stack([a, 2 * a]), table)
     )
     tolerance.check(by_table["plane"][1], 2 * eager["plane"], scale=2 * TREES)
@@ -421,8 +421,10 @@ def test_the_forms_for_cpu_and_accelerator_agree(tolerance):
 
     def everything(walk):
         index = ju.leaf_index(forest, X, walk=walk)
-        folded = [ju.inference.fold(forest, table, X, merge=rules.merge, tree_mask=m, walk=walk) for m in (None, mask)]
-        pull = lambda scores: jnp.sum(ju.inference.fold(forest, scores, X, walk=walk) ** 2)
+        folded = [
+            ju.inference.merge_leaves(forest, table, X, merge=rules.merge, tree_mask=m, walk=walk) for m in (None, mask)
+        ]
+        pull = lambda scores: jnp.sum(ju.inference.merge_leaves(forest, scores, X, walk=walk) ** 2)
         return index, folded, jax.grad(pull)(table["mean"]["score"]), ju.bind(forest, rules, walk=walk).answer(X)
 
     by_blocks, by_levels = everything("blocks"), everything("levels")
@@ -509,7 +511,7 @@ def test_forward_mode_is_the_transpose_of_backward_mode(merge, masked):
     table = {"number": draw(*shape), "two": draw(*shape, 2)}
     table |= {} if merge == "collect" else {"tree": draw(forest.n_trees)}
     mask = rng.random((70, forest.n_trees)) < 0.6 if masked and merge != "collect" else None
-    run = lambda table: jax.tree.leaves(ju.inference.fold(forest, table, X, merge=merge, tree_mask=mask))
+    run = lambda table: jax.tree.leaves(ju.inference.merge_leaves(forest, table, X, merge=merge, tree_mask=mask))
     moves = jax.tree.map(lambda part: draw(*part.shape), table)
     out, pushed = jax.jvp(run, (table,), (moves,))
     # The low part of an exact sum is a rounding error, which has no slope.
