@@ -1,12 +1,20 @@
-"""What every rule costs over the mean, by the depth of the trees."""
+"""``python -m benchmarks.speed.rule_costs``: what every rule costs over the mean, by the depth of the trees.
+
+It prints the table of `docs/speed.md`: the least processor time of all rounds, as a multiple of the mean's.
+"""
+
+import argparse
+from pathlib import Path
 
 import jax
 
 import jaxunc as ju
 
 from .batch_sizes import Shape
+from .machine import about
 from .measure import interleaved, ratio, summary
-from .workloads import FULL, WORKLOADS, Scale, fit, make_data
+from .report import default_output, write
+from .workloads import FULL, QUICK, WORKLOADS, Scale, fit, make_data
 
 SHAPES = (Shape(1), Shape(4), Shape(8), Shape(None))
 
@@ -56,3 +64,36 @@ def rule_costs(scale: Scale) -> list[dict]:
 
 def _call(bound: ju.BoundForest, rows):
     return lambda: jax.block_until_ready(bound(rows))
+
+
+def multiples(found: list[dict]) -> dict[str, dict[str, float]]:
+    """Each rule's least processor time over the mean's, by rule and shape."""
+    least: dict[str, dict[str, float]] = {}
+    for one in found:
+        least.setdefault(one["rule"], {})[one["shape"]] = one["cpu_s"]["min"]
+    return {name: {shape: s / least["mean"][shape] for shape, s in by.items()} for name, by in least.items()}
+
+
+def as_markdown(found: list[dict]) -> str:
+    """The rows of the page's table."""
+    cells = lambda by: " | ".join(f"{multiple:.2g}" for multiple in by.values())
+    return "\n".join(f"| {name} | {cells(by)} |" for name, by in multiples(found).items())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, write the file, print the rows of the page's table."""
+    parser = argparse.ArgumentParser("python -m benchmarks.speed.rule_costs", description=main.__doc__)
+    parser.add_argument("--quick", action="store_true", help="tiny: shows that it runs, writes only to --output")
+    parser.add_argument("--output", type=Path, help="default: benchmarks/results/rule-costs-<device kind>.json")
+    options = parser.parse_args(arguments)
+    result = {**about(), "rules": rule_costs(QUICK if options.quick else FULL)}
+    output = options.output
+    if output is None and not options.quick:
+        output = default_output(result["device"]["kind"], "rule-costs")
+    if output is not None:
+        write(result, output)
+    print(as_markdown(result["rules"]))
+
+
+if __name__ == "__main__":
+    main()

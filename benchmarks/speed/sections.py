@@ -8,7 +8,6 @@ import jaxunc as ju
 
 from .batch_sizes import batch_sizes
 from .first_call import Stopwatch, measure_first_call
-from .rule_costs import rule_costs
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data, repeat_trees
 
 FIRST_CALL_INSTANCES = 2048
@@ -101,7 +100,6 @@ def large_import(scale: Scale) -> dict:
 
 
 SECTIONS = {
-    "rule-costs": rule_costs,
     "batch-sizes": batch_sizes,
     "first-calls": first_calls,
     "cross-validation": cross_validation,
