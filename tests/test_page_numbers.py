@@ -6,6 +6,7 @@ import tomllib
 import numpy as np
 import pytest
 
+from benchmarks.speed.rule_costs import multiples
 from tests._claims import RESULTS, ROOT, Page, numbers, page_of, results, rounded, same
 
 pytestmark = pytest.mark.once
@@ -56,22 +57,14 @@ def test_times_by_rows():
 
 
 def test_times_of_other_rules():
-    cost = {one["rule"]: one["ratio_to_mean"]["median"] for one in results("speed-cpu")["sections"]["rule-costs"]}
-    reports = results("cautious-cpu")["reports"]
-    others = {"median", "generalized mixture", "beta aggregation, maximum"}
-    kinds = {
-        "combiners that merge by sums": [cost[key] for key in cost if key not in others and "uncertainty" not in key],
-        "uncertainty decompositions": [cost[name] for name in cost if "uncertainty" in name],
-        "a cautious report": [reports[mass]["ratio_to_mean"]["median"] for mass in ("equal", "leaf_size", "certainty")],
-        "a generalised mixture": [cost["generalized mixture"]],
-        "a median": [cost["median"]],
-        "the mode of the mean density": [cost["beta aggregation, maximum"]],
-    }
+    measured = multiples(results("rule-costs-cpu")["rules"])
     table = SPEED.table("combiner")
-    assert len(table) == len(kinds)
-    for (name, cell), (kind, values) in zip(table, kinds.items(), strict=True):
-        assert name.startswith(kind)
-        assert rounded(cell.split(" to "), [min(values), max(values)][: len(values)])
+    assert [name for name, *_ in table] == list(measured)
+    for name, *cells in table:
+        assert rounded(cells, list(measured[name].values())), name
+    reports = results("cautious-cpu")["reports"]
+    cost = [reports[mass]["ratio_to_mean"]["median"] for mass in ("equal", "leaf_size", "certainty")]
+    SPEED.spread(cost, "A cautious report takes # to # times the mean's time at depth 8", 1)
 
 
 def test_a_gpu():

@@ -10,6 +10,7 @@
 * `sections`: rules, first calls by size, compilations of a cross-validation, import of a large forest
 * `devices`: meshes of virtual devices; `multi_host`: the commands of a run on several machines (both run by themselves)
 * `accelerator`: the form for accelerators, in parts that may fail (runs by itself)
+* `rule_costs`: every combiner over the mean, by the depth of the trees (runs by itself)
 * `imported`: models of other libraries (`imported_models`) against their own predictions and other engines
 * `transduction`: transductive certainty against the trees that it does not grow, which `transduction_full` grows
 * `machine`: what it ran on

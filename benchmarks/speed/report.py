@@ -5,12 +5,6 @@ import re
 from pathlib import Path
 
 _COLUMNS = {
-    "rule-costs": {
-        "shape": "trees",
-        "rule": "rule",
-        "steady_s": "ms (quartiles)",
-        "ratio_to_mean": "over the mean (quartiles)",
-    },
     "batch-sizes": {
         "trees": "trees",
         "shape": "depth",
@@ -142,7 +136,7 @@ def _any_cell(key: str, value) -> str:
 def _section_table(name: str, section):
     """A list of records as rows, a record as one row."""
     records, columns = section if isinstance(section, list) else [section], _COLUMNS[name]
-    special = {"steady_s": _milliseconds, "ratio_to_mean": _spread, "ratio_to_jaxunc": _spread}
+    special = {"steady_s": _milliseconds, "ratio_to_jaxunc": _spread}
     rows = [[special.get(key, _cell)(record.get(key, record.get("failed"))) for key in columns] for record in records]
     return name.replace("-", " "), list(columns.values()), rows
 

@@ -6,59 +6,11 @@ from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
 
-from .batch_sizes import Shape, batch_sizes
+from .batch_sizes import batch_sizes
 from .first_call import Stopwatch, measure_first_call
-from .measure import interleaved, ratio, summary
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data, repeat_trees
 
 FIRST_CALL_INSTANCES = 2048
-
-
-def folds(prior) -> dict[str, ju.Combiner]:
-    """Every rule for two classes: sums, minima and maxima, then those that keep every tree's score or a whole grid."""
-    plausibility = ju.Mean(ju.scorers.plausibility)
-    return {
-        "mean": ju.Mean(),
-        "mean of plausibility": plausibility,
-        "mean of confidence bounds": ju.Mean(ju.scorers.confidence_bounds),
-        "vote": ju.Vote(),
-        "literal vote": ju.Vote("literal"),
-        "pooling": ju.Pooling(),
-        "evidence": ju.EvidenceAccumulation(prior),
-        "dempster": ju.DempsterRule(),
-        "dempster, prior": ju.DempsterRule(prior=prior),
-        "cautious": ju.CautiousRule(),
-        "maximum": ju.Maximum(),
-        "epistemic weighting": ju.EpistemicWeighting(),
-        "beta aggregation": ju.BetaAggregation(),
-        "beta aggregation, exact": ju.BetaAggregation("exact"),
-        "uncertainty, entropy": ju.UncertaintyDecomposition(),
-        "uncertainty, plausibility": ju.UncertaintyDecomposition("plausibility"),
-        "one against the rest": ju.OneVsRest(ju.DempsterRule()),
-        "median": ju.Median(),
-        "generalized mixture": ju.GeneralizedMixture(),
-        "beta aggregation, maximum": ju.BetaAggregation("max"),
-    }
-
-
-def rule_costs(scale: Scale) -> list[dict]:
-    """Each rule's time over the mean's on 100 trees of each depth, interleaved."""
-    n_instances, repeats = (32_768, 9) if scale is FULL else (500, 2)
-    data = make_data(30, scale.training_size, n_instances)
-    rows = data.query if jax.default_backend() == "cpu" else jax.device_put(data.query)
-    found = []
-    for shape in (Shape(1), Shape(4), Shape(8), Shape(None)):
-        forest = ju.from_sklearn(fit(WORKLOADS["W2"], data, scale, max_depth=shape.depth))
-        bounds = {name: ju.bind(forest, rule) for name, rule in folds(forest.prior).items()}
-        times = interleaved({name: _call(bound, rows) for name, bound in bounds.items()}, repeats)
-        for name, measured in times.items():
-            over_mean = {"ratio_to_mean": ratio(measured, times["mean"])}
-            found.append({"shape": shape.name, "rule": name, **summary(measured), **over_mean})
-    return found
-
-
-def _call(bound: ju.BoundForest, rows):
-    return lambda: jax.block_until_ready(bound(rows))
 
 
 def first_calls(scale: Scale) -> list[dict]:
@@ -148,7 +100,6 @@ def large_import(scale: Scale) -> dict:
 
 
 SECTIONS = {
-    "rule-costs": rule_costs,
     "batch-sizes": batch_sizes,
     "first-calls": first_calls,
     "cross-validation": cross_validation,

@@ -59,7 +59,7 @@ from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import Folded, folded
 from ._walk import BLOCKS, FEW, Walk, default_walk, walks_at_once
 
-CHUNK_BLOCKS = 4
+CHUNK_BLOCKS = 8
 """Blocks of a large call."""
 
 MOST_COLLECTED = 2**22
@@ -403,8 +403,8 @@ def bind(
     Notes
     -----
     Any number of instances goes through programs of few shapes, which are compiled when they are first needed: data of
-    the host are cut and padded there, and their answers trimmed. On a CPU those are the powers of two up to 2048
-    and 8192 instances: a server that asks once for each compiles nothing later. (A JAX array that lies on an
+    the host are cut and padded there, and their answers trimmed. On a CPU those are the powers of two up to 4096
+    and 16 384 instances: a server that asks once for each compiles nothing later. (A JAX array that lies on an
     accelerator stays there, and is cut by small programs for its number of instances.)
 
     For few rows JAX's own dispatch counts. Simple programs of up to 16 rows run in the thread that calls;

@@ -136,15 +136,14 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, most: int, n_tests: in
 
 @lru_cache(maxsize=1024)
 def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
-    """The parts: large ones while every thread gets several, single ones while each gets one, and the rest.
+    """The parts: large ones, then single ones, while every thread gets one, and the rest.
 
     Threads share the rest in parts of the shape by which they are done first. The last part goes through the smallest
     shape that takes it.
     """
     single, large, small, *_ = shapes
     parts, start = [], 0
-    many = large is not None and n_instances >= 2 * large.rows * threads
-    for chunk in (large, single) if large is not None and many else (single,):
+    for chunk in (single,) if large is None else (large, single):
         for _ in range((n_instances - start) // (threads * chunk.rows) * threads):
             parts.append(Part(start, start + chunk.rows, chunk))
             start += chunk.rows

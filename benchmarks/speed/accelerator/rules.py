@@ -5,7 +5,7 @@ import numpy as np
 
 import jaxunc as ju
 
-from ..sections import folds
+from ..rule_costs import folds
 from .forests import make_forest, make_rows
 from .timing import WALK, Case, Cases, on_device, repeats, timed_against
 
