@@ -102,9 +102,9 @@ def unchecked_rows(
         if not columns.looks_up and values.dtype.kind not in NUMBERS:
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
-        if stays and table.is_deleted():
-            raise ValueError(f"{name} was deleted, as an array is that a program was given to keep; pass a copy of it.")
         if stays:
+            if values.is_deleted():
+                raise ValueError(f"{name} was deleted, as an array is that was donated to a program; pass a copy.")
             return values, None
         values = numbers_of_array(values, columns, name) if columns.looks_up else values
     with np.errstate(over="ignore", invalid="ignore"):

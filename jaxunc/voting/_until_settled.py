@@ -271,8 +271,8 @@ class BoundVote(Pickled, OfForest):
     def _poll_on_device(self, trees: Trees, x: Any, missing: bool | None) -> StoppingResult:
         """Return the votes of instances of the host, or that lie on an accelerator: what is missing is guessed next."""
         n_columns, n_classes = x.shape[1], self.forest.n_classes
-        # What counting holds of an instance are numbers of all classes, three at a time.
-        block = block_size("levels", self.max_trees, 2 * n_columns + 3 * n_classes)
+        # Counting holds three numbers of each tree and class, where two classes may be one (`StoppingRule.n_rows`).
+        block = block_size("levels", self.max_trees, 2 * n_columns + 3 * self.max_trees * self.rule.n_rows)
 
         def program(missing: bool, rows: Any, _: Any) -> Any:
             how = {"max_trees": self.max_trees, "depth": unrolled_depth("levels", trees), "block": block}
