@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int32, Num, UInt
+from jaxtyping import Array, Bool, Float, Int32, Shaped, UInt
 
 from jaxunc._numerics import count_before, jit, padded_rows, take
 from jaxunc.inference import (
@@ -251,7 +251,7 @@ def poll_by_levels(
     plan: Plan,
     classes: UInt[Array, "trees places"],
     rule: StoppingRule,
-    x: Num[Array, "n features"],
+    x: Shaped[Array, "n features"],
     *,
     max_trees: int,
     missing: bool,

@@ -339,7 +339,7 @@ class BoundVote(Pickled, OfForest):
 
     def _attributes(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without what is made anew."""
-        return {name: value for name, value in vars(self).items() if name != "_rule_on_device"}
+        return {name: value for name, value in vars(self).items() if name not in ("_guess", "_rule_on_device")}
 
     def __repr__(self) -> str:
         return f"BoundVote({self.forest!r}, max_trees={self.max_trees}, criterion={self._asked[0]!r})"
