@@ -105,7 +105,7 @@ def answer_on_device(
         answer, mark = _answer(partial(program, apart), values, mask, row_bytes, refused)
         if mark == BEYOND and missing is None:
             refuse_infinite(values)
-    if mark >= refused:
+    if mark >= refused and not apart:
         return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True)
     return answer, mark == MISSING if missing is None else missing
 

@@ -64,7 +64,7 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
     # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
     values, missing = unchecked_rows(data, columns, name, infinite=infinite, on_device=default_platform() != "cpu")
     if missing is not None:
-        return Encoded(values, missing)
+        return data if isinstance(data, Encoded) else Encoded(values, missing)
     with np.errstate(over="ignore", invalid="ignore"):
         values = values.astype(np.float32) if isinstance(values, jax.Array) else values
         # A sum is finite only if its terms are: one cheap pass, and further ones only in doubt.
@@ -112,8 +112,9 @@ def unchecked_rows(
 
 
 def refuse_infinite(values: Any, name: str = "X") -> None:
-    """Raise a ValueError that names the first infinite value of an array, if there is one."""
-    beyond = _numpy_of(values).isinf(values)
+    """Raise a ValueError that names the first value of an array that is infinite as float32, if there is one."""
+    with np.errstate(over="ignore"):
+        beyond = _numpy_of(values).isinf(values.astype(np.float32))
     if beyond.any():
         row, column = map(int, np.argwhere(beyond)[0])
         raise ValueError(
