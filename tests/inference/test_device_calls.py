@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import jaxunc as ju
-from jaxunc.inference import _device_calls, _walk
+from jaxunc.inference import _bind, _device_calls, _walk
 from jaxunc.inference._device_calls import device_parts, padded_size
 from tests._compilations import compilations
 from tests._profiles import Calls, profiled
@@ -56,6 +56,15 @@ def test_a_vote_is_one_program(forest, n):
     assert profiled(lambda: vote(given)) == Calls(programs=1, sent=1, fetched=5)
     on_device = jax.device_put(given)
     assert profiled(lambda: vote(on_device)) == Calls(programs=1, sent=0, fetched=5)
+
+
+@pytest.mark.once
+def test_moments_of_numbers_are_one_program(monkeypatch):
+    monkeypatch.setattr(_bind, "default_walk", lambda: "levels")
+    model = RandomForestRegressor(5, max_depth=3, random_state=0).fit(X[:300], X[:300, 0])
+    moments, given = ju.regression.LeafMoments(model), jax.device_put(X[:70])
+    assert profiled(lambda: moments.answer(given)).programs == 1
+    np.testing.assert_allclose(moments.answer(given).mean, model.predict(X[:70]), rtol=1e-5)
 
 
 def test_missing_values_are_guessed_to_be_missing_again(forest):
