@@ -446,7 +446,7 @@ def bind(
 Engine: TypeAlias = ByTable | ByRows | Traced
 """A way from instances to answers: a forest, and what the combiner lifts from it. To finish is the combiner's part."""
 
-_MADE_ANEW = {"_given", "_on_float32", "_on_tested", "_traceable"}
+_MADE_ANEW = {"_given", "_guess", "_on_float32", "_on_tested", "_traceable"}
 
 
 @jax.tree_util.register_pytree_with_keys_class

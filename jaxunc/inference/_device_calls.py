@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Num, PyTree
+from jaxtyping import Array, PyTree, Shaped
 
 from jaxunc._checks import outside_traces
 from jaxunc._numerics import ceil_div, multiple_of, power_of_two
@@ -41,7 +41,7 @@ Program: TypeAlias = Callable[[bool, Any, Any], tuple[PyTree, Array]]
 
 
 def in_blocks(
-    answer_block: Callable[..., PyTree], block: int, x: Num[Array, "instances features"], *beside: Any
+    answer_block: Callable[..., PyTree], block: int, x: Shaped[Array, "instances features"], *beside: Any
 ) -> tuple[PyTree, Array]:
     """Return the answers of a function for float32 rows and arrays beside them, ``block`` at a time, and their mark.
 
@@ -105,14 +105,15 @@ def answer_on_device(
         answer, mark = _answer(partial(program, apart), values, mask, row_bytes, refused)
         if mark == BEYOND and missing is None:
             refuse_infinite(values)
-    if mark >= refused:
+    if mark >= refused and not apart:
         return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True)
     return answer, mark == MISSING if missing is None else missing
 
 
 def _answer(run: Callable, values: Any, mask: Any, row_bytes: int, refused: int) -> tuple[PyTree, int]:
     """Return the answers and their mark; where that is refused there may be none."""
-    if isinstance(values, jax.Array) and len(values):
+    # What a mesh divides goes by way of the host: within one program its types would ask where each result lies.
+    if isinstance(values, jax.Array) and len(values) and len(values.devices()) == 1:
         # A mask of another device would be refused beside them.
         beside = isinstance(mask, jax.Array) and mask.devices() == values.devices()
         answer, mark = run(values, mask if mask is None or beside else np.asarray(mask))

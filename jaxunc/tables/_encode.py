@@ -64,7 +64,7 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
     # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
     values, missing = unchecked_rows(data, columns, name, infinite=infinite, on_device=default_platform() != "cpu")
     if missing is not None:
-        return Encoded(values, missing)
+        return data if isinstance(data, Encoded) else Encoded(values, missing)
     with np.errstate(over="ignore", invalid="ignore"):
         values = values.astype(np.float32) if isinstance(values, jax.Array) else values
         # A sum is finite only if its terms are: one cheap pass, and further ones only in doubt.
@@ -102,9 +102,9 @@ def unchecked_rows(
         if not columns.looks_up and values.dtype.kind not in NUMBERS:
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
-        if stays and values.is_deleted():
-            raise ValueError(f"{name} was deleted, as an array is that a program was given to keep; pass a copy of it.")
         if stays:
+            if values.is_deleted():
+                raise ValueError(f"{name} was deleted, as an array is that was donated to a program; pass a copy.")
             return values, None
         values = numbers_of_array(values, columns, name) if columns.looks_up else values
     with np.errstate(over="ignore", invalid="ignore"):
@@ -112,8 +112,9 @@ def unchecked_rows(
 
 
 def refuse_infinite(values: Any, name: str = "X") -> None:
-    """Raise a ValueError that names the first infinite value of an array, if there is one."""
-    beyond = _numpy_of(values).isinf(values)
+    """Raise a ValueError that names the first value of an array that is infinite as float32, if there is one."""
+    with np.errstate(over="ignore"):
+        beyond = _numpy_of(values).isinf(values.astype(np.float32))
     if beyond.any():
         row, column = map(int, np.argwhere(beyond)[0])
         raise ValueError(

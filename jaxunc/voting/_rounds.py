@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int32, Num, UInt
+from jaxtyping import Array, Bool, Float, Int32, Shaped, UInt
 
 from jaxunc._numerics import count_before, jit, padded_rows, take
 from jaxunc.inference import (
@@ -33,7 +33,7 @@ from jaxunc.inference import (
     walk_tree,
 )
 
-from ._stop_after import ProbabilityRule, StoppingResult, poll, poll_on_host
+from ._stop_after import ProbabilityRule, StoppingResult, poll_on_host
 from ._stopping_rules import StoppingRule
 
 SHORTEST, LONGEST = 4, 128
@@ -251,7 +251,7 @@ def poll_by_levels(
     plan: Plan,
     classes: UInt[Array, "trees places"],
     rule: StoppingRule,
-    x: Num[Array, "n features"],
+    x: Shaped[Array, "n features"],
     *,
     max_trees: int,
     missing: bool,
@@ -262,10 +262,25 @@ def poll_by_levels(
     plan, classes = jax.tree.map(lambda array: array[:max_trees], (plan, classes))
 
     def poll_block(x):
-        votes = take(classes.reshape(-1), walk_levels(plan, column_keys(x, missing=missing), depth))
-        return poll(rule, votes, jnp.zeros((len(x), rule.n_classes), jnp.int32), jnp.int32(0))
+        return _poll_at_once(rule, take(classes.reshape(-1), walk_levels(plan, column_keys(x, missing=missing), depth)))
 
     return in_blocks(poll_block, block, x)
+
+
+def _poll_at_once(rule: StoppingRule, votes: UInt[Array, "n trees"]) -> StoppingResult:
+    """Count the votes up to each tree, all of them at once, and stop at the first at which the rule holds.
+
+    One tree after the other would be some kernels for each tree, which take longer to launch than to run.
+    """
+    n, n_trees = votes.shape
+    none, everyone = jnp.zeros((rule.n_rows, n), jnp.int32), jnp.ones(n, bool)
+    counts = jnp.cumsum(jax.vmap(lambda vote: rule.add(none, vote, everyone))(votes.T), axis=0)
+    number = jnp.arange(1, n_trees + 1, dtype=jnp.int32)
+    holds = jax.vmap(rule.holds)(counts, number)
+    settled = jnp.any(holds, axis=0)
+    polled = jnp.where(settled, jnp.argmax(holds, axis=0).astype(jnp.int32) + 1, n_trees)
+    by_class = rule.by_class(jnp.take_along_axis(counts, (polled - 1)[None, None], axis=0)[0], polled)
+    return StoppingResult(polled, jnp.argmax(by_class, axis=1).astype(jnp.int32), settled, by_class)
 
 
 class RoundsWalk(NamedTuple):

@@ -275,8 +275,8 @@ class BoundVote(Pickled, OfForest):
     def _poll_on_device(self, trees: Trees, x: Any, missing: bool | None) -> StoppingResult:
         """Return the votes of instances of the host, or that lie on an accelerator: what is missing is guessed next."""
         n_columns, n_classes = x.shape[1], self.forest.n_classes
-        # What counting holds of an instance are numbers of all classes, three at a time.
-        block = block_size("levels", self.max_trees, 2 * n_columns + 3 * n_classes)
+        # Counting holds three numbers of each tree and class, where two classes may be one (`StoppingRule.n_rows`).
+        block = block_size("levels", self.max_trees, 2 * n_columns + 3 * self.max_trees * self.rule.n_rows)
 
         def program(missing: bool, rows: Any, _: Any) -> Any:
             how = {"max_trees": self.max_trees, "depth": unrolled_depth("levels", trees), "block": block}
@@ -343,7 +343,7 @@ class BoundVote(Pickled, OfForest):
 
     def _attributes(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without what is made anew."""
-        return {name: value for name, value in vars(self).items() if name != "_rule_on_device"}
+        return {name: value for name, value in vars(self).items() if name not in ("_guess", "_rule_on_device")}
 
     def __repr__(self) -> str:
         return f"BoundVote({self.forest!r}, max_trees={self.max_trees}, criterion={self._asked[0]!r})"

@@ -6,16 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import jaxunc as ju
-from jaxunc.inference import _device_calls, _walk
+from jaxunc.inference import _bind, _device_calls, _walk
 from jaxunc.inference._device_calls import device_parts, padded_size
 from tests._compilations import compilations
 from tests._profiles import Calls, profiled
 from tests._refusal import refusals, refuses
-
-pytestmark = pytest.mark.once
 
 N_COLUMNS = 5
 X = np.random.default_rng(0).normal(size=(3000, N_COLUMNS)).astype(np.float32)
@@ -41,6 +39,7 @@ def rows(n: int) -> np.ndarray:
     return np.resize(X, (n, N_COLUMNS))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("n", [1, 1000, pytest.param(10**6, marks=pytest.mark.exhaustive)])
 def test_a_call_is_one_program(bound, n):
     """What is fetched of rows on the device is the mark alone; answers for the host's are trimmed there."""
@@ -50,12 +49,22 @@ def test_a_call_is_one_program(bound, n):
     assert profiled(lambda: bound.probability(on_device)) == Calls(programs=1, sent=0, fetched=1)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("n", [1, 1000, pytest.param(10**6, marks=pytest.mark.exhaustive)])
 def test_a_vote_is_one_program(forest, n):
     vote, given = ju.voting.bind_vote(forest, walk="levels"), rows(n)
     assert profiled(lambda: vote(given)) == Calls(programs=1, sent=1, fetched=5)
     on_device = jax.device_put(given)
     assert profiled(lambda: vote(on_device)) == Calls(programs=1, sent=0, fetched=5)
+
+
+@pytest.mark.once
+def test_moments_of_numbers_are_one_program(monkeypatch):
+    monkeypatch.setattr(_bind, "default_walk", lambda: "levels")
+    model = RandomForestRegressor(5, max_depth=3, random_state=0).fit(X[:300], X[:300, 0])
+    moments, given = ju.regression.LeafMoments(model), jax.device_put(X[:70])
+    assert profiled(lambda: moments.answer(given)).programs == 1
+    np.testing.assert_allclose(moments.answer(given).mean, model.predict(X[:70]), rtol=1e-5)
 
 
 def test_missing_values_are_guessed_to_be_missing_again(forest):
@@ -80,7 +89,10 @@ def asked(bound, given, mask) -> list[np.ndarray]:
 RULES = {"mean": ju.Mean(), "report": ju.decisions.CautiousReport(1.0), "median": ju.combiners.Median()}
 
 
-@pytest.mark.parametrize("name", ["report", *[pytest.param(k, marks=pytest.mark.exhaustive) for k in RULES]])
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "name", ["report", *[pytest.param(k, marks=pytest.mark.exhaustive) for k in ("mean", "median")]]
+)
 @pytest.mark.parametrize("given", [X, MISSING], ids=["all", "missing"])
 def test_blocks_and_parts_change_no_bit(forest, name, given, monkeypatch):
     mask = masked(forest)
@@ -94,6 +106,7 @@ def test_blocks_and_parts_change_no_bit(forest, name, given, monkeypatch):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.once
 def test_a_few_sizes_serve_all_batches():
     sizes = [padded_size(n) for n in range(1, 70_000)]
     assert all(n <= size <= max(1.25 * n, 1024) for n, size in enumerate(sizes, 1))
@@ -104,6 +117,7 @@ def test_a_few_sizes_serve_all_batches():
         assert all(part.stop - part.start <= part.chunk.rows <= 2**16 for part in parts)
 
 
+@pytest.mark.once
 def test_batches_of_the_host_share_programs(bound):
     bound(X[:10])
     with compilations() as names:
@@ -120,6 +134,15 @@ def test_numbers_of_other_types(bound, dtype):
     np.testing.assert_array_equal(bound(jnp.asarray(given)), expected)
 
 
+def test_doubles_on_the_device(bound):
+    """Compared as float32, whose largest number they may exceed."""
+    given = X[:50].astype(np.float64)
+    np.testing.assert_array_equal(bound(jnp.asarray(given)), bound(X[:50]))
+    given[7, 3] = 1e39 if jax.config.jax_enable_x64 else np.inf
+    refuses(ValueError, r"X\[7, 3\] is infinite", bound, jnp.asarray(given))
+
+
+@pytest.mark.once
 def test_ten_threads_at_once(forest):
     bound = ju.bind(forest, ju.Mean(), walk="levels")
     batches = [given[: 100 * k] for k in range(1, 6) for given in (X, MISSING)]
@@ -129,6 +152,7 @@ def test_ten_threads_at_once(forest):
         np.testing.assert_array_equal(answer, bound.probability(batch))
 
 
+@pytest.mark.once
 def test_what_is_answered_may_be_donated(bound):
     expected, given = bound(X[:64]), jnp.asarray(X[:64]) + 0  # which has memory of its own
     answer = bound(given)
@@ -138,6 +162,7 @@ def test_what_is_answered_may_be_donated(bound):
     refuses(ValueError, "X was deleted", bound, given)
 
 
+@pytest.mark.once
 def test_the_caller_may_write_to_what_was_answered(bound):
     given, expected = X[:1024].copy(), bound(X[:1024].copy())
     answer = bound(given)
@@ -145,6 +170,7 @@ def test_the_caller_may_write_to_what_was_answered(bound):
     np.testing.assert_array_equal(answer, expected)
 
 
+@pytest.mark.once
 def test_known_rows_within_a_program_that_is_traced(bound):
     known = bound(X[:9])
     np.testing.assert_array_equal(jax.jit(lambda x: x + bound(X[:9]))(0.0), known)
@@ -162,18 +188,20 @@ def small_parts(monkeypatch) -> None:
 
 
 WORDS = r"X\[70, 2\] is infinite or too large"
-test_refusals = refusals(
-    ("host", lambda bound: bound(with_value(np.inf)), WORDS),
-    ("device", lambda bound: bound(jnp.asarray(with_value(-np.inf))), WORDS),
-    ("missing before", lambda bound: bound(with_value(np.inf, more=np.nan)), WORDS),
-    ("too large", lambda bound: bound(with_value(1e39, dtype=np.float64)), WORDS),
-    ("votes", lambda forest: ju.voting.bind_vote(forest, walk="levels")(with_value(np.inf)), WORDS),
-    (
-        "part",
-        lambda bound, monkeypatch: (small_parts(monkeypatch), bound(with_value(np.inf, more=np.nan))),
-        WORDS,
-    ),
-    ("columns", lambda bound: bound(jnp.zeros((3, 4))), "has 4 features"),
-    ("text", lambda bound: bound(np.array([["a"] * N_COLUMNS])), "pass numbers", TypeError),
-    ("one row", lambda bound: bound(jnp.zeros(N_COLUMNS)), r"Pass X\[None\]"),
+test_refusals = pytest.mark.once(
+    refusals(
+        ("host", lambda bound: bound(with_value(np.inf)), WORDS),
+        ("device", lambda bound: bound(jnp.asarray(with_value(-np.inf))), WORDS),
+        ("missing before", lambda bound: bound(with_value(np.inf, more=np.nan)), WORDS),
+        ("too large", lambda bound: bound(with_value(1e39, dtype=np.float64)), WORDS),
+        ("votes", lambda forest: ju.voting.bind_vote(forest, walk="levels")(with_value(np.inf)), WORDS),
+        (
+            "part",
+            lambda bound, monkeypatch: (small_parts(monkeypatch), bound(with_value(np.inf, more=np.nan))),
+            WORDS,
+        ),
+        ("columns", lambda bound: bound(jnp.zeros((3, 4))), "has 4 features"),
+        ("text", lambda bound: bound(np.array([["a"] * N_COLUMNS])), "pass numbers", TypeError),
+        ("one row", lambda bound: bound(jnp.zeros(N_COLUMNS)), r"Pass X\[None\]"),
+    )
 )

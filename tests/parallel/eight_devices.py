@@ -201,6 +201,22 @@ def test_the_form_for_accelerators():
 
 
 @pytest.mark.once
+def test_a_batch_is_answered_where_it_lies():
+    """On one device, whichever, by the form for accelerators; rows of a mesh by way of the host."""
+    forest, X = toy_forest(2, 3), toy_data(2)[0][:64].astype(np.float32)
+    bound, vote = ju.bind(forest, ju.Mean(), walk="levels"), ju.voting.bind_vote(forest, walk="levels")
+    mask, device = mask_of(64)[:, :3], jax.devices()[3]
+    expected, there = bound.probability(X, tree_mask=mask), jax.device_put(X, device)
+    for given in (mask, jnp.asarray(mask), jax.device_put(mask, device)):
+        answer = bound.probability(there, tree_mask=given)
+        assert answer.devices() == {device}
+        np.testing.assert_array_equal(answer, expected)
+    dealt = jax.device_put(X, jax.NamedSharding(grid(8, 1), jax.P("data")))
+    np.testing.assert_array_equal(bound.probability(dealt, tree_mask=mask), expected)
+    for given in (there, dealt):
+        np.testing.assert_array_equal(vote(given).n_trees_used, vote(X).n_trees_used)
+
+
 def test_batches_of_any_size_and_kind_share_programs():
     pandas = pytest.importorskip("pandas")
     X, one, sharded = np.tile(data(), (60, 1)), mean(), ju.shard(mean(), grid(4, 2))

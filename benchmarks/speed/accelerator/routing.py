@@ -30,7 +30,7 @@ MANY = 10_000_000
 """Rows beyond which a single thread is asked, too: it takes the largest calls sooner (`cut`)."""
 
 CALL_ROWS = (1024, 8192, 32768, 131_072, 524_288)
-"""The driver calls 1024, 32 768 and as many as `block_size` says."""
+"""Rows of one program of one block."""
 
 
 def routing(quick: bool) -> Cases:
