@@ -278,7 +278,8 @@ class LeafMoments:
     @cached_property
     def is_pure(self) -> bool:
         """Whether every leaf holds one number alone, though not all the same."""
-        return self.spread > 0 and not np.asarray(self.bound.forest.count_table)[:, 1].any()
+        differ = math.sqrt(self.spread) > 1e-12 * abs(self.centre)  # by more than rounding
+        return differ and not np.asarray(self.bound.forest.count_table)[:, 1].any()
 
     def warn_of_one_doubt(self) -> None:
         """Warn if leaves are pure, so that doubt cannot be taken apart."""
