@@ -168,7 +168,7 @@ test_refusals = refusals(
     ("few rows", lambda: fit(rows=few), r"coverage_by='site': 5 rows have 9\.0, and ranks of their own need 19"),
     (
         "few that are ranked",
-        lambda: fit(counts="held_out", held_out_size=0.1),
+        lambda: fit(counts="held_out", held_out_size=0.15),
         r"coverage_by='site': \d rows that are ranked have",
     ),
     (
@@ -195,9 +195,6 @@ def test_doubt_that_cannot_be_taken_apart_says_so():
         with pytest.warns(PureLeavesWarning, match=r"every leaf of this forest holds one number .*min_samples_leaf=5"):
             ask(ROWS[:3])
     list(ju.stream(model, ROWS[:3]))  # where nobody asked for doubt
-    shrunk = UncertainForestRegressor(RandomForestRegressor(5, random_state=0), shrinkage=1.0)
-    # Leaves without a variance of their own have no typical one to lend.
-    assert shrunk.fit(ROWS[TRAIN], Y[TRAIN]).moments_.is_pure
 
 
 def test_the_command_line(tmp_path, capsys):
