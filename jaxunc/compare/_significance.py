@@ -117,6 +117,13 @@ def corrected_t_test(differences: Real[Array | np.ndarray, "... splits"], *, tes
     return CorrectedT(statistic, np.asarray(2 * scipy.stats.t.sf(np.abs(statistic), n - 1)))
 
 
+def least_told(differences: Real[Array | np.ndarray, "splits"], *, test_share: float, p_value: float) -> float:
+    """Mean difference at which `corrected_t_test` has this p-value, where splits scatter as these do; ≥ 0."""
+    n = len(differences)
+    scale = float(np.std(differences, ddof=1)) * (1 / n + test_share / (1 - test_share)) ** 0.5
+    return float(scipy.stats.t.isf(p_value / 2, n - 1)) * scale
+
+
 def pairwise_corrected_t(
     values: Values, *, larger_is_better: bool, test_share: float, decimals: int = 9
 ) -> PairwiseTests:

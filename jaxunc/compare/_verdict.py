@@ -6,8 +6,9 @@ The corrected resampled t-test compares over the parts, Holm over what is compar
 rates, with the default of forests and with the leader.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ import pandas as pd
 from ._evaluate import RANKED_MEASURES, TOPS, least_cost
 from ._laws import MEASURES_OF_LAWS, worst_fifth
 from ._settings import BASE_RATES, COMPARED_COMBINERS, COMPARED_LAWS, OWN
-from ._significance import corrected_t_test, holm
+from ._significance import corrected_t_test, holm, least_told
 from ._store import Results
 from ._summary import DECIMALS, TITLES, baseline_of, forest_name, outcomes_of
 
@@ -45,6 +46,8 @@ class Verdict(NamedTuple):
     """{measure: whether larger is better}; None of those that are not tested."""
     decided_by: str
     """The measure that chose the leader."""
+    least_told: Mapping[tuple[str, str], float] = MappingProxyType({})
+    """{(name, other): difference by the main measure} that Holm's first step would tell, as test parts scatter."""
 
     def differs(self, measure: str, name: str, other: str | None) -> int:
         """Return 1 if tests tell that ``name`` is better than ``other``, -1 if worse, 0 if they do not tell."""
@@ -58,6 +61,12 @@ class Verdict(NamedTuple):
     def main(self) -> str:
         """The loss by which combiners, or laws, are taken on a forest."""
         return "interval_score" if "interval_score" in self.larger else "log_loss"
+
+    @property
+    def rival(self) -> str | None:
+        """What is nearest to the default by the main loss, or ahead of it; None where there is no default."""
+        others = self.means[self.main].drop([BASE_RATES, self.base], errors="ignore")
+        return None if self.base is None or others.empty else str(others.idxmin())
 
     @property
     def noun(self) -> str:
@@ -153,16 +162,21 @@ def verdict(results: Results, records: Any) -> Verdict:
 
 def _compared(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict) -> Verdict:
     """Return a verdict with the tests of its leader and of the default."""
-    p_values = {}
+    p_values, least = {}, {}
     for measure, of in values.items():
         if verdict.larger[measure] is None:
             continue
         against = dict.fromkeys(name for name in (verdict.base, verdict.leader) if name is not None)
         pairs = [(name, other) for other in against for name in of if name not in (other, verdict.base)]
         split = [(of[compared] - of[other]).round(DECIMALS).to_numpy() for compared, other in pairs]
-        tests = [float(corrected_t_test(d, test_share=1 / results.settings.n_folds).p_value) for d in split]
+        share = 1 / results.settings.n_folds
+        if measure == verdict.main and pairs:
+            p = _LEVEL / len(pairs)
+            told = [least_told(each, test_share=share, p_value=p) for each in split]
+            least = dict(zip(pairs, told, strict=True))
+        tests = [float(corrected_t_test(d, test_share=share).p_value) for d in split]
         p_values |= {(measure, *pair): p for pair, p in zip(pairs, holm(np.array(tests)), strict=True)}
-    return verdict._replace(p_values=p_values)
+    return verdict._replace(p_values=p_values, least_told=least)
 
 
 def _at_best(records: Any, measures: list[str], by: str) -> tuple[dict[str, pd.DataFrame], dict[str, tuple[str, int]]]:
@@ -283,6 +297,13 @@ def _use_none(results: Results, what: str, than: str, losses: Any, shown: Callab
     )
 
 
+def _could_be_told(results: Results, verdict: Verdict, name: str, other: Any) -> str:
+    """Say which difference of interval scores so few test parts could have told at all."""
+    least = verdict.least_told.get((name, str(other)), verdict.least_told.get((str(other), name), 0.0))
+    n_parts = results.settings.n_repeats * results.settings.n_folds
+    return f"; {n_parts} test parts tell differences from {shown_value('interval_score', least)} on" if least else ""
+
+
 def _decision_on_laws(results: Results, verdict: Verdict) -> str:
     by, means, leader, base = verdict.decided_by, verdict.means, verdict.leader, verdict.base
     loss = means["interval_score"].drop(BASE_RATES)
@@ -294,7 +315,9 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
     if verdict.is_none:
         shown = partial(shown_value, "interval_score")
         than = "the target's own quantiles, interval score"
-        return _use_none(results, "90% intervals", than, means["interval_score"], shown)
+        could = _could_be_told(results, verdict, leader, BASE_RATES).removeprefix("; ")
+        said = _use_none(results, "90% intervals", than, means["interval_score"], shown)
+        return f"{said} {could}." if could else said
     if base is None:
         return (
             f"Of these take {_named(verdict)}: its 90% intervals have the least interval score, "
@@ -302,25 +325,28 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
             f"that it had not seen{held}."
         )
     if verdict.keeps:
-        rival = loss.drop(base).idxmin()
+        rival = str(verdict.rival)
         nothing = "no 90% intervals are" if verdict.by_others else "nothing is"
         chance = ", which may be chance" if loss[rival] < loss[base] else ""
         return (
             f"Keep residuals of one width (`{base}`, {forest_name(*verdict.grown[base])}): {nothing} better, as far as "
-            f"tests tell: interval score {value_of(base)}; `{rival}` has {value_of(rival)}{chance}{held}."
+            f"tests tell: interval score {value_of(base)}; `{rival}` has {value_of(rival)}{chance}"
+            f"{_could_be_told(results, verdict, rival, base)}{held}."
         )
     if by == "pinball_loss":
         return (
             f"Use {_named(verdict)}: its quantiles are better than those of residuals of one width, pinball loss "
             f"{value_of(leader, by)} against {value_of(base, by)} on rows that it had not seen; by interval score "
             "they are not "
-            f"told apart ({value_of(leader)} against {value_of(base)}){held}."
+            f"told apart ({value_of(leader)} against {value_of(base)}{_could_be_told(results, verdict, leader, base)})"
+            f"{held}."
         )
     if not verdict.differs(by, leader, base):
         return (
             f"Use {_named(verdict)}: its 90% intervals are better than the target's own quantiles, interval score "
             f"{value_of(leader)} against {value_of(BASE_RATES)} on rows that it had not seen; those of one width "
-            f"({value_of(base)}) are not, though tests do not tell these from its own{held}."
+            f"({value_of(base)}) are not, though tests do not tell these from its own"
+            f"{_could_be_told(results, verdict, leader, base)}{held}."
         )
     return (
         f"Use {_named(verdict)}: its 90% intervals are better than those of one width, interval score "
@@ -430,7 +456,13 @@ def shown_rows(verdict: Verdict) -> list[str]:
     """Return the rows of the short table: the leader, its ties, the default, the base rates."""
     return list(
         dict.fromkeys(
-            [verdict.leader, *verdict.ties[:_MOST_NAMED], *([verdict.base] if verdict.base else []), BASE_RATES]
+            [
+                verdict.leader,
+                *verdict.ties[:_MOST_NAMED],
+                *([str(verdict.rival)] if verdict.keeps and verdict.rival else []),
+                *([verdict.base] if verdict.base else []),
+                BASE_RATES,
+            ]
         )
     )
 

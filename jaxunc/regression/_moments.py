@@ -278,14 +278,16 @@ class LeafMoments:
     @cached_property
     def is_pure(self) -> bool:
         """Whether every leaf holds one number alone, though not all the same."""
-        return self.spread > 0 and not np.asarray(self.bound.forest.count_table)[:, 1].any()
+        inside = self.scale**2 * float(np.asarray(self.bound.forest.count_table)[:, 1].max(initial=0))
+        # But for rounding, of variances and of means.
+        return inside < 1e-9 * self.spread and math.sqrt(self.spread) > 1e-12 * abs(self.centre)
 
     def warn_of_one_doubt(self) -> None:
         """Warn if leaves are pure, so that doubt cannot be taken apart."""
         if self.is_pure:
             warn(
                 "every leaf of this forest holds one number alone, so aleatoric variance is 0 and all doubt is "
-                "epistemic, whatever the data are. Take leaves of several rows (min_samples_leaf=5), or shrinkage=1.",
+                "epistemic, whatever the data are. Take leaves of several rows, such as min_samples_leaf=5.",
                 PureLeavesWarning,
             )
 

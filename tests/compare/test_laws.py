@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from jaxunc import compare
 from jaxunc.compare import COMPARED_LAWS, Cell, NumberOutcome, Results, Settings, Store
 from jaxunc.compare._laws import COVERAGES, LEVELS
 from jaxunc.compare._store import describe
-from jaxunc.compare._verdict import BASE_RATES, decision, further, verdict
+from jaxunc.compare._verdict import BASE_RATES, decision, further, shown_rows, verdict
 from jaxunc.estimators import UncertainForestRegressor
 from tests._refusal import refuses
 from tests.compare.test_command import refused, run
@@ -170,7 +171,11 @@ def test_what_is_decided(table, case, tmp_path):
     study = made_up(table, losses)
     found = verdict(study, study.records())
     assert found.leader == leader
-    assert decision(study, found).startswith(SENTENCES[case])
+    sentence = decision(study, found)
+    assert sentence.startswith(SENTENCES[case])
+    assert ("; 10 test parts tell differences from " in sentence) == (case == "nothing better")
+    assert ("10 test parts tell differences from " in sentence) == (case in ("nothing better", "none"))
+    assert set(re.findall(r"`(\w+)`", sentence)) - set(shown_rows(found)) == set(), "each law that it names is shown"
     assert found.noun == "law"
     assert found.means.at[leader, "worst_fifth"] == 0.5
     said = " ".join(further(study, found))

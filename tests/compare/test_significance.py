@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from jaxunc import compare
+from jaxunc.compare._significance import corrected_t_test, least_told
 from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
@@ -147,3 +148,12 @@ test_refusals = refusals(
     ("p-values of words", call(compare.holm, WORDS), "p_values has dtype <U1", TypeError),
     *((f"p-value {p}", call(compare.holm, np.array([0.5, p])), r"lie in \[0, 1\]") for p in (-0.1, 1.1, np.nan)),
 )
+
+
+def test_the_least_difference_that_is_told():
+    """What scatters as the differences do, and has that mean, has that p-value."""
+    differences = np.random.default_rng(0).normal(size=10)
+    least = least_told(differences, test_share=0.1, p_value=0.02)
+    moved = differences - differences.mean() + least
+    np.testing.assert_allclose(corrected_t_test(moved, test_share=0.1).p_value, 0.02)
+    assert least_told(np.ones(4), test_share=0.1, p_value=0.02) == 0
