@@ -19,13 +19,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.cells import Journal, Study
 from benchmarks.data import load
 from benchmarks.studies.doubt.jobs import MEASURES, Rows, run_labels, run_rows
-from benchmarks.studies.doubt.page import page
+from benchmarks.studies.doubt.page import SEEN, page
 from benchmarks.studies.learning.run import OTHER_SETS
 
 JOBS = {"rows": run_rows, "labels": run_labels}
 N_REPEATS, MOST_ROWS, LEAST_CLASS = 2, 1000, 10
-SEEN = ("biodeg", "cmc", "vowel", "yeast")
-"""Sets of development that stand beside the others, told apart."""
 SETS = (*OTHER_SETS, *SEEN)
 TAKES = "30 data sets, 120 cells, 20 minutes"
 RESULTS = Path(__file__).parent
