@@ -31,8 +31,10 @@ TITLES = {
 }
 """The problems."""
 ALPHA = 0.05
+REFERENCE, OF_LABELS = "1 - p/in-bag/{}", "self-confidence//{}"
+"""What the doubts of a table are compared with, of new rows and of labels."""
 REJECTED = (
-    "1 - p/in-bag/{}",
+    REFERENCE,
     "learned p//{}",
     "1 - p/oob/{}",
     "epistemic/train/{}",
@@ -55,6 +57,14 @@ EXPECTED = (
     ("uniform, 10%", "self-confidence//1", "1 - p, no label//1"),
 )
 """What the pilot had: the problem, the doubt that finds more, and the other. By average precision of labels."""
+FURTHER = (
+    *(
+        (problem, "outside share//1", "epistemic/train/1")
+        for problem in ("a column", "all columns", "far out", "a class")
+    ),
+    *((problem, "outside share//1", "distance//") for problem in ("a column", "all columns", "a class")),
+)
+"""What was asked once the cells were there."""
 
 
 class Duel(NamedTuple):
@@ -81,7 +91,8 @@ def page(found: Mapping[Any, dict]) -> str:
         fewest=FEWEST,
         n_sets=fresh["set"].nunique(),
         minutes=round(sum(record["seconds"] for record in found.values()) / 60),
-        expected=table_rows(expected(fresh, seen)),
+        expected=table_rows(tested(EXPECTED, fresh, seen)),
+        further=table_rows(tested(FURTHER, fresh, seen)),
         mean=lambda problem, doubt: digits(wide(fresh, problem)[doubt].mean()),
         against=lambda problem, first, second: said(duel(fresh, problem, first, second)),
         rejected=table_rows(rejected(fresh)),
@@ -131,15 +142,14 @@ def said(of: Duel) -> str:
     return f"{of.wins}:{of.losses}, {of.median:+.3f}"
 
 
-def expected(fresh: pd.DataFrame, seen: pd.DataFrame) -> list[list[str]]:
-    """Rows of what was expected: the doubts, their means, the duel, and what the test says."""
-    duels = [duel(fresh, *of) for of in EXPECTED]
+def tested(pairs: Sequence[tuple[str, str, str]], fresh: pd.DataFrame, seen: pd.DataFrame) -> list[list[str]]:
+    """Rows of what is asked of two doubts: their means, the duel, and what the test says."""
+    duels = [duel(fresh, *of) for of in pairs]
+    p_values = holm(np.array([of.p_value for of in duels]))
     rows = []
-    for (problem, first, second), of, p in zip(
-        EXPECTED, duels, holm(np.array([of.p_value for of in duels])), strict=True
-    ):
+    for (problem, first, second), of, p in zip(pairs, duels, p_values, strict=True):
         both = wide(fresh, problem)[[first, second]].dropna().mean()
-        verdict = ("**kept**" if of.correlation > 0 else "**the reverse**") if p < ALPHA else "not told apart"
+        verdict = ("**yes**" if of.correlation > 0 else "**the reverse**") if p < ALPHA else "not told apart"
         others = duel(seen, problem, first, second) if len(seen) else Duel(0, 0, 0, 0, 1)
         numbers = [f"{digits(both[first])} : {digits(both[second])}", said(of), f"{of.correlation:+.2f}", f"{p:.4f}"]
         rows.append([TITLES[problem], named(first), named(second), *numbers, verdict, f"{others.wins}:{others.losses}"])
@@ -154,8 +164,9 @@ def named(doubt: str) -> str:
 
 def rejected(frame: pd.DataFrame) -> list[list[str]]:
     """Rows of the share of wrong answers among those that are left, by leaf and doubt."""
-    share, rows = wide(frame, "answers", "share"), []
-    gains = [wide(frame, "answers", name) for name in MEASURES[2:5]]
+    sets = wide(frame, "answers").dropna(subset=[REFERENCE.format(leaf) for leaf in LEAVES]).index
+    share, *gains = (wide(frame, "answers", name).loc[sets] for name in ("share", *MEASURES[2:5]))
+    rows = []
     for leaf in LEAVES:
         for doubt in (one.format(leaf) for one in REJECTED):
             if doubt in share:
@@ -167,12 +178,13 @@ def rejected(frame: pd.DataFrame) -> list[list[str]]:
 def _section(frame: pd.DataFrame, problem: str) -> str:
     first = first_measure(problem)
     further = [name for name in ("AUROC", "average precision") if name != first] + ["gain at 5%", "gain at 20%"]
-    values = wide(frame, problem)
-    others = [wide(frame, problem, name) for name in further]
-    reference = "self-confidence//{}" if "%" in problem else "1 - p/in-bag/{}"
+    reference = OF_LABELS if "%" in problem else REFERENCE
+    values = wide(frame, problem).dropna(subset=[reference.format(leaf) for leaf in LEAVES])
+    others = [wide(frame, problem, name).loc[values.index] for name in further]
     marks = _marks(values, reference)
     rows = []
-    for name, counts in dict.fromkeys(tuple(doubt.split("/")[:2]) for doubt in values):
+    kinds = dict.fromkeys(tuple(doubt.split("/")[:2]) for doubt in _by_mean(values))
+    for name, counts in kinds:
         doubts = [f"{name}/{counts}/{leaf}" for leaf in LEAVES]
         doubts = doubts if counts or any(doubt in values for doubt in doubts) else [f"{name}//"]
         text = [marks[doubt].format(digits(values[doubt].mean())) if doubt in values else "" for doubt in doubts]
@@ -183,13 +195,19 @@ def _section(frame: pd.DataFrame, problem: str) -> str:
     return fill(TEMPLATE, "problem", title=TITLES[problem], n=len(values), reference=named(reference), rows=lines)
 
 
+def _by_mean(values: pd.DataFrame) -> list[str]:
+    """Doubts, the largest means first; those that are on some of the sets alone behind."""
+    first = [name for name in values if name.endswith((f"/{LEAVES[0]}", "//"))]
+    return sorted(first, key=lambda name: (bool(values[name].isna().any()), -values[name].mean()))
+
+
 def _where(values: pd.DataFrame, doubts: Sequence[str], reference: str) -> str:
     """What the reference has on the sets of a doubt that is not on all of them."""
     sets = values[doubts[0]].dropna().index if doubts[0] in values else values.index
     if len(sets) == len(values):
         return ""
     there = [digits(values.loc[sets, reference.format(leaf)].mean()) for leaf in LEAVES]
-    return f" ({len(sets)} sets; there {named(reference)} has {', '.join(there)})"
+    return f" ({len(sets)} sets: {', '.join(there)})"
 
 
 def _marks(values: pd.DataFrame, reference: str) -> dict[str, str]:
