@@ -84,6 +84,7 @@ JOURNALS = {
     "costa2013.paths": (("iris",), lambda record: record["tpce"].pop()),
     "costa2013.branches": (("iris",), lambda record: record["lazy_pool"].pop()),
     "costa2013.general": (("iris",), lambda record: record["pnml"].pop()),
+    "doubt.run": (("wine-quality-red",), lambda record: record["problems"]["answers"]["1 - p/in-bag/1"].pop()),
     "hernandez_lobato2011.run": (("wine",), lambda record: record["polled"].append(1)),
     "learning.run": (("wine", "noise"), lambda record: record["methods"].pop("pool")),
     "regression.run": (("diabetes progression",), lambda record: record["methods"].pop("learned law")),

@@ -1,0 +1,226 @@
+"""The page of the study of doubt: tables and verdicts made of its cells."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+
+from benchmarks import many_sets
+from benchmarks.pages import fill, table_rows
+from benchmarks.studies.doubt.doubts import LEAVES
+from benchmarks.studies.doubt.jobs import DISTINCT, FAR, FEWEST, MEASURES, SHARES
+from benchmarks.studies.sets.methods import digits
+from jaxunc.compare import holm
+
+TEMPLATE = Path(__file__).with_name("page.md")
+SEEN = ("biodeg", "cmc", "vowel", "yeast")
+"""Sets of development that stand beside the others, told apart."""
+TITLES = {
+    "answers": "Wrong answers",
+    "a column": "A column of other rows",
+    "all columns": "All columns of other rows",
+    "far out": "Rows far out",
+    "a class": "A class left out",
+    "uniform, 5%": "Wrong labels, uniform, 5 %",
+    "uniform, 10%": "Wrong labels, uniform, 10 %",
+    "by class, 5%": "Wrong labels, by class, 5 %",
+    "by class, 10%": "Wrong labels, by class, 10 %",
+}
+"""The problems."""
+ALPHA = 0.05
+REFERENCE, OF_LABELS = "1 - p/in-bag/{}", "self-confidence//{}"
+"""What the doubts of a table are compared with, of new rows and of labels."""
+REJECTED = (
+    REFERENCE,
+    "learned p//{}",
+    "1 - p/oob/{}",
+    "epistemic/train/{}",
+    "credal width/in-bag/{}",
+    "RF-ICE//{}",
+)
+"""Doubts by which answers are rejected."""
+EXPECTED = (
+    ("answers", "learned p//1", "1 - p/in-bag/1"),
+    ("answers", "learned p//1", "RF-ICE//1"),
+    ("answers", "1 - p/in-bag/1", "epistemic/train/1"),
+    ("answers", "1 - p/in-bag/1", "credal width/in-bag/1"),
+    ("all columns", "epistemic/train/1", "1 - p/in-bag/1"),
+    ("far out", "distance//", "epistemic/train/1"),
+    ("far out", "distance//", "outside share//1"),
+    ("a class", "epistemic/train/1", "1 - p/in-bag/1"),
+    ("a class", "distance//", "epistemic/train/1"),
+    ("uniform, 10%", "learned p of the label//1", "self-confidence//1"),
+    ("by class, 10%", "learned p of the label//1", "self-confidence//1"),
+    ("uniform, 10%", "self-confidence//1", "1 - p, no label//1"),
+)
+"""What the pilot had: the problem, the doubt that finds more, and the other. By average precision of labels."""
+FURTHER = (
+    *(
+        (problem, "outside share//1", "epistemic/train/1")
+        for problem in ("a column", "all columns", "far out", "a class")
+    ),
+    *((problem, "outside share//1", "distance//") for problem in ("a column", "all columns", "a class")),
+)
+"""What was asked once the cells were there."""
+
+
+class Duel(NamedTuple):
+    """One doubt against another over sets."""
+
+    wins: int
+    losses: int
+    median: float
+    correlation: float
+    """Rank-biserial."""
+    p_value: float
+
+
+def page(found: Mapping[Any, dict]) -> str:
+    """The text of the page."""
+    frame = table(found)
+    is_seen = frame["set"].isin(SEEN)
+    fresh, seen = frame[~is_seen], frame[is_seen]
+    return fill(
+        TEMPLATE,
+        seen=", ".join(SEEN),
+        distinct=DISTINCT,
+        far=FAR,
+        fewest=FEWEST,
+        n_sets=fresh["set"].nunique(),
+        minutes=round(sum(record["seconds"] for record in found.values()) / 60),
+        expected=table_rows(tested(EXPECTED, fresh, seen)),
+        further=table_rows(tested(FURTHER, fresh, seen)),
+        mean=lambda problem, doubt: digits(wide(fresh, problem)[doubt].mean()),
+        against=lambda problem, first, second: said(duel(fresh, problem, first, second)),
+        rejected=table_rows(rejected(fresh)),
+        problems="\n\n".join(_section(fresh, problem) for problem in TITLES if (fresh["problem"] == problem).any()),
+    )
+
+
+def table(found: Mapping[Any, dict]) -> pd.DataFrame:
+    """A row per (set, repeat, problem, doubt)."""
+    rows = [
+        {"set": cell.data, "problem": problem, "doubt": doubt, **dict(zip(MEASURES, values, strict=True))}
+        for cell, record in found.items()
+        for problem, doubts in record["problems"].items()
+        for doubt, values in doubts.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def first_measure(problem: str) -> str:
+    """The measure that a problem is judged by."""
+    return "average precision" if "%" in problem else "AUROC"
+
+
+def wide(frame: pd.DataFrame, problem: str, measure: str = "") -> pd.DataFrame:
+    """Means over repeats, ``[sets doubts]``, of the measure that the problem is judged by, or of another."""
+    of = frame[frame["problem"] == problem]
+    return of.pivot_table(index="set", columns="doubt", values=measure or first_measure(problem), sort=False)
+
+
+def duel(frame: pd.DataFrame, problem: str, first: str, second: str) -> Duel:
+    """How the first did against the second, over the sets that have both."""
+    return duel_of(wide(frame, problem)[[first, second]].dropna().to_numpy())
+
+
+def duel_of(values: np.ndarray) -> Duel:
+    """How the first of two columns did against the second."""
+    difference = values[:, 0] - values[:, 1]
+    ranks, sign = rankdata(np.abs(difference)), np.sign(difference)
+    total = np.sum(ranks * np.abs(sign))
+    correlation = float(np.sum(ranks * sign) / total) if total else 0.0
+    p = many_sets.pairwise_wilcoxon(values, larger_is_better=True, correction="none").p_values[0, 1]
+    return Duel(int((sign > 0).sum()), int((sign < 0).sum()), float(np.median(difference)), correlation, float(p))
+
+
+def said(of: Duel) -> str:
+    """A duel in a few words."""
+    return f"{of.wins}:{of.losses}, {of.median:+.3f}"
+
+
+def tested(pairs: Sequence[tuple[str, str, str]], fresh: pd.DataFrame, seen: pd.DataFrame) -> list[list[str]]:
+    """Rows of what is asked of two doubts: their means, the duel, and what the test says."""
+    duels = [duel(fresh, *of) for of in pairs]
+    p_values = holm(np.array([of.p_value for of in duels]))
+    rows = []
+    for (problem, first, second), of, p in zip(pairs, duels, p_values, strict=True):
+        both = wide(fresh, problem)[[first, second]].dropna().mean()
+        verdict = ("**yes**" if of.correlation > 0 else "**the reverse**") if p < ALPHA else "not told apart"
+        others = duel(seen, problem, first, second) if len(seen) else Duel(0, 0, 0, 0, 1)
+        numbers = [f"{digits(both[first])} : {digits(both[second])}", said(of), f"{of.correlation:+.2f}", f"{p:.4f}"]
+        rows.append([TITLES[problem], named(first), named(second), *numbers, verdict, f"{others.wins}:{others.losses}"])
+    return rows
+
+
+def named(doubt: str) -> str:
+    """A doubt in words: *name, counts*."""
+    name, counts, _ = doubt.split("/")
+    return f"*{name}*" + f", {counts}" * bool(counts)
+
+
+def rejected(frame: pd.DataFrame) -> list[list[str]]:
+    """Rows of the share of wrong answers among those that are left, by leaf and doubt."""
+    sets = wide(frame, "answers").dropna(subset=[REFERENCE.format(leaf) for leaf in LEAVES]).index
+    share, *gains = (wide(frame, "answers", name).loc[sets] for name in ("share", *MEASURES[2:5]))
+    rows = []
+    for leaf in LEAVES:
+        for doubt in (one.format(leaf) for one in REJECTED):
+            if doubt in share:
+                left = [(share * (1 - gain))[doubt].mean() / (1 - q) for gain, q in zip(gains, SHARES, strict=True)]
+                rows.append([str(leaf), named(doubt), *map(digits, [share[doubt].mean(), *left])])
+    return rows
+
+
+def _section(frame: pd.DataFrame, problem: str) -> str:
+    first = first_measure(problem)
+    further = [name for name in ("AUROC", "average precision") if name != first] + ["gain at 5%", "gain at 20%"]
+    reference = OF_LABELS if "%" in problem else REFERENCE
+    values = wide(frame, problem).dropna(subset=[reference.format(leaf) for leaf in LEAVES])
+    others = [wide(frame, problem, name).loc[values.index] for name in further]
+    marks = _marks(values, reference)
+    rows = []
+    kinds = dict.fromkeys(tuple(doubt.split("/")[:2]) for doubt in _by_mean(values))
+    for name, counts in kinds:
+        doubts = [f"{name}/{counts}/{leaf}" for leaf in LEAVES]
+        doubts = doubts if counts or any(doubt in values for doubt in doubts) else [f"{name}//"]
+        text = [marks[doubt].format(digits(values[doubt].mean())) if doubt in values else "" for doubt in doubts]
+        more = [digits(other[doubts[0]].mean()) if doubts[0] in other else "" for other in others]
+        rows.append([named(doubts[0]) + _where(values, doubts, reference), *text, *[""] * (3 - len(text)), *more])
+    head = ["", *(f"{first}, {leaf}" for leaf in LEAVES), *further]
+    lines = table_rows([head, ["---"] * len(head), *rows])
+    return fill(TEMPLATE, "problem", title=TITLES[problem], n=len(values), reference=named(reference), rows=lines)
+
+
+def _by_mean(values: pd.DataFrame) -> list[str]:
+    """Doubts, the largest means first; those that are on some of the sets alone behind."""
+    first = [name for name in values if name.endswith((f"/{LEAVES[0]}", "//"))]
+    return sorted(first, key=lambda name: (bool(values[name].isna().any()), -values[name].mean()))
+
+
+def _where(values: pd.DataFrame, doubts: Sequence[str], reference: str) -> str:
+    """What the reference has on the sets of a doubt that is not on all of them."""
+    sets = values[doubts[0]].dropna().index if doubts[0] in values else values.index
+    if len(sets) == len(values):
+        return ""
+    there = [digits(values.loc[sets, reference.format(leaf)].mean()) for leaf in LEAVES]
+    return f" ({len(sets)} sets: {', '.join(there)})"
+
+
+def _marks(values: pd.DataFrame, reference: str) -> dict[str, str]:
+    """How a doubt's mean is set: bold if better than the reference of its leaf, in brackets if worse, by Holm."""
+    duels = {}
+    for doubt in values:
+        other = reference.format(doubt.rpartition("/")[2] or LEAVES[0])
+        both = values[[doubt, other]].dropna() if doubt != other else []
+        if len(both) > 1:
+            duels[doubt] = duel_of(both.to_numpy())
+    adjusted = holm(np.array([of.p_value for of in duels.values()]))
+    found = dict.fromkeys(values, "{}")
+    for (doubt, of), p in zip(duels.items(), adjusted, strict=True):
+        if p < ALPHA:
+            found[doubt] = "**{}**" if of.correlation > 0 else "({})"
+    return found

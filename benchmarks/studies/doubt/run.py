@@ -1,0 +1,74 @@
+"""What does each kind of doubt find? Wrong answers, rows unlike the training rows, and labels that are wrong.
+
+    python -m benchmarks doubt [--data FOLDER] [--sets NAME ...]
+
+Random forests of 100 trees with leaves of 1, 5 and 20 rows at least, by in-bag counts, counts of all training rows and
+out-of-bag counts; beside them what users would take instead. 26 sets that nothing here was developed on, and four
+others; at most 1000 rows. A cell (`benchmarks.cells`) is a set, a job and a repeat.
+"""
+
+import time
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from benchmarks.cells import Journal, Study
+from benchmarks.data import load
+from benchmarks.studies.doubt.jobs import MEASURES, Rows, run_labels, run_rows
+from benchmarks.studies.doubt.page import SEEN, page
+from benchmarks.studies.learning.run import OTHER_SETS
+
+JOBS = {"rows": run_rows, "labels": run_labels}
+N_REPEATS, MOST_ROWS, LEAST_CLASS = 2, 1000, 10
+SETS = (*OTHER_SETS, *SEEN)
+TAKES = "30 data sets, 120 cells, 20 minutes"
+RESULTS = Path(__file__).parent
+
+
+class Cell(NamedTuple):
+    """A set, what is asked of it, and which half trains, or how labels are wrong."""
+
+    data: str
+    job: str
+    repeat: int
+
+
+def rows_of(name: str, folder: str | None = None) -> Rows:
+    """At most 1000 rows, none of them twice, of classes with ten rows at least; columns that vary."""
+    data = load(name, folder)
+    drawn = np.random.default_rng(0).permutation(len(data.y))[:MOST_ROWS]
+    table = pd.DataFrame(np.column_stack([data.X[drawn].astype(np.float32), data.y[drawn]])).drop_duplicates()
+    X, y = table.to_numpy(np.float32)[:, :-1], table.iloc[:, -1].to_numpy(int)
+    enough = np.bincount(y)[y] >= LEAST_CLASS
+    X, y = X[enough], np.unique(y[enough], return_inverse=True)[1]
+    varying = np.array([len(np.unique(column)) > 1 for column in X.T])
+    return Rows(X[:, varying], y, data.nominal[varying])
+
+
+def run_cell(cell: Cell, data: Rows) -> dict:
+    """{"problems": what `benchmarks.studies.doubt.jobs` finds, "classes": number, "seconds": processor time}."""
+    start = time.process_time()
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        problems = JOBS[cell.job](data, cell.repeat)
+    seconds = round(time.process_time() - start, 1)
+    return {"problems": problems, "classes": int(data.y.max()) + 1, "seconds": seconds}
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set."""
+    cells = [Cell(name, job, repeat) for job in JOBS for repeat in range(N_REPEATS)]
+    return Journal(out, None, cells, _is_sound)
+
+
+def _is_sound(record: dict, cell: Cell) -> bool:
+    doubts = [each for problem in record["problems"].values() for each in problem.values()]
+    return record["classes"] > 1 and all(len(each) == len(MEASURES) for each in doubts)
+
+
+STUDY = Study(str(__doc__), RESULTS, SETS, journal, rows_of, run_cell, page)
+kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

@@ -1,0 +1,140 @@
+"""The study of doubt: its doubts are the library's, its measures scikit-learn's, its problems those of the rules."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+import jaxunc as ju
+from benchmarks.studies.doubt import run as study
+from benchmarks.studies.doubt.doubts import STRENGTH, Fitted, as_numbers, beside_labels, kinds, of_labels
+from benchmarks.studies.doubt.jobs import (
+    MEASURES,
+    Problem,
+    Rows,
+    add,
+    measures,
+    of_any_class,
+    of_the_next_class,
+    with_unlike,
+)
+from benchmarks.studies.doubt.page import duel_of, said
+from jaxunc.counting import oob_mask
+
+pytestmark = pytest.mark.once
+
+
+def rows(n_classes=3, n=120):
+    X, y = make_classification(n, 6, n_informative=4, n_classes=n_classes, flip_y=0.2, random_state=0)
+    X[:, 0] = np.round(X[:, 0])
+    return Rows(X.astype(np.float32), y, np.arange(6) == 0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_doubts_are_those_of_the_library(n_classes):
+    X, y, _ = rows(n_classes)
+    fitted = Fitted(X, y, 5, 0)
+    forest, mask = ju.from_sklearn(fitted.model), oob_mask(fitted.model, len(y), X=X, y=y)
+    forests = {"in-bag": forest, "train": ju.count_leaves(forest, X, y)}
+    forests["oob"] = ju.count_leaves(forest, X, y, tree_mask=mask)
+    rules = {"mean": ju.Mean(), "entropy": ju.UncertaintyDecomposition(), "bounds": ju.AveragedIntervals(STRENGTH)}
+    if n_classes == 2:
+        rules["plausibility"] = ju.UncertaintyDecomposition("plausibility")
+    for counts, each in forests.items():
+        for trees in (None, mask) if counts == "in-bag" else (None,):
+            answer = ju.bind(each, rules).answer(X, tree_mask=trees)
+            p, found = kinds(fitted.reached(counts, fitted.bags.leaves), trees)
+            told = {"aleatoric": answer["entropy"].aleatoric, "epistemic": answer["entropy"].epistemic}
+            told["credal width"] = (answer["bounds"].upper - answer["bounds"].lower)[:, 0]
+            if n_classes == 2:
+                told |= {
+                    f"plausibility, {kind}": getattr(answer["plausibility"], kind) for kind in told if kind[-1] == "c"
+                }
+            else:
+                told["entropy"] = answer["entropy"].total
+            np.testing.assert_allclose(p, answer["mean"].probability, atol=1e-5)
+            assert found.keys() == told.keys()
+            for name, values in told.items():
+                np.testing.assert_allclose(found[name], values, atol=1e-5, err_msg=f"{name}, {counts}")
+
+
+def test_measures_with_ties(rng):
+    doubt, positive = rng.integers(0, 5, 200) / 4, rng.random(200) < 0.3
+    found = dict(zip(MEASURES, measures(doubt, positive), strict=True))
+    assert found["AUROC"] == pytest.approx(roc_auc_score(positive, doubt), abs=1e-4)
+    assert found["average precision"] == pytest.approx(average_precision_score(positive, doubt), abs=1e-4)
+    mean = np.mean([positive[np.lexsort((rng.random(200), -doubt))[:20]].sum() for _ in range(2000)]) / positive.sum()
+    assert found["gain at 10%"] == pytest.approx(mean, abs=0.005)
+    assert found["share"] == pytest.approx(positive.mean(), abs=1e-4)
+    assert measures(positive.astype(float), positive)[:2] == [1, 1]
+
+
+def test_problems_with_too_few_rows_are_left_out():
+    found, doubts = {}, {"any": np.arange(20.0)}
+    add(found, {"few": Problem(np.arange(20), np.arange(20) > 15)}, doubts)
+    add(found, {"enough": Problem(np.arange(10, 20), np.arange(10) > 4)}, doubts)
+    assert list(found) == ["enough"]
+    assert found["enough"]["any"][0] == 1
+
+
+def test_rows_unlike_the_training_rows(rng):
+    data = rows(n=200)
+    X, y, nominal = data
+    asked, problems = with_unlike(Rows(X[:100], y[:100], nominal), X[100:], np.arange(6), rng)
+    assert len(asked) == 160
+    for name, (positions, unlike) in problems.items():
+        assert (unlike == (positions >= 100)).all()
+        assert 15 <= unlike.sum() <= 20
+        bases = np.array([np.argmin(np.abs(X[:100] - row).sum(axis=1)) for row in asked[positions[unlike]]])
+        if name == "a column":
+            assert not set(bases) & set(positions[~unlike])
+            np.testing.assert_array_equal(asked[positions[unlike]][:, :5], X[bases][:, :5])
+    np.testing.assert_array_equal(asked[:100], X[:100])
+    assert np.isin(asked[120:140], X[:100]).all()
+    assert np.abs(asked[140:, 1:]).mean() > 2 * np.abs(X[:, 1:]).mean()
+    assert np.isin(asked[140:, 0], X[:, 0]).all()
+
+
+def test_wrong_labels(rng):
+    y = np.repeat([2, 0, 1, 3], [40, 30, 20, 10])
+    given = of_any_class(y, 0.1, rng)
+    assert (given != y).sum() == 10
+    assert given.min() >= 0
+    assert given.max() <= 3
+    given = of_the_next_class(y, 0.1, rng)
+    assert (given != y).sum() == 10
+    assert set(zip(y[given != y], given[given != y], strict=True)) <= {(2, 0), (1, 3)}
+
+
+def test_what_is_beside():
+    X = np.array([[0, 1.0], [1, 3.0], [2, np.nan]])
+    numbers = as_numbers(X, X, np.array([True, False]))
+    np.testing.assert_allclose(numbers[:, :3], np.eye(3) / 2**0.5)
+    np.testing.assert_allclose(numbers[:, 3], [-1, 1, 0])
+    data = rows(2, 200)
+    found = beside_labels(data.X, data.y, data.nominal, 0)["labels of the nearest//"]
+    assert 0 <= found.min() <= found.mean() < 0.5
+
+
+def test_self_confidence_is_the_doubt_of_a_target():
+    X, y, _ = rows()
+    fitted = Fitted(X, y, 1, 0)
+    found = of_labels(fitted, learns=False)
+    doubt = ju.proximity.target_doubt(fitted.model, y, rows=X)
+    np.testing.assert_allclose(found["self-confidence//1"], doubt, atol=1e-5)
+    assert measures(found["aleatoric//1"], y == 0)[0] == 0.5, "leaves of one row are pure"
+
+
+def test_duels():
+    of = duel_of(np.array([[0.8, 0.7], [0.6, 0.65], [0.9, 0.7], [0.5, 0.5], [0.7, 0.6], [0.8, 0.5], [0.9, 0.6]]))
+    assert (of.wins, of.losses) == (5, 1)
+    assert of.median == pytest.approx(0.1)
+    assert 0 < of.correlation < 1
+    assert said(of) == "5:1, +0.100"
+
+
+def test_cells_have_all_problems():
+    found = study.run_cell(study.Cell("made", "rows", 0), rows())["problems"]
+    assert list(found) == ["answers", "a column", "all columns", "far out", "a class"]
+    n_doubts = {problem: len(doubts) for problem, doubts in found.items()}
+    assert n_doubts == dict.fromkeys(found, 3 * (3 * 6 + 2) + 3) | {"a class": 3 * (3 * 6 + 2) + 2}
