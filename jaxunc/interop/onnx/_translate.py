@@ -270,6 +270,10 @@ _COMPOSED: dict[str, Callable[..., str | None]] = {
     "log1p": _log1p,
     "expm1": _expm1,
     "logistic": _logistic,
+    "exp2": lambda graph, params, dtype, x: graph.node("Pow", graph.constant(np.full((1, 1), 2, dtype)), x),
+    "log2": lambda graph, params, dtype, x: graph.node(
+        "Div", graph.node("Log", x), graph.constant(np.full((1, 1), np.log(2.0), dtype))
+    ),
     "square": lambda graph, params, dtype, x: graph.node("Mul", x, x),
     "integer_pow": lambda graph, params, dtype, x: graph.node(
         "Pow", x, graph.constant(np.full((1, 1), params["y"], dtype))
