@@ -169,7 +169,7 @@ test_refusals = refusals(
     (
         "few that are ranked",
         lambda: fit(counts="held_out", held_out_size=0.15),
-        r"coverage_by='site': \d rows that are ranked have",
+        r"coverage_by='site': \d+ rows that are ranked have",
     ),
     (
         "more coverage",

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from benchmarks.cells import Journal, Study
+from benchmarks.cells import Journal, Part, Study
 from benchmarks.data import load
 from benchmarks.studies.doubt.jobs import MEASURES, Rows, run_labels, run_rows
 from benchmarks.studies.doubt.page import SEEN, page
@@ -70,5 +70,5 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     return record["classes"] > 1 and all(len(each) == len(MEASURES) for each in doubts)
 
 
-STUDY = Study(str(__doc__), RESULTS, SETS, journal, rows_of, run_cell, page)
+STUDY = Study(str(__doc__), RESULTS, {"main": Part(SETS, journal, run_cell, rows_of)}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page
