@@ -17,6 +17,10 @@ BIN_SCORES = 2**21
 """Number of values of a distribution function that are held at a time."""
 TIED = 1e-9
 """Share of a sum of weights that is taken for rounding."""
+LOPSIDED = 16
+"""How many times as wide as the other a half of a bin's rows may lie; if it is wider each half has a bin."""
+FEWEST = 5
+"""Rows that such a half has at least."""
 
 
 class TargetBins(NamedTuple):
@@ -222,8 +226,7 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     r"""Cut the values of a number into bins of about equally many, each value that is frequent in one of its own.
 
     The codes are ordered classes: ``count_leaves(trees, X, bins.codes)`` makes a `Forest` of them for every combiner.
-    With `Mean` it is the quantile regression forest at the resolution of the bins. The last of 20 holds the upper
-    twentieth of all values: a long tail that the forest predicts well asks for 100.
+    With `Mean` it is the quantile regression forest at the resolution of the bins. A long tail has further bins.
 
     Parameters
     ----------
@@ -289,6 +292,10 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
             wanted = np.arange(1, n_parts) * rows[-1] / n_parts
             starts += (run[0] + 1 + np.searchsorted(rows, wanted * (1 - TIED))).tolist()
     first = np.unique([start for start in starts if start < len(values)])
+    ends, fewest = [*first[1:], len(values)], FEWEST * one_row(weight) * (1 - TIED)
+    first = np.sort(
+        [*first, *(more for pair in zip(first, ends, strict=True) for more in _cuts(values, times, pair, fewest))]
+    )
     code = np.searchsorted(first, np.arange(len(values)), side="right") - 1
     below, above = values[first[1:] - 1], values[first[1:]]
     edges = below + (above - below) / 2
@@ -299,3 +306,18 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     table = np.stack([np.maximum.accumulate(weighted_quantiles(*part, levels)) for part in inside])
     means = np.array([np.average(part, weights=times) for part, times in inside])
     return TargetBins(edges, table, means, np.searchsorted(edges, target, side="right"))
+
+
+def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: float) -> list[int]:
+    """Return where a bin of values is cut so that no half of its rows lies much wider than the other."""
+    start, stop = ends
+    rows = np.cumsum(times[start:stop])
+    middle = start + 1 + int(np.searchsorted(rows, rows[-1] / 2 * (1 - TIED)))
+    if middle >= stop or min(below := rows[middle - start - 1], rows[-1] - below) < fewest:
+        return []
+    median = values[middle - 1] + (values[middle] - values[middle - 1]) / 2
+    widths = median - values[start], values[stop - 1] - median
+    if max(widths) / LOPSIDED <= min(widths):
+        return []
+    halves = ((start, middle), (middle, stop))
+    return [middle, *(cut for half in halves for cut in _cuts(values, times, half, fewest))]

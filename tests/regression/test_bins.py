@@ -18,6 +18,7 @@ TARGETS = {
     "few": RNG.normal(size=7),
     "large": 1e8 + RNG.normal(size=400),
     "neighbours": np.repeat([1.0, np.nextafter(1.0, 2.0)], 30),
+    "long tail": RNG.pareto(1, 600),
 }
 
 
@@ -70,6 +71,26 @@ def test_atoms_have_bins_of_their_own():
     assert (bins.quantile(p, [0.0, 0.3, 0.7]) == 0).all()
     np.testing.assert_allclose(bins.cdf(p, [0.0]), 0.7)
     np.testing.assert_allclose(bins.cdf(p, [-1e-9]), 0.0)
+
+
+@pytest.mark.parametrize("name", ["uniform", "normal", "exponential", "lognormal"])
+def test_a_short_tail_has_the_bins_of_the_others(name):
+    y = getattr(np.random.default_rng(0), name)(size=1000)
+    np.testing.assert_array_equal(np.bincount(target_bins(y, 20).codes), 50)
+
+
+def test_a_long_tail_has_further_bins():
+    """Halves of such rows are cut until none lies 16 times as wide as the other, or has fewer than five rows."""
+    y = 1.5 ** np.arange(100.0)
+    for ordered in (y, -y[::-1]):
+        bins = target_bins(ordered, 2)
+        np.testing.assert_array_equal(bins.codes, np.repeat(np.arange(8), [13, 12] * 4))
+        for weight in (0.1, 3.0):
+            weighted = target_bins(ordered, 2, sample_weight=np.full(100, weight))
+            np.testing.assert_array_equal(weighted.edges, bins.edges)
+    np.testing.assert_array_equal(np.bincount(target_bins(1000.0 ** np.arange(30), 2).codes), [8, 7, 8, 7])
+    outlier = target_bins(np.r_[np.arange(39.0), 1e9], 2)
+    np.testing.assert_array_equal(np.bincount(outlier.codes), [20, 10, 5, 5])
 
 
 def test_ends_of_levels_and_bins_without_probability():
