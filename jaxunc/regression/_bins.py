@@ -18,9 +18,9 @@ BIN_SCORES = 2**21
 TIED = 1e-9
 """Share of a sum of weights that is taken for rounding."""
 LOPSIDED = 16
-"""How many times as wide as the other a half of a bin's rows may lie; if it is wider each half has a bin."""
+"""How many times as wide as the other a half of a bin's rows may lie: a wider one is a bin by itself."""
 FEWEST = 5
-"""Rows that such a half has at least."""
+"""Rows that each half of a bin that is cut has at least."""
 
 
 class TargetBins(NamedTuple):
@@ -226,7 +226,7 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     r"""Cut the values of a number into bins of about equally many, each value that is frequent in one of its own.
 
     The codes are ordered classes: ``count_leaves(trees, X, bins.codes)`` makes a `Forest` of them for every combiner.
-    With `Mean` it is the quantile regression forest at the resolution of the bins. A long tail has further bins.
+    With `Mean` it is the quantile regression forest at the resolution of the bins, which is finer in long tails.
 
     Parameters
     ----------
@@ -234,7 +234,9 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
         Values of the target ``[instances]``, finite.
     n_bins
         About how many bins; two at least. A value that makes up half a bin's share or more is an *atom*, with a bin of
-        its own; the values between atoms are cut by quantiles, in as many bins as their share asks for.
+        its own; the values between atoms are cut by quantiles, in as many bins as their share asks for. A bin of which
+        one half of the rows lies more than 16 times as wide as the other is cut at its median, and so are its halves,
+        while both have five rows.
     sample_weight
         How often each value counts ``[instances]``, ≥ 0; default 1. Values of weight 0 have no part in the bins, and
         the codes of the nearest.
@@ -293,9 +295,8 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
             starts += (run[0] + 1 + np.searchsorted(rows, wanted * (1 - TIED))).tolist()
     first = np.unique([start for start in starts if start < len(values)])
     ends, fewest = [*first[1:], len(values)], FEWEST * one_row(weight) * (1 - TIED)
-    first = np.sort(
-        [*first, *(more for pair in zip(first, ends, strict=True) for more in _cuts(values, times, pair, fewest))]
-    )
+    cuts = [_cuts(values, times, pair, fewest) for pair in zip(first, ends, strict=True)]
+    first = np.sort(np.concatenate([first, *cuts]).astype(np.intp))
     code = np.searchsorted(first, np.arange(len(values)), side="right") - 1
     below, above = values[first[1:] - 1], values[first[1:]]
     edges = below + (above - below) / 2
@@ -313,11 +314,11 @@ def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: 
     start, stop = ends
     rows = np.cumsum(times[start:stop])
     middle = start + 1 + int(np.searchsorted(rows, rows[-1] / 2 * (1 - TIED)))
-    if middle >= stop or min(below := rows[middle - start - 1], rows[-1] - below) < fewest:
+    if middle >= stop or min(half := rows[middle - start - 1], rows[-1] - half) < fewest:
         return []
-    median = values[middle - 1] + (values[middle] - values[middle - 1]) / 2
-    widths = median - values[start], values[stop - 1] - median
-    if max(widths) / LOPSIDED <= min(widths):
+    low, below, above, high = values[[start, middle - 1, middle, stop - 1]] / 4  # differences stay finite
+    median = below + (above - below) / 2
+    if max(median - low, high - median) / LOPSIDED <= min(median - low, high - median):
         return []
     halves = ((start, middle), (middle, stop))
     return [middle, *(cut for half in halves for cut in _cuts(values, times, half, fewest))]
