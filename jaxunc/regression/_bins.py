@@ -294,8 +294,8 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
             wanted = np.arange(1, n_parts) * rows[-1] / n_parts
             starts += (run[0] + 1 + np.searchsorted(rows, wanted * (1 - TIED))).tolist()
     first = np.unique([start for start in starts if start < len(values)])
-    ends, fewest = [*first[1:], len(values)], FEWEST * one_row(weight) * (1 - TIED)
-    cuts = [_cuts(values, times, pair, fewest) for pair in zip(first, ends, strict=True)]
+    ends, fewest = [*first.tolist(), len(values)], FEWEST * one_row(weight) * (1 - TIED)
+    cuts = [_cuts(values, times, pair, fewest) for pair in itertools.pairwise(ends)]
     first = np.sort(np.concatenate([first, *cuts]).astype(np.intp))
     code = np.searchsorted(first, np.arange(len(values)), side="right") - 1
     below, above = values[first[1:] - 1], values[first[1:]]
