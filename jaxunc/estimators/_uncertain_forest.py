@@ -82,7 +82,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         rows, each by a model like it that is fitted to four fifths without them: six models are fitted.
     n_bins
         About how many bins of the target leaves count, as `jaxunc.regression.target_bins`: long tails have more.
-        With ``law="neighbours"`` they are bins of z.
+        With ``law="neighbours"`` they are bins of z, where these have no more.
     learn_by
         The score by which the law is learned: ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     shrinkage

@@ -222,7 +222,9 @@ def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarra
     return quantiles
 
 
-def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike | None = None) -> TargetBins:
+def target_bins(
+    y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike | None = None, tails: bool = True
+) -> TargetBins:
     r"""Cut the values of a number into bins of about equally many, each value that is frequent in one of its own.
 
     The codes are ordered classes: ``count_leaves(trees, X, bins.codes)`` makes a `Forest` of them for every combiner.
@@ -234,12 +236,13 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
         Values of the target ``[instances]``, finite.
     n_bins
         About how many bins; two at least. A value that makes up half a bin's share or more is an *atom*, with a bin of
-        its own; the values between atoms are cut by quantiles, in as many bins as their share asks for. A bin of which
-        one half of the rows lies more than 16 times as wide as the other is cut at its median, and so are its halves,
-        while both have five rows.
+        its own; the values between atoms are cut by quantiles, in as many bins as their share asks for.
     sample_weight
         How often each value counts ``[instances]``, ≥ 0; default 1. Values of weight 0 have no part in the bins, and
         the codes of the nearest.
+    tails
+        Whether a bin of which one half of the rows lies more than 16 times as wide as the other is cut at its median,
+        and so are its halves, while both have five rows.
 
     Returns
     -------
@@ -295,7 +298,7 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
             starts += (run[0] + 1 + np.searchsorted(rows, wanted * (1 - TIED))).tolist()
     first = np.unique([start for start in starts if start < len(values)])
     ends, fewest = [*first.tolist(), len(values)], FEWEST * one_row(weight) * (1 - TIED)
-    cuts = [_cuts(values, times, pair, fewest) for pair in itertools.pairwise(ends)]
+    cuts = [_cuts(values, times, pair, fewest) for pair in itertools.pairwise(ends) if tails]
     first = np.sort(np.concatenate([first, *cuts]).astype(np.intp))
     code = np.searchsorted(first, np.arange(len(values)), side="right") - 1
     below, above = values[first[1:] - 1], values[first[1:]]

@@ -91,6 +91,7 @@ def test_a_long_tail_has_further_bins():
     np.testing.assert_array_equal(np.bincount(target_bins(1000.0 ** np.arange(30), 2).codes), [8, 7, 8, 7])
     outlier = target_bins(np.r_[np.arange(39.0), 1e9], 2)
     np.testing.assert_array_equal(np.bincount(outlier.codes), [20, 10, 5, 5])
+    np.testing.assert_array_equal(np.bincount(target_bins(y, 2, tails=False).codes), [50, 50])
 
 
 def test_ends_of_levels_and_bins_without_probability():
