@@ -316,12 +316,14 @@ def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: 
     """Return where a bin of values is cut so that no half of its rows lies much wider than the other."""
     start, stop = ends
     rows = np.cumsum(times[start:stop])
-    middle = start + 1 + int(np.searchsorted(rows, rows[-1] / 2 * (1 - TIED)))
-    if middle >= stop or min(half := rows[middle - start - 1], rows[-1] - half) < fewest:
+    # Rows that weigh next to nothing lie beyond the ends.
+    first, half, last = np.searchsorted(rows, rows[-1] * np.array([TIED, (1 - TIED) / 2, 1 - TIED])).tolist()
+    if half >= last or min(rows[half], rows[-1] - rows[half]) < fewest:
         return []
-    low, below, above, high = values[[start, middle - 1, middle, stop - 1]] / 4  # differences stay finite
+    low, below, above, high = values[start:stop][[first, half, half + 1, last]] / 4  # differences stay finite
     median = below + (above - below) / 2
     if max(median - low, high - median) / LOPSIDED <= min(median - low, high - median):
         return []
+    middle = start + half + 1
     halves = ((start, middle), (middle, stop))
     return [middle, *(cut for half in halves for cut in _cuts(values, times, half, fewest))]
