@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import as_weights, check_integer, check_numbers, check_within
+from jaxunc._checks import as_weights, check_bool, check_integer, check_numbers, check_within
 from jaxunc._numerics import one_row
 from jaxunc.tables import NumbersLike
 
@@ -255,7 +255,7 @@ def target_bins(
     ------
     ValueError, TypeError
         If y is empty, not ``[instances]``, masked, or holds other than finite numbers; if n_bins < 2. If weights are
-        negative, not finite, of another length, or all 0.
+        negative, not finite, of another length, or all 0. If tails is no bool.
 
     Notes
     -----
@@ -277,6 +277,7 @@ def target_bins(
     [[0.0, 25.0]]
     """
     check_integer("n_bins", n_bins, 2)
+    check_bool("tails", tails)
     target = checked_target(y, len(np.atleast_1d(np.asarray(y))))
     if not len(target):
         raise ValueError("y is empty; there is nothing to cut into bins.")

@@ -130,6 +130,7 @@ test_refusals = refusals(
     ("NaN", lambda: target_bins([1.0, np.nan]), "nan at position 1"),
     ("two targets", lambda: target_bins([[1.0, 2.0]]), "one model a target"),
     ("words", lambda: target_bins(["a"]), "no numbers", TypeError),
+    ("no tails", lambda: target_bins([1.0, 2.0], tails=None), "tails=None must be a bool", TypeError),
     ("complex", lambda: target_bins(np.array([1 + 1j])), "no numbers", TypeError),
     ("dates", lambda: target_bins(np.array(["2020-01-01"], "datetime64[D]")), "no numbers", TypeError),
     ("one bin", lambda: target_bins([1.0], 1), "n_bins"),
