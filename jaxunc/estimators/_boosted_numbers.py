@@ -159,7 +159,7 @@ def scales_and_law(
     scale = learn_scale(folds, score, constant=few or law == "residuals")
     leaves = _leaves(model, counted.X)
     n_nodes, n_steps = model.trees.n_nodes, trees_of(scale.length, model.n_trees)
-    base, steps = scale_steps(leaves, counted.residual, counted.weight, scale.shrinkage, n_nodes)
+    base, (steps,) = scale_steps(leaves, counted.residual, counted.weight, (scale.shrinkage,), n_nodes)
     steps[n_steps:] = 0
     spread = float(np.average(counted.residual**2, weights=counted.weight))
     base = (base if n_steps else 0.0) + math.log(scale.factor) if spread > 0 else -LARGEST_LOG

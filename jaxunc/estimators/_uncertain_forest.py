@@ -84,8 +84,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         forest has not seen; a part of the data, or all of them if the forest comes fitted. ``"cross_fit"``: of all
         rows, each by a model like it that is fitted to four fifths without them: six models are fitted.
     n_bins
-        About how many bins of the target leaves count, as `jaxunc.regression.target_bins`: 100 where it has long tails.
-        With ``law="neighbours"`` they are bins of z.
+        About how many bins of the target leaves count, as `jaxunc.regression.target_bins`: long tails have more.
+        With ``law="neighbours"`` they are bins of z, where these have no more.
     learn_by
         The score by which the law is learned: ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     shrinkage

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import as_weights, check_integer, check_numbers, check_within
+from jaxunc._checks import as_weights, check_bool, check_integer, check_numbers, check_within
 from jaxunc._numerics import one_row
 from jaxunc.tables import NumbersLike
 
@@ -17,6 +17,10 @@ BIN_SCORES = 2**21
 """Number of values of a distribution function that are held at a time."""
 TIED = 1e-9
 """Share of a sum of weights that is taken for rounding."""
+LOPSIDED = 16
+"""How many times as wide as the other a half of a bin's rows may lie: a wider one is a bin by itself."""
+FEWEST = 5
+"""Rows that each half of a bin that is cut has at least."""
 
 
 class TargetBins(NamedTuple):
@@ -218,12 +222,13 @@ def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarra
     return quantiles
 
 
-def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike | None = None) -> TargetBins:
+def target_bins(
+    y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike | None = None, tails: bool = True
+) -> TargetBins:
     r"""Cut the values of a number into bins of about equally many, each value that is frequent in one of its own.
 
     The codes are ordered classes: ``count_leaves(trees, X, bins.codes)`` makes a `Forest` of them for every combiner.
-    With `Mean` it is the quantile regression forest at the resolution of the bins. The last of 20 holds the upper
-    twentieth of all values: a long tail that the forest predicts well asks for 100.
+    With `Mean` it is the quantile regression forest at the resolution of the bins, which is finer in long tails.
 
     Parameters
     ----------
@@ -235,6 +240,9 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     sample_weight
         How often each value counts ``[instances]``, ≥ 0; default 1. Values of weight 0 have no part in the bins, and
         the codes of the nearest.
+    tails
+        Whether a bin of which one half of the rows lies more than 16 times as wide as the other is cut at its median,
+        and so are its halves, while both have five rows.
 
     Returns
     -------
@@ -247,7 +255,7 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     ------
     ValueError, TypeError
         If y is empty, not ``[instances]``, masked, or holds other than finite numbers; if n_bins < 2. If weights are
-        negative, not finite, of another length, or all 0.
+        negative, not finite, of another length, or all 0. If tails is no bool.
 
     Notes
     -----
@@ -269,6 +277,7 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     [[0.0, 25.0]]
     """
     check_integer("n_bins", n_bins, 2)
+    check_bool("tails", tails)
     target = checked_target(y, len(np.atleast_1d(np.asarray(y))))
     if not len(target):
         raise ValueError("y is empty; there is nothing to cut into bins.")
@@ -289,6 +298,9 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
             wanted = np.arange(1, n_parts) * rows[-1] / n_parts
             starts += (run[0] + 1 + np.searchsorted(rows, wanted * (1 - TIED))).tolist()
     first = np.unique([start for start in starts if start < len(values)])
+    ends, fewest = [*first.tolist(), len(values)], FEWEST * one_row(weight) * (1 - TIED)
+    cuts = [_cuts(values, times, pair, fewest) for pair in itertools.pairwise(ends) if tails]
+    first = np.sort(np.concatenate([first, *cuts]).astype(np.intp))
     code = np.searchsorted(first, np.arange(len(values)), side="right") - 1
     below, above = values[first[1:] - 1], values[first[1:]]
     edges = below + (above - below) / 2
@@ -299,3 +311,20 @@ def target_bins(y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike 
     table = np.stack([np.maximum.accumulate(weighted_quantiles(*part, levels)) for part in inside])
     means = np.array([np.average(part, weights=times) for part, times in inside])
     return TargetBins(edges, table, means, np.searchsorted(edges, target, side="right"))
+
+
+def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: float) -> list[int]:
+    """Return where a bin of values is cut so that no half of its rows lies much wider than the other."""
+    start, stop = ends
+    rows = np.cumsum(times[start:stop])
+    # Rows that weigh next to nothing lie beyond the ends.
+    first, half, last = np.searchsorted(rows, rows[-1] * np.array([TIED, (1 - TIED) / 2, 1 - TIED])).tolist()
+    if half >= last or min(rows[half], rows[-1] - rows[half]) < fewest:
+        return []
+    low, below, above, high = values[start:stop][[first, half, half + 1, last]] / 4  # differences stay finite
+    median = below + (above - below) / 2
+    if max(median - low, high - median) / LOPSIDED <= min(median - low, high - median):
+        return []
+    middle = start + half + 1
+    halves = ((start, middle), (middle, stop))
+    return [middle, *(cut for half in halves for cut in _cuts(values, times, half, fewest))]

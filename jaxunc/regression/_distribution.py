@@ -81,7 +81,8 @@ class NumberDistribution:
     @property
     def std(self) -> np.ndarray:
         """The standard deviation of the law ``[instances]``, in units of the target."""
-        return np.sqrt(np.maximum(self._whole[:, 2] - self._whole[:, 0] ** 2, 0))
+        square = self._whole[:, 2] + self._products
+        return np.sqrt(np.maximum(square - self._whole[:, 0] ** 2, 0))
 
     def quantile(self, levels: NumbersLike) -> np.ndarray:
         """Return quantiles, those of ``predict(X, quantiles=levels)`` to the bit.
@@ -144,7 +145,7 @@ class NumberDistribution:
         ValueError, TypeError
             If y has another shape, or holds what is no finite number; the row is named.
         """
-        return self._of_parts(lambda part, target: part._cdf(target), y, halve=True)
+        return self._of_parts(lambda part, target: part._cdf(target), y)
 
     def exceeds(self, limit: NumbersLike) -> np.ndarray:
         """Return the probability that the target is above a limit: 1 - ``cdf(limit)``, with its shapes and errors.
@@ -154,7 +155,7 @@ class NumberDistribution:
         limit
             A finite number, one for each instance ``[instances]``, or several ``[instances k]``.
         """
-        return 1 - self._of_parts(lambda part, target: part._cdf(target), limit, "limit", halve=True)
+        return 1 - self._of_parts(lambda part, target: part._cdf(target), limit, "limit")
 
     def sample(self, key: Array | int, n: int) -> np.ndarray:
         """Return draws ``[instances n]``: quantiles at levels that are uniform, of each instance by itself.
@@ -234,35 +235,46 @@ class NumberDistribution:
         return quantiles
 
     @cached_property
-    def _residuals(self) -> "_Line | None":
+    def _residuals(self) -> "_Lines | None":
         """The quantiles of the law's residuals, a line between knots; None if the law has no weight for them."""
-        return _Line(*self._law.knots()) if self._law.weight > 0 else None
+        return _residual_lines(self._law)
+
+    @cached_property
+    def _within_bins(self) -> "_Lines":
+        """The quantiles within each bin less their mean, lines between points."""
+        return _Lines(np.linspace(0, 1, POINTS), self._bins.table - _means(self._bins.table)[:, None])
 
     @cached_property
     def _whole(self) -> np.ndarray:
-        """Integrals of q, τ q and q² over all levels τ, ``[instances 3]``: q is the quantile less the centre."""
+        """What `_integrals` returns of all levels, ``[instances 3]``."""
         return self._of_parts(lambda part, _: part._integrals(0, 1).T, np.zeros((len(self), 3)))
 
-    def _of_parts(self, ask: Callable[..., np.ndarray], y: Any, name: str = "y", *, halve: bool = False) -> np.ndarray:
+    @cached_property
+    def _products(self) -> np.ndarray:
+        """Twice the integral of the residuals' part of quantiles times the leaves' part, ``[instances]``."""
+        if self._residuals is None or self._shares is None:
+            return np.zeros(len(self))
+        return self._of_parts(lambda part, _: part._product_integrals()[:, None], 0.0, n_points=self._bins.table.size)
+
+    def _of_parts(
+        self, ask: Callable[..., np.ndarray], y: Any, name: str = "y", *, n_points: int | None = None
+    ) -> np.ndarray:
         """Call ``ask`` on parts of few instances with their numbers ``[instances k]``; return the results in y's shape.
 
-        Parts are sized for the memory that an instance takes: a number for each bin if ``ask`` halves levels, else one
-        for each point of each bin.
+        Parts are sized for the memory that an instance takes: ``n_points`` numbers, by default one for each bin.
         """
         target = self._checked(y, name)
-        n_points = 1 if self._shares is None else self._bins.n_bins if halve else self._bins.table.size
+        n_points = n_points or (1 if self._shares is None else self._bins.n_bins)
         step = max(CACHED // max(n_points, target.shape[1]), 1)
         found = np.empty(target.shape)
         for law, every in self._by_stratum if target.size else ():
-            line = self._residuals if self._strata is None else _Line(*law.knots())
+            lines = self._residuals if self._strata is None else _residual_lines(law)
             for start in range(0, len(every), step):
                 rows = every[start : start + step]
                 moments = None if self._moments is None else Moments(*(each[rows] for each in self._moments))
                 shares = None if self._shares is None else self._shares[rows]
                 part = NumberDistribution(law, self._bins, moments, shares=shares, support=self._support)
-                part._residuals = line
-                if "_whole" in vars(self):
-                    part._whole = self._whole[rows]
+                part._residuals, part._within_bins = lines, self._within_bins
                 found[rows] = ask(part, target[rows])
         return found if np.ndim(y) == 2 else found[:, 0]
 
@@ -307,88 +319,147 @@ class NumberDistribution:
         return np.where((y < low) & ~np.isnan(level), 0, np.where((y >= high) & ~np.isnan(level), 1, level))
 
     @cached_property
-    def _within_support(self) -> tuple[np.ndarray, np.ndarray]:
-        """The levels between which quantiles lie within the support, ``[instances]`` each."""
-        ends = np.tile(self._support, (len(self), 1))
-        if not np.isfinite(ends).any():
-            return np.zeros(len(self)), np.ones(len(self))
-        low, high = self._levels_up_to(ends).T
-        return low, np.maximum(low, high)
+    def _within_support(self) -> np.ndarray:
+        """The levels between which quantiles lie within the support, ``[2 instances]``."""
+        ends, levels = np.array(self._support), np.repeat([[0.0], [1.0]], len(self), axis=1)
+        if (finite := np.isfinite(ends)).any():
+            levels[finite] = self._levels_up_to(np.tile(ends[finite], (len(self), 1))).T
+        return np.stack([levels[0], np.maximum(*levels)])
 
     def _integrals(self, start: Any, stop: Any) -> np.ndarray:
-        r"""Return integrals of q, τ q and q² over levels τ, ``[3 instances]``: q is the quantile less the centre."""
-        inside = self._within_support
-        total = self._unsupported_integrals(*(np.clip(level, *inside) for level in (start, stop)))
-        for end, lower, upper in zip(self._support, (np.zeros(()), inside[1]), (inside[0], np.ones(())), strict=True):
+        r"""Return integrals of q, τ q and q² over levels τ, ``[3 instances]``: q is the quantile less the centre.
+
+        That of q² is without `_products`.
+        """
+        low, high = inside = self._within_support
+        total = np.subtract(*(self._integrals_up_to(np.clip(level, *inside)) for level in (stop, start)))
+        for end, lower, upper in zip(self._support, (0.0, high), (low, 1.0), strict=True):
             if np.isfinite(end):
                 first, last, q = np.clip(start, lower, upper), np.clip(stop, lower, upper), end - self._centre
                 total += np.stack([q * (last - first), q * (last**2 - first**2) / 2, q**2 * (last - first)])
         return total
 
-    def _unsupported_integrals(self, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
-        """Return `_integrals` without the support: sums over ranges of levels in which the leaves' part is linear."""
-        levels, leaves = self._lines()
-        at = np.clip(levels, start[:, None, None], stop[:, None, None])
-        left, width, length = at[..., :-1], np.diff(at, axis=-1), np.diff(levels, axis=-1)
-        slope = np.diff(leaves, axis=-1) / np.where(length > 0, length, 1)
-        a = leaves[..., :-1] + slope * np.clip(left - levels[..., :-1], 0, length)
-        b = a + slope * width
-        total = np.stack(
-            [
-                width * (a + b) / 2,
-                left * width * (a + b) / 2 + width**2 * (a / 6 + b / 3),
-                width * (a**2 + a * b + b**2) / 3,
-            ]
-        )
+    def _integrals_up_to(self, level: np.ndarray) -> np.ndarray:
+        """Return `_integrals` from 0 to levels ``[instances]``, without the support."""
+        total = np.zeros((3, len(level)))
         if self._residuals is not None:
-            assert self._moments is not None
-            scale = (self._law.weight * self._law.deviation(self._moments))[:, None, None]
-            of_z = np.diff(self._residuals.integrals(at), axis=-1)
-            first, by_level, square = scale * of_z[0], scale * of_z[1], scale**2 * of_z[2]
-            slope = np.where(width > SHORT, (b - a) / np.maximum(width, SHORT), 0)
-            value = np.where(width > SHORT, a - slope * left, (a + b) / 2)
-            total += np.stack([first, by_level, square + 2 * (value * first + slope * by_level)])
-        return total.sum(axis=(2, 3))
+            scale = self._residual_scale
+            total += np.stack([scale, scale, scale**2]) * self._residuals.integrals(level)
+        if self._shares is not None:
+            scale = self._leaf_parts[0]
+            total += np.stack([scale, scale, scale**2]) * self._leaf_integrals(level)
+        return total
 
-    def _lines(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return levels and the leaves' part of quantiles there, ``[instances bins points]``; linear between points."""
-        n = len(self)
-        if self._shares is None:
-            return np.tile([0.0, 1.0], (n, 1, 1)), np.zeros((n, 1, 2))
-        shares = self._shares / np.sum(self._shares, axis=1, keepdims=True, dtype=np.float64)
+    def _leaf_integrals(self, level: np.ndarray) -> np.ndarray:
+        """Return integrals of b, τ b and b² from 0 to levels, ``[3 instances]``: b is a leaves' quantile, centred.
+
+        They are sums over whole bins, and the part of the last bin: b is the bin's mean and a line within the bin.
+        """
+        (_, shares, apart), lines, rows = self._leaf_parts, self._within_bins, np.arange(len(level))
         below = np.cumsum(shares, axis=1) - shares
-        levels = below[:, :, None] + shares[:, :, None] * np.linspace(0, 1, POINTS)
+        _, by_level, square = lines.whole[:, None]
+        by_level = below * apart + shares * (apart / 2 + by_level)
+        whole = np.stack([shares * apart, shares * by_level, shares * (square + apart**2)])
+        up_to = np.cumsum(whole, axis=2) - whole
+        bin_ = np.minimum(np.sum(below + shares <= level[:, None], axis=1), self._bins.n_bins - 1)
+        share, start, mean = (each[rows, bin_] for each in (shares, below, apart))
+        u = np.clip((level - start) / np.where(share > 0, share, 1), 0, 1)
+        first, by_level, square = lines.integrals(u, bin_)
+        square = square + mean * (2 * first + mean * u)
+        first, by_level = first + mean * u, by_level + mean * u**2 / 2
+        return up_to[:, rows, bin_] + share * np.stack([first, start * first + share * by_level, square])
+
+    def _product_integrals(self) -> np.ndarray:
+        """Return `_products` of all these instances: sums over ranges of levels in which the leaves' part is linear."""
+        assert self._residuals is not None
+        (scale, shares, apart), (low, high) = self._leaf_parts, self._within_support[:, :, None]
+        below = np.cumsum(shares, axis=1) - shares
+        ends = np.clip(np.stack([below, below + shares]), low, high)
+        product = np.sum(apart * np.diff(self._residuals.integrals(ends)[0], axis=0)[0], axis=1)
+        lines, spread = self._within_bins.values, ~self._bins.is_atom
+        if spread.any():
+            b = lines[spread]
+            levels = below[:, spread, None] + shares[:, spread, None] * np.linspace(0, 1, POINTS)
+            at = np.clip(levels, low[..., None], high[..., None])
+            left, width, length = at[..., :-1], np.diff(at, axis=-1), np.diff(levels, axis=-1)
+            slope = np.diff(b, axis=-1) / np.where(length > 0, length, 1)
+            a = b[:, :-1] + slope * (left - levels[..., :-1])
+            first, by_level = np.diff(self._residuals.integrals(at, squares=False), axis=-1)
+            by_slope = np.where(width > SHORT, by_level - left * first, width / 2 * first)
+            product += np.sum(a * first + slope * by_slope, axis=(1, 2))
+        return 2 * self._residual_scale * scale * product
+
+    @cached_property
+    def _residual_scale(self) -> np.ndarray:
+        """What residuals are multiplied by in quantiles ``[instances]``."""
+        assert self._moments is not None
+        return self._law.weight * self._law.deviation(self._moments)
+
+    @cached_property
+    def _leaf_parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the leaves' part is multiplied by ``[instances]``, shares, and means of bins less the centre."""
+        assert self._shares is not None
+        shares = self._shares / np.sum(self._shares, axis=1, keepdims=True, dtype=np.float64)
+        means = np.broadcast_to(_means(self._bins.table), shares.shape)
         if self._law.is_local:
             assert self._moments is not None
-            return levels, self._law.deviation(self._moments)[:, None, None] * self._bins.table
-        return levels, (1 - self._law.weight) * (self._bins.table - self._centre[:, None, None])
+            return self._law.deviation(self._moments), shares, means
+        return np.full(len(shares), 1 - self._law.weight), shares, means - self._centre[:, None]
 
 
-class _Line:
-    """A line between knots, as a function of the level, and its integrals from level 0 on."""
+def _means(table: np.ndarray) -> np.ndarray:
+    """Return the means of lines between quantiles ``[bins points]``, an atom's value to the bit."""
+    apart = table - table[:, :1]
+    return table[:, 0] + (apart[:, :-1] + apart[:, 1:]).mean(axis=1) / 2
+
+
+def _residual_lines(law: NumberLaw) -> "_Lines | None":
+    """The quantiles of a law's residuals, lines between knots; None if the law has no weight for them."""
+    if law.weight == 0:
+        return None
+    levels, z = law.knots()
+    return _Lines(levels, z[None])
+
+
+class _Lines:
+    """Lines between the same knots ``[lines knots]``, as functions of the level, and integrals from level 0 on."""
 
     def __init__(self, levels: np.ndarray, values: np.ndarray):
-        self._levels, self._values = levels, values
+        self._levels, self.values = levels, values
+        self._is_even = np.array_equal(levels, np.linspace(0, 1, len(levels)))
         width = np.diff(levels)
-        self._slope = np.diff(values) / np.where(width > 0, width, 1)
-        steps = self._within(np.arange(len(width)), width)
-        self._up_to = np.concatenate([np.zeros((3, 1)), np.cumsum(steps, axis=1)], axis=1)
+        self._slope = np.diff(values, axis=1, append=values[:, -1:]) / np.append(np.where(width > 0, width, 1), 1)
+        knots = np.arange(values.size).reshape(values.shape)[:, :-1]
+        steps = np.stack(self._within(knots, levels[:-1], width))
+        self._up_to = np.concatenate([np.zeros((3, len(values), 1)), np.cumsum(steps, axis=2)], axis=2)
+
+    @property
+    def whole(self) -> np.ndarray:
+        """Integrals of all lines over all levels, ``[3 lines]``."""
+        return self._up_to[:, :, -1]
 
     def at(self, level: np.ndarray) -> np.ndarray:
-        return np.interp(level, self._levels, self._values)
+        return np.interp(level, self._levels, self.values[0])
 
-    def integrals(self, level: np.ndarray) -> np.ndarray:
-        """Return integrals of z, τ z and z² from level 0 to each level ``[3 ...]``."""
-        segment = np.clip(np.searchsorted(self._levels, level, side="right") - 1, 0, len(self._levels) - 2)
-        return self._up_to[:, segment] + self._within(segment, level - self._levels[segment])
+    def integrals(self, level: np.ndarray, line: Any = 0, *, squares: bool = True) -> np.ndarray:
+        """Return integrals of z, τ z and z² from level 0 to each level of a line, ``[3 ...]``; two without squares."""
+        n_ranges = len(self._levels) - 1
+        if self._is_even:
+            with np.errstate(invalid="ignore"):  # NaN is in any range
+                at = (level * n_ranges).astype(np.intp)
+        else:
+            at = np.searchsorted(self._levels, level, side="right") - 1
+        at = np.clip(at, 0, n_ranges - 1)
+        knot, start = line * (n_ranges + 1) + at, self._levels.take(at)
+        within = self._within(knot, start, level - start, squares=squares)
+        up_to = self._up_to.reshape(3, -1)[: len(within)]
+        return np.stack([each.take(knot) + more for each, more in zip(up_to, within, strict=True)])
 
-    def _within(self, segment: np.ndarray, width: np.ndarray) -> np.ndarray:
-        z, slope = self._values[segment], self._slope[segment]
-        first = width * (z + slope * width / 2)
-        return np.stack(
-            [
-                first,
-                self._levels[segment] * first + width**2 * (z / 2 + slope * width / 3),
-                width * (z**2 + z * slope * width + (slope * width) ** 2 / 3),
-            ]
-        )
+    def _within(
+        self, knot: np.ndarray, start: np.ndarray, width: np.ndarray, *, squares: bool = True
+    ) -> list[np.ndarray]:
+        """Return `integrals` over a width from each knot on, which lies at the level ``start``."""
+        z, rise = self.values.take(knot), self._slope.take(knot) * width
+        first = width * (z + rise / 2)
+        by_level = start * first + width**2 * (z / 2 + rise / 3)
+        return [first, by_level, width * (z * (z + rise) + rise**2 / 3)] if squares else [first, by_level]

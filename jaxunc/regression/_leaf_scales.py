@@ -5,7 +5,7 @@ value, a step of log s², and one walk adds both.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -122,15 +122,15 @@ class LeafScales:
 
 
 def scale_steps(
-    leaves: np.ndarray, residual: np.ndarray, weight: np.ndarray, shrinkage: float, n_nodes: int
+    leaves: np.ndarray, residual: np.ndarray, weight: np.ndarray, shrinkages: Sequence[float], n_nodes: int
 ) -> tuple[float, np.ndarray]:
-    r"""Return the base of log s² and each leaf's step ``[trees nodes]``, learned from residuals, tree by tree.
+    r"""Return the base of log s² and each leaf's step ``[shrinkages trees nodes]``, learned from residuals.
 
     .. math:: u = \nu\,\frac{\sum_i w_i\,(e_i - \eta_i)}{\sum_i w_i + \lambda}, \quad
               e_i = \log\big(|r_i| + 0.05\,\sigma\big)^2
 
-    over the rows i of the leaf; :math:`\eta` is the base and the steps of the trees before, λ the shrinkage, and σ the
-    root of the mean square. A leaf without rows has the step 0.
+    over the rows i of the leaf, tree by tree; :math:`\eta` is the base and the steps of the trees before, λ a
+    shrinkage, and σ the root of the mean square. A leaf without rows has the step 0.
 
     Parameters
     ----------
@@ -138,21 +138,22 @@ def scale_steps(
         The leaves that rows reach, ``[trees rows]``.
     residual, weight
         Residuals of a model that has not seen the rows, and how often each counts, ``[rows]``.
-    shrinkage
-        Rows without an error of their own that each leaf gets, λ.
+    shrinkages
+        Rows without an error of their own that each leaf gets, λ: numbers, for each of which steps are learned.
     n_nodes
         Number of nodes of a tree.
     """
     size = math.sqrt(np.average(residual**2, weights=weight)) or 1.0
     log_square = 2 * np.log(np.abs(residual) + OFFSET * size)
     base = float(np.average(log_square, weights=weight))
-    apart, steps = log_square - base, np.zeros((len(leaves), n_nodes))
-    alike = (weight == 1).all()
-    for step, leaf in zip(steps, leaves, strict=True):
+    apart = np.tile(log_square - base, (len(shrinkages), 1))
+    steps, alike = np.zeros((len(shrinkages), len(leaves), n_nodes)), (weight == 1).all()
+    for t, leaf in enumerate(leaves):
         leaf = leaf.astype(np.intp)
         rows = np.bincount(leaf, None if alike else weight, n_nodes)
-        step[:] = RATE * np.bincount(leaf, apart if alike else weight * apart, n_nodes) / (rows + shrinkage)
-        apart -= step[leaf]
+        for step, part, shrinkage in zip(steps[:, t], apart, shrinkages, strict=True):
+            step[:] = RATE * np.bincount(leaf, part if alike else weight * part, n_nodes) / (rows + shrinkage)
+            part -= step.take(leaf)
     return base, steps
 
 

@@ -98,13 +98,12 @@ def _log_squares(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> n
     """Return log s² of a fold's other rows, ``[shrinkages lengths rows]``, by the first trees; by none it is 0."""
     n_trees, n = fold.other_leaves.shape
     log_square = np.zeros((len(shrinkages), n_lengths + 1, n))
-    for by_length, shrinkage in zip(log_square, shrinkages, strict=True):
-        base, steps = scale_steps(fold.leaves, fold.residual, fold.weight, shrinkage, fold.n_nodes)
-        total, start = np.full(n, base), 0
-        for k in range(1, n_lengths + 1):
-            for t in range(start, end := trees_of(k / LENGTHS, n_trees)):
-                total += steps[t, fold.other_leaves[t]]
-            by_length[k], start = total, end
+    base, steps = scale_steps(fold.leaves, fold.residual, fold.weight, shrinkages, fold.n_nodes)
+    total, start = np.full((len(shrinkages), n), base), 0
+    for k in range(1, n_lengths + 1):
+        for t in range(start, end := trees_of(k / LENGTHS, n_trees)):
+            total += steps[:, t].take(fold.other_leaves[t], axis=1)
+        log_square[:, k], start = total, end
     return log_square
 
 

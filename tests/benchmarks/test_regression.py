@@ -78,7 +78,7 @@ def test_what_the_guide_and_the_readme_say():
     found = study.kept(study.RESULTS)
     assert len(found) == 500
     few, many = re.search(r"law has ([\d.]+) there in place of ([\d.]+)", " ".join(page.split())).groups()
-    assert f"{many} of quantile-forest's. Pass `n_bins=100`: {few} there" in " ".join(told.split())
+    assert f"{many} of quantile-forest's, and {few} with 100 bins" in " ".join(told.split())
     kept = [is_kept for *_, is_kept in verdicts(table(found))]
     assert kept == [True, True, False, True, True, True]
     readme = (study.RESULTS.parents[2] / "README.md").read_text(encoding="utf-8")

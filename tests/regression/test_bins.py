@@ -18,6 +18,7 @@ TARGETS = {
     "few": RNG.normal(size=7),
     "large": 1e8 + RNG.normal(size=400),
     "neighbours": np.repeat([1.0, np.nextafter(1.0, 2.0)], 30),
+    "long tail": RNG.pareto(1, 600),
 }
 
 
@@ -72,6 +73,27 @@ def test_atoms_have_bins_of_their_own():
     np.testing.assert_allclose(bins.cdf(p, [-1e-9]), 0.0)
 
 
+@pytest.mark.parametrize("name", ["uniform", "normal", "exponential", "lognormal"])
+def test_a_short_tail_has_the_bins_of_the_others(name):
+    y = getattr(np.random.default_rng(0), name)(size=1000)
+    np.testing.assert_array_equal(np.bincount(target_bins(y, 20).codes), 50)
+
+
+def test_a_long_tail_has_further_bins():
+    """Halves of such rows are cut until none lies 16 times as wide as the other, or has fewer than five rows."""
+    y = 1.5 ** np.arange(100.0)
+    for ordered in (y, -y[::-1]):
+        bins = target_bins(ordered, 2)
+        np.testing.assert_array_equal(bins.codes, np.repeat(np.arange(8), [13, 12] * 4))
+        for weight in (0.1, 3.0):
+            weighted = target_bins(ordered, 2, sample_weight=np.full(100, weight))
+            np.testing.assert_array_equal(weighted.edges, bins.edges)
+    np.testing.assert_array_equal(np.bincount(target_bins(1000.0 ** np.arange(30), 2).codes), [8, 7, 8, 7])
+    outlier = target_bins(np.r_[np.arange(39.0), 1e9], 2)
+    np.testing.assert_array_equal(np.bincount(outlier.codes), [20, 10, 5, 5])
+    np.testing.assert_array_equal(np.bincount(target_bins(y, 2, tails=False).codes), [50, 50])
+
+
 def test_ends_of_levels_and_bins_without_probability():
     bins = target_bins(np.arange(40.0), 4)
     p = np.array([[0, 0.5, 0.5, 0], [0, 0, 1, 0], [3, 0, 0, 0], [np.nan] * 4])
@@ -108,6 +130,7 @@ test_refusals = refusals(
     ("NaN", lambda: target_bins([1.0, np.nan]), "nan at position 1"),
     ("two targets", lambda: target_bins([[1.0, 2.0]]), "one model a target"),
     ("words", lambda: target_bins(["a"]), "no numbers", TypeError),
+    ("no tails", lambda: target_bins([1.0, 2.0], tails=None), "tails=None must be a bool", TypeError),
     ("complex", lambda: target_bins(np.array([1 + 1j])), "no numbers", TypeError),
     ("dates", lambda: target_bins(np.array(["2020-01-01"], "datetime64[D]")), "no numbers", TypeError),
     ("one bin", lambda: target_bins([1.0], 1), "n_bins"),

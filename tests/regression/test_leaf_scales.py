@@ -46,19 +46,20 @@ def steps_by_loops(leaves, residual, weight, shrinkage):
 
 @pytest.mark.parametrize("weight", [ONES, RNG.integers(0, 3, N).astype(float)], ids=["alike", "weights"])
 def test_steps(weight):
-    base, steps = scale_steps(LEAVES, RESIDUAL, weight, 10.0, N_NODES)
-    expected_base, expected = steps_by_loops(LEAVES, RESIDUAL, weight, 10.0)
-    assert base == pytest.approx(expected_base, rel=1e-12)
-    np.testing.assert_allclose(steps, expected, atol=1e-13)
-    assert not steps[:, :3].any()  # no row came there
-    assert steps[0, 3] > 0 > steps[0, 4:].max()
+    base, of_shrinkages = scale_steps(LEAVES, RESIDUAL, weight, (10.0, 50.0), N_NODES)
+    for steps, shrinkage in zip(of_shrinkages, (10.0, 50.0), strict=True):
+        expected_base, expected = steps_by_loops(LEAVES, RESIDUAL, weight, shrinkage)
+        assert base == pytest.approx(expected_base, rel=1e-12)
+        np.testing.assert_allclose(steps, expected, atol=1e-13)
+        assert not steps[:, :3].any()  # no row came there
+        assert steps[0, 3] > 0 > steps[0, 4:].max()
 
 
 def test_weights_are_repeats():
     times = RNG.integers(0, 4, N)
     rows = np.repeat(np.arange(N), times)
-    weighed = scale_steps(LEAVES, RESIDUAL, times.astype(float), 10.0, N_NODES)
-    repeated = scale_steps(LEAVES[:, rows], RESIDUAL[rows], np.ones(len(rows)), 10.0, N_NODES)
+    weighed = scale_steps(LEAVES, RESIDUAL, times.astype(float), (10.0,), N_NODES)
+    repeated = scale_steps(LEAVES[:, rows], RESIDUAL[rows], np.ones(len(rows)), (10.0,), N_NODES)
     assert weighed[0] == pytest.approx(repeated[0], rel=1e-12)
     np.testing.assert_allclose(weighed[1], repeated[1], atol=1e-13)
 
