@@ -413,7 +413,7 @@ def _means(table: np.ndarray) -> np.ndarray:
     return table[:, 0] + (apart[:, :-1] + apart[:, 1:]).mean(axis=1) / 2
 
 
-def _residual_lines(law: NumberLaw) -> "_Lines | None":
+def _residual_lines(law: "NumberLaw") -> "_Lines | None":
     """The quantiles of a law's residuals, lines between knots; None if the law has no weight for them."""
     if law.weight == 0:
         return None
