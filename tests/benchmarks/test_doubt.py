@@ -1,5 +1,7 @@
 """The study of doubt: its doubts are the library's, its measures scikit-learn's, its problems those of the rules."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -20,8 +22,10 @@ from benchmarks.studies.doubt.jobs import (
 )
 from benchmarks.studies.doubt.page import duel_of, said
 from jaxunc.counting import oob_mask
+from tests._rooms import ROOT
 
 pytestmark = pytest.mark.once
+PAGE = "benchmarks/studies/doubt/README.md"
 
 
 def rows(n_classes=3, n=120):
@@ -138,3 +142,10 @@ def test_cells_have_all_problems():
     assert list(found) == ["answers", "a column", "all columns", "far out", "a class"]
     n_doubts = {problem: len(doubts) for problem, doubts in found.items()}
     assert n_doubts == dict.fromkeys(found, 3 * (3 * 6 + 2) + 3) | {"a class": 3 * (3 * 6 + 2) + 2}
+
+
+def test_the_guide_tells_figures_of_the_study():
+    guide, study_page = ((ROOT / path).read_text() for path in ("docs/how_to/which_doubt.md", PAGE))
+    told = re.findall(r"(?<=[ (])\.\d{3}", guide)
+    assert len(told) > 10
+    assert all(f"0{number}" in study_page for number in told)
