@@ -42,18 +42,7 @@ from jaxunc.tables import (
 
 from ._by_rows import ByRows, answer_by_rows
 from ._device_calls import answer_on_device, in_blocks
-from ._drive import (
-    HostProgram,
-    Part,
-    Shapes,
-    bounded,
-    by_float32,
-    call_shapes,
-    cut,
-    drive,
-    encode_for,
-    tested,
-)
+from ._drive import HostProgram, Part, Shapes, bounded, by_float32, call_shapes, cut, drive, encode_for, tested
 from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import Folded, folded
