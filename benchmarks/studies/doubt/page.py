@@ -10,6 +10,7 @@ from scipy.stats import rankdata
 
 from benchmarks import many_sets
 from benchmarks.pages import fill, table_rows
+from benchmarks.pages import table as table_of
 from benchmarks.studies.doubt.doubts import LEAVES
 from benchmarks.studies.doubt.jobs import DISTINCT, FAR, FEWEST, MEASURES, SHARES
 from benchmarks.studies.sets.methods import digits
@@ -65,6 +66,23 @@ FURTHER = (
     *((problem, "outside share//1", "distance//") for problem in ("a column", "all columns", "a class")),
 )
 """What was asked once the cells were there."""
+COLUMNS = (
+    "learned p//1",
+    "1 - p/in-bag/1",
+    "epistemic/train/1",
+    "credal width/in-bag/1",
+    "outside share//1",
+    "distance//",
+)
+LABEL_COLUMNS = (
+    "learned p of the label//1",
+    "self-confidence//1",
+    "self-confidence, adjusted//1",
+    "labels of the nearest//",
+    "1 - p, no label//1",
+    "epistemic//1",
+)
+"""What the table of the verdict shows."""
 
 
 class Duel(NamedTuple):
@@ -93,8 +111,8 @@ def page(found: Mapping[Any, dict]) -> str:
         minutes=round(sum(record["seconds"] for record in found.values()) / 60),
         expected=table_rows(tested(EXPECTED, fresh, seen)),
         further=table_rows(tested(FURTHER, fresh, seen)),
-        mean=lambda problem, doubt: digits(wide(fresh, problem)[doubt].mean()),
-        against=lambda problem, first, second: said(duel(fresh, problem, first, second)),
+        verdict=verdict(fresh),
+        five=digits(wide(fresh, "uniform, 10%")["self-confidence//5"].mean()),
         rejected=table_rows(rejected(fresh)),
         problems="\n\n".join(_section(fresh, problem) for problem in TITLES if (fresh["problem"] == problem).any()),
     )
@@ -109,6 +127,21 @@ def table(found: Mapping[Any, dict]) -> pd.DataFrame:
         for doubt, values in doubts.items()
     ]
     return pd.DataFrame(rows)
+
+
+def verdict(frame: pd.DataFrame) -> str:
+    """Means of the doubts that a reader chooses between: of rows, and of labels."""
+    parts = []
+    for columns, are_labels in ((COLUMNS, False), (LABEL_COLUMNS, True)):
+        rows = []
+        for problem in (name for name in TITLES if ("%" in name) == are_labels):
+            values = wide(frame, problem)
+            means = [digits(values[doubt].mean()) if doubt in values else "" for doubt in columns]
+            rows.append(
+                [TITLES[problem], str(len(values)), *(f"**{each}**" if each == max(means) else each for each in means)]
+            )
+        parts.append(table_of(["", "sets", *map(named, columns)], rows))
+    return "\n\n".join(parts)
 
 
 def first_measure(problem: str) -> str:
@@ -191,8 +224,8 @@ def _section(frame: pd.DataFrame, problem: str) -> str:
         more = [digits(other[doubts[0]].mean()) if doubts[0] in other else "" for other in others]
         rows.append([named(doubts[0]) + _where(values, doubts, reference), *text, *[""] * (3 - len(text)), *more])
     head = ["", *(f"{first}, {leaf}" for leaf in LEAVES), *further]
-    lines = table_rows([head, ["---"] * len(head), *rows])
-    return fill(TEMPLATE, "problem", title=TITLES[problem], n=len(values), reference=named(reference), rows=lines)
+    slots = {"title": TITLES[problem], "n": len(values), "reference": named(reference)}
+    return fill(TEMPLATE, "problem", rows=table_of(head, rows), **slots)
 
 
 def _by_mean(values: pd.DataFrame) -> list[str]:
