@@ -101,12 +101,13 @@ class NeighbourIndex:
             raise ValueError("kind='leaves' counts trees in which rows meet; leave y and sample_weight out.")
         forest, self._read = opened_model(model)
         contents = contents_of(forest)
-        self.kind, self._trees = kind, contents.trees
+        self._trees = contents.trees
+        self.kind: str = kind
         if kind != "leaves":
             check_is_mean(forest, contents, kind)
         inner = self._read(rows)
         encoded = encode_rows(inner, self._trees.columns, "rows")
-        n = self.n_rows = len(encoded.values)
+        self.n_rows: int = (n := len(encoded.values))
         if n == 0:
             raise ValueError("rows is empty; pass the rows that the model was grown on.")
         frame: Any = rows

@@ -197,7 +197,7 @@ class LeafMoments:
     """The power of two by which they are then divided."""
     spread: float
     """The whole variance of the targets in leaves: the mean of their variances, and the variance of their means."""
-    support = (-math.inf, math.inf)
+    support: tuple[float, float] = (-math.inf, math.inf)
     """The range of quantiles."""
     separates_doubt = True
     """Whether the aleatoric variance is told from the epistemic one."""

@@ -95,7 +95,7 @@ class Outputs:
     k: Any = None
     kind: Any = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_lists(outputs=self.names)
         if self.names is not None and not len(self.names):
             raise ValueError(

@@ -1,7 +1,5 @@
 """The study of doubt: its doubts are the library's, its measures scikit-learn's, its problems those of the rules."""
 
-import re
-
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -20,12 +18,11 @@ from benchmarks.studies.doubt.jobs import (
     of_the_next_class,
     with_unlike,
 )
-from benchmarks.studies.doubt.page import duel_of, said
+from benchmarks.studies.doubt.page import EXPECTED, FURTHER, SEEN, duel_of, said, table, tested, wide
 from jaxunc.counting import oob_mask
-from tests._rooms import ROOT
+from tests._claims import Page
 
 pytestmark = pytest.mark.once
-PAGE = "benchmarks/studies/doubt/README.md"
 
 
 def rows(n_classes=3, n=120):
@@ -144,8 +141,46 @@ def test_cells_have_all_problems():
     assert n_doubts == dict.fromkeys(found, 3 * (3 * 6 + 2) + 3) | {"a class": 3 * (3 * 6 + 2) + 2}
 
 
-def test_the_guide_tells_figures_of_the_study():
-    guide, study_page = ((ROOT / path).read_text() for path in ("docs/how_to/which_doubt.md", PAGE))
-    told = re.findall(r"(?<=[ (])\.\d{3}", guide)
-    assert len(told) > 10
-    assert all(f"0{number}" in study_page for number in told)
+TOLD = {
+    "wrong answers | learned probability #, else `1 - p` # | epistemic #, credal width #": (
+        "answers",
+        ("learned p//1", "1 - p/in-bag/1", "epistemic/train/1", "credal width/in-bag/1"),
+    ),
+    "distance of the nearest rows #, `outside_share` # | learned probability #": (
+        "far out",
+        ("distance//", "outside share//1", "learned p//1"),
+    ),
+    "columns exchanged | `outside_share` #, distance #, epistemic # | learned probability #": (
+        "all columns",
+        ("outside share//1", "distance//", "epistemic/train/1", "learned p//1"),
+    ),
+    "a class left out | `outside_share` #, distance #; no test tells them from `1 - p` # | credal width #": (
+        "a class",
+        ("outside share//1", "distance//", "1 - p/in-bag/1", "credal width/in-bag/1"),
+    ),
+    "probability of the label #; or `target_doubt` #, in leaves of five # | epistemic #": (
+        "uniform, 10%",
+        ("learned p of the label//1", "self-confidence//1", "self-confidence//5", "epistemic//1"),
+    ),
+}
+
+
+def test_what_the_docs_say():
+    cells = study.kept(study.RESULTS)
+    assert len(cells) == 4 * len(study.SETS)
+    frame = table(cells)
+    is_seen = frame["set"].isin(SEEN)
+    fresh, seen, page = frame[~is_seen], frame[is_seen], Page("docs/how_to/which_doubt.md")
+    assert page.claimed("on # data sets") == [fresh["set"].nunique()]
+    for words, (problem, doubts) in TOLD.items():
+        page.says(words, wide(fresh, problem)[list(doubts)].mean(), 3)
+    told = {tuple(pair): row[-2] for pair, row in zip(EXPECTED, tested(EXPECTED, fresh, seen), strict=True)}
+    open_still = {pair[:2] for pair, verdict in told.items() if verdict == "not told apart"}
+    assert open_still == {
+        ("far out", "distance//"),
+        ("a class", "epistemic/train/1"),
+        ("a class", "distance//"),
+        ("by class, 10%", "learned p of the label//1"),
+    }
+    assert set(told.values()) == {"**yes**", "not told apart"}
+    assert [row[-2] for row in tested(FURTHER, fresh, seen)].count("**yes**") == 1

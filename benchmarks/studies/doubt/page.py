@@ -111,6 +111,7 @@ def page(found: Mapping[Any, dict]) -> str:
         expected=table_rows(tested(EXPECTED, fresh, seen)),
         further=table_rows(tested(FURTHER, fresh, seen)),
         verdict=verdict(fresh),
+        five=digits(wide(fresh, "uniform, 10%")["self-confidence//5"].mean()),
         rejected=table_rows(rejected(fresh)),
         problems="\n\n".join(_section(fresh, problem) for problem in TITLES if (fresh["problem"] == problem).any()),
     )
