@@ -168,9 +168,9 @@ class Deciding:
             If every leaf is pure: by entropy and plausibility aleatoric uncertainty is then 0, and epistemic is all.
         """
         check_is_fitted(self, "classes_")
-        if kind != "interval":
-            model: Any = self
-            warn_of_one_doubt(model.forest_)
+        forest = getattr(self, "forest_", None)  # transduction has none
+        if kind != "interval" and forest is not None:
+            warn_of_one_doubt(forest)
         return Uncertainty(*map(np.asarray, self._of_leaves(X, UncertaintyDecomposition(kind))))
 
     def _probability_and_class(self, X: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -168,7 +168,7 @@ test_refusals = refusals(
     ("few rows", lambda: fit(rows=few), r"coverage_by='site': 5 rows have 9\.0, and ranks of their own need 19"),
     (
         "few that are ranked",
-        lambda: fit(counts="held_out", held_out_size=0.15),
+        lambda: fit(counts="held_out", held_out_size=0.2),
         r"coverage_by='site': \d+ rows that are ranked have",
     ),
     (
