@@ -6,7 +6,6 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import jaxunc as ju
-from benchmarks.studies.doubt import page as pages
 from benchmarks.studies.doubt import run as study
 from benchmarks.studies.doubt.doubts import STRENGTH, Fitted, as_numbers, beside_labels, kinds, of_labels
 from benchmarks.studies.doubt.jobs import (
@@ -19,7 +18,7 @@ from benchmarks.studies.doubt.jobs import (
     of_the_next_class,
     with_unlike,
 )
-from benchmarks.studies.doubt.page import EXPECTED, FURTHER, SEEN, duel_of, said, table, wide
+from benchmarks.studies.doubt.page import EXPECTED, FURTHER, SEEN, compared, duel_of, said, table, wide
 from jaxunc.counting import oob_mask
 from tests._claims import Page
 
@@ -175,7 +174,7 @@ def test_what_the_docs_say():
     assert page.claimed("on # data sets") == [fresh["set"].nunique()]
     for words, (problem, doubts) in TOLD.items():
         page.says(words, wide(fresh, problem)[list(doubts)].mean(), 3)
-    told = {tuple(pair): row[-2] for pair, row in zip(EXPECTED, pages.tested(EXPECTED, fresh, seen), strict=True)}
+    told = {tuple(pair): row[-2] for pair, row in zip(EXPECTED, compared(EXPECTED, fresh, seen), strict=True)}
     open_still = {pair[:2] for pair, verdict in told.items() if verdict == "not told apart"}
     assert open_still == {
         ("far out", "distance//"),
@@ -184,4 +183,4 @@ def test_what_the_docs_say():
         ("by class, 10%", "learned p of the label//1"),
     }
     assert set(told.values()) == {"**yes**", "not told apart"}
-    assert [row[-2] for row in pages.tested(FURTHER, fresh, seen)].count("**yes**") == 1
+    assert [row[-2] for row in compared(FURTHER, fresh, seen)].count("**yes**") == 1

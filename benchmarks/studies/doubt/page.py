@@ -108,8 +108,8 @@ def page(found: Mapping[Any, dict]) -> str:
         fewest=FEWEST,
         n_sets=fresh["set"].nunique(),
         minutes=round(sum(record["seconds"] for record in found.values()) / 60),
-        expected=table_rows(tested(EXPECTED, fresh, seen)),
-        further=table_rows(tested(FURTHER, fresh, seen)),
+        expected=table_rows(compared(EXPECTED, fresh, seen)),
+        further=table_rows(compared(FURTHER, fresh, seen)),
         verdict=verdict(fresh),
         five=digits(wide(fresh, "uniform, 10%")["self-confidence//5"].mean()),
         rejected=table_rows(rejected(fresh)),
@@ -174,7 +174,7 @@ def said(of: Duel) -> str:
     return f"{of.wins}:{of.losses}, {of.median:+.3f}"
 
 
-def tested(pairs: Sequence[tuple[str, str, str]], fresh: pd.DataFrame, seen: pd.DataFrame) -> list[list[str]]:
+def compared(pairs: Sequence[tuple[str, str, str]], fresh: pd.DataFrame, seen: pd.DataFrame) -> list[list[str]]:
     """Rows of what is asked of two doubts: their means, the duel, and what the test says."""
     duels = [duel(fresh, *of) for of in pairs]
     p_values = holm(np.array([of.p_value for of in duels]))
@@ -247,9 +247,9 @@ def _marks(values: pd.DataFrame, reference: str) -> dict[str, str]:
     duels = {}
     for doubt in values:
         other = reference.format(doubt.rpartition("/")[2] or LEAVES[0])
-        both = values[[doubt, other]].dropna() if doubt != other else []
-        if len(both) > 1:
-            duels[doubt] = duel_of(both.to_numpy())
+        both = values[[doubt, other]].dropna().to_numpy()
+        if doubt != other and len(both) > 1:
+            duels[doubt] = duel_of(both)
     adjusted = holm(np.array([of.p_value for of in duels.values()]))
     found = dict.fromkeys(values, "{}")
     for (doubt, of), p in zip(duels.items(), adjusted, strict=True):
