@@ -91,21 +91,15 @@ def page(found: Mapping[Any, dict]) -> str:
     fresh = ~per_problem.index.isin(IN_TRIALS)
     said = lambda rows: digits(geometric(per_problem[LEARNED][rows]))
     score = ratios(frame, "score")
-    above = score.index[score[LEARNED] > WORST].get_level_values("problem").unique()
-    both = score[[LEARNED, FINER]].dropna()
-    finer, is_worst = both[FINER] / both[LEARNED], both.index.get_level_values("problem").isin(above)
+    finer = (score[FINER] / score[LEARNED]).dropna()
     return fill(
         TEMPLATE,
         n_problems=len(per_problem),
         n_cells=len(score),
         table=table_rows(_methods(frame)),
         verdicts=verdict_rows(verdicts(frame)),
-        worst=WORST,
-        above=" and ".join(above),
-        few=digits(geometric(both[FINER][is_worst])),
-        many=digits(geometric(both[LEARNED][is_worst])),
-        least=digits(finer[~is_worst].min()),
-        most=digits(finer[~is_worst].max()),
+        least=digits(finer.min()),
+        most=digits(finer.max()),
         in_trials=", ".join(IN_TRIALS),
         old=said(~fresh),
         fresh=said(fresh),
