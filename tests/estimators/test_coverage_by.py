@@ -5,13 +5,14 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 
 import jaxunc as ju
 from jaxunc.__main__ import main
-from jaxunc.estimators import PureLeavesWarning, UncertainForestRegressor
+from jaxunc.estimators import CombinedForestClassifier, PureLeavesWarning, UncertainForestRegressor
 from jaxunc.regression import check_law
 from jaxunc.streaming import predict_files
 from tests._refusal import refusals, refuses
@@ -213,3 +214,18 @@ def test_the_command_line(tmp_path, capsys):
     main(["predict", str(model), str(tmp_path / "t.csv"), "--output", str(tmp_path / "out"), "--quiet"])
     found = pd.read_parquet(tmp_path / "out")
     np.testing.assert_allclose(found[["lower", "upper"]], ends, rtol=1e-6)
+
+
+def test_classes_of_pure_leaves_have_doubt_of_one_kind():
+    """What the warning names changes it: larger leaves, and counts of all rows where trees have bags."""
+    label, forest = np.where(Y > 0, "yes", "no"), RandomForestClassifier(5, random_state=0)
+    with pytest.warns(PureLeavesWarning):
+        pure = CombinedForestClassifier(forest, combiner="mean", counts="inbag").fit(CODED, label)
+    for kind in ("entropy", "plausibility"):
+        with pytest.warns(PureLeavesWarning, match="all doubt is epistemic.*min_samples_leaf=5"):
+            assert not pure.predict_uncertainty(CODED[:9], kind).aleatoric.any()
+    assert pure.predict_uncertainty(CODED[:9], "interval").aleatoric.any()
+    for settings in ({"min_samples_leaf": 5}, {}):
+        counts = "inbag" if settings else "train"
+        other = CombinedForestClassifier(clone(forest).set_params(**settings), combiner="mean", counts=counts)
+        assert other.fit(CODED, label).predict_uncertainty(CODED[:9]).aleatoric.any()

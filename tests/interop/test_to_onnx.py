@@ -389,6 +389,7 @@ LAWS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
 @pytest.mark.parametrize("name", a_few_of(LAWS, ["learned", "bins", "neighbours", "residuals", "conformal"]))
 @pytest.mark.once
 @pytest.mark.room(keep=3)

@@ -289,7 +289,9 @@ def test_what_reads_s(small):
 @pytest.fixture(scope="module")
 def numbers(frame):
     y = frame.length + 0.2 * np.random.default_rng(0).normal(size=len(frame))
-    return UncertainForestRegressor(RandomForestRegressor(12, random_state=0)).fit(frame[["length", "count"]], y)
+    return UncertainForestRegressor(RandomForestRegressor(12, min_samples_leaf=2, random_state=0)).fit(
+        frame[["length", "count"]], y
+    )
 
 
 @pytest.mark.room
