@@ -139,6 +139,10 @@ def test_positions_and_bools_and_missing_values():
 def test_rows_that_do_not_show_the_column(coded, raw):
     assert coded.bound_.answer(CODED[NEW]).interval.shape == (60, 2)
     refuses(ValueError, "which these rows do not show", raw.bound_.answer, ROWS[NEW].to_numpy())
+
+
+def test_other_engines_look_no_column_up(coded):
+    pytest.importorskip("onnx")
     refuses(ValueError, "such a program cannot look up", ju.to_onnx, coded)
 
 
