@@ -28,7 +28,6 @@ from jax.extend.core import get_opaque_trace_state
 _BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
 """Packages whose lines a warning never points at: this one, and those that may call it for the caller."""
 
-
 FunctionT = TypeVar("FunctionT", bound=Callable)
 
 
@@ -330,8 +329,8 @@ def check_settings(passed: Mapping[str, Any], settings: type, function: str) -> 
     names = settings.__annotations__
     if unknown := [name for name in passed if name not in names]:
         raise TypeError(
-            f"{function} got an unexpected keyword argument {unknown[0]!r}.{nearest(unknown[0], names)} It takes "
-            f"{', '.join(names)}."
+            f"{function} got an unexpected keyword argument {unknown[0]!r}.{nearest(unknown[0], names)} Its "
+            f"settings are {', '.join(names)}."
         )
 
 
