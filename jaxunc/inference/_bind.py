@@ -393,8 +393,8 @@ def bind(
     -----
     Any number of instances goes through programs of few shapes, which are compiled when they are first needed: data of
     the host are cut and padded there, and their answers trimmed. On a CPU those are the powers of two up to 4096
-    and 16 384 instances: a server that asks once for each compiles nothing later. (A JAX array that lies on an
-    accelerator stays there, and is cut by small programs for its number of instances.)
+    and 16 384 instances: a server that asks once for each compiles nothing later. A JAX array that lies on an
+    accelerator stays there, and is answered by one program of its number of instances.
 
     For few rows JAX's own dispatch counts. Simple programs of up to 16 rows run in the thread that calls;
     ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before anything is computed, has all others do so.
