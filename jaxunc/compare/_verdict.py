@@ -301,7 +301,7 @@ def _could_be_told(results: Results, verdict: Verdict, name: str, other: Any) ->
     """Say which difference of interval scores so few test parts could have told at all."""
     least = verdict.least_told.get((name, str(other)), verdict.least_told.get((str(other), name), 0.0))
     n_parts = results.settings.n_repeats * results.settings.n_folds
-    return f"; {n_parts} test parts tell differences from {shown_value('interval_score', least)} on" if least else ""
+    return f" {n_parts} test parts tell differences from {shown_value('interval_score', least)} on." if least else ""
 
 
 def _decision_on_laws(results: Results, verdict: Verdict) -> str:
@@ -315,9 +315,8 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
     if verdict.is_none:
         shown = partial(shown_value, "interval_score")
         than = "the target's own quantiles, interval score"
-        could = _could_be_told(results, verdict, leader, BASE_RATES).removeprefix("; ")
         said = _use_none(results, "90% intervals", than, means["interval_score"], shown)
-        return f"{said} {could}." if could else said
+        return said + _could_be_told(results, verdict, leader, BASE_RATES)
     if base is None:
         return (
             f"Of these take {_named(verdict)}: its 90% intervals have the least interval score, "
@@ -331,22 +330,22 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
         return (
             f"Keep residuals of one width (`{base}`, {forest_name(*verdict.grown[base])}): {nothing} better, as far as "
             f"tests tell: interval score {value_of(base)}; `{rival}` has {value_of(rival)}{chance}"
-            f"{_could_be_told(results, verdict, rival, base)}{held}."
+            f"{held}.{_could_be_told(results, verdict, rival, base)}"
         )
     if by == "pinball_loss":
         return (
             f"Use {_named(verdict)}: its quantiles are better than those of residuals of one width, pinball loss "
             f"{value_of(leader, by)} against {value_of(base, by)} on rows that it had not seen; by interval score "
             "they are not "
-            f"told apart ({value_of(leader)} against {value_of(base)}{_could_be_told(results, verdict, leader, base)})"
-            f"{held}."
+            f"told apart ({value_of(leader)} against {value_of(base)}){held}."
+            f"{_could_be_told(results, verdict, leader, base)}"
         )
     if not verdict.differs(by, leader, base):
         return (
             f"Use {_named(verdict)}: its 90% intervals are better than the target's own quantiles, interval score "
             f"{value_of(leader)} against {value_of(BASE_RATES)} on rows that it had not seen; those of one width "
             f"({value_of(base)}) are not, though tests do not tell these from its own"
-            f"{_could_be_told(results, verdict, leader, base)}{held}."
+            f"{held}.{_could_be_told(results, verdict, leader, base)}"
         )
     return (
         f"Use {_named(verdict)}: its 90% intervals are better than those of one width, interval score "
