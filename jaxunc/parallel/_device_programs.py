@@ -3,10 +3,10 @@
 * `place` puts trees on devices: on each those of its place along 'tree'.
 * `InstanceShards` distributes instances along 'data', and collects the answers.
 * `merge_on_mesh` walks a device's instances through its trees, and joins the carries; `finish_chunk` finishes.
-* `join_shards` joins the carries of neighbouring trees in the trees' order. A plain `psum` would add rounded sums and
-  lose what was kept of their rounding; it knows neither exact sums in two limbs nor collected planes. So the carries
-  travel as they are, as one array of 32-bit words, in one collective, and every merge's own `join` puts them together.
-  A sum of floats is so rounded once more for each part of the trees; without such parts nothing changes.
+* `join_tree_shards` joins the carries of neighbouring trees in the trees' order. A plain `psum` would add rounded sums
+  and lose what was kept of their rounding; it knows neither exact sums in two limbs nor collected planes. So the
+  carries travel as they are, as one array of 32-bit words, in one collective, and every merge's own `join` puts them
+  together. A sum of floats is so rounded once more for each part of the trees; without such parts nothing changes.
 """
 
 import itertools
@@ -186,7 +186,7 @@ def merge_on_mesh(program: Program, arrays: tuple, shared: tuple, x, mask, n_blo
         both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
         merging = spec.layout.planes if mask is None else spec.layout.both
         # Numbers per tree are the same for all instances without a mask: every device has their total already.
-        both = join_shards(merging, both, program.n_trees, n_shards=grid.n_tree, whole=grid.spans)
+        both = join_tree_shards(merging, both, program.n_trees, n_shards=grid.n_tree, whole=grid.spans)
         n_planes = len(carry.planes)
         planes, scalars = packed.results(Carry(both[:n_planes], carry.scalars if mask is None else both[n_planes:]))
         return _in_front(planes), scalars if mask is None else _in_front(scalars)
@@ -229,7 +229,7 @@ def _shard_map(of_device, grid: Grid, in_specs, out_specs):
     return jax.shard_map(of_device, mesh=grid.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
-def join_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, whole: bool) -> list:
+def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, whole: bool) -> list:
     """Return the carry of all trees, inside a `shard_map`, from each device's own ``[instances ...]``.
 
     ``whole``: every device gets all instances; else each one a part of them, in order, the last one padded: an

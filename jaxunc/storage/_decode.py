@@ -50,7 +50,7 @@ LATER_FIELDS: dict[type, dict[str, Any]] = {
     Columns: {name: getattr(Columns, name) for name in ("spaces_are_underlines", "decimal", "thousands")},
     NumberLaw: NumberLaw._field_defaults,
 }
-"""Defaults of fields that files of version 0.2.0 lack, or files of numbers that were saved before it had them."""
+"""Defaults of fields that files of the released version 0.2.0 lack, or files of numbers from before it had them."""
 TABLES: dict[Any, type] = {LeafMoments: LeafTable, LeafScales: ScaleTable}
 """What holds numbers of leaves, and the tables that are kept of it."""
 

@@ -20,7 +20,7 @@ from ._decode import Decoder
 from ._file import FORMAT_VERSION, check_arrays, document_of, read, text_of, write
 from ._names import ESTIMATORS, KEPT, current
 
-COMBINERS = ("combiner", "combiner_options", "mass")
+COMBINER_PARAMETERS = ("combiner", "combiner_options", "mass")
 """Parameters that name or hold combiners and scorers: they go into the file, as what holds arrays of JAX does."""
 MADE_ANEW = ("bound_", "_chosen", "learned_", "oob_distribution_")
 """Attributes that are made of others, or that no answer reads."""
@@ -188,7 +188,7 @@ def _state_of_estimator(model: Any) -> dict[str, Any]:
     from ._estimators import state_of as parts_of
 
     state = {name: None if name == "progress" else part for name, part in model._attributes().items()}
-    params = {name: state.pop(name) for name in list(state) if name in COMBINERS or _holds_jax(state[name])}
+    params = {name: state.pop(name) for name in list(state) if name in COMBINER_PARAMETERS or _holds_jax(state[name])}
     kept: dict[str, Any] = {"params": params, "fitted": None}
     if hasattr(model, "bound_"):
         kept["fitted"] = parts_of(model, steps=False)["fitted"]  # transformers are the writer's to know

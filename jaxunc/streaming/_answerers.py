@@ -110,8 +110,8 @@ def answerers_of(
 
 def _further(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
     """Return further combiners by name, each with those of the needed outputs that it answers."""
-    asked = {part: tuple(name for name in names if name in needed) for part, (names, _) in COMBINERS.items()}
-    return {part: (COMBINERS[part][1](outputs), names) for part, names in asked.items() if names}
+    asked = {part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()}
+    return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in asked.items() if names}
 
 
 def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
@@ -275,7 +275,7 @@ def _outside(request: Request) -> Any:
     return request.training and OutsideModel(request.training)
 
 
-COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner]]] = {
+FURTHER_COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner]]] = {
     "uncertainty": (("uncertainty",), lambda _: UncertaintyDecomposition()),
     "cautious": (("interval", "set", "idm_interval", "cautious_set"), lambda outputs: CautiousReport(outputs.s)),
 }

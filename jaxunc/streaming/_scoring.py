@@ -87,7 +87,7 @@ class Scoring:
         answering_model = answering(model)
         self.raw_rows: Callable[[DataChunk], EncodedRows] | None = None
         if steps_of_estimator(model):  # a pipeline makes the rows of the forest of raw columns
-            from ._raw_rows import RawRows  # here, since it takes scikit-learn
+            from ._raw_chunks import RawRows  # here, since it takes scikit-learn
 
             self.raw_rows = RawRows(model)
             self.columns_read = self.raw_rows.columns

@@ -1,4 +1,6 @@
-"""Rules of when a vote is settled, as tables of integers: so answers depend on the votes alone, not on rounding.
+"""Rules of when a vote is settled: tables of integers that are made once, so that votes alone decide.
+
+A uniform prior over infinitely many trees is tabulated in whole numbers (`_exact_table`), other tables in float64.
 
 `make_rule` returns the `StoppingRule` of a criterion:
 
