@@ -136,10 +136,13 @@ def on_host(*arrays: Any) -> bool:
     return len(devices) == 1 and devices.pop().platform == "cpu"
 
 
-def put_beside(array: Array, tree: Any) -> Any:
-    """Return the host's arrays as JAX's, 64-bit integers included, on the device that an array is committed to."""
+def put_beside(array: Array, arrays: Any) -> Any:
+    """Return NumPy arrays as JAX's, with 64-bit types kept.
+
+    They are put on the devices of ``array`` if it is committed, else on the default device, uncommitted.
+    """
     with jax.enable_x64(True):
-        return jax.device_put(tree, array.sharding if array.committed else None)
+        return jax.device_put(arrays, array.sharding if array.committed else None)
 
 
 def default_platform() -> str:
@@ -230,15 +233,17 @@ def along_instances(function: Callable[..., Any], *arrays: Any, beside: Any = No
         ) from error
 
 
-def varying_as(array: Any, carry: Any) -> Any:
-    """Return what a loop over instances starts with, of the type that it ends with: `jax.shard_map` compares the two.
+def varying_as(array: Any, start: Any) -> Any:
+    """Return the start values of a loop, marked as varying along the mesh axes along which ``array`` varies.
 
-    An array of instances differs between the devices of some axes, and so does all that is computed of it.
+    What a loop computes from an array of instances varies between devices as the array does. `jax.shard_map` demands
+    the same type of the loop's start values, often zeros. They are returned as they are where ``array`` varies along no
+    axis.
     """
     axes = _varying(array)
     if not axes:
-        return carry
-    return jax.tree.map(lambda part: jax.lax.pcast(part, tuple(axes - _varying(part)), to="varying"), carry)
+        return start
+    return jax.tree.map(lambda part: jax.lax.pcast(part, tuple(axes - _varying(part)), to="varying"), start)
 
 
 def _varying(array: Any) -> frozenset[str]:

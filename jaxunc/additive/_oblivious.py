@@ -81,14 +81,16 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
     leaves = np.minimum(2 ** depth[:, None] - 1 + np.arange(2**deepest), len(nodes) - 1)
     of_leaves = np.moveaxis(np.asarray(values)[rows, leaves], 2, 1)
     feature, threshold, missing_right = (part[rows, at][is_level] for part in parts)
-    return _coded(np.stack([feature, missing_right, threshold], axis=1), is_level, of_leaves)
+    return _group_tests(np.stack([feature, missing_right, threshold], axis=1), is_level, of_leaves)
 
 
-def _coded(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> ObliviousTests:
-    """Code the tests of levels as ranks among the borders that all trees share, and put the trees into groups.
+def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> ObliviousTests:
+    """Replace the tests' borders by their ranks, and put the trees into groups.
 
-    ``tests`` has a row (feature, missing goes right, threshold) for each level that ``is_level [trees levels]`` marks.
-    The other levels, of trees that are less deep, send all instances left. ``values`` are those of the leaves.
+    A level is a depth of an oblivious tree, all of whose nodes make one test. ``tests`` has a row (feature, whether
+    missing values go right, threshold) for each level that ``is_level [trees levels]`` marks. A rank is the border's
+    position among those of all trees with the same feature and side of missing values. Trees that are less deep lack
+    levels: there all instances go left. ``values [trees each leaves]`` are those of the leaves.
     """
     borders, border_number = np.unique(tests, axis=0, return_inverse=True)
     rows, row = np.unique(borders[:, :2], axis=0, return_inverse=True)

@@ -307,9 +307,9 @@ def warn_if_sizes_are_lost(combiner: PyTree, counts: Num[Array, "... classes"]) 
 
 
 def check_own_scorers(combiner: PyTree, counts: Num[Array, "... classes"]) -> None:
-    """Refuse a combiner whose scorer, a user's own, gives these leaves scores beyond its width; traced ones pass.
+    """Raise a ValueError if a user's own scorer gives one of these leaves a score beyond its `score_bound`.
 
-    Their probabilities would be cut in silence.
+    Probabilities made of such scores would be clipped in silence. Traced scorers and counts are not checked.
     """
     scorers = list(combiner._own_scorers())
     if not scorers or not is_concrete(scorers, counts):

@@ -66,7 +66,12 @@ class BeliefRule(Combiner[Answer]):
         self.normalized = bool(normalized)
 
     def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
-        """Return log q of the singletons − and +: the leaf's ignorance for the class that it speaks against."""
+        """Return the logarithms of the commonalities of class 0 and class 1, ``[... 2]``.
+
+        The class that a leaf speaks against has the log of the leaf's ignorance (after ``eps`` and ``reliability``),
+        the other one `silence`. An empty leaf has `silence` for both, an evenly split one 0 for both. Raises a
+        ValueError unless there are two classes.
+        """
         if counts.shape[-1] != 2:
             name = type(self).__name__
             raise ValueError(

@@ -149,7 +149,10 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
 
 
 def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
-    """Draw the intervals of the law to use, and the coverage of what the table shows, each law where it is best."""
+    """Return two pictures: 90% intervals of the leader, and how often each law's intervals held, by coverage.
+
+    Each law is shown on the forest on which it is best (`Verdict.grown`).
+    """
     shares_held, parts = {}, {law: outcomes_of(results, *on) for law, on in verdict.grown.items()}
     first: list[str] = [verdict.leader, *([verdict.base] if verdict.base else []), *verdict.grown]
     for law in dict.fromkeys(first):
@@ -233,7 +236,7 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
 
 def positive_picture(results: Results, verdict: Verdict) -> Picture:
     """Draw how often the positive class came true by its probability, on its own range: the leader, and the default."""
-    name = _shortened(str(results.settings.positive))
+    name = _axis_label(str(results.settings.positive))
     lines, sentences, largest = {}, [], 0.0
     for combiner in dict.fromkeys(entry for entry in (verdict.base, verdict.leader) if entry is not None):
         of = [o.positive[combiner] for o in outcomes_of(results, *verdict.grown[combiner])]
@@ -358,7 +361,7 @@ def interval_pictures(results: Results, records: Any) -> list[Picture]:
 
 def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results) -> Picture:
     classes = list(results.about["data"]["classes"])
-    name = _shortened(classes[1]) if len(classes) == 2 else "a class"
+    name = _axis_label(classes[1]) if len(classes) == 2 else "a class"
 
     def draw(ax: Axes) -> None:
         display = IntervalReliabilityDisplay(
@@ -413,7 +416,7 @@ def _listed(values) -> str:
     return ", ".join(map(str, values))
 
 
-def _shortened(label: str) -> str:
-    """Shorten a class for an axis, which would take what stands between dollar signs for a formula."""
+def _axis_label(label: str) -> str:
+    """Return a label cut to `_LONGEST_LABEL` characters, each ``$`` escaped: an axis reads formulas between two."""
     short = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
     return short.replace("$", r"\$")

@@ -147,7 +147,7 @@ def unsupported(results: Results, records: Any) -> list[str]:
 
 
 def _on_given_model(results: Results) -> list[str]:
-    """Say what a study of a model that came fitted cannot know."""
+    """Return the reservations that hold for a study of a model that was fitted before it; none for other studies."""
     if (model := results.about.get("model")) is None:
         return []
     sentences = [

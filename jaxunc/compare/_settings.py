@@ -271,7 +271,11 @@ class Settings:
 
 
 def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
-    """Return costs ``[truth decision]`` as plain numbers; a ValueError unless they can decide."""
+    """Return costs ``[truth decision]`` as tuples of floats.
+
+    Raises a ValueError unless they are a square of finite numbers ≥ 0, by which the decisions' costs differ for some
+    truth.
+    """
     try:
         values: Any = np.asarray(costs, float)
     except (TypeError, ValueError):

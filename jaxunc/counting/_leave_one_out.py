@@ -140,7 +140,11 @@ def leave_one_out(
 
 @own_settings()
 def _answer_without_row(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
-    """Answer without what each row counts in its leaves: its weight, or without weights what ``labels`` hold."""
+    """Answer each row from the counts of its leaves less its own.
+
+    Its own are its weight, in its class: ``labels`` has the classes. Without weights that has the counts to take off,
+    ``[rows trees classes]``, as those of a row's whole group.
+    """
     values = jnp.asarray(values)
     leaves = planned_leaf_index(forest.trees, plan, values)
     counts = planned_leaf_counts(forest, plan, values, leaves)

@@ -410,7 +410,7 @@ def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.nd
 
 
 def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
-    """Return each instance's class; the labels of YDF's models are texts."""
+    """Return each label's position among the classes of a YDF model, compared as texts; a ValueError if y is None."""
     if y is None:
         raise ValueError("y is None, but X is given; pass the labels, too.")
     return class_positions(tuple(model.label_classes()), np.asarray(as_labels(y)).astype(str))

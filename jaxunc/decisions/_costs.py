@@ -130,7 +130,8 @@ def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
         # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
         # Where even a right answer of that size costs, it holds the least probable ones: those are likely to be wrong.
         by_size = jnp.broadcast_to(utility, share.shape)
-        (of_most, rank_among_most), (of_least, rank_among_least) = _ranked(share, -share), _ranked(share, share)
+        of_most, rank_among_most = _sum_in_order(share, -share)
+        of_least, rank_among_least = _sum_in_order(share, share)
         expected = by_size * jnp.where(by_size < 0, of_least, of_most)
         size = jnp.argmax(_not_by_rounding(expected, jnp.abs(expected)), axis=-1)[..., None]
         costs = jnp.take_along_axis(by_size, size, axis=-1) < 0
@@ -140,8 +141,11 @@ def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
     return best
 
 
-def _ranked(share: Float[Array, "... classes"], key: Float[Array, "... classes"]) -> tuple[Array, Array]:
-    """Return the probability of the first 1, 2, … classes in the order of a key, and each class's rank in it."""
+def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... classes"]) -> tuple[Array, Array]:
+    """Return the summed probability of the first 1, 2, … classes by ascending key, and each class's rank from 0.
+
+    Classes with equal keys keep their order.
+    """
     order = jnp.argsort(key, axis=-1, stable=True)  # stable, so that equal classes keep their order
     within = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
     return within, jnp.argsort(order, axis=-1, stable=True)

@@ -160,7 +160,7 @@ def plain_costs(costs: Any) -> Any:
         pairs = _read_text(text)
         if isinstance(pairs, Mapping):
             return plain_costs(pairs)
-        return text if any(pair.count(":") > 1 for pair, _ in pairs) else _by_names(text, pairs, None)
+        return text if any(pair.count(":") > 1 for pair, _ in pairs) else _costs_by_name(text, pairs, None)
     if hasattr(costs, "columns") and hasattr(costs, "index"):
         values, names = np.asarray(costs), [str(name) for name in costs.columns]
         costs = {truth: dict(zip(names, row, strict=True)) for truth, row in zip(costs.index, values, strict=True)}
@@ -193,7 +193,12 @@ def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:
     return pairs
 
 
-def _by_names(text: str, pairs: list[tuple[str, str]], names: Sequence[str] | None) -> dict[str, dict[str, float]]:
+def _costs_by_name(text: str, pairs: list[tuple[str, str]], names: Sequence[str] | None) -> dict[str, dict[str, float]]:
+    """Return {truth: {decision: cost}} of pairs TRUTH:DECISION and their costs, of ``text``.
+
+    Names may hold colons: a pair is read at the colon that has one of ``names`` on either side, else at the first
+    colon. Raises a ValueError if several colons have, if a pair comes twice, or a cost is no finite number >= 0.
+    """
     costs: dict[str, dict[str, float]] = {}
     for pair, cost in pairs:
         cuts = [(pair[:i].strip(), pair[i + 1 :].strip()) for i, letter in enumerate(pair) if letter == ":"]
@@ -265,7 +270,7 @@ def cost_matrix(costs: Any, labels: Sequence[Any]) -> np.ndarray | None:
     if isinstance(plain, str):
         pairs = _read_text(plain)
         assert isinstance(pairs, list)
-        plain = _by_names(plain, pairs, names)
+        plain = _costs_by_name(plain, pairs, names)
     if not isinstance(plain, dict):
         values = np.asarray(plain, float)
         if values.shape != (len(names), len(names)):

@@ -110,7 +110,7 @@ def conformal_sets(
     rows = share if traced else np.asarray(p)
     kinds = [array.dtype for array in (rows, shares_of_rows) if array.dtype.kind == "f"]
     dtype = share.dtype if traced else min(kinds or [np.dtype(float)], key=lambda kind: kind.itemsize)
-    ranked = ranked_by(shares_of_rows.astype(dtype), position)
+    ranked = numbers_to_rank(shares_of_rows.astype(dtype), position)
     least = least_probabilities(ranked, position, share.shape[-1], coverage, by_class=by_class)
     if traced:
         return _members(share, jnp.asarray(least))
@@ -143,8 +143,12 @@ def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray,
     return shares, position
 
 
-def ranked_by(probability: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return the probability of each row's own class, or 1 where that is the most probable one: what is ranked."""
+def numbers_to_rank(probability: np.ndarray, position: np.ndarray) -> np.ndarray:
+    """Return the number by which each row is ranked for conformal sets, larger is better.
+
+    It is the probability of the row's class, which ``position`` gives; 1 where that class is the most probable one (of
+    equal ones the first).
+    """
     of_class = np.take_along_axis(probability, position[:, None], axis=1)[:, 0]
     return np.where(probability.argmax(axis=1) == position, 1, of_class) if len(of_class) else of_class
 
@@ -217,7 +221,9 @@ class Calibration:
         probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None), weight: Any = None
     ) -> np.ndarray:
         """Return what is kept of probabilities ``[rows classes]``; ``rows`` that were seen are left out."""
-        ranked = ranked_by(as_shares(probability).astype(np.float32), position)  # as new rows are: `promised_sets`
+        ranked = numbers_to_rank(
+            as_shares(probability).astype(np.float32), position
+        )  # as new rows are: `promised_sets`
         columns = [ranked, position, *(() if weight is None else (weight,))]
         kept = np.stack(columns, axis=1).astype(np.float32)[rows]
         if weight is not None:

@@ -236,7 +236,10 @@ class OfSums(Protocol):
         ...
 
     def of_sums(self, *stats: PyTree) -> dict[str, Any]:
-        """Return the columns of an answer for one instance, from what its trees merged: for programs of 64 bits."""
+        """Return the columns of an answer for one instance; for exporters, in a program with 64-bit numbers.
+
+        ``stats`` are the merged statistics of the instance, one for each of the `parts`.
+        """
         ...
 
 

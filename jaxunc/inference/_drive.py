@@ -376,7 +376,7 @@ class HostProgram:
         self.function, self.static = function, static
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
-        """Run it."""
+        """Return what the function, compiled, returns of these arguments."""
         return self.jitted(*args, **settings)
 
     @cached_property

@@ -271,9 +271,10 @@ def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
 @_merge.defjvp
 @own_settings()
 def _merge_jvp(spec, primals, tangents):
-    """Return the merged statistic and its tangents, given the tangents of planes and numbers per tree; X has none.
+    """Return the merged statistic, and its tangents from those of the planes and of the numbers per tree.
 
-    Tangents are pushed forward by `_pushed`, cotangents pulled back by its transpose `_pulled`; both walk again.
+    The instances have no tangents. `_pushed` makes tangents, and its transpose `_pulled` gradients; each walks to the
+    leaves again, so that none need be stored.
     """
     merged = _merge(spec, *primals)
     saved = lax.stop_gradient((*primals, merged))

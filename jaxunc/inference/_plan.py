@@ -208,14 +208,15 @@ def complete_top(trees: Trees, depth: int) -> Top:
 
     In place of tests below a leaf there is the leaf, beyond whose threshold no key is: all go left, to the leaf.
     """
-    return _COMPLETE.get((trees.child,), depth, lambda: Top(*jax.device_put(_complete(np.asarray(trees.child), depth))))
+    make = lambda: Top(*jax.device_put(_complete_arrays(np.asarray(trees.child), depth)))
+    return _COMPLETE.get((trees.child,), depth, make)
 
 
 _COMPLETE: KeptWhileAlive[Top] = KeptWhileAlive()
 
 
-def _complete(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tuple[np.ndarray, ...]:
-    """The arrays of a `Top` of all tests."""
+def _complete_arrays(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tuple[np.ndarray, ...]:
+    """Return the arrays of `complete_top` in the order of `Top`'s fields, for trees with these children."""
     n_trees, trees = len(child), np.arange(len(child))
     heap = np.zeros((n_trees, 2 ** (depth + 1) - 1), np.int32)
     for i in range(2**depth - 1):
@@ -422,13 +423,17 @@ def descend(
 
 
 def mask_of(bit: Int32[Array | np.ndarray, "..."]) -> Any:
-    """The mask of a bit; of `WHOLE`, the sign's, all of them."""
+    """Return an int32 in which this bit is set; for `WHOLE`, the number of the sign bit, one in which all are."""
     mask = np.int32(1) << bit
     return mask | (mask >> 31)
 
 
 def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The arrays of a `Top` of the tallest nodes. Right children lie behind the left ones; leaves are their own."""
+    """Return the arrays of a `Top`, in its order, whose tests are the nodes with the longest paths below them.
+
+    ``child`` holds each node's left child, behind which its right one lies; in a leaf, the leaf itself. Nodes to which
+    several paths lead are no tests.
+    """
     n_trees, n_nodes = child.shape
     (height, rank), trees = _heights(child), np.arange(n_trees)[:, None]
     # As many as the largest tree has, in few sizes: programs are compiled for each.

@@ -144,9 +144,10 @@ def _behind_neutral(rows: Any, neutral: int | float) -> Array:
 
 
 def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarray], list[Array], list[Array], Layout]:
-    """Cut a statistic of distinct count vectors ``[distinct]`` on the host, into columns instead of planes.
+    """Cut a statistic of distinct count vectors, ``[distinct …]``, on the host.
 
-    Returns the columns, the numbers per tree, the rows of wide planes, and the layout.
+    As `cut`, but each column has an entry for every count vector, and none for every node. Returns the columns, the
+    numbers per tree, the rows of wide planes, and the layout.
     """
     parts, structure = jax.tree.flatten(lifted)
     parts, kinds = [np.asarray(part) for part in parts], merge_kinds(merge, lifted)

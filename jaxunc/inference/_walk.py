@@ -89,7 +89,7 @@ def by_column(
     n_rows = keys.shape[1] + (0 if sets is None else len(sets.row))
     room = lax.optimization_barrier(jnp.zeros((n_rows, len(keys) + GAP), keys.dtype))
     rows = lax.dynamic_update_slice(room, lax.optimization_barrier(keys.T), (0, 0))
-    return rows if sets is None else _with_words(rows, keys.shape[1], len(keys), sets, missing=missing)
+    return rows if sets is None else _fill_in_words(rows, keys.shape[1], len(keys), sets, missing=missing)
 
 
 def keys_and_words(
@@ -99,11 +99,15 @@ def keys_and_words(
     (block, n), n_words = keys.shape, len(sets.row)
     room = jnp.concatenate([keys.T, jnp.zeros((n_words, block), jnp.int32)])
     together = n_words if block > 1 else 4
-    return _with_words(room, n, block, sets, missing=missing, together=together).T
+    return _fill_in_words(room, n, block, sets, missing=missing, together=together).T
 
 
-def _with_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, together: int = 1):
-    """Write the words of each instance's codes into the rows behind those of columns, some at a time."""
+def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, together: int = 1):
+    """Return ``rows`` with the words of sets filled in, one row each, behind the rows of the ``n_columns`` columns.
+
+    An instance's word has a bit for each set of the word: whether that set sends the instance right. ``together``
+    words, a divisor of their number, are looked up at a time.
+    """
     # Of the two keys of a missing value it is the larger one that is beyond all borders.
     borders = sets.borders._replace(column=sets.borders.column + (n_columns // 2 if missing else 0))
     codes, none = codes_of(rows, block, borders), jnp.uint32(0)

@@ -182,7 +182,10 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
 
 
 def _loss(info: dict) -> str:
-    """The name of the loss function, which a sum of models has as a text, if all of them have the same."""
+    """Return the name of the loss function.
+
+    A sum of models (``sum_models``) keeps it as a text; a ValueError if it keeps none, since its models differ in it.
+    """
     if "params" in info or not any(str(name).startswith("model0:") for name in info):
         return part(info, "params", "loss_function", "type", kind=str)
     if "loss_function" not in info:
@@ -290,7 +293,7 @@ def _tree(tests: list, left: np.ndarray, right: np.ndarray, index: np.ndarray, v
 
 
 class Test(NamedTuple):
-    """The test of a node: whether a column is above a border, or is one category, which goes right."""
+    """The test of a node: right go values above a border, or, given a ``code``, the one category with that code."""
 
     column: int
     border: float
@@ -360,7 +363,7 @@ def _look_up(table: dict, which: int) -> Any:
 
 
 def _words(info: dict) -> dict[int, str]:
-    """The words of hashes, as signed integers; empty where the file has none."""
+    """Return {hash as a signed 32-bit integer: the category with that hash}; empty where the file lists none."""
     entries = _listed(info, "cat_features_hash")
     return {(integer(entry, "hash") + 2**31) % 2**32 - 2**31: part(entry, "value", kind=str) for entry in entries}
 

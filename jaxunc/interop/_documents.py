@@ -250,7 +250,7 @@ class UntestedVersionWarning(UserWarning):
 
 
 def warn_if_newer(library: str, version: tuple[int, ...]) -> None:
-    """Warn if a model was made by a newer version than was tested; what is not known is the empty tuple."""
+    """Warn if ``version``, which made a model, is newer than the newest tested; ``()`` is unknown, not warned of."""
     tested = TESTED[library]
     if version[: len(tested)] > tested:
         warn(

@@ -244,7 +244,7 @@ def _infer_columns(facts: _Facts) -> list[int]:
         is_listed = np.isin(np.arange(len(facts.names)), listed)
         positions, fits = listed, fits & (is_listed | ~is_word[:, None])
     else:
-        positions = _first(fits)
+        positions = _first_positions(fits)
     if positions is None or _has_other(fits, positions, facts.tested):
         names = [facts.names[j] for j in facts.listed]
         raise ValueError(
@@ -278,8 +278,11 @@ def _is_number(word: str) -> bool:
         return False
 
 
-def _first(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"] | None:
-    """The first columns that take all lists in their order, None if there are none."""
+def _first_positions(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"] | None:
+    """Return for each list of categories the first column behind the previous list's that it fits.
+
+    None if a list is left without one. ``fits`` says which list fits which column.
+    """
     positions, start = [], 0
     for row in fits:
         free = np.flatnonzero(row[start:])
@@ -293,7 +296,7 @@ def _first(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"
 def _has_other(fits: np.ndarray, positions: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]) -> bool:
     """Whether the lists may stand, in their order, at other columns too, so that a test reads another list."""
     n_lists, n_features = fits.shape
-    first, mirrored = _first(fits), _first(fits[::-1, ::-1])
+    first, mirrored = _first_positions(fits), _first_positions(fits[::-1, ::-1])
     if first is None or mirrored is None:  # never, since they fit where they are
         return True
     last = n_features - 1 - mirrored[::-1]

@@ -190,7 +190,7 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
     here: dict[int, np.ndarray] = {}
     missing_left = np.asarray(tree.missing_go_to_left) != 0
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
-    for level in _levels(nodes, paths, labels, most):
+    for level in _batches_by_depth(nodes, paths, labels, most):
         for node in level:
             here[node] = _codes_at(node, paths, left, here, goes_left_of, len(labels[int(paths.feature[node])]))
         sizes = [len(here[node]) for node in level]
@@ -210,8 +210,11 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
     return CodesLeft(row, table)
 
 
-def _levels(nodes: np.ndarray, paths: Any, labels: Labels, most: int) -> Iterator[list[int]]:
-    """Yield nodes of one depth that can be asked at a time, those above first."""
+def _batches_by_depth(nodes: np.ndarray, paths: Any, labels: Labels, most: int) -> Iterator[list[int]]:
+    """Yield batches of nodes of equal depth, the least deep first.
+
+    A batch is so small that asking about all codes of its nodes takes at most ``most`` values, or is a single node.
+    """
     depth, above = np.zeros(len(nodes), np.int64), paths.parent[nodes]
     while (further := above >= 0).any():
         depth, above = depth + further, np.where(further, paths.parent[above], -1)

@@ -186,7 +186,7 @@ class _Reader:
         sigmoid_alpha, ratio_c = self._struct("<ff")
         base_scores = self._array("<f8")
         self._array("<u1")  # attributes: nothing that trees need
-        self._no_more("model")
+        self._check_no_fields("model")
         if threshold_type is None or leaf_type is None or task >= len(_TASKS) or len(num_class) != num_target:
             raise ValueError("the treelite model has types, a task or targets that are unknown. Is the file whole?")
         if not len(target_id) == len(class_id) == n_trees:
@@ -213,8 +213,8 @@ class _Reader:
         vectors = self._array(read.leaf_type), self._array("<u8"), self._array("<u8")
         categories = self._array("<u4"), self._array("<u8"), self._array("<u8")
         statistics = [(self._array(dtype), self._array("?")) for dtype in ("<u8", "<f8", "<f8")]
-        self._no_more(what)
-        self._no_more(what)
+        self._check_no_fields(what)
+        self._check_no_fields(what)
         ends = (*vectors[1:], *categories[1:])
         if n_nodes < 1 or any(len(array) != n_nodes for array in (*arrays, *ends)):
             raise ValueError(f"{what} has {n_nodes} nodes, but arrays of other lengths.")
@@ -258,8 +258,8 @@ class _Reader:
         raw = self._take(length * dtype.itemsize)
         return np.frombuffer(raw, np.uint8) != 0 if dtype.kind == "b" else np.frombuffer(raw, dtype)
 
-    def _no_more(self, what: str) -> None:
-        """Check that there are no optional fields, which no version has written yet."""
+    def _check_no_fields(self, what: str) -> None:
+        """Read the number of optional fields, 0 in all tested versions; else a ValueError that names ``what``."""
         if (number := self._struct("<i")[0]) != 0:
             raise ValueError(f"{what} has {number} optional fields, which this version of jaxunc does not know.")
 

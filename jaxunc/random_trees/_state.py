@@ -70,10 +70,10 @@ class Limits(NamedTuple):
 
 
 class OpenCuts(NamedTuple):
-    """State of open nodes within multi-way tests.
+    """State of open nodes within multi-way tests, which are grown as several binary cuts of ranks.
 
-    Between the cuts of a test its parts are open nodes too, each of the ranks ``low … high``. A part of one rank is a
-    child, a part without instances an empty leaf.
+    Until its last cut, each part of a test is an open node itself, with the ranks ``low … high``. A part of a single
+    rank is a child of the test; a part without instances is an empty leaf.
     """
 
     n_cuts: Int32[Array, "open"]

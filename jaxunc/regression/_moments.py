@@ -117,7 +117,7 @@ class MomentsByTree(Combiner[Any]):
         return about, *shares
 
     def in_doubles(self, parts: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means, from what `finish` returns."""
+        """Return mean, mean variance, and variance of the means; ``parts`` are those of `finish`, in float64."""
         about, shift, rest, aleatoric, epistemic = parts
         return about + (shift + rest), aleatoric, epistemic
 
@@ -383,7 +383,10 @@ class LeafMeans(NamedTuple):
 
 
 def leaf_means(model: Any) -> LeafMeans:
-    """Return the leaves of a forest that predicts a number, or those that are given; raises as `LeafMoments` does."""
+    """Return what the leaves of a model that predicts a number hold, a `LeafMeans` as it is.
+
+    Raises as `LeafMoments` does.
+    """
     if isinstance(model, LeafMeans):
         return model
     name = type(model).__name__

@@ -79,7 +79,11 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
 
 
 def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: np.ndarray) -> tuple[int, int, float]:
-    """Return which shrinkage, which length, and how much added to s² have the least loss on these residuals."""
+    """Return the positions of the best shrinkage and length in ``log_square``, and the best number to add to s².
+
+    Best is the least pinball loss of the quantiles ``levels`` on residuals ``r`` with weights ``w``; of equal ones the
+    first. ``log_square`` is ``[shrinkages lengths rows]``.
+    """
     best, smallest, error = (0, 0, 0.0), math.inf, float(np.average(r**2, weights=w))
     weight = None if (w == w[:1]).all() else w
     for (i, k), _ in np.ndenumerate(log_square[:, :, 0]):

@@ -60,7 +60,11 @@ class Strata(NamedTuple):
         return self._checked(cast(Lookup, self.column.lookups[0]).codes(column), column, "X", first)
 
     def numbers_of_arrow(self, table: Any, name: str, *, are_cells: bool, first: int) -> np.ndarray:
-        """Return the stratum of each row of an Arrow table with the model's columns; raises as `numbers` does."""
+        """Return the stratum of each row of an Arrow table with the model's columns, in its order.
+
+        ``are_cells``: strings are cells of a text file. Messages call the table ``name`` and count its rows from
+        ``first``. Raises as `numbers` does, and as `encode_arrow`.
+        """
         column = table.select([self.position])
         if str(column.schema.types[0]) == "bool":  # a number, as in frames
             column = column.set_column(0, column.schema.names[0], column.column(0).cast("uint8"))

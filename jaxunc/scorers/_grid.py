@@ -106,13 +106,15 @@ def _degree(w, v, leading, intervals, halvings, mle_node):
 
 
 def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
-    """The neighbouring nodes, counted from θ = 1, between which L falls below 2θ - 1."""
+    """Return two neighbouring nodes k, counted from θ = 1: the last at which L < 2θ - 1, and the next, where it is not.
+
+    Nodes up to the peak count among the latter. -1, or the number of nodes, stands where there is no such node.
+    """
     n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
 
     def halve(_, ends):
         right, left = ends
-        # Invariant: at ``right`` the likelihood still holds against the ramp (or -1 is no node), at ``left`` it does
-        # not.
+        # Invariant: at ``left``, the smaller θ, L is not below the ramp 2θ - 1; at ``right`` it is. Both begin outside.
         k = (right + left) // 2
         log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
         log_ramp = jnp.log(_quotient(intervals - 2 * k, intervals, v.dtype))

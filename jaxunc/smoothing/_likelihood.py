@@ -157,9 +157,10 @@ class _State(NamedTuple):
 
 
 def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, ends=(LOWEST, HIGHEST)) -> Root:
-    """Find the root where ``active``; elsewhere r = 0 and log κ = 0.
+    """Find the root (r, log κ), with α = μ κ e^r, where ``active``; elsewhere both are 0.
 
-    ``start`` and ``r`` are guesses of log κ and of r, ``ends`` the bracket of log κ.
+    The equations give r at a κ; κ is then such that the α add to κ, which is Σ μ e^r = 1. ``mean`` is μ. ``start`` and
+    ``r`` are guesses of log κ and r, ``ends`` the bracket of log κ. In the code t is log κ.
     """
     tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
 

@@ -1,8 +1,8 @@
 """Priors of leaves, Beta and Dirichlet: fits of them by five methods, and leaves corrected by them.
 
 `_fit` checks, and chooses where to compute: known counts are fitted on the host in float64, traced ones in the program.
-So the files of a fit are written once for both: their argument ``xp`` is NumPy or `jax.numpy`. `_fitted` sorts out the
-trees that have no finite prior, and searches for the others: by moments here, by the likelihood of proportions
+So the files of a fit are written once for both: their argument ``xp`` is NumPy or `jax.numpy`. `_fit_leaves` sorts out
+the trees that have no finite prior, and searches for the others: by moments here, by the likelihood of proportions
 (`_likelihood.py`), or by that of counts (`_marginal_likelihood.py`).
 """
 
@@ -364,12 +364,12 @@ def _fit(counts, method: Method, clip: float):
             f"{values.shape}): there is nothing to fit a prior to. Leave such trees out."
         )
     if values.ndim == 2:
-        alpha, status = _fitted(*_distinct(values), method, clip, np)
+        alpha, status = _fit_leaves(*_distinct(values), method, clip, np)
     elif method != "marginal" or values.size == 0:
-        alpha, status = _fitted(values, np.ones(values.shape[:-1]), method, clip, np)
+        alpha, status = _fit_leaves(values, np.ones(values.shape[:-1]), method, clip, np)
     else:  # one by one, each with its own distinct counts
         lead = values.shape[:-2]
-        fits = [_fitted(*_distinct(tree), method, clip, np) for tree in values.reshape(-1, *values.shape[-2:])]
+        fits = [_fit_leaves(*_distinct(tree), method, clip, np) for tree in values.reshape(-1, *values.shape[-2:])]
         alpha, status = np.stack([a for a, _ in fits]), np.stack([s for _, s in fits])
         alpha, status = alpha.reshape(*lead, n_classes), status.reshape(lead)
     return jnp.asarray(alpha, dtype), jnp.asarray(status, jnp.int32)
@@ -377,7 +377,7 @@ def _fit(counts, method: Method, clip: float):
 
 @jit(static_argnames=("method", "clip"))
 def _fit_traced(counts, method: Method, clip: float):
-    return _fitted(counts, jnp.ones(counts.shape[:-1], counts.dtype), method, clip, jnp)
+    return _fit_leaves(counts, jnp.ones(counts.shape[:-1], counts.dtype), method, clip, jnp)
 
 
 def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -391,7 +391,7 @@ def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return rows.astype(np.float64), np.bincount(index, minlength=len(rows)).astype(np.float64)
 
 
-def _fitted(counts, times, method: Method, clip: float, xp: ModuleType):
+def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
     """Fit α ``[... classes]`` to leaves ``[... leaves classes]`` that occur ``times`` each; return α and the status."""
     likelihood = method in ("weighted_mle", "on_leaves")
     by_size = not method.startswith("on_leaves")

@@ -116,9 +116,9 @@ learning went: no answer reads them."""
 
 
 def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
-    """Return fitted attributes that belong together; raises a ValueError for others.
+    """Return the fitted attributes of the estimator ``name``; a ValueError unless they are whole and suit each other.
 
-    Where a pipeline takes ``raw`` columns, the forest has others.
+    With ``raw`` a pipeline reads raw columns, whose number may differ from the number of the forest's columns.
     """
     if unknown := sorted(set(fitted) - set(KEPT)):
         raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")

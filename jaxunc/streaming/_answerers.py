@@ -176,7 +176,10 @@ class Consistent(NamedTuple):
     deciding: HowDecided = HowDecided()
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return the columns of an output, from the answer or made of its probabilities and its class."""
+        """Return the columns of an output: the answer's own, or else made of its class and its probabilities.
+
+        Sets with a promised coverage are made of the probabilities in any case, if the answer has any.
+        """
         costs, reject, thresholds = self.deciding
         promised = output == "set" and thresholds is not None and "probability" in self.answer.outputs
         if output in self.answer.outputs and not promised:

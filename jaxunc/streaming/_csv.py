@@ -2,7 +2,7 @@
 
 The first line gives the `Dialect`, `_csv_blocks` gives blocks of whole rows, and Arrow parses each block. How numbers
 are written is a question to the whole file (`_notation`). Cells that Arrow does not understand are read here: by
-`NumberReader` where the model knows the column, else by `typed`.
+`NumberReader` where the model knows the column, else by `infer_column`.
 """
 
 import csv
@@ -62,7 +62,7 @@ def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
     if not blocks:
         return pa.table({name: pa.array([], pa.float64()) for name in dialect.names}), notation
     texts = pa.concat_tables(blocks)
-    return pa.table({name: typed(texts[name], MISSING_WORDS, notation) for name in dialect.names}), notation
+    return pa.table({name: infer_column(texts[name], MISSING_WORDS, notation) for name in dialect.names}), notation
 
 
 def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
@@ -202,10 +202,11 @@ class NumberReader:
         return numbers
 
 
-def typed(cells: Any, missing_words: Sequence[str], notation: Notation) -> Any:
+def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -> Any:
     """Return a whole column in the first type that fits all its cells: bools, integers, floats, or strings as they are.
 
-    Missing words are null, columns without other cells numbers. Numbers are written in the notation of the file.
+    Words for missing values become null; a column of these alone becomes floats. Numbers are read in the notation of
+    the file.
     """
     stripped = known_cells(cells, _words(missing_words))
     # Each value once: columns of few values, as bools are, take a few comparisons.

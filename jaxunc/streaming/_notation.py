@@ -269,7 +269,10 @@ def _roles(notation: Notation, marks: set[str]) -> tuple[bool, ...]:
 
 
 def _seen(notation: Notation, marks: set[str]) -> Notation:
-    """Return a notation without the marks that are in no cell."""
+    """Return a notation with those of its marks that are among ``marks``, the ones that cells hold.
+
+    A decimal mark that follows from the mark of thousands is then filled in (`Notation.implied`).
+    """
     thousands = notation.thousands if notation.thousands in marks else None
     return Notation(notation.decimal if notation.decimal in marks else None, thousands).implied
 

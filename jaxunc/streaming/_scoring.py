@@ -99,10 +99,10 @@ class Scoring:
             _warn_of_one_doubt(answering_model)
         if isinstance(answering_model, BoundLaw):
             self._strata = answering_model.law.strata
-            answering_model, outputs = _of_numbers(answering_model, outputs)
+            answering_model, outputs = _ask_law(answering_model, outputs)
             deciding = HowDecided()
         else:
-            deciding = _deciding(model, self.labels, outputs)
+            deciding = _how_decided(model, self.labels, outputs)
         self.wanted = _wanted(self.columns_read, features, keep, notation)
         self._uncut: Columns | None = None
         if self.raw_rows is None and self.columns_read.cuts is not None and outputs.rows is not None:
@@ -184,8 +184,12 @@ def _warn_of_one_doubt(model: Answering) -> None:
         model.moments.warn_of_one_doubt()
 
 
-def _deciding(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
-    """Return how a model with these labels decides; raises a ValueError for what it cannot, or would not read."""
+def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
+    """Return how a classifier with these labels decides: costs, the price of a rejection, thresholds of sets.
+
+    Raises a ValueError for settings of models of numbers, for a coverage that no output reads or for which the model
+    keeps no calibration rows, and for costs that do not suit the labels.
+    """
     for setting in ("quantiles", "limits"):
         if getattr(outputs, setting) is not None:
             raise ValueError(
@@ -206,10 +210,11 @@ def _deciding(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
     return HowDecided(cost_matrix(outputs.costs, labels), outputs.reject, thresholds)
 
 
-def _of_numbers(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
-    """Return a model that answers the outputs alone, since a conformal law may lack others; and them, all by name.
+def _ask_law(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
+    """Return a model of numbers that is asked for these outputs alone, and the outputs with all their names.
 
-    Raises a ValueError for those of models of classes.
+    It is asked for no others, since a conformal law may have too few rows for them. Raises a ValueError for outputs and
+    settings that models of numbers do not have.
     """
     if outputs.by_class:
         raise ValueError("by_class=True is of models of classes, and this one predicts numbers; leave it out.")

@@ -209,7 +209,10 @@ class Wanted(NamedTuple):
         return tuple(features)
 
     def places(self, names: Sequence[str], where: str) -> tuple[list[int], list[int]]:
-        """Return where the columns lie that the model reads, and those that are carried along; raises as `names`."""
+        """Return the positions among ``names`` of the columns that the model reads, and of those carried along.
+
+        Raises as the method `names` does.
+        """
         place = {name: j for j, name in enumerate(names)}
         return [place[name] for name in self.names(names, where)], [place[name] for name in self.keep]
 

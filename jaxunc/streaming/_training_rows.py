@@ -84,7 +84,7 @@ class NeighbourAnswer(eqx.Module):
 
 
 class NeighbourModel:
-    """A model that answers with the training rows behind another's answers."""
+    """A model that answers an instance with the k training rows of most weight in another model's leaves."""
 
     def __init__(self, training: TrainingRows, k: int, kind: str):
         self._index = NeighbourIndex(training.model, training.rows.encoded, kind=kind)

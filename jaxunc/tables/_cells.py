@@ -119,7 +119,10 @@ def as_word(value: Any) -> str:
 
 
 def _plain_number(value: decimal.Decimal | fractions.Fraction) -> Any:
-    """Return the integer or the float that is written like an exact number; the number itself if there is none."""
+    """Return the integer that equals a number, or the float that does or whose shortest writing does.
+
+    Numbers without either, and those of `_LARGEST_WRITTEN` and beyond, are returned as they are.
+    """
     near = _as_float(value)
     if not abs(near) < _LARGEST_WRITTEN:
         return value

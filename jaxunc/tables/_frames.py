@@ -190,7 +190,7 @@ def holds_only_numbers(table: Any) -> Bool[np.ndarray, " features"]:
 
 
 def refuse_quantities(table: Any, name: str) -> None:
-    """Raise a TypeError if a column of a frame or an array holds dates, times and the like, or complex numbers."""
+    """Raise a TypeError if a column holds dates, times or spans, or (but in plain NumPy arrays) complex numbers."""
     if not is_frame(table) and table.dtype.kind != "O":
         odd = [table.dtype] if table.dtype.kind in "mM" else []
     else:
@@ -388,7 +388,10 @@ def _chunked(data: Any) -> Any:
 
 
 def _of_arrow(data: Any, name: str) -> Any:
-    """Return data with one of the protocols of frames as narwhals' frame; None for a single column."""
+    """Return data that offer Arrow's C stream or array, or ``__dataframe__``, as a frame of narwhals.
+
+    None for data without these, and for what is no table, as a single column. Raises a TypeError if pyarrow is missing.
+    """
     import narwhals as nw
 
     try:
@@ -429,7 +432,10 @@ def _of_series(series: Any, is_nominal: bool) -> Any:
 
 
 def _of_nanoseconds(series: Any) -> Any:
-    """Return moments or spans of nanoseconds, which Python's own would cut, as NumPy or pandas hold them."""
+    """Return a column of moments or spans in nanoseconds as NumPy's array, or as pandas' series if it has a time zone.
+
+    Python's own types would cut the nanoseconds off.
+    """
     if (zone := getattr(series.dtype, "time_zone", None)) is None:
         return series.to_numpy()
     import pandas as pd

@@ -97,11 +97,11 @@ def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarr
 def _check_may_be_numbers(array: np.ndarray, columns: Columns, name: str) -> None:
     for j, lookup in enumerate(columns.lookups):
         if lookup is not None and not lookup.may_be_numbers and not np.all(np.isnan(array[:, j])):
-            raise levels_are_words(columns, j, name)
+            raise error_of_words(columns, j, name)
 
 
-def levels_are_words(columns: Columns, j: int, name: str) -> TypeError:
-    """Return the error of numbers in a column whose levels are words."""
+def error_of_words(columns: Columns, j: int, name: str) -> TypeError:
+    """Return the error for numbers in column ``j``, whose levels are words; it calls the data ``name``."""
     which = repr(columns.names[j]) if columns.names else j
     return TypeError(
         f"{name} is an array of numbers, but the levels of column {which} are words. Pass a frame or an array of "
@@ -215,7 +215,7 @@ class SparseRows:
         return numbers_of_array(values, self.columns, "X") if self.columns.looks_up else values
 
     def matrix(self) -> Any:
-        """Return the rows as SciPy's CSR matrix of float32, for scikit-learn; all columns, none looked up."""
+        """Return the rows as SciPy's CSR matrix of float32, for scikit-learn: all columns, and no value made a code."""
         from scipy.sparse import csr_matrix  # slow to import, and rarely needed
 
         start, stop = int(self._indptr[0]), int(self._indptr[-1])
@@ -290,4 +290,4 @@ def _check_levels_are_numbers(rows: SparseRows, name: str) -> None:
         if lookup is not None and not lookup.may_be_numbers:
             position = np.array([j])
             if not np.all(np.isnan(rows.of(position, rows.columns.at(position).of_codes()).dense())):
-                raise levels_are_words(rows.columns, j, name)
+                raise error_of_words(rows.columns, j, name)

@@ -151,7 +151,7 @@ def _send_on(
 
 
 class _SampledNodes:
-    """The tests of some samples of the same size."""
+    """Some nodes whose samples are of one size: these samples, their class counts, and the tests to choose among."""
 
     def __init__(self, pairs: Pairs, order: Int[np.ndarray, "rows size"], members: Int[np.ndarray, "nodes size"]):
         self._sample, self.order, self.members = pairs.sample, order, members

@@ -83,7 +83,10 @@ class CutsOfRows(NamedTuple):
         return cls(which, line[row[which]], which - cuts.start[row[which]], shape)
 
     def running(self, below: Int64[np.ndarray, " some"], above: Int64[np.ndarray, " some"]) -> Running:
-        """Return both scores of every cut as a table, with their running maxima."""
+        """Return the scores as tables with a line for each row of cuts, and their running maxima.
+
+        ``below`` and ``above`` are the scores of the cuts ``which``, with the instance below the cut and above it.
+        """
         tables = []
         for scores in (below, above):
             # What is beyond a row's cuts is the lowest.

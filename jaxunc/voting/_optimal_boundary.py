@@ -169,7 +169,7 @@ def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int,
         return (alpha_of_one + np.arange(n + 1)) / (alpha_of_zero + alpha_of_one + n)
 
     if population == "finite":
-        won, lost = _of_all_trees(next_one, n_trees, horizon)
+        won, lost = _chances_to_win(next_one, n_trees, horizon)
     else:
         k = np.arange(horizon + 1)
         won = betainc(alpha_of_zero + horizon - k, alpha_of_one + k, 0.5)
@@ -191,13 +191,16 @@ def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) 
         chances[n] = np.where(excluded[n], 0.5, np.exp(paths[1:] - np.where(excluded[n], 0.0, before)))
         paths = before
     next_one = chances.__getitem__
-    wrong = _wrong(*_of_all_trees(next_one, n_trees, horizon), next_one)
+    wrong = _wrong(*_chances_to_win(next_one, n_trees, horizon), next_one)
     wrong = [np.where(out, np.inf, of) for out, of in zip(excluded, wrong, strict=False)]
     return ExchangeableVotes(next_one, wrong)
 
 
-def _of_all_trees(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probabilities that class 1 has the most, and has not, of all trees, given ``horizon`` votes."""
+def _chances_to_win(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the probabilities that class 1 wins the vote of all trees, and that it does not, after ``horizon`` votes.
+
+    Both ``[horizon + 1]``, by how many of these votes are for class 1. A tie of all trees is not won.
+    """
     won = (2 * np.arange(n_trees + 1) > n_trees).astype(float)
     lost = 1 - won
     for n in range(n_trees - 1, horizon - 1, -1):

@@ -80,7 +80,7 @@ def from_onnx(model: Any) -> AdditiveTrees:
     read, sums = _read(graph)
     names, compared = None, read.trees
     if graph.producer == OURS:
-        sums, names = _as_written(graph.properties, sums)
+        sums, names = _read_metadata(graph.properties, sums)
         if SETS in graph.properties:
             compared = with_sets(compared, graph.n_features or 0, graph.properties[SETS])
     if graph.producer == "skl2onnx" and not read.has_tracks:
@@ -142,8 +142,8 @@ def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
     return read, _regressor(attributes, read, base, aggregate, transform)
 
 
-def _as_written(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
-    """Return what `to_onnx` wrote of sums, and the names of columns."""
+def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
+    """Return the sums with the link and the labels that `to_onnx` kept in the metadata, and the names of columns."""
     kind = properties.get("jaxunc.model")
     if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(

@@ -118,8 +118,8 @@ def find_trees(model: Any) -> TreesInGraph:
     if not node.input or not node.output:
         raise ValueError("the ONNX graph's node of trees has no input or no output. Is the file whole?")
     versions = [entry.version for entry in model.opset_import if entry.domain == "ai.onnx.ml"]
-    passed = ("Identity", "Cast", "Concat") if is_ours else ("Identity", "Cast")
-    wide, n_features = _input(graph, node, passed)
+    allowed = ("Identity", "Cast", "Concat") if is_ours else ("Identity", "Cast")
+    wide, n_features = _read_input(graph, node, allowed)
     is_classifier = node.op_type == "TreeEnsembleClassifier"
     labels = node.output[0] if is_classifier else None
     scores = node.output[1] if is_classifier and len(node.output) > 1 else None if is_classifier else node.output[0]
@@ -142,15 +142,18 @@ def _check_texts(model: Any) -> None:
         raise ValueError(f"the ONNX model has names that are no text: {odd[0]!r:.60}. Is the file whole?")
 
 
-def _input(graph: Any, node: Any, passed: tuple[str, ...]) -> tuple[bool, int | None]:
-    """Whether the trees compare float64, and the columns of the input, which goes through these operators first."""
+def _read_input(graph: Any, node: Any, allowed: tuple[str, ...]) -> tuple[bool, int | None]:
+    """Return whether the trees compare float64, and the number of the graph's columns, None if it does not say.
+
+    Between the graph's input and the node of trees only operators of the types ``allowed`` may stand: else ValueError.
+    """
     made_by = {name: value for value in graph.node for name in value.output}
     name, casts = node.input[0], []
     for _ in graph.node:
         if name not in made_by:
             break
         before = made_by[name]
-        if before.op_type not in passed or not before.input:
+        if before.op_type not in allowed or not before.input:
             raise ValueError(f"the ONNX graph has {before.op_type} before its trees; from_onnx imports trees alone.")
         if before.op_type == "Cast":
             casts.append(_target(before))

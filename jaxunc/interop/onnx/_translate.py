@@ -150,7 +150,11 @@ def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | Non
 
 
 def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Return entries of one axis at indices that differ between instances; an index outside of it ends the run."""
+    """Translate a look-up along a one-axis operand at an index that differs between instances.
+
+    None where the equation is no such ``gather`` or ``dynamic_slice``. An index out of range ends ONNX's run in the
+    former, and is moved to the nearest end in the latter.
+    """
     name, output, (operand, indices) = equation.primitive.name, equation.outvars[0].aval, operands[:2]
     if name not in ("gather", "dynamic_slice") or not isinstance(indices, Rows) or len(operand.shape) != 1:
         return None
