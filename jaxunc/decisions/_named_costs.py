@@ -157,10 +157,11 @@ def plain_costs(costs: Any) -> Any:
         return None
     if isinstance(costs, str | os.PathLike):
         text = str(costs)
-        pairs = _read_text(text)
-        if isinstance(pairs, Mapping):
-            return plain_costs(pairs)
-        return text if any(pair.count(":") > 1 for pair, _ in pairs) else _costs_by_name(text, pairs, None)
+        content = _read_text(text)
+        if isinstance(content, Mapping):
+            return plain_costs(content)
+        # Only a name that holds a colon needs the classes.
+        return text if any(pair.count(":") > 1 for pair, _ in content) else _costs_by_name(text, content, None)
     if hasattr(costs, "columns") and hasattr(costs, "index"):
         values, names = np.asarray(costs), [str(name) for name in costs.columns]
         costs = {truth: dict(zip(names, row, strict=True)) for truth, row in zip(costs.index, values, strict=True)}
@@ -201,14 +202,13 @@ def _costs_by_name(text: str, pairs: list[tuple[str, str]], names: Sequence[str]
     """
     costs: dict[str, dict[str, float]] = {}
     for pair, cost in pairs:
-        cuts = [(pair[:i].strip(), pair[i + 1 :].strip()) for i, letter in enumerate(pair) if letter == ":"]
-        # Names may hold colons: the cut that makes two classes, if there is one.
-        of_classes = [cut for cut in cuts if set(cut) <= set(names or ())]
-        if len(of_classes) > 1:
+        readings = [(pair[:i].strip(), pair[i + 1 :].strip()) for i, letter in enumerate(pair) if letter == ":"]
+        readings_as_classes = [reading for reading in readings if set(reading) <= set(names or ())]
+        if len(readings_as_classes) > 1:
             raise ValueError(
                 f"costs={text!r:.60} has {pair.strip()!r:.40}, which reads as two pairs of classes; write JSON."
             )
-        truth, decision = (of_classes or cuts)[0]
+        truth, decision = (readings_as_classes or readings)[0]
         if decision in costs.setdefault(truth, {}):
             raise ValueError(f"costs={text!r:.60} names {truth}:{decision} twice; name each pair once.")
         costs[truth][decision] = _number(f"{truth}:{decision}", cost)

@@ -322,23 +322,19 @@ class _Unfolded:
         if (bounds := self._range_of(at, ranges)) is None:
             return _plain(self._nodes, at), [(self._child(at, left), ranges) for left in (True, False)]
         intervals = self._intervals_of(at, bounds)
-        keys, goes_left, missing_left = intervals.keys, intervals.goes_left, intervals.missing_left
-        ends = [self._child(at, True), self._child(at, False)]
-        if not len(keys):  # missing values alone go to the other side
-            ends = ends if goes_left[0] else ends[::-1]
-            node = TreeliteNode(feature=feature, value=np.inf)
-            sides = bounds._replace(may_be_missing=False), bounds._replace(low=bounds.high)
-        elif len(keys) > 1 and (listed := self._categories(at, intervals, bounds)) is not None:
-            node = TreeliteNode(feature=feature, missing_left=missing_left, categories=listed[0], listed_left=listed[1])
-            missing = bounds.may_be_missing
-            sides = [bounds._replace(may_be_missing=missing and missing_left == left) for left in (True, False)]
+        children = [self._child(at, True), self._child(at, False)]
+        if not len(intervals.keys):
+            # Numbers go left here, whichever child that is: the children are exchanged if need be.
+            ends = children if intervals.goes_left[0] else children[::-1]
+            node, sides = _test_of_missing(feature, bounds)
+        elif len(intervals.keys) > 1 and (listed := self._categories(at, intervals, bounds)) is not None:
+            ends = children
+            node, sides = _test_of_categories(feature, intervals, bounds, *listed)
         else:
+            # Both sides meet the same node again, with a narrower range: intervals are halved until one test tells
+            # them apart.
             ends = [at, at]
-            cut, value = self._cut(at, intervals, bounds)
-            none_left, to_left = cut < _keys(np.array(value)), missing_left in goes_left[: 1 + np.sum(keys < cut)]
-            node = TreeliteNode(feature=feature, value=value, none_left=bool(none_left), missing_left=bool(to_left))
-            below = bounds._replace(high=cut, may_be_missing=bounds.may_be_missing and to_left)
-            sides = below, bounds._replace(low=cut, may_be_missing=bounds.may_be_missing and not to_left)
+            node, sides = _test_at_cut(feature, intervals, bounds, *self._cut(at, intervals, bounds))
         return node, [(end, {**ranges, feature: side}) for end, side in zip(ends, sides, strict=True)]
 
     def _cut(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[int, float]:
@@ -380,6 +376,37 @@ class _Unfolded:
             return None
         parts = [np.arange(ends[i], ends[i + 1]) for i in np.flatnonzero(listed).tolist()]
         return np.concatenate(parts).tolist(), not goes_left[-1]
+
+
+def _test_of_missing(feature: int, bounds: _Range) -> tuple[TreeliteNode, list[_Range]]:
+    """Return a test by which missing values alone go right, and the ranges of both sides."""
+    node = TreeliteNode(feature=feature, value=np.inf)
+    return node, [bounds._replace(may_be_missing=False), bounds._replace(low=bounds.high)]
+
+
+def _test_of_categories(
+    feature: int, intervals: _TestedIntervals, bounds: _Range, categories: list[int], listed_left: bool
+) -> tuple[TreeliteNode, list[_Range]]:
+    """Return a test of listed categories, and the ranges of both sides."""
+    left = intervals.missing_left
+    node = TreeliteNode(feature=feature, missing_left=left, categories=categories, listed_left=listed_left)
+    missing = bounds.may_be_missing
+    return node, [bounds._replace(may_be_missing=missing and left == side) for side in (True, False)]
+
+
+def _test_at_cut(
+    feature: int, intervals: _TestedIntervals, bounds: _Range, cut: int, value: float
+) -> tuple[TreeliteNode, list[_Range]]:
+    """Return a test of numbers against a cut, whose order key is ``cut``, and the ranges of both sides.
+
+    Missing values go with numbers that end in their child, if the lower half has such.
+    """
+    missing, below = bounds.may_be_missing, intervals.goes_left[: 1 + np.sum(intervals.keys < cut)]
+    left = bool(intervals.missing_left in below)
+    none_left = bool(cut < _keys(np.array(value)))
+    node = TreeliteNode(feature=feature, value=value, none_left=none_left, missing_left=left)
+    low, high = bounds._replace(high=cut, may_be_missing=missing and left), bounds._replace(low=cut)
+    return node, [low, high._replace(may_be_missing=missing and not left)]
 
 
 def _of_codes(plain_set: PlainSet, number: int) -> tuple[list[int], bool]:

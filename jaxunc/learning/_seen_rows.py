@@ -36,6 +36,9 @@ FEW_SPLIT = 100
 CERTAINTY = 15.0
 """Exponent from which rows that never share a leaf are a leak: new rows do so with a probability below e^(1 - 15)."""
 
+BAG_ERRORS = 7
+"""Standard errors by which trees whose bags hold the rows must answer better than the others."""
+
 COUNT_OTHERS = (
     "Counted in its leaves they would say that it is always right. Pass rows that were held out; or take "
     "counts='inbag'."
@@ -76,36 +79,49 @@ def check_held_out(
 
 
 def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
-    """Return evidence that the forest was grown on these rows; None without any. Warns where it is weak."""
+    """Return evidence that the forest was grown on these rows; None without any.
+
+    Warns where the evidence is too weak to refuse the rows.
+    """
     class_counts, values = table[code, data.position[data.rows][:, None]], encode(forest, data)
     # Copies are no further evidence, and would look like values that repeat.
-    first = first_of_equals(values, data.position[data.rows])
-    if not forest.further:
-        all_rows = Encoded(encode(forest, data.all_rows()), missing=True)
-        recounted = count_leaves(forest, all_rows, data.y, sample_weight=data.weights)
-        each_once = None
-        if len(first) < len(data.rows) == len(data.y):
-            each_once = count_leaves(forest, Encoded(values[first], missing=True), data.y[first])
-        if any(counts_agree(forest, counted) for counted in (recounted, each_once) if counted is not None):
-            return "they give the leaves just their counts"
+    distinct = first_of_equals(values, data.position[data.rows])
+    if not forest.further and _give_these_counts(forest, data, values, distinct):
+        return "they give the leaves just their counts"
     bags = not isinstance(model, Forest) and has_bags(model)
     if bags and getattr(model, "_n_samples", None) == len(data.y):
         size = table[:, : forest.n_classes].sum(axis=1)[code]
-        right = class_counts / np.maximum(size, np.finfo(float).tiny)
-        outside = oob_mask(model, len(data.y))[data.rows]
-        # For new rows, or in another order, trees in and out of bag answer equally well.
-        gap, share = right[~outside].mean() - right[outside].mean(), outside.mean()
-        if gap > 7 * right.std() / np.sqrt(right.size * share * (1 - share)):
+        class_share = class_counts / np.maximum(size, np.finfo(float).tiny)
+        if _are_answered_best_in_bags(class_share, oob_mask(model, len(data.y))[data.rows]):
             return "the trees whose bags hold them answer them best"
-    if leak := find_leak_in_sizes(model, values[first], data.position[data.rows][first]):
+    if leak := find_leak_in_sizes(model, values[distinct], data.position[data.rows][distinct]):
         return leak
-    trees, tested = on_tested(forest.trees, values[first])
+    trees, tested = on_tested(forest.trees, values[distinct])
     forest = dataclasses.replace(forest, trees=trees)
-    rows = RowLeaves(tested, leaves[first], class_counts[first])
+    rows = RowLeaves(tested, leaves[distinct], class_counts[distinct])
     if leak := find_leak_in_forest(model if bags else None, forest, rows):
         return leak
-    warn_of_seen(model, values[first], data.position[data.rows][first])
+    warn_of_seen(model, values[distinct], data.position[data.rows][distinct])
     return None
+
+
+def _give_these_counts(forest: Forest, data: LabelledData, values, distinct) -> bool:
+    """Return whether the leaves hold just the counts that these rows give them, all of them or each copied row once."""
+    all_rows = Encoded(encode(forest, data.all_rows()), missing=True)
+    if counts_agree(forest, count_leaves(forest, all_rows, data.y, sample_weight=data.weights)):
+        return True
+    if not len(distinct) < len(data.rows) == len(data.y):
+        return False
+    return counts_agree(forest, count_leaves(forest, Encoded(values[distinct], missing=True), data.y[distinct]))
+
+
+def _are_answered_best_in_bags(class_share, is_out_of_bag) -> bool:
+    """Return whether trees whose bags hold the rows give their classes larger shares, by `BAG_ERRORS`.
+
+    For new rows, or in another order, trees in and out of bag answer equally well.
+    """
+    gap, share = class_share[~is_out_of_bag].mean() - class_share[is_out_of_bag].mean(), is_out_of_bag.mean()
+    return gap > BAG_ERRORS * class_share.std() / np.sqrt(class_share.size * share * (1 - share))
 
 
 def find_leak_in_forest(model: Any, forest: Forest, rows: RowLeaves) -> str | None:

@@ -264,38 +264,46 @@ def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float
     """Return the boundary with the fewest trees among those that keep the promise."""
     # Never to stop costs the horizon, so that at this price no more than the promise is spent on errors.
     low, high = 1.0, 2 * horizon / disagreement
-    region, _ = _reached(votes, horizon, high)
+    region, _ = _stop_at_price(votes, horizon, high)
     for _ in range(ROUNDS):
         prices = np.geomspace(low, high, PRICES)
         # The largest is known to keep the promise, whatever its sums round to.
-        place = int(np.argmax(np.append(_errors(votes, region, prices)[:-1] <= disagreement, True)))
-        high = prices[place]
-        if place == 0:
+        i = int(np.argmax(np.append(_errors(votes, region, prices)[:-1] <= disagreement, True)))
+        high = prices[i]
+        if i == 0:
             break
-        low = prices[place - 1]
-    region, goes_on = _reached(votes, horizon, high)
+        low = prices[i - 1]
+    region, goes_on = _stop_at_price(votes, horizon, high)
     return OptimalBoundary(goes_on, region, horizon, *_costs(votes, region, goes_on, horizon))
 
 
-def _reached(votes: ExchangeableVotes, horizon: int, price: float) -> tuple[Region, list[Bool[np.ndarray, "ones"]]]:
-    """Return which reachable states go on at a price."""
+def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tuple[Region, list[np.ndarray]]:
+    """Return the states that go on where a wrong answer costs ``price`` trees: their region, and by n which of it do.
+
+    A region has the first and the last number of votes for class 1 that go on among those that can be reached.
+    """
+    first, last, goes_on, low, high = [], [], [], 0, 0
+    for flags in _going_on(votes, horizon, price):
+        ones = low + np.flatnonzero(flags[low : high + 1])
+        if not len(ones):
+            break
+        low, high = int(ones[0]), int(ones[-1])
+        first.append(low)
+        last.append(high)
+        goes_on.append(flags[low : high + 1])
+        high += 1
+    return Region(first, last), goes_on
+
+
+def _going_on(votes: ExchangeableVotes, horizon: int, price: float) -> list[np.ndarray]:
+    """Return by n, for every number of votes for class 1, whether to go on costs less than to stop."""
     value, on = np.zeros(horizon + 1), []
     for n in range(horizon - 1, -1, -1):
         p = votes.next_one(n)
         further, stopped = 1 + (1 - p) * value[:-1] + p * value[1:], price * votes.wrong[n]
         on.append(stopped > further)
         value = np.minimum(stopped, further)
-    first, last, goes_on, low, high = [], [], [], 0, 0
-    for some in reversed(on):
-        places = low + np.flatnonzero(some[low : high + 1])
-        if not len(places):
-            break
-        low, high = int(places[0]), int(places[-1])
-        first.append(low)
-        last.append(high)
-        goes_on.append(some[low : high + 1])
-        high += 1
-    return Region(first, last), goes_on
+    return on[::-1]
 
 
 def _errors(
