@@ -6,7 +6,7 @@ The top holds the tallest inner nodes of a tree, which hang together, since a pa
 (`tallest`). Each of its tests rules out the exits on its left where it goes right; the first that remains is the one
 that the instance takes (the idea of QuickScorer, Lucchese et al. 2015, for the top of a tree). Several paths may lead
 to a node, where tests of intervals are binary ones (`jaxunc.forest`). Such nodes, and all below them, are left to the
-walk. Bound forests are `folded` before: there a test of intervals is one node again.
+walk. `compact` comes before, for bound forests: there a test of intervals is one node again.
 """
 
 from collections.abc import Callable
@@ -104,7 +104,7 @@ class Sets(NamedTuple):
     """Which of its sets send each code right, a bit each."""
 
 
-class Folded(NamedTuple):
+class CompactTrees(NamedTuple):
     """Trees whose tests of intervals are one node each: on the word of its set, as a column behind all others."""
 
     trees: Trees
@@ -170,7 +170,7 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
 
     With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
-    ``bit``: that of `Folded` trees.
+    ``bit``: that of `CompactTrees`.
     """
     arrays, settings = (_arrays(trees), top, bit), {"n_features": trees.n_features, "missing": missing}
     if not on_host(arrays):
@@ -241,19 +241,19 @@ _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
 """By the arrays of children: combiners are bound to one forest one after the other."""
 
 
-def folded(trees: Trees) -> Folded:
+def compact(trees: Trees) -> CompactTrees:
     """Return the trees to be walked: as they are if traced, or if no nodes together test a set of values."""
     if not is_concrete(trees) or trees.forks is not None:
-        return Folded(trees)
-    made = _FOLDED.get(_arrays(trees), trees.columns, lambda: _folded(trees, interval_tests(trees)))
-    return Folded(trees) if made is None else made
+        return CompactTrees(trees)
+    made = _COMPACT.get(_arrays(trees), trees.columns, lambda: _compact(trees, interval_tests(trees)))
+    return CompactTrees(trees) if made is None else made
 
 
-_FOLDED: KeptWhileAlive[Folded | None] = KeptWhileAlive()
+_COMPACT: KeptWhileAlive[CompactTrees | None] = KeptWhileAlive()
 """None of trees that are walked as they are: they must not be kept alive."""
 
 
-def _folded(trees: Trees, tests: IntervalTests | None) -> Folded | None:
+def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
     if tests is None or not len(tests.tree):
         return None
     feature, threshold, child, missing_right, _ = (np.array(part) for part in _arrays(trees))
@@ -284,7 +284,7 @@ def _folded(trees: Trees, tests: IntervalTests | None) -> Folded | None:
     arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
     node, bit = jax.device_put((node.astype(np.int32), bit))
     words = _together(columns, [column_set.border for column_set in sets], tables)
-    return Folded(Trees(*arrays, columns=trees.columns), node, bit, words)
+    return CompactTrees(Trees(*arrays, columns=trees.columns), node, bit, words)
 
 
 def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
