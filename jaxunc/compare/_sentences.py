@@ -65,8 +65,8 @@ def model_line(results: Results) -> str | None:
             "steps. The fitted one itself is not compared: on rows that it was fitted to its answers say nothing."
         )
     return (
-        f"Compared: what {whole} answers itself, in the row `{MODEL}`; that calibrated on other rows, in `model-platt`; "
-        "and combiners that read these rows counted in its leaves."
+        f"Compared: what {whole} answers itself, in the row `{MODEL}`; that calibrated on other rows, in "
+        "`model-platt`; and combiners that read these rows counted in its leaves."
     )
 
 

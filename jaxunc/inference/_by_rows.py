@@ -171,10 +171,10 @@ def _merge_rows(
     parts, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(part.ndim > 0 for part in parts)
     pick = lambda part: part.at[rows.T].get(mode="promise_in_bounds")
-    spread = (
+    values = (
         pick(p) if plane else jnp.broadcast_to(p, rows.shape[1:]) for p, plane in zip(parts, is_plane, strict=True)
     )
-    by_tree = structure.unflatten(spread)
+    by_tree = structure.unflatten(values)
     return read_answer(combiner.finish(merged(combiner, by_tree, None if mask is None else mask.T)), readout)
 
 

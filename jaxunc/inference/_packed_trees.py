@@ -143,13 +143,13 @@ class PackedTrees(eqx.Module):
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
         """Pack trees with statistics of distinct count vectors ``[rows]``, for data without missing values.
 
-        ``code`` has the row of each node. Statistics are packed before they are spread over the nodes.
+        ``code`` has the row of each node. Statistics are packed before they are expanded to the nodes.
         """
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
         walked = compact(trees)
         spec = Spec.of(layout, walked, missing=False, walk=walk)
         plan = _plan_of(walked, missing=False, complete=spec.complete)
-        tables = _spread_by_place(columns, code, plan, layout, walked.node)
+        tables = _expand_by_place(columns, code, plan, layout, walked.node)
         totals = merge_scalars(layout.scalars, scalars)
         return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
@@ -390,19 +390,19 @@ def pack_by_place(
     return [plan.by_place(packed) for packed in pack(columns, layout)], rows
 
 
-def _spread_by_place(
+def _expand_by_place(
     columns: list[Any], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout, node: Any
 ) -> list[Array]:
     """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has."""
     if not on_host(code, plan):
-        return _spread_program(columns, code, plan, layout, node)
+        return _expand_program(columns, code, plan, layout, node)
     host_plan, code, node = jax.tree.map(np.asarray, (plan, code, node))
     rows = host_plan.by_place(_of_kept(code, node))
     return put_beside(plan.nodes, [packed[rows] for packed in pack(columns, layout)])
 
 
 @jit(static_argnums=3)
-def _spread_program(columns: list[Array], code: Array, plan: Plan, layout: Layout, node: Array | None) -> list[Array]:
+def _expand_program(columns: list[Array], code: Array, plan: Plan, layout: Layout, node: Array | None) -> list[Array]:
     rows = plan.by_place(_of_kept(code, node))
     return [take(packed, rows) for packed in pack(columns, layout)]
 

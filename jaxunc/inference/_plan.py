@@ -376,8 +376,7 @@ def padded_plan(plan: Plan, more: int) -> Plan:
     # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
     top = Top(none, jnp.int32(-1), none, none)
     leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond, mask)
-    spread = lambda array, value: jnp.broadcast_to(value, (more, *array.shape[1:]))
-    longer = lambda array, value: jnp.concatenate([array, spread(array, value)])
+    longer = lambda array, value: jnp.concatenate([array, jnp.broadcast_to(value, (more, *array.shape[1:]))])
     return jax.tree.map(longer, plan, leaf)
 
 
