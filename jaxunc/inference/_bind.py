@@ -42,14 +42,23 @@ from jaxunc.tables import (
 
 from ._by_rows import ByRows, answer_by_rows
 from ._device_calls import answer_on_device, in_blocks
-from ._drive import HostProgram, Part, Shapes, bounded, by_float32, call_shapes, cut, drive, encode_for, tested
+from ._drive import (
+    CHUNK_BLOCKS,
+    HostProgram,
+    Part,
+    Shapes,
+    bounded,
+    by_float32,
+    call_shapes,
+    cut,
+    drive,
+    encode_for,
+    tested,
+)
 from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import CompactTrees, compact
 from ._walk import BLOCKS, FEW, Walk, default_walk, walks_at_once
-
-CHUNK_BLOCKS = 8
-"""Blocks of a large call."""
 
 MOST_COLLECTED = 2**22
 """Values per plane that are collected at a time: one for each instance and tree."""
@@ -154,7 +163,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
     """The shapes of calls for ``n_trees`` packed trees, in which an instance meets ``n_tests`` tests."""
     on_host, layout = spec.walk == "blocks", spec.layout
     columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
-    shapes = call_shapes(spec.walk, n_trees, columns, CHUNK_BLOCKS, n_tests)
+    shapes = call_shapes(spec.walk, n_trees, columns, n_tests)
     if layout.is_wide:
         collected = n_trees if layout.planes.collects else 1
         return shapes.of_at_most(MERGED_NUMBERS // (layout.width * collected), spec.block)

@@ -39,9 +39,6 @@ from ._walk import (
     walks_at_once,
 )
 
-CHUNK_BLOCKS = 8
-"""Blocks of a large call on the host."""
-
 SMALLEST_ROUND = 1024
 """Pairs, or instances, that a round is padded to at least."""
 
@@ -145,7 +142,7 @@ def leaf_index_on_host(
     then: Callable[[Int32[Array, "instances trees"]], Array] = lambda leaves: leaves,
 ) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
     """`leaf_index` of any number of instances, or what ``then`` makes of it, by programs of few shapes."""
-    shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features, CHUNK_BLOCKS)
+    shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features)
     return drive_on_host(
         lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
         cut(len(values), bounded(shapes, values), 1),
