@@ -118,7 +118,7 @@ def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code:
 @jit
 def _expand(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
     """Give values of distinct count vectors to the nodes that have them."""
-    return jax.tree.map(lambda part: part[code] if part.ndim else jnp.broadcast_to(part, code.shape[:1]), stat)
+    return jax.tree.map(lambda array: array[code] if array.ndim else jnp.broadcast_to(array, code.shape[:1]), stat)
 
 
 def is_large(forest: Forest, combiner: Combiner) -> bool:
@@ -130,12 +130,12 @@ def is_large(forest: Forest, combiner: Combiner) -> bool:
     some = jax.ShapeDtypeStruct((rows, table.shape[1]), table.dtype)
     lifted = jax.tree.leaves(jax.eval_shape(partial(_lift, combiner), some))
     # What is wide stays by rows, as it has to be lifted in any case.
-    narrow = [part for part in lifted if math.prod(part.shape[1:]) <= WIDE]
+    narrow = [array for array in lifted if math.prod(array.shape[1:]) <= WIDE]
     return code.size * _bytes(narrow) > LARGEST_LEAF_TABLE * rows
 
 
 def _bytes(lifted: PyTree) -> int:
-    return sum(math.prod(part.shape) * part.dtype.itemsize for part in jax.tree.leaves(lifted) if part.ndim)
+    return sum(math.prod(array.shape) * array.dtype.itemsize for array in jax.tree.leaves(lifted) if array.ndim)
 
 
 def merge_leaves(

@@ -362,7 +362,7 @@ class PackedTrees(eqx.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for copies and pickles. JAX takes 64-bit integers anew in its 64-bit mode alone."""
-        return {name: jax.tree.map(np.asarray, part) for name, part in zip(_ARRAYS, self.arrays, strict=True)} | {
+        return {name: jax.tree.map(np.asarray, array) for name, array in zip(_ARRAYS, self.arrays, strict=True)} | {
             "spec": self.spec
         }
 

@@ -87,7 +87,7 @@ class Borders(NamedTuple):
         of_piece[:number] = np.repeat(np.arange(len(rows)), sizes)
         pieces = np.full((len(of_piece), PIECE), NAN_LAST, np.int32)
         pieces[first[row] + place // PIECE, place % PIECE] = border
-        on_device = [jnp.asarray(part, np.int32) for part in (rows, of_piece, pieces, number)]
+        on_device = [jnp.asarray(array, np.int32) for array in (rows, of_piece, pieces, number)]
         return cls(*on_device)
 
 
@@ -153,10 +153,10 @@ class Plan(NamedTuple):
         return _by_place(self.top.entry, table)
 
 
-def _restored(parts: tuple[Any, ...]) -> Plan:
+def _restored(arrays: tuple[Any, ...]) -> Plan:
     with jax.enable_x64(True):
         # `jnp.asarray` is a program, which a forked process refuses: before it could say so to the process that waits.
-        return Plan(*jax.tree.map(jax.device_put, parts))
+        return Plan(*jax.tree.map(jax.device_put, arrays))
 
 
 def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
@@ -256,7 +256,7 @@ _COMPACT: KeptWhileAlive[CompactTrees | None] = KeptWhileAlive()
 def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
     if tests is None or not len(tests.tree):
         return None
-    feature, threshold, child, missing_right, _ = (np.array(part) for part in _arrays(trees))
+    feature, threshold, child, missing_right, _ = (np.array(array) for array in _arrays(trees))
     bit, column = np.full_like(child, WHOLE), feature[tests.tree, tests.node]
     columns = np.unique(column)
     sets = [column_sets(tests, np.flatnonzero(column == j)) for j in columns.tolist()]
@@ -276,10 +276,10 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
     node = np.argsort(~reached, axis=1, kind="stable")[:, : power_of_two(int(reached.sum(axis=1).max()), 64)]
     child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
     used, itself = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
-    parts = (feature, 0), (threshold, NAN_LAST), (child, itself), (missing_right, False), (bit, WHOLE)
-    kept_parts = [np.where(used, np.take_along_axis(part, node, axis=1), none) for part, none in parts]
+    arrays = (feature, 0), (threshold, NAN_LAST), (child, itself), (missing_right, False), (bit, WHOLE)
+    kept_arrays = [np.where(used, np.take_along_axis(array, node, axis=1), none) for array, none in arrays]
     feature, threshold, child, missing_right, bit = (
-        part.astype(bool if part.dtype == bool else np.int32) for part in kept_parts
+        array.astype(bool if array.dtype == bool else np.int32) for array in kept_arrays
     )
     arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
     node, bit = jax.device_put((node.astype(np.int32), bit))
@@ -311,7 +311,7 @@ def _together(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.nd
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     sizes = np.array([table.shape[1] for table in tables])[row]
     more, n_entries = multiple_of(8, len(row)) - len(row), int(sizes.sum())
-    row, start = (np.pad(part, (0, more)).astype(np.int32) for part in (row, np.cumsum(sizes) - sizes))
+    row, start = (np.pad(array, (0, more)).astype(np.int32) for array in (row, np.cumsum(sizes) - sizes))
     entries = np.zeros(power_of_two(n_entries), np.int32)
     entries[:n_entries] = np.concatenate([table.ravel() for table in tables])
     border = Borders.of(np.repeat(np.arange(len(borders)), list(map(len, borders))), np.concatenate(borders), columns)
