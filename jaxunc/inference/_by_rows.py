@@ -165,8 +165,8 @@ def _merge_rows(
 ) -> PyTree:
     """Merge the statistics that instances reach, tree by tree, and finish the answer.
 
-    ``rows`` are positions in the planes of ``stat``. An array of ``stat`` that is not a plane has a number for each tree,
-    or one for all trees.
+    ``rows`` are positions in the planes of ``stat``. An array of ``stat`` that is not a plane has a number for each
+    tree, or one for all trees.
     """
     arrays, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(array.ndim > 0 for array in arrays)

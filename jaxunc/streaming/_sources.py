@@ -41,7 +41,7 @@ def format_of(path: Path) -> str | None:
     """Return ``"CSV"``, ``"Parquet"`` or ``"Arrow"`` by the ending of the name; None for others."""
     name = path.name.lower()
     endings = {"Parquet": PARQUET, "CSV": CSV, "Arrow": ARROW}
-    return next((kind for kind, ends in endings.items() if name.endswith(ends)), None)
+    return next((file_format for file_format, ends in endings.items() if name.endswith(ends)), None)
 
 
 def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
