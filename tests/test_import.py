@@ -56,9 +56,10 @@ logging.getLogger("jax").propagate = False
 main(["predict", {model!r}, {data!r}, "--output", {output!r}, "--quiet"])
 print(*sys.modules)
 """
-ON_AMD = "probe_wide_vectors"
 OF_SCORING = {"lift_tree", "scalars_program", "merge_chunk", "finish_chunk", "merge_and_finish"}
 """Names of the programs that are compiled to bind a model and to score rows."""
+ON_AMD = "probe_wide_vectors"
+"""On AMD's processors one more, which asks the compiler for wide vectors."""
 
 
 @pytest.mark.room

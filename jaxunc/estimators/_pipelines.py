@@ -179,7 +179,8 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
         if family(raw_type) not in (None, expected):
             raise TypeError(
                 f"X's column {names[j]!r} holds {family(raw_type)}, and held {expected} when the pipeline was fitted. "
-                f"Pass {expected}, such as by frame[{names[j]!r}].astype({'str' if expected == 'words' else 'float'!r})."
+                f"Pass {expected}, such "
+                f"as by frame[{names[j]!r}].astype({'str' if expected == 'words' else 'float'!r})."
             )
         has_type = raw_type != _ANY_TYPE or expected == "dates" or not hasattr(X, "iloc")
         if not has_type and frame[names[j]].null_count() == len(frame) > 0:
