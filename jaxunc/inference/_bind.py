@@ -42,23 +42,11 @@ from jaxunc.tables import (
 
 from ._by_rows import ByRows, answer_by_rows
 from ._device_calls import answer_on_device, in_blocks
-from ._drive import (
-    CHUNK_BLOCKS,
-    HostProgram,
-    Part,
-    Shapes,
-    bounded,
-    by_float32,
-    call_shapes,
-    cut,
-    drive,
-    encode_for,
-    tested,
-)
+from ._drive import HostProgram, Part, Shapes, bounded, by_float32, call_shapes, cut, drive, encode_for, tested
 from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import CompactTrees, compact
-from ._walk import BLOCKS, FEW, Walk, default_walk, walks_at_once
+from ._walk import BLOCKS, CHUNK_BLOCKS, FEW, Walk, default_walk, walks_at_once
 
 MOST_COLLECTED = 2**22
 """Values per plane that are collected at a time: one for each instance and tree."""

@@ -29,7 +29,7 @@ from jaxunc._numerics import KeptWhileAlive, ceil_div, default_platform, jit, or
 from jaxunc.forest import Trees
 from jaxunc.tables import Encoded, InstancesLike, SparseRows, encode_rows, holds_float32
 
-from ._walk import BLOCKS, Walk, block_size
+from ._walk import BLOCKS, CHUNK_BLOCKS, Walk, block_size
 
 
 class Chunk(NamedTuple):
@@ -116,9 +116,6 @@ DISPATCHED = 10_000
 
 HANDOVER = 2**20
 """Tests that take as long as to wake another thread: up to 1 ms on a virtual machine, since it wakes one of XLA's."""
-
-CHUNK_BLOCKS = 8
-"""Blocks of a large call on the host."""
 
 
 def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0) -> Shapes:
