@@ -8,17 +8,19 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, NoReturn
 
 import jax
 
 from jaxunc import __version__, use_compilation_cache
 from jaxunc._checks import shown
-from jaxunc.commands import COMMANDS, command_module, in_options, unknown
+from jaxunc.commands import COMMANDS, in_options, unknown
 
 # Modules live as long as the process: looking for garbage among them took a fifth of a short run.
 gc.freeze()
 _CLI_PACKAGES = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich"}
+_APPLICATIONS = {"compare": "jaxunc.compare._command"}
 _ABOUT = "What the leaf counts of a forest of decision trees can say."
 
 
@@ -41,7 +43,7 @@ class _CommandParser(_Parser):
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
         """Add the arguments of the command, and parse."""
-        command = command_module(self._command)
+        command = _command_module(self._command)
         self.description = command.DETAILS
         command.add_arguments(self)
         return super().parse_known_args(*args, **kwargs)
@@ -68,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.command is None:
             parser.print_help()
             return
-        command = command_module(args.command)
+        command = _command_module(args.command)
         options = {f"--{name.replace('_', '-')}" for name in vars(args)}
         try:
             with warnings.catch_warnings():
@@ -91,6 +93,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             parser.fail("there is not enough memory for this; take fewer trees or larger leaves")
         except KeyboardInterrupt:
             parser.exit(130, f"jaxunc: interrupted; {command.interrupted(args)}\n")
+
+
+def _command_module(name: str) -> Any:
+    """Return a module with ``DETAILS``, ``add_arguments(parser)``, ``run(args)`` and ``interrupted(args)``."""
+    # Read only now: a command needs packages that others do not.
+    return import_module(_APPLICATIONS.get(name, f"jaxunc.commands._{name}"))
 
 
 @contextmanager

@@ -277,10 +277,10 @@ def _outside(name: str, value, within: str, why: str) -> str:
     return f"{name}={shown!r:.60} must {expected}{why}."
 
 
-def check_key(key, name: str = "key") -> None:
+def check_key(key) -> None:
     """Raise a TypeError unless it is one typed random key."""
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()):
-        raise TypeError(f"{name} is {key!r:.60}; pass one typed key, jax.random.key(seed).")
+        raise TypeError(f"key is {key!r:.60}; pass one typed key, jax.random.key(seed).")
 
 
 def checked_key(key) -> jax.Array:
@@ -291,14 +291,14 @@ def checked_key(key) -> jax.Array:
     return key
 
 
-def check_seed(random_state, name: str = "random_state") -> None:
+def check_seed(random_state) -> None:
     """Raise a ValueError unless it is None, a seed or a state of random numbers, as in scikit-learn."""
     is_integer = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
     if (is_integer and 0 <= random_state < 2**32) or random_state is None or random_state is np.random:
         return
     if not isinstance(random_state, np.random.RandomState):
         raise ValueError(
-            f"{name}={random_state!r:.60} must be None, an integer in [0, 2**32) or NumPy's RandomState; pass 0."
+            f"random_state={random_state!r:.60} must be None, an integer in [0, 2**32) or NumPy's RandomState; pass 0."
         )
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from benchmarks.pages import save
 
 RESULTS = Path(__file__).parent.parent / "results"
-OWN, OTHERS = "#0b5fa5", {"oneDAL": "#c2571a", "scikit-learn": "#5c5c5c", "treelite GTIL": "#9a9a9a"}
+JAXUNC, OTHERS = "#0b5fa5", {"oneDAL": "#c2571a", "scikit-learn": "#5c5c5c", "treelite GTIL": "#9a9a9a"}
 """Colours; the engines that people use today in the order of their lines' importance."""
 
 
@@ -22,7 +22,7 @@ def draw(measured: list[dict[str, Any]], path: Path) -> None:
     shapes = list(dict.fromkeys(one["shape"] for one in measured))
     figure, axes = plt.subplots(1, len(shapes), figsize=(10, 3.6), sharex=True, sharey=True, layout="constrained")
     for shape, ax in zip(shapes, axes, strict=True):
-        for engine, colour in {**OTHERS, "jaxunc": OWN}.items():
+        for engine, colour in {**OTHERS, "jaxunc": JAXUNC}.items():
             _line(ax, [one for one in measured if (one["shape"], one["engine"]) == (shape, engine)], engine, colour)
         ax.set(title=f"100 trees, {shape}", xscale="log", yscale="log", xlabel="rows in a call")
         ax.grid(axis="y", color="#e4e4e4", linewidth=0.6)

@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 
 from benchmarks.pages import save
 
-from .rows_chart import OWN, RESULTS
+from .rows_chart import JAXUNC, RESULTS
 
 OTHERS = {
     "oneDAL": ("#c2571a", "s"),
@@ -65,7 +65,7 @@ def draw(shares: dict[str, dict[str, Share]], base: str, name: str) -> None:
     places = np.arange(len(shares))[::-1]
     ax.hlines(places, 0.04, 40, color="#e4e4e4", linewidth=0.6, zorder=0)
     ax.axvline(1, color="#5c5c5c", linewidth=1)
-    for engine, (colour, mark) in {**OTHERS, "jaxunc": (OWN, "o")}.items():
+    for engine, (colour, mark) in {**OTHERS, "jaxunc": (JAXUNC, "o")}.items():
         found = [(place, of[engine]) for place, of in zip(places, shares.values(), strict=True) if engine in of]
         if found:
             at, values = zip(*found, strict=True)

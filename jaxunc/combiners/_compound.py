@@ -58,17 +58,17 @@ class Together(Combiner[dict[str, EachT]]):
         return {name: part.finish(stat[name]) for name, part in self.rules.items()}
 
 
-def as_combiner(value: Any, name: str = "combiner") -> Combiner:
+def as_combiner(value: Any) -> Combiner:
     """Return a combiner as it is, several by name `Together`; raises as `check_is_combiner` does."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             if not isinstance(key, str):
                 raise TypeError(
-                    f"{name} has the key {key!r:.60}; name combiners by strings: {{'mean': jaxunc.Mean()}}."
+                    f"combiner has the key {key!r:.60}; name combiners by strings: {{'mean': jaxunc.Mean()}}."
                 )
-            check_is_combiner(part, f"{name}[{key!r}]")
+            check_is_combiner(part, f"combiner[{key!r}]")
         return Together(**value)
-    check_is_combiner(value, name)
+    check_is_combiner(value, "combiner")
     return value
 
 

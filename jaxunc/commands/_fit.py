@@ -120,13 +120,15 @@ def run(args: argparse.Namespace) -> None:
 
     from jaxunc.regression import LeafMoments
     from jaxunc.storage import describe, save
-    from jaxunc.streaming import check_overwrites_nothing
+    from jaxunc.streaming import is_same_file
 
     from ._training import check_output
 
     _check_options(args)
     check_output(args.output)
-    check_overwrites_nothing(args.output, (args.data, args.pickled), "--output")
+    for path in (args.data, args.pickled):
+        if path is not None and is_same_file(args.output, path):
+            raise ValueError(f"--output={str(args.output)!r} is the file {path}, which is read; name another file.")
     model = _fit_new(args) if args.pickled is None else _take_over(args)
     save(args.output, model)
     _print_coverage(args, model)

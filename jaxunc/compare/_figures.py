@@ -35,7 +35,7 @@ from ._set_displays import (
     SetSizeDisplay,
     StrengthDisplay,
 )
-from ._settings import OWN, PLAIN
+from ._settings import MODEL, PLAIN
 from ._store import Results
 from ._summary import (
     BASELINE,
@@ -86,7 +86,7 @@ def highlighted(results: Results, rankings: dict[str, Ranking], leader: str) -> 
     """Return the combiners that stand out in figures: the default, the one to use, and the first by each measure."""
     order = ("brier", "auc", "accuracy", "log_loss", "interval_score", "pinball_loss")
     leaders = [rankings[measure].combiners[0] for measure in order if measure in rankings]
-    every = (OWN, BASELINE, PLAIN, leader, *leaders)
+    every = (MODEL, BASELINE, PLAIN, leader, *leaders)
     names = dict.fromkeys([name for name in every if name in results.about["combiners"]])
     return list(names)[:_MOST_HIGHLIGHTED]
 

@@ -26,7 +26,7 @@ from jaxunc.streaming import DataChunk, Notation, Wanted, answering, check_text,
 from jaxunc.tables import encode_arrow
 
 from ._evaluate import Answers
-from ._settings import OWN, OWN_CALIBRATED
+from ._settings import MODEL, MODEL_CALIBRATED
 from ._table import Table, label_text
 
 _CHUNK_ROWS = 2**16
@@ -51,7 +51,7 @@ class GivenModel(NamedTuple):
             logs = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
             return Answer(logs, None, shares, logs)
 
-        return {OWN: self.own.answer, OWN_CALIBRATED: calibrated}
+        return {MODEL: self.own.answer, MODEL_CALIBRATED: calibrated}
 
 
 def read_given_model(

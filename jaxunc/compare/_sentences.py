@@ -3,7 +3,7 @@
 from typing import Any
 
 from ._evaluate import MOST_CLASSES
-from ._settings import COMPARED_COMBINERS, OWN, Settings
+from ._settings import COMPARED_COMBINERS, MODEL, Settings
 from ._store import Results
 from ._summary import has_sets
 
@@ -65,8 +65,8 @@ def model_line(results: Results) -> str | None:
             "steps. The fitted one itself is not compared: on rows that it was fitted to its answers say nothing."
         )
     return (
-        f"Compared: what {whole} answers itself, in the row `{OWN}`; that calibrated on other rows, in `model-platt`; "
-        "and combiners that read these rows counted in its leaves."
+        f"Compared: what {whole} answers itself, in the row `{MODEL}`; that calibrated on other rows, in "
+        "`model-platt`; and combiners that read these rows counted in its leaves."
     )
 
 
@@ -151,7 +151,7 @@ def _on_given_model(results: Results) -> list[str]:
     if (model := results.about.get("model")) is None:
         return []
     sentences = [
-        f"The model came fitted. If it was fitted to rows of these data, `{OWN}` and all combiners are flattered: "
+        f"The model came fitted. If it was fitted to rows of these data, `{MODEL}` and all combiners are flattered: "
         "its trees know the labels. Compare on rows that it has not seen."
     ]
     if model["boosted"]:

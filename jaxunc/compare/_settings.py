@@ -39,7 +39,7 @@ class ComparedCombiner(NamedTuple):
         return combiner_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
 
 
-OWN, OWN_CALIBRATED = "model", "model-platt"
+MODEL, MODEL_CALIBRATED = "model", "model-platt"
 """Names of what a given model answers itself, and of that calibrated on the rows that leaves count."""
 _OFFERED = (
     ComparedCombiner("probability", "mean class frequency"),

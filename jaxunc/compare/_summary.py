@@ -17,7 +17,7 @@ from ._evaluate import (
     Outcome,
 )
 from ._laws import MEASURES_OF_LAWS
-from ._settings import OWN, PLAIN
+from ._settings import MODEL, PLAIN
 from ._significance import average_ranks, pairwise_corrected_t
 from ._store import Results
 
@@ -83,7 +83,7 @@ def baseline_of(combiners: Iterable[str]) -> str | None:
 
     For laws it is that of plain residuals.
     """
-    return next((name for name in (OWN, BASELINE, PLAIN) if name in combiners), None)
+    return next((name for name in (MODEL, BASELINE, PLAIN) if name in combiners), None)
 
 
 def forest_name(forest: Any, leaf_size: Any) -> str:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from ._evaluate import RANKED_MEASURES, TOPS, least_cost
 from ._laws import MEASURES_OF_LAWS, worst_fifth
-from ._settings import BASE_RATES, COMPARED_COMBINERS, COMPARED_LAWS, OWN
+from ._settings import BASE_RATES, COMPARED_COMBINERS, COMPARED_LAWS, MODEL
 from ._significance import corrected_t_test, holm, least_told
 from ._store import Results
 from ._summary import DECIMALS, TITLES, baseline_of, forest_name, outcomes_of
@@ -233,7 +233,7 @@ def decision(results: Results, verdict: Verdict) -> str:
     rates, by, loss = BASE_RATES, verdict.decided_by, verdict.means["log_loss"]
     if verdict.is_none:
         return _use_none(results, "probabilities", "the base rates alone, log loss", loss, number)
-    whose = "the model's own" if verdict.base == OWN else "the forest's"
+    whose = "the model's own" if verdict.base == MODEL else "the forest's"
     if verdict.base is None:
         first = (
             f"Of these take {_named(verdict)}: its probabilities have the least log loss, "
@@ -245,7 +245,7 @@ def decision(results: Results, verdict: Verdict) -> str:
         on = forest_name(*verdict.grown[verdict.base]) if verdict.grown[verdict.base][1] else ""
         kept = (
             "the model's own probabilities"
-            if verdict.base == OWN
+            if verdict.base == MODEL
             else f"the mean (`{verdict.base}`{', ' * bool(on)}{on})"
         )
         nothing = "no probabilities are" if verdict.by_others else "nothing is"
@@ -373,7 +373,7 @@ def _at_the_top(results: Results, verdict: Verdict) -> str:
     sentence = f"; of 100 rows called most likely (the top {per_cent}%), {hits_here:.0f} are *{positive}*"
     if verdict.differs(top, verdict.leader, verdict.base):
         return f"{sentence} instead of {hits_there:.0f}"
-    by_default = f"{hits_there:.0f} by {'the model' if verdict.base == OWN else 'the mean'}, which is not told apart"
+    by_default = f"{hits_there:.0f} by {'the model' if verdict.base == MODEL else 'the mean'}, which is not told apart"
     return f"{sentence} ({by_default}; of all rows {100 * share:.1f})"
 
 

@@ -87,10 +87,10 @@ def rounds(model: Any) -> int | None:
 
 def reads_categories(model: Any, X: Any) -> bool:
     """Return whether a frame has columns of categories, or of words for CatBoost, and the model splits them itself."""
-    library, kinds = library_of(model), map(str, getattr(X, "dtypes", ()) if hasattr(X, "columns") else ())
+    library, types = library_of(model), map(str, getattr(X, "dtypes", ()) if hasattr(X, "columns") else ())
     words = ("category", "Categorical", "Enum", *("object", "str", "String") * (library == "catboost"))
     reads = library in ("lightgbm", "xgboost", "catboost") or _name(model).startswith("HistGradientBoosting")
-    return reads and any(kind.startswith(words) for kind in kinds)
+    return reads and any(name.startswith(words) for name in types)
 
 
 def copy_steps(whole: Any) -> Steps:
@@ -151,11 +151,11 @@ def _type_of(column: Any) -> str:
     return str(column.dtype).partition("(")[0]
 
 
-def family(kind: str) -> str | None:
+def family(raw_type: str) -> str | None:
     """Return whether columns of a type hold "numbers", "words" or "dates"; None where any is possible."""
-    if kind.startswith(("Int", "UInt", "Float", "Decimal")):
+    if raw_type.startswith(("Int", "UInt", "Float", "Decimal")):
         return "numbers"
-    return _FAMILIES.get(kind, "dates" if kind.startswith(("Date", "Time", "Duration")) else None)
+    return _FAMILIES.get(raw_type, "dates" if raw_type.startswith(("Date", "Time", "Duration")) else None)
 
 
 def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions: Sequence[int]) -> Any:
@@ -175,13 +175,14 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
             continue
         if (expected := family(types[j])) is None:
             continue
-        kind = _type_of(frame[names[j]])
-        if family(kind) not in (None, expected):
+        raw_type = _type_of(frame[names[j]])
+        if family(raw_type) not in (None, expected):
             raise TypeError(
-                f"X's column {names[j]!r} holds {family(kind)}, and held {expected} when the pipeline was fitted. Pass "
-                f"{expected}, such as by frame[{names[j]!r}].astype({'str' if expected == 'words' else 'float'!r})."
+                f"X's column {names[j]!r} holds {family(raw_type)}, and held {expected} when the pipeline was fitted. "
+                f"Pass {expected}, such "
+                f"as by frame[{names[j]!r}].astype({'str' if expected == 'words' else 'float'!r})."
             )
-        has_type = kind != _ANY_TYPE or expected == "dates" or not hasattr(X, "iloc")
+        has_type = raw_type != _ANY_TYPE or expected == "dates" or not hasattr(X, "iloc")
         if not has_type and frame[names[j]].null_count() == len(frame) > 0:
             changed[names[j]] = np.full(len(frame), np.nan, float if expected == "numbers" else object)
     return X.assign(**changed) if changed else X

@@ -22,7 +22,7 @@ there, and arrives at place 9, which is node 5.
 *Plane*: one number of the statistic that a combiner lifts from a leaf, for every node of every tree. A leaf table is
 cut into planes, which are looked up by places. An array of many numbers, as of many classes, is one *wide* plane.
 *Word*: 31 sets of categories that trees test, a bit each, looked up by an instance's code once for all trees. Words are
-columns behind those of the data (`_plan.folded`); a node of a set reads one bit of one by a mask.
+columns behind those of the data (`_plan.compact`); a node of a set reads one bit of one by a mask.
 *Carry*: the planes of the trees so far, merged, for each instance.
 """
 

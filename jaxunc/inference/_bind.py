@@ -45,11 +45,8 @@ from ._device_calls import answer_on_device, in_blocks
 from ._drive import HostProgram, Part, Shapes, bounded, by_float32, call_shapes, cut, drive, encode_for, tested
 from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
-from ._plan import Folded, folded
-from ._walk import BLOCKS, FEW, Walk, default_walk, walks_at_once
-
-CHUNK_BLOCKS = 8
-"""Blocks of a large call."""
+from ._plan import CompactTrees, compact
+from ._walk import BLOCKS, CHUNK_BLOCKS, FEW, Walk, default_walk, walks_at_once
 
 MOST_COLLECTED = 2**22
 """Values per plane that are collected at a time: one for each instance and tree."""
@@ -60,13 +57,13 @@ class ByTable(eqx.Module):
 
     forest: Forest
     packed: PackedTrees
-    own: Folded | None
+    own: CompactTrees | None
     """The trees that were packed, if not the forest's."""
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
         """Lift the leaves' counts, and pack the trees."""
-        walked = _fold_sets(forest.trees)
+        walked = _with_sets(forest.trees)
         if (by_rows := lifted_rows(forest, combiner)) is not None:
             lifted, code = by_rows
             return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), walked)
@@ -85,12 +82,12 @@ class ByTable(eqx.Module):
 
     def for_missing(self) -> "ByTable":
         """Return the engine with a plan for missing values, which costs a quarter more time."""
-        packed = self.packed.for_missing(self.own or Folded(self.forest.trees))
+        packed = self.packed.for_missing(self.own or CompactTrees(self.forest.trees))
         return ByTable(self.forest, packed, self.own)
 
     def on(self, trees: Trees) -> "ByTable":
         """Return the engine of ``trees``, the same trees with other column numbers; both share the leaf table."""
-        return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _fold_sets(trees))
+        return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _with_sets(trees))
 
     def call(self) -> "TableCall":
         """Return the parts of the engine that a call reads."""
@@ -111,8 +108,8 @@ class ByTable(eqx.Module):
         return merge_chunk.jitted.lower(call.spec, chunk.block, call.arrays, x, None, number)
 
 
-def _fold_sets(trees: Trees) -> Folded | None:
-    walked = folded(trees)
+def _with_sets(trees: Trees) -> CompactTrees | None:
+    walked = compact(trees)
     return None if walked.sets is None else walked
 
 
@@ -154,7 +151,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
     """The shapes of calls for ``n_trees`` packed trees, in which an instance meets ``n_tests`` tests."""
     on_host, layout = spec.walk == "blocks", spec.layout
     columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
-    shapes = call_shapes(spec.walk, n_trees, columns, CHUNK_BLOCKS, n_tests)
+    shapes = call_shapes(spec.walk, n_trees, columns, n_tests)
     if layout.is_wide:
         collected = n_trees if layout.planes.collects else 1
         return shapes.of_at_most(MERGED_NUMBERS // (layout.width * collected), spec.block)

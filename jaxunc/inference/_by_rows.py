@@ -76,7 +76,7 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
     forest, read = engine.forest, engine.read
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     size = int(np.clip(ROW_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
-    table, code = (np.asarray(part) for part in read.leaf_rows())
+    table, code = (np.asarray(array) for array in read.leaf_rows())
     threads = threads if engine.walk == "blocks" else 1
 
     def score(stretch: Part) -> PyTree:
@@ -133,22 +133,22 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
         code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
     else:
         stat = jax.tree.map(np.asarray, lift_rows(combiner, engine.read.leaf_rows()[0]))
-    parts, structure = jax.tree.flatten(stat)
-    is_plane = [part.ndim > by_tree for part in parts]  # the others are a number for each tree, or for all
-    planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(parts, is_plane, strict=True) if plane]
+    arrays, structure = jax.tree.flatten(stat)
+    is_plane = [array.ndim > by_tree for array in arrays]  # the others are a number for each tree, or for all
+    planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(arrays, is_plane, strict=True) if plane]
 
     def answer(part: Part, block: Routed, mask) -> PyTree:
         def read(tree, node):
             # +inf is the neutral value of a minimum: in an average it is 0.
             values = (plane[code[tree, node]] for plane in planes)
-            return [np.ones(len(node)), *(np.where(np.isposinf(part), 0, part) for part in values)]
+            return [np.ones(len(node)), *(np.where(np.isposinf(array), 0, array) for array in values)]
 
         sizes, *sums = sums_reached(engine.forest.trees, engine.plan, part.of(x), block.empty, read)
         number, beyond = round_up(len(sizes)), planes[0].shape[0] if planes else 0
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
         rows[block.empty.instance, block.empty.tree] = beyond + np.arange(len(sizes))
         longer = iter(_longer(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True))
-        whole = [next(longer) if plane else p for p, plane in zip(parts, is_plane, strict=True)]
+        whole = [next(longer) if plane else p for p, plane in zip(arrays, is_plane, strict=True)]
         return _merge_rows(combiner, structure.unflatten(whole), rows, readout, mask, tuple(is_plane))
 
     return answer
@@ -165,16 +165,16 @@ def _merge_rows(
 ) -> PyTree:
     """Merge the statistics that instances reach, tree by tree, and finish the answer.
 
-    ``rows`` are positions in the planes of ``stat``. A part of ``stat`` that is not a plane has a number for each tree,
-    or one for all trees.
+    ``rows`` are positions in the planes of ``stat``. An array of ``stat`` that is not a plane has a number for each
+    tree, or one for all trees.
     """
-    parts, structure = jax.tree.flatten(stat)
-    is_plane = is_plane or tuple(part.ndim > 0 for part in parts)
-    pick = lambda part: part.at[rows.T].get(mode="promise_in_bounds")
-    spread = (
-        pick(p) if plane else jnp.broadcast_to(p, rows.shape[1:]) for p, plane in zip(parts, is_plane, strict=True)
+    arrays, structure = jax.tree.flatten(stat)
+    is_plane = is_plane or tuple(array.ndim > 0 for array in arrays)
+    pick = lambda array: array.at[rows.T].get(mode="promise_in_bounds")
+    values = (
+        pick(p) if plane else jnp.broadcast_to(p, rows.shape[1:]) for p, plane in zip(arrays, is_plane, strict=True)
     )
-    by_tree = structure.unflatten(spread)
+    by_tree = structure.unflatten(values)
     return read_answer(combiner.finish(merged(combiner, by_tree, None if mask is None else mask.T)), readout)
 
 

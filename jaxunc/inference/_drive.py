@@ -29,7 +29,7 @@ from jaxunc._numerics import KeptWhileAlive, ceil_div, default_platform, jit, or
 from jaxunc.forest import Trees
 from jaxunc.tables import Encoded, InstancesLike, SparseRows, encode_rows, holds_float32
 
-from ._walk import BLOCKS, Walk, block_size
+from ._walk import BLOCKS, CHUNK_BLOCKS, Walk, block_size
 
 
 class Chunk(NamedTuple):
@@ -118,17 +118,17 @@ HANDOVER = 2**20
 """Tests that take as long as to wake another thread: up to 1 ms on a virtual machine, since it wakes one of XLA's."""
 
 
-def call_shapes(walk: Walk, n_trees: int, n_columns: int, most: int, n_tests: int = 0) -> Shapes:
+def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0) -> Shapes:
     """The shapes of calls that walk ``n_trees`` trees, on ``n_columns`` columns of keys.
 
-    ``most``: blocks of a large call; ``n_tests``: the tests that an instance meets in all trees.
+    ``n_tests``: the tests that an instance meets in all trees.
     """
     size = block_size(walk, n_trees, n_columns)
     if walk == "levels":
         smallest, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
         return Shapes(middle, Chunk(size, size), (smallest,), DISPATCHED)
     small = tuple(Chunk(rows, block_size(walk, n_trees, n_columns, rows)) for rows in SMALL)
-    large = Chunk(most * BLOCKS[0], size)
+    large = Chunk(CHUNK_BLOCKS * BLOCKS[0], size)
     # Of two calls answers are joined and handed to JAX again, 200 µs: as much as 100 shallow trees for 4096 rows.
     small = (*small, Chunk(BLOCKS[0], size))
     return Shapes(Chunk(2 * BLOCKS[0], size), large, small, of_a_thread=HANDOVER // max(n_tests, 1))

@@ -39,9 +39,6 @@ from ._walk import (
     walks_at_once,
 )
 
-CHUNK_BLOCKS = 8
-"""Blocks of a large call on the host."""
-
 SMALLEST_ROUND = 1024
 """Pairs, or instances, that a round is padded to at least."""
 
@@ -145,7 +142,7 @@ def leaf_index_on_host(
     then: Callable[[Int32[Array, "instances trees"]], Array] = lambda leaves: leaves,
 ) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
     """`leaf_index` of any number of instances, or what ``then`` makes of it, by programs of few shapes."""
-    shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features, CHUNK_BLOCKS)
+    shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features)
     return drive_on_host(
         lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
         cut(len(values), bounded(shapes, values), 1),
@@ -265,7 +262,7 @@ def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarr
     which a pair's leaves come depends on the pair alone.
     """
     assert trees.forks is not None
-    feature, first, node = (np.asarray(part) for part in (trees.feature, trees.forks.first, trees.forks.node))
+    feature, first, node = (np.asarray(array) for array in (trees.feature, trees.forks.first, trees.forks.node))
     X = np.asarray(X, np.float32)
     keys = _keys(np.pad(X, ((0, round_up(len(X)) - len(X)), (0, 0))))
     todo = [(np.arange(len(empty.fork)), empty.fork)]
@@ -298,13 +295,13 @@ def _halves(pair: np.ndarray) -> tuple[slice, slice]:
 def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
     """Sum ``read(tree, node)``, ``[leaves ...]`` each, over the leaves that each pair reaches."""
     none = np.zeros(0, np.int64)
-    sums = [np.zeros((len(empty.fork), *part.shape[1:])) for part in read(none, none)]
+    sums = [np.zeros((len(empty.fork), *array.shape[1:])) for array in read(none, none)]
     for pair, node in follow(trees, plan, X, empty):
         here, place = slice(pair[0], pair[-1] + 1), pair - pair[0]
-        for whole, part in zip(sums, read(empty.tree[pair], node), strict=True):
-            columns = part.reshape(len(pair), -1).T
+        for whole, array in zip(sums, read(empty.tree[pair], node), strict=True):
+            columns = array.reshape(len(pair), -1).T
             added = [np.bincount(place, weights=column) for column in columns]
-            whole[here] += np.stack(added, axis=1).reshape(-1, *part.shape[1:])
+            whole[here] += np.stack(added, axis=1).reshape(-1, *array.shape[1:])
     return sums
 
 
@@ -322,8 +319,8 @@ def round_up(n: int) -> int:
 def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np.ndarray) -> np.ndarray:
     """The leaves below inner nodes, for one instance each."""
     n = len(start)
-    parts = (np.pad(part.astype(np.int32), (0, round_up(n) - n)) for part in (instance, tree, start))
-    return np.asarray(_walk_padded(plan, keys, *parts))[:n]
+    arrays = (np.pad(array.astype(np.int32), (0, round_up(n) - n)) for array in (instance, tree, start))
+    return np.asarray(_walk_padded(plan, keys, *arrays))[:n]
 
 
 _walk_padded = jit(walk_pairs)

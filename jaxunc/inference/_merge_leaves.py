@@ -69,7 +69,7 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     if not _is_by_rows(combiner, table):
         check_own_scorers(combiner, table)
         return _lift_table(combiner, table, code)
-    return _spread(_lift(combiner, table), code)
+    return _expand(_lift(combiner, table), code)
 
 
 def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array, "trees nodes"]] | None:
@@ -112,13 +112,13 @@ def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
 def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
     if has_tree_fields(combiner):
         return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
-    return _spread(lift_tree(combiner, table), code)
+    return _expand(lift_tree(combiner, table), code)
 
 
 @jit
-def _spread(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
-    """Spread values of distinct count vectors over the nodes that have them."""
-    return jax.tree.map(lambda part: part[code] if part.ndim else jnp.broadcast_to(part, code.shape[:1]), stat)
+def _expand(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
+    """Give values of distinct count vectors to the nodes that have them."""
+    return jax.tree.map(lambda array: array[code] if array.ndim else jnp.broadcast_to(array, code.shape[:1]), stat)
 
 
 def is_large(forest: Forest, combiner: Combiner) -> bool:
@@ -130,12 +130,12 @@ def is_large(forest: Forest, combiner: Combiner) -> bool:
     some = jax.ShapeDtypeStruct((rows, table.shape[1]), table.dtype)
     lifted = jax.tree.leaves(jax.eval_shape(partial(_lift, combiner), some))
     # What is wide stays by rows, as it has to be lifted in any case.
-    narrow = [part for part in lifted if math.prod(part.shape[1:]) <= WIDE]
+    narrow = [array for array in lifted if math.prod(array.shape[1:]) <= WIDE]
     return code.size * _bytes(narrow) > LARGEST_LEAF_TABLE * rows
 
 
 def _bytes(lifted: PyTree) -> int:
-    return sum(math.prod(part.shape) * part.dtype.itemsize for part in jax.tree.leaves(lifted) if part.ndim)
+    return sum(math.prod(array.shape) * array.dtype.itemsize for array in jax.tree.leaves(lifted) if array.ndim)
 
 
 def merge_leaves(

@@ -33,14 +33,14 @@ from jaxunc.combiners import Merging
 from jaxunc.forest import Trees
 
 from ._plan import (
-    Folded,
+    CompactTrees,
     Plan,
     Sets,
     Top,
     column_keys,
+    compact,
     complete_depth,
     complete_top,
-    folded,
     make_plan,
     padded_plan,
     tall_top,
@@ -85,7 +85,7 @@ class Spec(NamedTuple):
     """The depth of complete trees, whose leaf values are selected (`complete_top`); 0 of trees that are walked."""
 
     @classmethod
-    def of(cls, layout: Layout, walked: Folded, *, missing: bool, walk: Walk) -> "Spec":
+    def of(cls, layout: Layout, walked: CompactTrees, *, missing: bool, walk: Walk) -> "Spec":
         """Return the structure of trees with planes of this layout."""
         complete = complete_depth(walked.trees, len(layout.columns)) if walk == "blocks" else 0
         return cls(layout, missing, walk, unrolled_depth(walk, walked.trees), walked.n_words, complete)
@@ -132,7 +132,7 @@ class PackedTrees(eqx.Module):
     def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, walk: Walk) -> "PackedTrees":
         """Pack trees with a leaf table (see `merge_leaves`), for data with or without missing values."""
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
-        walked = folded(trees)
+        walked = compact(trees)
         spec = Spec.of(layout, walked, missing=missing, walk=walk)
         plan = _plan_of(walked, missing=missing, complete=spec.complete)
         totals = merge_scalars(layout.scalars, scalars)
@@ -143,13 +143,13 @@ class PackedTrees(eqx.Module):
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
         """Pack trees with statistics of distinct count vectors ``[rows]``, for data without missing values.
 
-        ``code`` has the row of each node. Statistics are packed before they are spread over the nodes.
+        ``code`` has the row of each node. Statistics are packed before they are expanded to the nodes.
         """
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
-        walked = folded(trees)
+        walked = compact(trees)
         spec = Spec.of(layout, walked, missing=False, walk=walk)
         plan = _plan_of(walked, missing=False, complete=spec.complete)
-        tables = _spread_by_place(columns, code, plan, layout, walked.node)
+        tables = _expand_by_place(columns, code, plan, layout, walked.node)
         totals = merge_scalars(layout.scalars, scalars)
         return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
 
@@ -329,14 +329,14 @@ class PackedTrees(eqx.Module):
             layout.planes.join(first.planes, second.planes), layout.scalars.join(first.scalars, second.scalars)
         )
 
-    def for_missing(self, walked: Folded) -> "PackedTrees":
+    def for_missing(self, walked: CompactTrees) -> "PackedTrees":
         """Return the same packed trees for data with missing values; ``walked`` are those that were packed."""
         spec = self.spec._replace(missing=True)
         return dataclasses.replace(self, plan=_plan_of(walked, missing=True, top=self.plan.top), spec=spec)
 
     def by_columns(self, trees: Trees) -> "PackedTrees":
         """Return the same packed trees with the column numbers of ``trees``."""
-        walked = folded(trees)
+        walked = compact(trees)
         plan = _plan_of(walked, missing=self.spec.missing, top=self.plan.top)
         return dataclasses.replace(self, plan=plan, sets=walked.sets)
 
@@ -362,7 +362,7 @@ class PackedTrees(eqx.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for copies and pickles. JAX takes 64-bit integers anew in its 64-bit mode alone."""
-        return {name: jax.tree.map(np.asarray, part) for name, part in zip(_ARRAYS, self.arrays, strict=True)} | {
+        return {name: jax.tree.map(np.asarray, array) for name, array in zip(_ARRAYS, self.arrays, strict=True)} | {
             "spec": self.spec
         }
 
@@ -372,7 +372,7 @@ class PackedTrees(eqx.Module):
         vars(self).update(state | arrays)
 
 
-def _plan_of(walked: Folded, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
+def _plan_of(walked: CompactTrees, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
     if top is None:
         top = complete_top(walked.trees, complete) if complete else tall_top(walked.trees)
     return make_plan(walked.trees, missing=missing, top=top, bit=walked.bit)
@@ -384,25 +384,25 @@ def pack_by_place(
 ) -> tuple[list[Array], list[Array]]:
     """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element; and rows of wide ones.
 
-    ``node``: the nodes that the plan has, if not all (`Folded`).
+    ``node``: the nodes that the plan has, if not all (`CompactTrees`).
     """
     columns, rows = columns_of_planes([_of_kept(plane, node) for plane in planes], layout)
     return [plan.by_place(packed) for packed in pack(columns, layout)], rows
 
 
-def _spread_by_place(
+def _expand_by_place(
     columns: list[Any], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout, node: Any
 ) -> list[Array]:
     """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has."""
     if not on_host(code, plan):
-        return _spread_program(columns, code, plan, layout, node)
+        return _expand_program(columns, code, plan, layout, node)
     host_plan, code, node = jax.tree.map(np.asarray, (plan, code, node))
     rows = host_plan.by_place(_of_kept(code, node))
     return put_beside(plan.nodes, [packed[rows] for packed in pack(columns, layout)])
 
 
 @jit(static_argnums=3)
-def _spread_program(columns: list[Array], code: Array, plan: Plan, layout: Layout, node: Array | None) -> list[Array]:
+def _expand_program(columns: list[Array], code: Array, plan: Plan, layout: Layout, node: Array | None) -> list[Array]:
     rows = plan.by_place(_of_kept(code, node))
     return [take(packed, rows) for packed in pack(columns, layout)]
 

@@ -6,7 +6,7 @@ The top holds the tallest inner nodes of a tree, which hang together, since a pa
 (`tallest`). Each of its tests rules out the exits on its left where it goes right; the first that remains is the one
 that the instance takes (the idea of QuickScorer, Lucchese et al. 2015, for the top of a tree). Several paths may lead
 to a node, where tests of intervals are binary ones (`jaxunc.forest`). Such nodes, and all below them, are left to the
-walk. Bound forests are `folded` before: there a test of intervals is one node again.
+walk. `compact` comes before, for bound forests: there a test of intervals is one node again.
 """
 
 from collections.abc import Callable
@@ -87,7 +87,7 @@ class Borders(NamedTuple):
         of_piece[:number] = np.repeat(np.arange(len(rows)), sizes)
         pieces = np.full((len(of_piece), PIECE), NAN_LAST, np.int32)
         pieces[first[row] + place // PIECE, place % PIECE] = border
-        on_device = [jnp.asarray(part, np.int32) for part in (rows, of_piece, pieces, number)]
+        on_device = [jnp.asarray(array, np.int32) for array in (rows, of_piece, pieces, number)]
         return cls(*on_device)
 
 
@@ -104,7 +104,7 @@ class Sets(NamedTuple):
     """Which of its sets send each code right, a bit each."""
 
 
-class Folded(NamedTuple):
+class CompactTrees(NamedTuple):
     """Trees whose tests of intervals are one node each: on the word of its set, as a column behind all others."""
 
     trees: Trees
@@ -153,10 +153,10 @@ class Plan(NamedTuple):
         return _by_place(self.top.entry, table)
 
 
-def _restored(parts: tuple[Any, ...]) -> Plan:
+def _restored(arrays: tuple[Any, ...]) -> Plan:
     with jax.enable_x64(True):
         # `jnp.asarray` is a program, which a forked process refuses: before it could say so to the process that waits.
-        return Plan(*jax.tree.map(jax.device_put, parts))
+        return Plan(*jax.tree.map(jax.device_put, arrays))
 
 
 def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
@@ -170,7 +170,7 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
 
     With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
     second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
-    ``bit``: that of `Folded` trees.
+    ``bit``: that of `CompactTrees`.
     """
     arrays, settings = (_arrays(trees), top, bit), {"n_features": trees.n_features, "missing": missing}
     if not on_host(arrays):
@@ -242,22 +242,22 @@ _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
 """By the arrays of children: combiners are bound to one forest one after the other."""
 
 
-def folded(trees: Trees) -> Folded:
+def compact(trees: Trees) -> CompactTrees:
     """Return the trees to be walked: as they are if traced, or if no nodes together test a set of values."""
     if not is_concrete(trees) or trees.forks is not None:
-        return Folded(trees)
-    made = _FOLDED.get(_arrays(trees), trees.columns, lambda: _folded(trees, interval_tests(trees)))
-    return Folded(trees) if made is None else made
+        return CompactTrees(trees)
+    made = _COMPACT.get(_arrays(trees), trees.columns, lambda: _compact(trees, interval_tests(trees)))
+    return CompactTrees(trees) if made is None else made
 
 
-_FOLDED: KeptWhileAlive[Folded | None] = KeptWhileAlive()
+_COMPACT: KeptWhileAlive[CompactTrees | None] = KeptWhileAlive()
 """None of trees that are walked as they are: they must not be kept alive."""
 
 
-def _folded(trees: Trees, tests: IntervalTests | None) -> Folded | None:
+def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
     if tests is None or not len(tests.tree):
         return None
-    feature, threshold, child, missing_right, _ = (np.array(part) for part in _arrays(trees))
+    feature, threshold, child, missing_right, _ = (np.array(array) for array in _arrays(trees))
     bit, column = np.full_like(child, WHOLE), feature[tests.tree, tests.node]
     columns = np.unique(column)
     sets = [column_sets(tests, np.flatnonzero(column == j)) for j in columns.tolist()]
@@ -277,15 +277,15 @@ def _folded(trees: Trees, tests: IntervalTests | None) -> Folded | None:
     node = np.argsort(~reached, axis=1, kind="stable")[:, : power_of_two(int(reached.sum(axis=1).max()), 64)]
     child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
     used, itself = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
-    parts = (feature, 0), (threshold, NAN_LAST), (child, itself), (missing_right, False), (bit, WHOLE)
-    kept_parts = [np.where(used, np.take_along_axis(part, node, axis=1), none) for part, none in parts]
+    arrays = (feature, 0), (threshold, NAN_LAST), (child, itself), (missing_right, False), (bit, WHOLE)
+    kept_arrays = [np.where(used, np.take_along_axis(array, node, axis=1), none) for array, none in arrays]
     feature, threshold, child, missing_right, bit = (
-        part.astype(bool if part.dtype == bool else np.int32) for part in kept_parts
+        array.astype(bool if array.dtype == bool else np.int32) for array in kept_arrays
     )
     arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
     node, bit = jax.device_put((node.astype(np.int32), bit))
     words = _together(columns, [column_set.border for column_set in sets], tables)
-    return Folded(Trees(*arrays, columns=trees.columns), node, bit, words)
+    return CompactTrees(Trees(*arrays, columns=trees.columns), node, bit, words)
 
 
 def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
@@ -312,7 +312,7 @@ def _together(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.nd
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     sizes = np.array([table.shape[1] for table in tables])[row]
     more, n_entries = multiple_of(8, len(row)) - len(row), int(sizes.sum())
-    row, start = (np.pad(part, (0, more)).astype(np.int32) for part in (row, np.cumsum(sizes) - sizes))
+    row, start = (np.pad(array, (0, more)).astype(np.int32) for array in (row, np.cumsum(sizes) - sizes))
     entries = np.zeros(power_of_two(n_entries), np.int32)
     entries[:n_entries] = np.concatenate([table.ravel() for table in tables])
     border = Borders.of(np.repeat(np.arange(len(borders)), list(map(len, borders))), np.concatenate(borders), columns)
@@ -377,8 +377,7 @@ def padded_plan(plan: Plan, more: int) -> Plan:
     # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
     top = Top(none, jnp.int32(-1), none, none)
     leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond, mask)
-    spread = lambda array, value: jnp.broadcast_to(value, (more, *array.shape[1:]))
-    longer = lambda array, value: jnp.concatenate([array, spread(array, value)])
+    longer = lambda array, value: jnp.concatenate([array, jnp.broadcast_to(value, (more, *array.shape[1:]))])
     return jax.tree.map(longer, plan, leaf)
 
 

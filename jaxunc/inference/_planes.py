@@ -93,28 +93,28 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
 
     Raises a ValueError if an array has another shape, or a merge is unknown.
     """
-    parts, structure = jax.tree.flatten(leaf_table)
+    arrays, structure = jax.tree.flatten(leaf_table)
     planes, merges, scalars, scalar_merges, trailing = [], [], [], [], []
-    for part, kind in zip(parts, merge_kinds(merge, leaf_table), strict=True):
-        part = copy_in(part)
-        if part.shape[:2] == (n_trees, n_nodes):
-            numbers = part.reshape(n_trees, n_nodes, -1)
+    for array, kind in zip(arrays, merge_kinds(merge, leaf_table), strict=True):
+        array = copy_in(array)
+        if array.shape[:2] == (n_trees, n_nodes):
+            numbers = array.reshape(n_trees, n_nodes, -1)
             width = numbers.shape[2]
             numbers_apart = [numbers] if width > WIDE else [numbers[..., i] for i in range(width)]
             planes, merges = planes + numbers_apart, merges + [kind] * len(numbers_apart)
-            trailing.append(part.shape[2:])
-        elif part.shape == (n_trees,):
+            trailing.append(array.shape[2:])
+        elif array.shape == (n_trees,):
             if kind == "collect":
                 raise ValueError("a number per tree cannot be collected; give it the shape of the nodes.")
-            scalars, scalar_merges = [*scalars, part], [*scalar_merges, kind]
+            scalars, scalar_merges = [*scalars, array], [*scalar_merges, kind]
             trailing.append(None)
         else:
             raise ValueError(
-                f"leaf_table holds an array of shape {part.shape}; the forest has {n_trees} trees of {n_nodes} nodes: "
+                f"leaf_table holds an array of shape {array.shape}; the forest has {n_trees} trees of {n_nodes} nodes: "
                 f"expected {(n_trees, n_nodes)}, {(n_trees, n_nodes, 'k')} or {(n_trees,)}."
             )
     of_planes = Merging(tuple(merges), tuple(plane.dtype.name for plane in planes))
-    of_scalars = Merging(tuple(scalar_merges), tuple(part.dtype.name for part in scalars))
+    of_scalars = Merging(tuple(scalar_merges), tuple(array.dtype.name for array in scalars))
     at, beside, sources = itertools.count(), itertools.count(), []
     for plane in planes:
         is_wide = plane.ndim > 2
@@ -149,13 +149,13 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
     As `cut`, but each column has an entry for every count vector, and none for every node. Returns the columns, the
     numbers per tree, the rows of wide planes, and the layout.
     """
-    parts, structure = jax.tree.flatten(lifted)
-    parts, kinds = [np.asarray(part) for part in parts], merge_kinds(merge, lifted)
-    planes = {i: part.reshape(len(part), -1) for i, part in enumerate(parts) if part.ndim}
-    exact = {i: part for i, part in planes.items() if kinds[i] == "exact_sum"}
-    masses = {i: part[:, 0] for i, part in exact.items() if part.shape[1] == 1}
-    several = {i: part for i, part in exact.items() if part.shape[1] > 1}
-    mass_of = {i: mass for i, part in several.items() if (mass := mass_among(part, masses)) is not None}
+    arrays, structure = jax.tree.flatten(lifted)
+    arrays, kinds = [np.asarray(array) for array in arrays], merge_kinds(merge, lifted)
+    planes = {i: array.reshape(len(array), -1) for i, array in enumerate(arrays) if array.ndim}
+    exact = {i: array for i, array in planes.items() if kinds[i] == "exact_sum"}
+    masses = {i: array[:, 0] for i, array in exact.items() if array.shape[1] == 1}
+    several = {i: array for i, array in exact.items() if array.shape[1] > 1}
+    mass_of = {i: mass for i, array in several.items() if (mass := mass_among(array, masses)) is not None}
     columns, sources, rows = StoredColumns(), {}, []
     for i in [i for i in planes if i not in mass_of]:
         width = planes[i].shape[1]
@@ -174,20 +174,20 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
             sources[i] = columns.add_bits(planes[i], column)
     if rows:
         columns.arrays.append(np.arange(1, len(rows[0]), dtype=np.int32))
-    merges = {i: "short_sum" if i in exact and is_short(part, n_trees) else kinds[i] for i, part in planes.items()}
-    of_planes = [(merges[i], part.dtype.name) for i, part in planes.items() for _ in sources[i]]
-    of_scalars = [(kind, part.dtype.name) for kind, part in zip(kinds, parts, strict=True) if not part.ndim]
+    merges = {i: "short_sum" if i in exact and is_short(array, n_trees) else kinds[i] for i, array in planes.items()}
+    of_planes = [(merges[i], array.dtype.name) for i, array in planes.items() for _ in sources[i]]
+    of_scalars = [(kind, array.dtype.name) for kind, array in zip(kinds, arrays, strict=True) if not array.ndim]
     dtypes = tuple(column.dtype.name for column in columns.arrays)
     layout = Layout(
         structure,
-        tuple(part.shape[1:] if part.ndim else None for part in parts),
+        tuple(array.shape[1:] if array.ndim else None for array in arrays),
         _merging(of_planes),
         _merging(of_scalars),
         tuple(source for i in planes for source in sources[i]),
         dtypes,
         _groups(dtypes),
     )
-    return columns.arrays, [jax.device_put(np.full(n_trees, part)) for part in parts if not part.ndim], rows, layout
+    return columns.arrays, [jax.device_put(np.full(n_trees, array)) for array in arrays if not array.ndim], rows, layout
 
 
 def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
@@ -226,18 +226,18 @@ def neutral_columns(layout: Layout) -> list[float]:
 
 def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
     """The merged statistic, in the structure that was cut."""
-    planes, numbers, parts = iter(zip(merged, layout.sources, strict=True)), iter(merged_scalars), []
+    planes, numbers, arrays = iter(zip(merged, layout.sources, strict=True)), iter(merged_scalars), []
     for shape in layout.trailing:
         if shape is None:
-            parts.append(next(numbers))
+            arrays.append(next(numbers))
             continue
         first, source = next(planes)
         if source.width is not None:
-            parts.append(jax.tree.map(lambda plane, shape=shape: plane.reshape(*plane.shape[:-1], *shape), first))
+            arrays.append(jax.tree.map(lambda plane, shape=shape: plane.reshape(*plane.shape[:-1], *shape), first))
             continue
         columns = [first, *(next(planes)[0] for _ in range(math.prod(shape) - 1))]
-        parts.append(jax.tree.map(lambda *c, shape=shape: _stack(c, shape), *columns))
-    return jax.tree.unflatten(layout.structure, parts)
+        arrays.append(jax.tree.map(lambda *c, shape=shape: _stack(c, shape), *columns))
+    return jax.tree.unflatten(layout.structure, arrays)
 
 
 def _stack(columns: tuple[Array, ...], shape: tuple[int, ...]) -> Array:

@@ -20,6 +20,8 @@ from ._plan import PIECE, Borders, Plan, Sets, column_keys, descend
 
 BLOCKS = (2048, 1024, 512, 256)
 """Instances per block on CPU, the largest for which the keys of a block stay below `SPLIT_BYTES`."""
+CHUNK_BLOCKS = 8
+"""Blocks of a large call on the host."""
 
 SPLIT_BYTES = 2**19
 """XLA on CPU splits an operation that touches more over its threads, at a loss; a gather touches its whole operand."""

@@ -411,23 +411,23 @@ def _discounted_utility(membership, y, kind):
     return _nan_unless_sets(nan_unless_classes(mean(share * (a - b * share)), y, n_classes), sizes)
 
 
-def _checked_sets(membership, *, name: str = "membership") -> Bool[Array, "instances classes"]:
+def _checked_sets(membership) -> Bool[Array, "instances classes"]:
     """Return the sets as JAX's; a TypeError unless they are bools, a ValueError for a wrong shape or an empty set."""
     membership = as_array(membership)
     if membership.dtype != bool:
         raise TypeError(
-            f"{name} has dtype {membership.dtype}; expected booleans [instances classes], True for each class in the "
-            "set, as jaxunc.decisions makes them. From class indices: np.eye(n_classes, dtype=bool)[y]."
+            f"membership has dtype {membership.dtype}; expected booleans [instances classes], True for each class in "
+            "the set, as jaxunc.decisions makes them. From class indices: np.eye(n_classes, dtype=bool)[y]."
         )
-    check_columns(membership, name=name)
+    check_columns(membership, name="membership")
     if not len(membership):
-        raise ValueError(f"{name} is empty: a mean over no instances is undefined.")
+        raise ValueError("membership is empty: a mean over no instances is undefined.")
     if is_concrete(membership):
         empty = ~np.asarray(membership).any(axis=1)
         if empty.any():
             raise ValueError(
-                f"{name} holds {empty.sum()} empty sets (the first in row {np.argmax(empty)}); a prediction names one "
-                "class at least. Where nothing is known, let it hold all."
+                f"membership holds {empty.sum()} empty sets (the first in row {np.argmax(empty)}); a prediction names "
+                "one class at least. Where nothing is known, let it hold all."
             )
     return jnp.asarray(membership)
 

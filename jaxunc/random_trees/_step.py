@@ -526,8 +526,8 @@ def draw_below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Arra
     high, low = bits >> 16, bits & np.uint32(0xFFFF)
     n_high, n_low = n >> 16, n & np.uint32(0xFFFF)
     middle = high * n_low + ((low * n_low) >> 16)
-    carry = (middle & np.uint32(0xFFFF)) + low * n_high
-    return (high * n_high + (middle >> 16) + (carry >> 16)).astype(jnp.int32)
+    low_sum = (middle & np.uint32(0xFFFF)) + low * n_high
+    return (high * n_high + (middle >> 16) + (low_sum >> 16)).astype(jnp.int32)
 
 
 def find_bit(rank: Int32[Array, "..."], free: list[UInt32[Array, "..."]]) -> Int32[Array, "..."]:

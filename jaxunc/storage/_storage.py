@@ -48,8 +48,8 @@ def save(path: str | Path, x: Any) -> None:
     Notes
     -----
     The file is one of safetensors with a JSON header, described in `jaxunc.storage`: no code, no pickle. Answers of
-    what is loaded are those of what was saved, bit for bit, if JAX has the same precision and form of routing; of what
-    depends on the machine (threads, the form) nothing is kept. The parameters of an estimator are kept, and what its
+    what is loaded are those of what was saved, bit for bit, if JAX has the same precision and walk; of what depends on
+    the machine (threads, the walk) nothing is kept. The parameters of an estimator are kept, and what its
     answers read: ``estimator_``, scikit-learn's own forest, and ``learned_``, how learning went, are not; a forest that
     came in a ``FrozenEstimator`` comes back unfitted, as a parameter; random states that are no numbers, callbacks and
     forests that are not scikit-learn's become None. So a regressor's mean, which scikit-learn's forest answered, comes

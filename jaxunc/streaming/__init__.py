@@ -13,7 +13,6 @@ from ._sources import (
     PARQUET,
     DataChunk,
     Wanted,
-    check_overwrites_nothing,
     check_text,
     columns,
     data_file,

@@ -51,13 +51,13 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int, where: str = "the da
 
 def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[DataChunk]:
     """Yield the rows of a file after the first ``skip``; raises a ValueError that names it."""
-    form = format_of(file)
+    file_format = format_of(file)
     by_rows = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
-    read = csv_rows if form == "CSV" else partial(by_rows[str(form)], n_rows=chunk_rows)
+    read = csv_rows if file_format == "CSV" else partial(by_rows[str(file_format)], n_rows=chunk_rows)
     first = skip + 1
     with reading(file):
         for table in rechunked(read(file, wanted, skip=skip), chunk_rows):
-            yield split(table, wanted, str(file), first, are_cells=form == "CSV")
+            yield split(table, wanted, str(file), first, are_cells=file_format == "CSV")
             first += table.num_rows
 
 
@@ -138,8 +138,8 @@ def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
     # Without a buffer all that a row group has of a column is read at once. What Arrow reads ahead (`pre_buffer`, its
     # default) it keeps until the file is closed: in the end the whole file.
-    form: dict[str, Any] = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "page_checksum_verification": True}
-    with parquet.ParquetFile(file, **form) as opened:
+    settings: dict[str, Any] = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "page_checksum_verification": True}
+    with parquet.ParquetFile(file, **settings) as opened:
         names = [*wanted.names(opened.schema_arrow.names, str(file)), *wanted.keep]
         sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
         if sum(sizes) != opened.metadata.num_rows:

@@ -65,8 +65,8 @@ def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
     """Return a frame of pandas as a table, without its index; raises as `table_of_columns`."""
     try:
         whole = pa.Table.from_pandas(frame, preserve_index=False)
-        for j, kind in enumerate(whole.schema.types):
-            if (pa.types.is_temporal(kind) or pa.types.is_binary(kind)) and _is_of_objects(frame.iloc[:, j]):
+        for j, data_type in enumerate(whole.schema.types):
+            if (pa.types.is_temporal(data_type) or pa.types.is_binary(data_type)) and _is_of_objects(frame.iloc[:, j]):
                 column = _column(frame.iloc[:, j], whole.schema.names[j], exact)
                 whole = whole.set_column(j, whole.schema.names[j], column)
         return whole
@@ -182,10 +182,10 @@ def _nanoseconds(span: datetime.timedelta) -> int:
 
 def arrow_numbers(array: np.ndarray) -> pa.Array:
     """Return the numbers or bools of a NumPy array; numbers are not copied if they are contiguous."""
-    kind = pa.from_numpy_dtype(array.dtype)
+    data_type = pa.from_numpy_dtype(array.dtype)
     # Arrow has eight bools in a byte, the first in its lowest bit.
     values = np.packbits(array, bitorder="little") if array.dtype == bool else np.ascontiguousarray(array)
-    return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(values)])
+    return pa.Array.from_buffers(data_type, len(array), [None, pa.py_buffer(values)])
 
 
 def arrow_texts(words: Sequence[str]) -> pa.Array:

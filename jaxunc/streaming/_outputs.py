@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from jaxunc._checks import (
+    check_bool,
     check_confidence,
     check_integer,
     check_is_one,
@@ -20,7 +21,7 @@ from jaxunc._checks import (
     check_settings,
     check_within,
 )
-from jaxunc.decisions import check_coverage, plain_costs
+from jaxunc.decisions import plain_costs
 from jaxunc.regression import checked_levels, checked_limits, interval_levels
 from jaxunc.scorers import check_strength
 from jaxunc.tables import NumbersLike
@@ -110,7 +111,7 @@ class Outputs:
             check_within("reject", self.reject, "[0, inf)", ": what a rejection costs")
         if self.coverage is not None:
             interval_levels(self.coverage, "sets or intervals")
-        check_coverage(0.9, self.by_class)
+        check_bool("by_class", self.by_class)
         if self.k is not None:
             check_integer("k", self.k, 1, ": the number of neighbours of a row")
         numbers = {name: getattr(self, name) for name in ("s", "confidence", "reject")}

@@ -34,14 +34,14 @@ class RawRows:
         types = model._raw_types or ("Object",) * model.n_features_in_
         self._model, self._names = model, None if names is None else [str(names[j]) for j in read]
         self._types = [types[j] for j in read]
-        self._kinds = [family(kind) for kind in self._types]
-        is_text = tuple(kind != "numbers" for kind in self._kinds)
+        self._families = [family(raw_type) for raw_type in self._types]
+        is_text = tuple(name != "numbers" for name in self._families)
         self.columns = Columns(
             len(read),
             None if self._names is None else tuple(self._names),
             nominal=is_text,
             levels=tuple(Levels((), False) if text else None for text in is_text),  # cells of files are left as texts
-            boolean=tuple(kind == "Boolean" for kind in self._types),
+            boolean=tuple(raw_type == "Boolean" for raw_type in self._types),
             decimal=model.bound_.columns.decimal,
             thousands=model.bound_.columns.thousands,
         )
@@ -60,13 +60,13 @@ class RawRows:
         names = self._names or [str(j) for j in range(len(self._types))]
         columns = [self._typed(j, chunk) for j in range(len(names))]
         frame = as_frame(pa.table(columns, names=names))
-        for name, kind, family_name in zip(names, self._types, self._kinds, strict=True):
-            frame[name] = _restore_type(frame[name], kind, family_name)
+        for name, raw_type, family_name in zip(names, self._types, self._families, strict=True):
+            frame[name] = _restore_type(frame[name], raw_type, family_name)
         return frame if self._names is not None else frame.to_numpy(np.float64)
 
     def _typed(self, j: int, chunk: DataChunk) -> Any:
-        """Return a column as a table of its own kind has it; words of a text file with null where they are missing."""
-        column, family_name = chunk.features.column(j), self._kinds[j]
+        """Return a column as a table of its own type has it; words of a text file with null where they are missing."""
+        column, family_name = chunk.features.column(j), self._families[j]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if not chunk.are_cells or family_name == "numbers":
@@ -82,16 +82,16 @@ class RawRows:
         return compute.if_else(is_missing, pa.scalar(None, pa.string()), column)
 
 
-def _restore_type(column: Any, kind: str, family_name: str | None) -> Any:
+def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
     """Return a column of pandas in the type that it was fitted in, as far as its missing values allow."""
     # until pandas 3: it has None where later ones, and its reader of text files, have NaN
     if family_name == "words":
         return column.where(column.notna(), np.nan) if column.dtype == object else column
     if family_name != "numbers" or column.dtype.kind not in "iufb":
         return column
-    if kind.startswith("Float"):
-        return column.astype(kind.lower())
+    if raw_type.startswith("Float"):
+        return column.astype(raw_type.lower())
     if column.isna().any():
-        return column.map({0: False, 1: True}).astype(object) if kind == "Boolean" else column
+        return column.map({0: False, 1: True}).astype(object) if raw_type == "Boolean" else column
     whole = np.all(column == np.rint(column.astype(float)))  # fractions where there were integers stay
-    return column.astype("bool" if kind == "Boolean" else kind.lower()) if whole else column
+    return column.astype("bool" if raw_type == "Boolean" else raw_type.lower()) if whole else column

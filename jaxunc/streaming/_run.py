@@ -176,14 +176,14 @@ class Run:
         if self._identity["settings"]["file_format"] != "parquet":
             return {}
         path, other = self.files[place], {}
-        for name, kind in types_as_written(schema).items():
-            first, where = self._kept.setdefault(name, (kind, path))
-            if kind == first:
+        for name, data_type in types_as_written(schema).items():
+            first, where = self._kept.setdefault(name, (data_type, path))
+            if data_type == first:
                 continue
-            if without_widths(kind) != without_widths(first):
+            if without_widths(data_type) != without_widths(first):
                 raise ValueError(
-                    f"{path} keeps {name!r} as {kind}, and {where} as {first}: the parts would not fit together. Make "
-                    "the types of that column the same in all files, or write file_format='csv'."
+                    f"{path} keeps {name!r} as {data_type}, and {where} as {first}: the parts would not fit together. "
+                    "Make the types of that column the same in all files, or write file_format='csv'."
                 )
             other[name] = first
         return other
@@ -240,20 +240,21 @@ def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
     return {field.name: field.type for field in parquet.read_schema(pa.BufferReader(sink.getvalue()))}
 
 
-def without_widths(kind: pa.DataType) -> pa.DataType:
+def without_widths(data_type: pa.DataType) -> pa.DataType:
     """Return the type that texts, bytes and lists have where the places of their parts are of 32 bits."""
     types = pa.types
-    if types.is_large_string(kind) or types.is_string_view(kind):
+    if types.is_large_string(data_type) or types.is_string_view(data_type):
         return pa.string()
-    if types.is_large_binary(kind) or types.is_binary_view(kind):
+    if types.is_large_binary(data_type) or types.is_binary_view(data_type):
         return pa.binary()
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_list_view(kind) or types.is_large_list_view(kind):
-        return pa.list_(without_widths(kind.value_type))
-    if types.is_dictionary(kind):
-        return pa.dictionary(kind.index_type, without_widths(kind.value_type), kind.ordered)
-    if types.is_struct(kind):
-        return pa.struct([field.with_type(without_widths(field.type)) for field in kind])
-    return kind
+    lists = types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view
+    if any(is_list(data_type) for is_list in lists):
+        return pa.list_(without_widths(data_type.value_type))
+    if types.is_dictionary(data_type):
+        return pa.dictionary(data_type.index_type, without_widths(data_type.value_type), data_type.ordered)
+    if types.is_struct(data_type):
+        return pa.struct([field.with_type(without_widths(field.type)) for field in data_type])
+    return data_type
 
 
 class DamagedError(ValueError):

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import pyarrow as pa
 
-from jaxunc._types import steps_of_estimator
+from jaxunc._types import ReadsRawRows, steps_of_estimator
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Mean
 from jaxunc.counting import warn_of_one_doubt
@@ -22,6 +22,7 @@ from jaxunc.decisions import Calibration, cost_matrix
 from jaxunc.forest import Forest
 from jaxunc.inference import Answering, OfForest, bind
 from jaxunc.interop import is_model_file, read_model_file
+from jaxunc.proximity import opened_model
 from jaxunc.regression import BoundLaw, LeafMoments
 from jaxunc.storage import Description, StoredEstimator, describe, load_answering
 from jaxunc.tables import Columns, encode_arrow
@@ -32,7 +33,7 @@ from ._in_memory import arrow_labels, arrow_numbers
 from ._notation import Notation
 from ._outputs import BESIDE_ROWS, OUTPUTS, Outputs, Question, check_lists
 from ._sources import DataChunk, Wanted
-from ._training_rows import EncodedRows, NeighbourModel, OutsideModel, TrainingRows, grown_model, join_rows
+from ._training_rows import EncodedRows, NeighbourModel, OutsideModel, TrainingRows, join_rows
 
 CHUNK_ROWS = 2**17
 """Rows that are read, scored and written together."""
@@ -108,7 +109,7 @@ class Scoring:
         if self.raw_rows is None and self.columns_read.cuts is not None and outputs.rows is not None:
             self._uncut = dataclasses.replace(self.columns_read, cuts=None)
         names = self.columns_read.names if self.raw_rows is None else None
-        training = self._training_rows(outputs.rows, grown_model(model, answering_model))
+        training = self._training_rows(outputs.rows, _grown_model(model, answering_model))
         self.answerers = answerers_of(answering_model, outputs, deciding, names, training)
         self._models = {id(model): model for answerer in self.answerers for model in answerer.models}
         blank = {place: model.blank_answer() for place, model in self._models.items()}
@@ -174,6 +175,15 @@ class Scoring:
                 columns |= {(ORDER[output], answerer.prefix + name): array for name, array in made}
         order = sorted(columns, key=lambda key: key[0])  # stable: classes stay in their order
         return {name: columns[place, name] for place, name in order}
+
+
+def _grown_model(model: Any, bound: Any) -> Any:
+    """Return the forest that rows grew, with its bags where the model knows them; None where there are no trees."""
+    if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
+        return opened_model(model)[0]
+    if isinstance(bound, BoundLaw):
+        return bound.moments.kept.trees
+    return bound.forest if isinstance(bound, OfForest) else bound if isinstance(bound, AdditiveTrees) else None
 
 
 def _warn_of_one_doubt(model: Answering) -> None:

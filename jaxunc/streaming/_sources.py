@@ -6,7 +6,7 @@ Faults of a file are `UnreadableError`, whose message goes on from the file's na
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -41,7 +41,7 @@ def format_of(path: Path) -> str | None:
     """Return ``"CSV"``, ``"Parquet"`` or ``"Arrow"`` by the ending of the name; None for others."""
     name = path.name.lower()
     endings = {"Parquet": PARQUET, "CSV": CSV, "Arrow": ARROW}
-    return next((kind for kind, ends in endings.items() if name.endswith(ends)), None)
+    return next((file_format for file_format, ends in endings.items() if name.endswith(ends)), None)
 
 
 def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -146,13 +146,6 @@ def is_within(path: str | Path, folder: str | Path) -> bool:
     """Return whether a path is a folder, or lies in it at any depth; it need not exist yet."""
     resolved = Path(path).resolve()
     return any(is_same_file(parent, folder) for parent in (resolved, *resolved.parents))
-
-
-def check_overwrites_nothing(output: str | Path, inputs: Iterable[str | Path | None], what: str) -> None:
-    """Raise a ValueError, which calls the output ``what``, if it is one of the files that are read (None is none)."""
-    for path in inputs:
-        if path is not None and is_same_file(output, path):
-            raise ValueError(f"{what}={str(output)!r} is the file {path}, which is read; name another file.")
 
 
 class DataChunk(NamedTuple):

@@ -404,18 +404,18 @@ def _rows_of(files: list[Path]) -> int | None:
 class PartWriter:
     """A writer of parts, in order; ``finished`` is called with the name, the file and the rows of each."""
 
-    def __init__(self, folder: Path, form: str, finished: Callable[[str, int, int], None]):
-        self._folder, self._form, self._finished = folder, form, finished
+    def __init__(self, folder: Path, file_format: str, finished: Callable[[str, int, int], None]):
+        self._folder, self._file_format, self._finished = folder, file_format, finished
         self._writer: Any = None
         self._rows = 0
 
     def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
         """Write the table that ``make`` returns behind the others of a part; None ends the part."""
-        whole = name + FORMATS[self._form]
+        whole = name + FORMATS[self._file_format]
         temporary = self._folder / f".{whole}.{os.getpid()}"
         try:
             if make is not None:
-                table = _plain(make(), self._form)
+                table = _plain(make(), self._file_format)
                 if self._writer is None:
                     self._writer, self._rows = self._open(temporary, table.schema), 0
                 self._writer.write_table(table)
@@ -425,7 +425,7 @@ class PartWriter:
             self._writer = None
             os.replace(temporary, self._folder / whole)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise ValueError(f"the answers cannot be written as {self._form}: {error}.") from error
+            raise ValueError(f"the answers cannot be written as {self._file_format}: {error}.") from error
         except OSError as error:
             left = "What is finished is kept: once there is room, the same command goes on from there"
             message = f"{self._folder / whole} could not be written ({error.strerror or error}). {left}"
@@ -433,7 +433,7 @@ class PartWriter:
         self._finished(whole, file, self._rows)
 
     def _open(self, path: Path, schema: pa.Schema) -> Any:
-        if self._form == "csv":
+        if self._file_format == "csv":
             return arrow_csv.CSVWriter(path, schema)
         # The entries of lists lie below their column.
         repeating = [field for field in schema if not pa.types.is_floating(field.type)]
@@ -441,39 +441,39 @@ class PartWriter:
         return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=leaves)
 
 
-def _plain(table: pa.Table, form: str) -> pa.Table:
+def _plain(table: pa.Table, file_format: str) -> pa.Table:
     """Return columns that the format holds, lists in CSV as texts ``a|b``; raises a ValueError if there are none."""
     for i, field in enumerate(table.schema):
-        kind = field.type
-        if pa.types.is_run_end_encoded(kind):
+        data_type = field.type
+        if pa.types.is_run_end_encoded(data_type):
             table = table.set_column(i, field.name, compute.call_function("run_end_decode", [table.column(i)]))
-            kind = table.schema.field(i).type
-        if pa.types.is_dictionary(kind) and _is_view(kind.value_type):
+            data_type = table.schema.field(i).type
+        if pa.types.is_dictionary(data_type) and _is_view(data_type.value_type):
             table = table.set_column(i, field.name, _without_views(table.column(i)))
-        if form == "parquet":
+        if file_format == "parquet":
             continue
-        if _is_view(kind):
+        if _is_view(data_type):
             table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
-        elif pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
+        elif pa.types.is_list(data_type) and not pa.types.is_nested(data_type.value_type):
             words = table.column(i).cast(pa.list_(pa.string()))
             table = table.set_column(i, field.name, compute.call_function("binary_join", [words, pa.scalar("|")]))
-        elif pa.types.is_nested(kind):
+        elif pa.types.is_nested(data_type):
             raise ValueError(
-                f"the column {field.name!r} holds {kind}, which CSV cannot; write Parquet, or leave it out."
+                f"the column {field.name!r} holds {data_type}, which CSV cannot; write Parquet, or leave it out."
             )
     return table
 
 
-def _is_view(kind: pa.DataType) -> bool:
-    return pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
+def _is_view(data_type: pa.DataType) -> bool:
+    return pa.types.is_string_view(data_type) or pa.types.is_binary_view(data_type)
 
 
 def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a dictionary of views as one of the usual type, which Arrow decodes and writes."""
-    kind = column.type
-    words = pa.string() if pa.types.is_string_view(kind.value_type) else pa.binary()
+    data_type = column.type
+    words = pa.string() if pa.types.is_string_view(data_type.value_type) else pa.binary()
     chunks = [
-        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(words), ordered=kind.ordered)
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(words), ordered=data_type.ordered)
         for chunk in column.chunks
     ]
-    return pa.chunked_array(chunks, pa.dictionary(kind.index_type, words, kind.ordered))
+    return pa.chunked_array(chunks, pa.dictionary(data_type.index_type, words, data_type.ordered))

@@ -8,11 +8,7 @@ import pyarrow as pa
 from jaxtyping import Int
 
 from jaxunc._checks import listed
-from jaxunc._types import ReadsRawRows
-from jaxunc.additive import AdditiveTrees
-from jaxunc.inference import OfForest
-from jaxunc.proximity import LeafBoxes, NeighbourIndex, opened_model
-from jaxunc.regression import BoundLaw
+from jaxunc.proximity import LeafBoxes, NeighbourIndex
 from jaxunc.tables import Encoded
 
 from ._sources import columns
@@ -51,15 +47,6 @@ def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> Tra
     kept = pa.concat_tables([table for _, table, _ in parts])
     ids = kept.column(0) if kept.num_columns else pa.array(np.arange(first, first + len(encoded.values)))
     return TrainingRows(EncodedRows(encoded, numbers), ids, model)
-
-
-def grown_model(model: Any, bound: Any) -> Any:
-    """Return the forest that rows grew, with its bags where the model knows them; None where there are no trees."""
-    if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
-        return opened_model(model)[0]
-    if isinstance(bound, BoundLaw):
-        return bound.moments.kept.trees
-    return bound.forest if isinstance(bound, OfForest) else bound if isinstance(bound, AdditiveTrees) else None
 
 
 class NeighbourAnswer(eqx.Module):

@@ -38,19 +38,19 @@ def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa
 
     ``notation`` has the marks of numbers that are asked for; those of a text file are in the schema's metadata.
     """
-    form = format_of(path)
-    if form != "CSV":
+    file_format = format_of(path)
+    if file_format != "CSV":
         check_text([path], notation)
     try:
         if path.stat().st_size == 0:
             raise UnreadableError("it is empty")
         with unchanged(path):
-            if form == "CSV":
+            if file_format == "CSV":
                 table, notation = csv_table(path, notation)
                 marks = {name: mark for name, mark in notation._asdict().items() if mark is not None}
                 table = table.replace_schema_metadata(marks)
             else:
-                table = _parquet_table(path) if form == "Parquet" else _arrow_table(path)
+                table = _parquet_table(path) if file_format == "Parquet" else _arrow_table(path)
             table = _without_index(table)
         table.validate(full=True)
         check_distinct(table.schema.names)
@@ -59,7 +59,7 @@ def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa
         return table
     except (*FAULTS, UnicodeDecodeError) as error:
         raise ValueError(
-            f"DATA={str(path)!r} cannot be read as {form}: {reason_of(error)}. Pass {FORMATS}, with rows."
+            f"DATA={str(path)!r} cannot be read as {file_format}: {reason_of(error)}. Pass {FORMATS}, with rows."
         ) from error
 
 

@@ -44,24 +44,24 @@ BYTES = (bytes, bytearray, memoryview)
 
 
 @functools.cache
-def kind_of_type(kind: type) -> Kind:
+def kind_of_type(python_type: type) -> Kind:
     """Return the kind of a type's values. A float that is NaN is missing all the same: see `is_missing`."""
-    if kind.__name__ in _MISSING:
+    if python_type.__name__ in _MISSING:
         return "missing"
     # First, since NumPy takes a span of time for an integer.
-    if issubclass(kind, _QUANTITIES) or kind.__name__ in _NAMED_QUANTITIES:
+    if issubclass(python_type, _QUANTITIES) or python_type.__name__ in _NAMED_QUANTITIES:
         return "quantity"
-    if issubclass(kind, bool | np.bool_):
+    if issubclass(python_type, bool | np.bool_):
         return "bool"
-    if issubclass(kind, str | BYTES[0] | BYTES[1] | BYTES[2]):
+    if issubclass(python_type, str | BYTES[0] | BYTES[1] | BYTES[2]):
         return "word"
-    if issubclass(kind, list | dict | set | np.ndarray):
+    if issubclass(python_type, list | dict | set | np.ndarray):
         return "several"
-    return "number" if issubclass(kind, _NUMBERS) or hasattr(kind, "__float__") else "word"
+    return "number" if issubclass(python_type, _NUMBERS) or hasattr(python_type, "__float__") else "word"
 
 
 def kinds_of(values: Iterable[Any]) -> set[Kind]:
-    return {kind_of_type(kind) for kind in set(map(type, values))}
+    return {kind_of_type(python_type) for python_type in set(map(type, values))}
 
 
 def is_missing(value: Any) -> bool:

@@ -1,4 +1,7 @@
-"""The measurement of the form for accelerators: parts that fail, processes that end, and the forests it makes."""
+"""The measurement of the form for accelerators: parts that fail, processes that end, its forests.
+
+And the charts of engines: what they show is what the files of results hold.
+"""
 
 import io
 import json
@@ -9,12 +12,13 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from benchmarks.speed import report
+from benchmarks.speed import report, shares_chart
 from benchmarks.speed.accelerator import run
 from benchmarks.speed.accelerator.__main__ import parse
 from benchmarks.speed.accelerator.answers import _close, _same
 from benchmarks.speed.accelerator.forests import leaves_on_host, make_forest, make_rows
 from benchmarks.speed.accelerator.run import PARTS, Part
+from tests._claims import results
 
 pytestmark = pytest.mark.once
 
@@ -113,3 +117,25 @@ def test_all_parts_fit_into_ten_minutes():
     assert parse([]).seconds + run.GRACE_SECONDS < 580
     with pytest.raises(SystemExit):
         parse(["--parts", "nothing"])
+
+
+def test_shares_are_those_of_the_files():
+    forests = shares_chart.of_forests(results("speed-cpu"))
+    assert len(forests) == 4
+    first = results("speed-cpu")["workloads"][0]
+    own = next(one for one in first["engines"] if one["name"] == "jaxunc")["ratio_to_scikit_learn"]
+    assert next(iter(forests.values()))["jaxunc"] == (own["median"], own["first_quartile"], own["third_quartile"])
+    assert all("scikit-learn" not in of for of in forests.values())
+    models = shares_chart.of_models(results("imported-cpu"))
+    assert len(models) == len(results("imported-cpu")["models"])
+    assert {name for of in models.values() for name in of} <= {"jaxunc", *shares_chart.OTHERS}
+
+
+def test_every_mark_lies_within_the_axes(tmp_path, monkeypatch):
+    monkeypatch.setattr(shares_chart, "RESULTS", tmp_path)
+    shares = shares_chart.of_models(results("imported-cpu"))
+    low, high = shares_chart._around(shares)
+    assert all(low < value < high for of in shares.values() for one in of.values() for value in np.ravel(one))
+    shares_chart.draw(shares, "1", "drawn")
+    drawn = (tmp_path / "drawn.svg").read_text()
+    assert all(name in drawn for name in ("jaxunc", "oneDAL", "CatBoost"))

@@ -13,18 +13,11 @@ from matplotlib.figure import Figure
 
 from benchmarks import many_sets
 from jaxunc import compare
+from tests.compare.test_significance import AREAS, tables
 
 pytestmark = pytest.mark.once
 
-PRINTED = """.763 .768 .771 .798  .599 .591 .590 .569  .954 .971 .968 .967  .628 .661 .654 .657  .882 .888 .886 .898
-.936 .931 .916 .931  .661 .668 .609 .685  .583 .583 .563 .625  .775 .838 .866 .875  1 1 1 1  .940 .962 .965 .962
-.619 .666 .614 .669  .972 .981 .976 .975  .957 .978 .946 .970"""
-AREAS = np.array(PRINTED.split(), float).reshape(14, 4)
-"""Areas under the curve of four variants of C4.5 on 14 data sets: Demšar 2006, table 6. (On "voting" the third is
-printed as .975 with the rank 2: it was larger before rounding.)"""
-
 wilcoxon = partial(many_sets.pairwise_wilcoxon, larger_is_better=True)
-tables = hnp.arrays(np.float64, (7, 4), elements=st.integers(0, 5).map(lambda i: i / 10))
 
 
 def test_friedman_of_the_paper():

@@ -1,4 +1,7 @@
-"""Which rows a tree has not seen: only of the rows that grew it, in their order."""
+"""Which rows a tree has not seen: only of the rows that grew it, in their order.
+
+Forests of imbalanced-learn, whose bags are of rows that were sampled anew, tell no row that was left out.
+"""
 
 import numpy as np
 import pytest
@@ -76,3 +79,52 @@ def test_estimators_refuse_rows_in_another_order(make):
     model = RandomForestClassifier(50, random_state=0).fit(X, y)
     p = np.random.default_rng(0).permutation(len(y))
     refuses(ValueError, REASON, lambda: make(FrozenEstimator(model)).fit(X[p], y[p]))
+
+
+SAID = "samples by class first.*counts='held_out' or 'inbag'.*balanced_subsample"
+
+
+def imbalanced_stand_in(**settings):
+    """A forest of a class that says it is imbalanced-learn's, where that is not installed."""
+    return type("BalancedForest", (RandomForestClassifier,), {"__module__": "imblearn.ensemble"})(**settings)
+
+
+def imbalanced(**settings):
+    ensemble = pytest.importorskip("imblearn.ensemble")
+    return ensemble.BalancedRandomForestClassifier(sampling_strategy="all", replacement=True, **settings)
+
+
+def imbalanced_data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    return X, (X[:, 0] + rng.normal(size=300) > 1).astype(int)
+
+
+@pytest.mark.room
+@pytest.mark.parametrize("make", [imbalanced_stand_in, imbalanced])
+@pytest.mark.parametrize("bootstrap", [True, False])
+def test_bags_are_refused_by_name(make, bootstrap):
+    (X, y), settings = imbalanced_data(), {"n_estimators": 5, "bootstrap": bootstrap, "random_state": 0}
+    model = make(**settings).fit(X, y)
+    for call in (
+        lambda: ju.counting.oob_mask(model, len(y), X=X, y=y),
+        lambda: CombinedForestClassifier(model, counts="oob").fit(X, y),
+        lambda: CombinedForestClassifier(FrozenEstimator(model), counts="oob").fit(X, y),
+    ):
+        refuses(ValueError, SAID, call)
+    found = ju.bind(ju.from_any(model), ju.Mean()).probability(X)
+    np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-6)
+    held_out = CombinedForestClassifier(model, combiner="mean", counts="held_out").fit(X, y)
+    assert np.isfinite(held_out.predict_proba(X)).all()
+
+
+@pytest.mark.room
+def test_other_ensembles_of_it_are_refused():
+    ensemble = pytest.importorskip("imblearn.ensemble")
+    X, y = imbalanced_data()
+    for kind, said in (
+        (ensemble.BalancedBaggingClassifier, "bag of Pipeline"),
+        (ensemble.EasyEnsembleClassifier, "bag of Pipeline"),
+        (ensemble.RUSBoostClassifier, "is a RUSBoostClassifier; from_sklearn imports"),
+    ):
+        refuses(TypeError, said, ju.from_any, kind(n_estimators=2, random_state=0).fit(X, y))

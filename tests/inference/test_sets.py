@@ -30,7 +30,7 @@ def bound_twice(forest: ju.Forest, combiner: ju.Combiner, walk: Any = "blocks") 
     assert packed_of(bound).spec.words
     with pytest.MonkeyPatch.context() as patch:
         for module in (_bind, _packed_trees):
-            patch.setattr(module, "folded", _plan.Folded)
+            patch.setattr(module, "compact", _plan.CompactTrees)
         binary = ju.bind(forest, combiner, threads=1, walk=walk)
     assert not packed_of(binary).spec.words
     return bound, binary
@@ -41,7 +41,7 @@ def same(first: Any, second: Any) -> None:
 
 
 def drawn(rng: np.random.Generator, kind: str = "narrow", n_trees: int = 8) -> AdditiveTrees:
-    while _plan.folded((model := random_sets(rng, kind, n_trees=n_trees)).trees).sets is None:
+    while _plan.compact((model := random_sets(rng, kind, n_trees=n_trees)).trees).sets is None:
         pass
     return model
 
@@ -75,7 +75,7 @@ def test_sets_of_the_first_trees(rng, monkeypatch, most):
     model = drawn(rng, n_trees=40)
     monkeypatch.setattr(_plan, "MOST_WORDS", most[0])
     monkeypatch.setattr(_plan, "MOST_ENTRIES", most[1])
-    few, all_tests = _plan._folded(model.trees, ju.forest.interval_tests(model.trees)), interval_nodes(model.trees)[0]
+    few, all_tests = _plan._compact(model.trees, ju.forest.interval_tests(model.trees)), interval_nodes(model.trees)[0]
     if not most[0]:
         assert few is None
         return
@@ -85,8 +85,8 @@ def test_sets_of_the_first_trees(rng, monkeypatch, most):
     is_first = (bits != _plan.WHOLE).any(axis=1)
     assert is_first[0] or not {test.tree for test in all_tests} & {0}
     X = rows_of(rng, model, 200, finite=True)[1]
-    monkeypatch.setattr(_packed_trees, "folded", lambda trees: few)
-    monkeypatch.setattr(_bind, "folded", lambda trees: few)
+    monkeypatch.setattr(_packed_trees, "compact", lambda trees: few)
+    monkeypatch.setattr(_bind, "compact", lambda trees: few)
     same(*(one(X) for one in bound_twice(counted(rng, model, X), ju.Mean())))
 
 
@@ -165,19 +165,19 @@ def test_parts_of_the_trees(rng):
 def test_what_is_walked_is_short(rng):
     """As deep as the tests are, and without the nodes that made them."""
     model = drawn(rng, n_trees=20)
-    own, folded = model.trees, _plan.folded(model.trees)
+    own, compact = model.trees, _plan.compact(model.trees)
     tests, within = interval_nodes(own)
     child = np.array(own.child)
     for test in tests:
         child[test.tree, test.node] = test.child
-    np.testing.assert_array_equal(folded.trees.tree_depth, _plan._heights(child)[0][:, 0])
-    used = np.asarray(folded.trees.child) != np.arange(folded.trees.n_nodes)
+    np.testing.assert_array_equal(compact.trees.tree_depth, _plan._heights(child)[0][:, 0])
+    used = np.asarray(compact.trees.child) != np.arange(compact.trees.n_nodes)
     n_inner = np.asarray(own.child) != np.arange(own.n_nodes)
     np.testing.assert_array_equal(used.sum(axis=1), (n_inner & ~within).sum(axis=1))
-    assert _plan.folded(own).trees is folded.trees
-    assert _plan.folded(folded.trees).sets is None
+    assert _plan.compact(own).trees is compact.trees
+    assert _plan.compact(compact.trees).sets is None
 
 
 def test_trees_without_sets_are_walked_as_they_are(rng):
     trees = ju.grow_random_trees(jax.random.key(0), rng.normal(size=(99, 3)), rng.integers(0, 2, 99), n_trees=3).trees
-    assert _plan.folded(trees).trees is trees
+    assert _plan.compact(trees).trees is trees

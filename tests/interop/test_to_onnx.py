@@ -21,7 +21,7 @@ from jaxunc.interop import from_onnx, to_onnx, to_treelite
 from jaxunc.interop._exported import largest_rounding_to
 from jaxunc.interop.onnx import _graph
 from jaxunc.interop.onnx._graph import Graph, pieces_of
-from jaxunc.interop.onnx._translate import Rows, Unknown, spread, translate
+from jaxunc.interop.onnx._translate import Rows, Unknown, expand, translate
 from jaxunc.regression import LeafMoments
 from jaxunc.regression._moments import Moments
 from jaxunc.scorers import Interval
@@ -252,7 +252,7 @@ def test_operations(name):
     graph = Graph()
     (value,) = translate(graph, program, [Rows("X", (6,), np.dtype(np.float32))])
     assert not isinstance(value, Unknown), value
-    graph.node("Identity", spread(graph, value, "X"), output="y")
+    graph.node("Identity", expand(graph, value, "X"), output="y")
     model = graph.model(("X", "float32", 6), {"y": (shape.dtype.name, (shape.size,))}, {}, "0")
     expected = np.asarray(results()[name])
     check_close(run(model, X6)["y"].reshape(expected.shape), expected, name)

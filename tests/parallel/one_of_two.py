@@ -1,4 +1,4 @@
-"""One of two processes with four devices each: `test_hosts` runs this file twice.
+"""One of two processes with four devices each: `test_devices` runs this file twice.
 
 It starts as the page of commands says (`benchmarks.speed.multi_host`), and stays for what only two processes can show.
 """

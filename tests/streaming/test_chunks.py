@@ -1,4 +1,7 @@
-"""Chunks of files: what stays in memory between them, and files that another process cuts off meanwhile."""
+"""Chunks of files: what stays in memory between them, and files that another process cuts off meanwhile.
+
+And arrays of Arrow, which are made of buffers.
+"""
 
 import subprocess
 import sys
@@ -12,8 +15,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 import jaxunc as ju
-from jaxunc.streaming import Wanted, _chunks, _csv, file_chunks
+from jaxunc.streaming import Wanted, _chunks, _csv, arrow_labels, arrow_numbers, file_chunks
 from jaxunc.tables import Columns, encode_arrow
+from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 MANY, CHUNK = 100_000, 1000
@@ -193,3 +197,22 @@ def test_large_batches_are_read_alike(tmp_path, monkeypatch):
 
 def _columns(table: pa.Table) -> dict:
     return dict(zip(table.schema.names, table.columns, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int32, np.int64, np.float32, np.float64, np.uint8])
+@pytest.mark.parametrize("n", [0, 1, 8, 23])
+def test_numbers_and_bools(dtype, n, rng):
+    values = rng.integers(0, 2, size=2 * n).astype(dtype)
+    for given in (values, values[::2]):
+        assert arrow_numbers(given).to_pylist() == given.tolist()
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [((1, 2**64 - 1), pa.uint64()), ((-1, 2**63), pa.string()), ((1, "a"), pa.string()), ((0, 2**70), pa.string())],
+)
+def test_labels_of_any_size(labels, kind):
+    found = arrow_labels(labels)
+    assert found.type == kind
+    assert [str(label) for label in labels] == [str(one) for one in found.to_pylist()]
+    refuses(ValueError, "cannot tell apart", arrow_labels, (2**64, str(2**64)))

@@ -27,7 +27,7 @@ from jaxunc.tables import Columns
 
 from .._exported import about, asked_model
 from ._graph import Graph, add_trees, pieces_of
-from ._translate import Rows, Unknown, Value, spread, translate
+from ._translate import Rows, Unknown, Value, expand, translate
 
 INPUT = "X"
 
@@ -302,7 +302,7 @@ def _model(
                 f"{what} computes its {name} by {value.primitive}, for which to_onnx knows no operator of ONNX. Write "
                 "finish by arithmetic, comparisons, exp, log and reductions, or take bound.export()."
             )
-        column = spread(graph, value, INPUT)
+        column = expand(graph, value, INPUT)
         if name.split(".")[-1] == "label":
             names = _labels(labels or ())
             graph.node("Gather", graph.constant(names), graph.node("Squeeze", column, graph.constant([1])), output=name)

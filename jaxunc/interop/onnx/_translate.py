@@ -114,7 +114,7 @@ def _columns(graph: Graph, value: Any, shape: tuple[int, ...]) -> str:
     return _pick(graph, value.name, np.broadcast_to(np.arange(value.size).reshape(value.shape), shape).ravel())
 
 
-def spread(graph: Graph, value: Value, instances: str) -> str:
+def expand(graph: Graph, value: Value, instances: str) -> str:
     """Return the name of a value's columns, with a row for each instance of what is given."""
     if isinstance(value, Rows):
         return value.name
@@ -145,7 +145,7 @@ def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | Non
     first = next(operand for operand in moved if isinstance(operand, Rows))
     name = first.name
     if len(moved) > 1:
-        name = graph.node("Concat", *(spread(graph, operand, first.name) for operand in moved), axis=1)
+        name = graph.node("Concat", *(expand(graph, operand, first.name) for operand in moved), axis=1)
     return [Rows(_pick(graph, name, picked.ravel(), number), picked.shape, first.dtype) for picked in indices]
 
 
