@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jaxunc.streaming import Notation, Wanted, _csv, file_chunks, read_table
-from jaxunc.streaming._csv import typed
+from jaxunc.streaming._csv import infer_column
 from jaxunc.tables import MISSING_WORDS, Columns, Levels, encode_arrow, encode_instances, fit_columns
 from tests._refusal import refuses
 
@@ -112,7 +112,7 @@ def test_columns_that_the_model_reads_and_keeps(tmp_path):
     ],
 )  # fmt: skip
 def test_what_a_column_is(cells, kind):
-    found = typed(pa.chunked_array([cells]), MISSING_WORDS, Notation())
+    found = infer_column(pa.chunked_array([cells]), MISSING_WORDS, Notation())
     assert found.type == kind
 
 
