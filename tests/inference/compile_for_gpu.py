@@ -6,10 +6,14 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental import topologies
 
 import jaxunc as ju
+from jaxunc.inference import shapes_of
 from jaxunc.inference._bind import answer_and_mark
+from jaxunc.parallel._device_programs import Program, answer_on_mesh
+from jaxunc.parallel._mesh import AXES, Grid
 from jaxunc.tables import Columns
 from jaxunc.voting._rounds import poll_by_levels
 
@@ -105,8 +109,31 @@ def compiled_vote(device):
     return traced.lower(lowering_platforms=("cuda",)).compile()
 
 
+def compiled_mesh(devices, several: int):
+    """The program of a batch on four devices, two along 'data' and two along 'tree', in ``several`` blocks on each."""
+    mesh = jax.sharding.Mesh(np.reshape(devices, (2, 2)), AXES, axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    grid, forest = Grid(mesh, ((0, 0), (0, 0)), 0), shapes_of_forest(N_TREES, 2**9, N_COLUMNS, 8)
+    packed = ju.bind(forest, ju.Mean(), walk="levels").engine.packed
+    block = shapes_of(packed.spec, N_TREES // 2, N_COLUMNS).large.block
+    whole = Program(grid, packed.spec, N_TREES, block)
+
+    def program(*given):
+        with jax.enable_x64(False):
+            return answer_on_mesh.__wrapped__(whole, ju.Mean(), "class_scores", *given, None)
+
+    def placed(tree, *axes):
+        sharding = grid.sharding(*axes)
+        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), tree)
+
+    x = jax.ShapeDtypeStruct((2 * several * block, N_COLUMNS), jnp.float32)
+    shared = placed((packed.totals, packed.rows, packed.sets))
+    with jax.enable_x64(True):
+        traced = jax.jit(program).trace(placed(packed.arrays[:3], "tree"), shared, placed(x, "data"))
+    return traced.lower(lowering_platforms=("cuda",)).compile(), block
+
+
 def main() -> None:
-    topology = topologies.get_topology_desc(platform="cuda", topology="1x1x1", target_config=H200)
+    topology = topologies.get_topology_desc(platform="cuda", topology="1x1x4", target_config=H200)
     found = []
     for case in cases():
         compiled, rows = compiled_chunk("cuda", topology.devices[0], case)
@@ -123,7 +150,11 @@ def main() -> None:
     vote = compiled_vote(topology.devices[0])
     memory = vote.memory_analysis()
     votes = {"rows": VOTES, "kernels": launches(vote), "bytes": memory.temp_size_in_bytes}
-    json.dump({"cases": found, "blocks": blocks, "vote": votes}, sys.stdout)
+    compiled, rows = compiled_mesh(topology.devices, 3)
+    memory = compiled.memory_analysis()
+    collectives = re.findall(r" (all-to-all|all-gather|all-reduce|collective-permute)(?:-start)?\(", compiled.as_text())
+    mesh = {"rows": rows, "collectives": collectives, "bytes": memory.temp_size_in_bytes}
+    json.dump({"cases": found, "blocks": blocks, "vote": votes, "mesh": mesh}, sys.stdout)
 
 
 if __name__ == "__main__":
