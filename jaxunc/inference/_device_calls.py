@@ -81,6 +81,7 @@ def answer_on_device(
     missing: bool | None,
     guess: bool = False,
     n_devices: int = 1,
+    least: int = LEAST_ROWS,
 ) -> tuple[PyTree, bool]:
     """Return the answers for rows of the host or of a device, and whether any of their values is missing.
 
@@ -102,6 +103,8 @@ def answer_on_device(
         What it most likely is then.
     n_devices
         How many devices run the program: rows that lie on as many stay there, others go by way of the host.
+    least
+        Rows of the smallest program for those of the host.
 
     Raises
     ------
@@ -111,15 +114,19 @@ def answer_on_device(
     apart = guess if missing is None else missing
     refused = BEYOND + 1 if missing is not None else BEYOND if apart else MISSING
     with outside_traces():
-        answer, mark = _answer(partial(program, apart), values, mask, row_bytes, refused, n_devices)
+        parts = partial(device_parts, row_bytes=row_bytes, least=least)
+        answer, mark = _answer(partial(program, apart), values, mask, parts, refused, n_devices)
         if mark == BEYOND and missing is None:
             refuse_infinite(values)
     if mark >= refused and not apart:
-        return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True, n_devices=n_devices)
+        how = {"n_devices": n_devices, "least": least}
+        return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True, **how)
     return answer, mark == MISSING if missing is None else missing
 
 
-def _answer(run: Callable, values: Any, mask: Any, row_bytes: int, refused: int, n_devices: int) -> tuple[PyTree, int]:
+def _answer(
+    run: Callable, values: Any, mask: Any, cut_in_parts: Callable, refused: int, n_devices: int
+) -> tuple[PyTree, int]:
     """Return the answers and their mark; where that is refused there may be none."""
     if isinstance(values, jax.Array) and len(values) and len(values.devices()) == n_devices:
         # A mask of another device would be refused beside them.
@@ -127,7 +134,7 @@ def _answer(run: Callable, values: Any, mask: Any, row_bytes: int, refused: int,
         answer, mark = run(values, mask if mask is None or beside else np.asarray(mask))
         return answer, _largest(mark)
     values = values if isinstance(values, SparseRows) else np.asarray(values)
-    mask, parts = None if mask is None else np.asarray(mask), device_parts(values, row_bytes)
+    mask, parts = None if mask is None else np.asarray(mask), cut_in_parts(values)
     most, answers = FINITE, []
     for part, (answer, mark) in _one_ahead(lambda part: run(part.of(values), part.of(mask)), parts):
         if len(parts) == 1 and part.is_full:
@@ -155,16 +162,16 @@ def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tupl
     yield from under_way
 
 
-def device_parts(values: np.ndarray | SparseRows, row_bytes: int) -> list[Part]:
+def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = LEAST_ROWS) -> list[Part]:
     """Return the parts that rows of the host are sent in: a power of two of them each, and the rest padded."""
     most = max(TRANSFER_BYTES // row_bytes, 1)
     if isinstance(values, SparseRows):
         most = min(most, max(MOST_DENSE // max(values.shape[1], 1), 1))
     most = power_of_two(most + 1) // 2
     bounds = [(start, min(start + most, len(values))) for start in range(0, max(len(values), 1), most)]
-    return [Part(start, stop, Chunk(*[min(padded_size(stop - start), most)] * 2)) for start, stop in bounds]
+    return [Part(start, stop, Chunk(*[min(padded_size(stop - start, least), most)] * 2)) for start, stop in bounds]
 
 
-def padded_size(n: int) -> int:
+def padded_size(n: int, least: int = LEAST_ROWS) -> int:
     """Return the least size that holds so many rows: sizes are a quarter of a power of two apart."""
-    return max(LEAST_ROWS, multiple_of(max(power_of_two(n) // 8, 1), n))
+    return max(least, multiple_of(max(power_of_two(n) // 8, 1), n))

@@ -251,7 +251,7 @@ def rows_on_mesh(grid: Grid, rows: np.ndarray | jax.Array) -> np.ndarray | jax.A
     if isinstance(rows, np.ndarray):
         even = padded_rows(rows, multiple_of(grid.n_data, len(rows)))
         return jax.device_put(even, grid.sharding("data"))
-    sharding = rows.sharding
+    sharding: Any = rows.sharding
     if isinstance(sharding, NamedSharding) and list(sharding.mesh.devices.flat) == list(grid.mesh.devices.flat):
         # The same memory, on axes of the type Auto: others ask of each operation where its result lies.
         mesh = Mesh(sharding.mesh.devices, sharding.mesh.axis_names)
