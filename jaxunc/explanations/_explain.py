@@ -252,8 +252,9 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
         encoded = Encoded(encode_traced(X, trees.columns), True)
     elif default_platform() == "cpu" or isinstance(covered, Encoded):
         encoded = encode_rows(X, trees.columns)
-    else:  # the program looks at the values
-        encoded = Encoded(*unchecked_rows(X, trees.columns))
+    else:
+        unchecked: Any = unchecked_rows(X, trees.columns)  # the program looks at the values
+        encoded = Encoded(*unchecked)
     if any(isinstance(part.values, SparseRows) for part in (encoded, covered) if isinstance(part, Encoded)):
         trees, kept = tested(trees)
         encoded = _at(kept, trees, encoded)

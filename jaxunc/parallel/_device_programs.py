@@ -229,7 +229,7 @@ def answer_on_mesh(
 
     def of_device(arrays, shared, x, mask, combiner):
         answer_block = partial(of_block, arrays, shared, combiner)
-        answer, mark = in_blocks(answer_block, program.block, x[0], None if mask is None else mask[0])
+        answer, mark = in_blocks(answer_block, program.block or n, x[0], None if mask is None else mask[0])
         return _in_front(answer), mark[None]
 
     def stretches(array, n_columns: int):
@@ -252,10 +252,10 @@ def rows_on_mesh(grid: Grid, rows: np.ndarray | jax.Array) -> np.ndarray | jax.A
         even = padded_rows(rows, multiple_of(grid.n_data, len(rows)))
         return jax.device_put(even, grid.sharding("data"))
     sharding: Any = rows.sharding
-    if isinstance(sharding, NamedSharding) and list(sharding.mesh.devices.flat) == list(grid.mesh.devices.flat):
+    mesh = getattr(sharding, "mesh", None)
+    if mesh is not None and list(mesh.devices.flat) == list(grid.mesh.devices.flat):
         # The same memory, on axes of the type Auto: others ask of each operation where its result lies.
-        mesh = Mesh(sharding.mesh.devices, sharding.mesh.axis_names)
-        return jax.device_put(rows, NamedSharding(mesh, sharding.spec))
+        return jax.device_put(rows, NamedSharding(Mesh(mesh.devices, mesh.axis_names), sharding.spec))
     return jax.device_put(rows, grid.sharding()) if len(rows.devices()) == 1 else np.asarray(rows)
 
 
