@@ -24,7 +24,7 @@ say what form the trees have: forests of like size share a program.
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxunc._checks import is_concrete, outside_traces
 from jaxunc._numerics import cores, default_platform, multiple_of, order_key, own_settings, padded_rows, power_of_two
-from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
+from jaxunc.inference import Chunk, HostProgram, Part, Shapes, answer_on_device, cut, drive, in_blocks
 from jaxunc.tables import Encoded
 
 from ._paths import Unrolled, shares_of_cover
@@ -131,17 +131,28 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
 def values_by_cover(
     walk: Walk, table: Float[np.ndarray, "paths stat"], X: Encoded, mask: np.ndarray | Array | None
 ) -> Float[Array, "instances features stat"]:
-    """Return the Shapley values of each column; ``table`` holds the statistic of the leaf at the end of each path."""
+    """Return the Shapley values of each column; ``table`` holds the statistic of the leaf at the end of each path.
+
+    An accelerator answers by one program, which also looks at values whose ``missing`` is None; it refuses them as
+    `encode_rows` does.
+    """
     on_cpu, dtype, n_stats = default_platform() == "cpu", jnp.result_type(float), table.shape[1]
     nodes, *others = walk.arrays
     n_all, n_points = nodes["c"].shape
     held = walk.depth * n_points * (1 + n_stats) * dtype.itemsize
     most, of_a_call = CALLS["cpu" if on_cpu else "accelerator"]
     rows = min(most, power_of_two(STEP_BYTES // held + 1, 2 * SMALL[-1]) // 2)
-    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), of_a_call, OF_A_THREAD)
-    threads = cores() if on_cpu else 1
     leaf_numbers = padded_rows(table.astype(dtype)[walk.leaves], n_all)
     arrays = (nodes | {"said": jax.device_put(leaf_numbers)}, *others)
+    if not on_cpu and is_concrete(X.values, mask):
+
+        def program(missing: bool, x: Any, mask: Any) -> tuple[Array, Array]:
+            return _values_and_mark(missing, walk.depth, rows, arrays, x, mask)
+
+        row_bytes = dtype.itemsize * X.values.shape[1] * (1 + n_stats) + (0 if mask is None else mask.shape[1])
+        return answer_on_device(program, X.values, mask, row_bytes, missing=X.missing, guess=True, least=SMALL[0])[0]
+    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), of_a_call, OF_A_THREAD)
+    threads = cores() if on_cpu else 1
 
     def values(part: Part) -> Array:
         return _values(X.missing, walk.depth, arrays, part.of(X.values), part.of(mask))
@@ -167,6 +178,14 @@ class _Held(NamedTuple):
     arrive: Array
     alpha: Array
     beta: Array
+
+
+@partial(HostProgram, static_argnums=(0, 1, 2))
+def _values_and_mark(
+    has_missing: bool, depth: int, block: int, arrays: tuple, x: Array, mask: Array | None
+) -> tuple[Array, Array]:
+    """Return what `_values` does of all instances, ``block`` at a time, and the mark of their values."""
+    return in_blocks(partial(_values.function, has_missing, depth, arrays), block, x, mask)
 
 
 @partial(HostProgram, static_argnums=(0, 1))

@@ -9,12 +9,21 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_integer, is_concrete, outside_traces
-from jaxunc._numerics import KeptWhileAlive
+from jaxunc._numerics import KeptWhileAlive, default_platform
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_is_forest, have_same_arrays
 from jaxunc.inference import as_mask, leaf_index, tested
-from jaxunc.tables import Encoded, InstancesLike, MaskLike, SparseRows, encode_rows, encode_traced
+from jaxunc.tables import (
+    Encoded,
+    InstancesLike,
+    MaskLike,
+    SparseRows,
+    encode_rows,
+    encode_traced,
+    refuse_infinite,
+    unchecked_rows,
+)
 
 from ._by_background import values_by_background
 from ._by_cover import Walk, make_walk, values_by_cover
@@ -239,7 +248,13 @@ def _of_columns(model: OpenedModel, X: Any, background: Any, tree_mask: Any) -> 
 def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, X: Any, tree_mask: Any) -> Attributions:
     """Return the shares of the columns of trees."""
     traced, every, kept = not is_concrete(X, tree_mask), trees, None
-    encoded = Encoded(encode_traced(X, trees.columns), True) if traced else encode_rows(X, trees.columns)
+    if traced:
+        encoded = Encoded(encode_traced(X, trees.columns), True)
+    elif default_platform() == "cpu" or isinstance(covered, Encoded):
+        encoded = encode_rows(X, trees.columns)
+    else:
+        unchecked: Any = unchecked_rows(X, trees.columns)  # the program looks at the values
+        encoded = Encoded(*unchecked)
     if any(isinstance(part.values, SparseRows) for part in (encoded, covered) if isinstance(part, Encoded)):
         trees, kept = tested(trees)
         encoded = _at(kept, trees, encoded)
@@ -259,6 +274,8 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
     leaf_numbers = paths.table[:, : n_stats - paths.last_follows]
     if not (n_rows and len(paths.unrolled.nodes.edge)):
         values = np.zeros((n_rows, trees.n_features, leaf_numbers.shape[1]), dtype)
+        if encoded.missing is None:
+            refuse_infinite(encoded.values)
     elif paths.walk is not None:
         values = xp.asarray(values_by_cover(paths.walk, leaf_numbers, encoded, mask))
     elif isinstance(covered, Encoded):

@@ -26,7 +26,19 @@ columns behind those of the data (`_plan.compact`); a node of a set reads one bi
 *Carry*: the planes of the trees so far, merged, for each instance.
 """
 
-from ._bind import READOUTS, Answering, BoundForest, ByTable, HasColumns, OfForest, OfSums, ReadOuts, bind, shapes_of
+from ._bind import (
+    READOUTS,
+    Answering,
+    BoundForest,
+    ByTable,
+    HasColumns,
+    OfForest,
+    OfSums,
+    ReadOuts,
+    bind,
+    finish_rows,
+    shapes_of,
+)
 from ._by_rows import ByRows
 from ._device_calls import answer_on_device, in_blocks
 from ._drive import (

@@ -183,7 +183,12 @@ def merge_and_finish(
 ) -> PyTree:
     """The answers of a chunk in one program; with ``n_blocks`` row by row."""
     stat = PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (1, n_blocks))
-    if len(x) > 1:
+    return finish_rows(combiner, readout, stat, len(x))
+
+
+def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -> PyTree:
+    """Return the answers for ``n`` merged statistics, one as among several."""
+    if n > 1:
         return read_answer(combiner.finish(stat), readout)
     # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.
     stat = jax.tree.map(lambda array: jnp.repeat(array, 2, axis=0) if array.ndim else array, stat)

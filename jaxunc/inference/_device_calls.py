@@ -37,7 +37,7 @@ FINITE, MISSING, BEYOND = 0, 1, 2
 """Marks of rows: numbers alone, NaN among them, infinity among them. The largest counts."""
 
 Program: TypeAlias = Callable[[bool, Any, Any], tuple[PyTree, Array]]
-"""(whether missing values are told apart, rows, their mask) → their answers and mark."""
+"""(whether missing values are told apart, rows, their mask) → their answers, and their mark or those of some parts."""
 
 
 def in_blocks(
@@ -73,7 +73,15 @@ def in_blocks(
 
 
 def answer_on_device(
-    program: Program, values: Any, mask: Any, row_bytes: int, *, missing: bool | None, guess: bool = False
+    program: Program,
+    values: Any,
+    mask: Any,
+    row_bytes: int,
+    *,
+    missing: bool | None,
+    guess: bool = False,
+    n_devices: int = 1,
+    least: int = LEAST_ROWS,
 ) -> tuple[PyTree, bool]:
     """Return the answers for rows of the host or of a device, and whether any of their values is missing.
 
@@ -93,6 +101,10 @@ def answer_on_device(
         Whether values are missing; None if that is not known, and none was looked at.
     guess
         What it most likely is then.
+    n_devices
+        How many devices run the program: rows that lie on as many stay there, others go by way of the host.
+    least
+        Rows of the smallest program for those of the host.
 
     Raises
     ------
@@ -102,34 +114,42 @@ def answer_on_device(
     apart = guess if missing is None else missing
     refused = BEYOND + 1 if missing is not None else BEYOND if apart else MISSING
     with outside_traces():
-        answer, mark = _answer(partial(program, apart), values, mask, row_bytes, refused)
+        parts = partial(device_parts, row_bytes=row_bytes, least=least)
+        answer, mark = _answer(partial(program, apart), values, mask, parts, refused, n_devices)
         if mark == BEYOND and missing is None:
             refuse_infinite(values)
     if mark >= refused and not apart:
-        return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True)
+        how = {"n_devices": n_devices, "least": least}
+        return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True, **how)
     return answer, mark == MISSING if missing is None else missing
 
 
-def _answer(run: Callable, values: Any, mask: Any, row_bytes: int, refused: int) -> tuple[PyTree, int]:
+def _answer(
+    run: Callable, values: Any, mask: Any, cut_in_parts: Callable, refused: int, n_devices: int
+) -> tuple[PyTree, int]:
     """Return the answers and their mark; where that is refused there may be none."""
-    # What a mesh divides goes by way of the host: within one program its types would ask where each result lies.
-    if isinstance(values, jax.Array) and len(values) and len(values.devices()) == 1:
+    if isinstance(values, jax.Array) and len(values) and len(values.devices()) == n_devices:
         # A mask of another device would be refused beside them.
         beside = isinstance(mask, jax.Array) and mask.devices() == values.devices()
         answer, mark = run(values, mask if mask is None or beside else np.asarray(mask))
-        return answer, int(mark)
+        return answer, _largest(mark)
     values = values if isinstance(values, SparseRows) else np.asarray(values)
-    mask, parts = None if mask is None else np.asarray(mask), device_parts(values, row_bytes)
+    mask, parts = None if mask is None else np.asarray(mask), cut_in_parts(values)
     most, answers = FINITE, []
     for part, (answer, mark) in _one_ahead(lambda part: run(part.of(values), part.of(mask)), parts):
         if len(parts) == 1 and part.is_full:
-            return answer, int(mark)
+            return answer, _largest(mark)
         answer, mark = jax.device_get((answer, mark))
-        most = max(most, int(mark))
+        most = max(most, _largest(mark))
         if most >= refused:
             return None, most
         answers.append(trimmed(answer, part))
     return answers[0] if len(answers) == 1 else jax.tree.map(joined, *answers), most
+
+
+def _largest(mark: Any) -> int:
+    """Return the mark of all rows: of a mesh there is one for each of its parts."""
+    return int(np.asarray(mark).max() if mark.ndim else mark)
 
 
 def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tuple[Part, Any]]:
@@ -142,16 +162,16 @@ def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tupl
     yield from under_way
 
 
-def device_parts(values: np.ndarray | SparseRows, row_bytes: int) -> list[Part]:
+def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = LEAST_ROWS) -> list[Part]:
     """Return the parts that rows of the host are sent in: a power of two of them each, and the rest padded."""
     most = max(TRANSFER_BYTES // row_bytes, 1)
     if isinstance(values, SparseRows):
         most = min(most, max(MOST_DENSE // max(values.shape[1], 1), 1))
     most = power_of_two(most + 1) // 2
     bounds = [(start, min(start + most, len(values))) for start in range(0, max(len(values), 1), most)]
-    return [Part(start, stop, Chunk(*[min(padded_size(stop - start), most)] * 2)) for start, stop in bounds]
+    return [Part(start, stop, Chunk(*[min(padded_size(stop - start, least), most)] * 2)) for start, stop in bounds]
 
 
-def padded_size(n: int) -> int:
+def padded_size(n: int, least: int = LEAST_ROWS) -> int:
     """Return the least size that holds so many rows: sizes are a quarter of a power of two apart."""
-    return max(LEAST_ROWS, multiple_of(max(power_of_two(n) // 8, 1), n))
+    return max(least, multiple_of(max(power_of_two(n) // 8, 1), n))

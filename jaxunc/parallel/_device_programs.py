@@ -3,6 +3,7 @@
 * `place` puts trees on devices: on each those of its place along 'tree'.
 * `InstanceShards` distributes instances along 'data', and collects the answers.
 * `merge_on_mesh` walks a device's instances through its trees, and joins the carries; `finish_chunk` finishes.
+* `answer_on_mesh` is all of that as one program, for accelerators: it takes rows where they lie (`rows_on_mesh`).
 * `join_tree_shards` joins the carries of neighbouring trees in the trees' order. A plain `psum` would add rounded sums
   and lose what was kept of their rounding; it knows neither exact sums in two limbs nor collected planes. So the
   carries travel as they are, as one array of 32-bit words, in one collective, and every merge's own `join` puts them
@@ -12,19 +13,20 @@
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, PyTree, UInt32
 
-from jaxunc._numerics import ceil_div, jit
+from jaxunc._numerics import ceil_div, jit, multiple_of, padded_rows
 from jaxunc.combiners import Combiner, Merging, read_answer
-from jaxunc.inference import Carry, PackedTrees, Part, Spec, rejoin
+from jaxunc.inference import Carry, PackedTrees, Part, Spec, finish_rows, in_blocks, rejoin
 
 from ._mesh import Grid
 
@@ -83,8 +85,8 @@ def trees_per_shard(grid: Grid, n_trees: int) -> int:
 
 
 def on_every_device(grid: Grid, arrays: PyTree[Array]) -> PyTree:
-    """Return small arrays on every device; as they are where one process has all: programs spread them themselves."""
-    return arrays if grid.is_alone else jax.tree.map(lambda leaf: _spread(grid, leaf), arrays)
+    """Return small arrays on every device, where each call of a program would send them else."""
+    return jax.tree.map(lambda leaf: _spread(grid, leaf), arrays)
 
 
 def _spread(grid: Grid, leaf):
@@ -170,30 +172,91 @@ class Program(NamedTuple):
     n_trees: int
     """Number of trees that are no padding."""
     block: int | None
-    """Number of instances in a block, where it is traced."""
+    """Number of instances in a block, where it is not that of all."""
 
 
 @jit(static_argnums=0)
 def merge_on_mesh(program: Program, arrays: tuple, shared: tuple, x, mask, n_blocks) -> PyTree:
     """Return the merged statistic ``[data rows ...]`` of ``x [data rows features]``, as `Grid.of_answers` has it."""
-    grid, spec, answers = program.grid, program.spec, program.grid.of_answers
+    answers = program.grid.of_answers
 
     def of_device(arrays, shared, x, mask, n_blocks):
-        packed = PackedTrees(*arrays, *shared, spec=spec)
-        in_mask = None if mask is None else mask[0]
         # A device sees one place along 'data': the leading axis has length one.
-        carry = packed.carried(x[0], in_mask, None if n_blocks is None else (program.block, n_blocks))
-        both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
-        merging = spec.layout.planes if mask is None else spec.layout.both
-        # Numbers per tree are the same for all instances without a mask: every device has their total already.
-        both = join_tree_shards(merging, both, program.n_trees, n_shards=grid.n_tree, whole=grid.spans)
-        n_planes = len(carry.planes)
-        planes, scalars = packed.results(Carry(both[:n_planes], carry.scalars if mask is None else both[n_planes:]))
+        in_mask = None if mask is None else mask[0]
+        blocks = None if n_blocks is None else (program.block, n_blocks)
+        planes, scalars = _merged(program, arrays, shared, x[0], in_mask, blocks)
         return _in_front(planes), scalars if mask is None else _in_front(scalars)
 
-    axes = (P("tree"), P(), P("data"), P("data", None, "tree"), P())
-    merged = _shard_map(of_device, grid, axes, (answers, P() if mask is None else answers))
-    return rejoin(spec.layout, *merged(arrays, shared, x, mask, n_blocks))
+    merged = _shard_map(of_device, program.grid, _INPUTS, (answers, P() if mask is None else answers))
+    return rejoin(program.spec.layout, *merged(arrays, shared, x, mask, n_blocks))
+
+
+_INPUTS = P("tree"), P(), P("data"), P("data", None, "tree"), P()
+"""Axes of a forest's arrays, what is shared, rows, their mask, and what comes with them."""
+
+
+def _merged(program: Program, arrays: tuple, shared: tuple, x, mask, blocks) -> tuple[list, list]:
+    """Return planes and numbers per tree, of all trees, for a device's instances or its part of them."""
+    grid, spec = program.grid, program.spec
+    packed = PackedTrees(*arrays, *shared, spec=spec)
+    carry = packed.carried(x, mask, blocks)
+    both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
+    merging = spec.layout.planes if mask is None else spec.layout.both
+    # Numbers per tree are the same for all instances without a mask: every device has their total already.
+    both = join_tree_shards(merging, both, program.n_trees, n_shards=grid.n_tree, whole=grid.spans)
+    n_planes = len(carry.planes)
+    return packed.results(Carry(both[:n_planes], carry.scalars if mask is None else both[n_planes:]))
+
+
+@jit(static_argnums=(0, 2))
+def answer_on_mesh(
+    program: Program, combiner: Combiner, readout: str | None, arrays: tuple, shared: tuple, x, mask
+) -> tuple[PyTree, Array]:
+    """Return the answers for rows ``[instances ...]`` of one process, block by block, and the mark of each place.
+
+    A place along 'data' has a stretch of the rows; the last stretch is padded here.
+    """
+    grid, n = program.grid, len(x)
+
+    def of_block(arrays, shared, combiner, x, mask):
+        merged = rejoin(program.spec.layout, *_merged(program, arrays, shared, x, mask, None))
+        answer = finish_rows(combiner, readout, merged, ceil_div(len(x), grid.n_tree))
+        if grid.n_tree == 1:
+            return answer
+        # Each tree shard has finished its part of the block.
+        whole = lambda part: lax.all_gather(part, "tree", tiled=True)[: len(x)] if part.ndim else part
+        return jax.tree.map(whole, answer)
+
+    def of_device(arrays, shared, x, mask, combiner):
+        answer_block = partial(of_block, arrays, shared, combiner)
+        answer, mark = in_blocks(answer_block, program.block or n, x[0], None if mask is None else mask[0])
+        return _in_front(answer), mark[None]
+
+    def stretches(array, n_columns: int):
+        rows = ceil_div(n, grid.n_data)
+        padded = jnp.pad(array, ((0, rows * grid.n_data - len(array)), (0, n_columns - array.shape[1])))
+        return padded.reshape(grid.n_data, rows, n_columns)
+
+    n_trees = grid.n_tree * trees_per_shard(grid, program.n_trees)
+    inputs = arrays, shared, stretches(x, x.shape[1]), None if mask is None else stretches(mask, n_trees), combiner
+    # Which of the answers are numbers for all rows is known once it is traced.
+    shapes = jax.eval_shape(_shard_map(of_device, grid, _INPUTS, P()), *inputs)
+    axes = jax.tree.map(lambda part: P("data") if part.ndim else P(), shapes)
+    answer, marks = _shard_map(of_device, grid, _INPUTS, axes)(*inputs)
+    return jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:])[:n] if part.ndim else part, answer), marks
+
+
+def rows_on_mesh(grid: Grid, rows: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
+    """Return rows ``[instances ...]`` on the devices of a mesh, from those or from one device; NumPy's from others."""
+    if isinstance(rows, np.ndarray):
+        even = padded_rows(rows, multiple_of(grid.n_data, len(rows)))
+        return jax.device_put(even, grid.sharding("data"))
+    sharding: Any = rows.sharding
+    mesh = getattr(sharding, "mesh", None)
+    if mesh is not None and list(mesh.devices.flat) == list(grid.mesh.devices.flat):
+        # The same memory, on axes of the type Auto: others ask of each operation where its result lies.
+        return jax.device_put(rows, NamedSharding(Mesh(mesh.devices, mesh.axis_names), sharding.spec))
+    return jax.device_put(rows, grid.sharding()) if len(rows.devices()) == 1 else np.asarray(rows)
 
 
 @jit(static_argnums=(0, 2))

@@ -1,5 +1,6 @@
 """A bound forest distributed over a mesh of devices: `shard`, and what it makes."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, overload
 
@@ -10,7 +11,7 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from jaxunc._checks import is_concrete
-from jaxunc._numerics import Pickled, ceil_div
+from jaxunc._numerics import Pickled, ceil_div, multiple_of
 from jaxunc._types import AnswerT
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
@@ -22,28 +23,34 @@ from jaxunc.inference import (
     OfSums,
     Part,
     ReadOuts,
+    Spec,
+    answer_on_device,
     as_mask,
     cut,
     default_walk,
     shapes_of,
 )
-from jaxunc.tables import encode_instances
+from jaxunc.tables import dense_alone, encode_instances, is_sparse, unchecked_rows
 
 from ._device_programs import (
     InstanceShards,
     Placed,
     Program,
+    answer_on_mesh,
     finish_chunk,
     merge_and_finish_on_mesh,
     merge_on_mesh,
     on_every_device,
     place,
+    rows_on_mesh,
     stretch_of,
     trees_per_shard,
 )
 from ._mesh import Call, Grid, as_grid, calls_of_all, digest
 
 OfSumsT = TypeVar("OfSumsT", bound=OfSums)
+_IN_TURN = threading.Lock()
+"""Of calls of several threads, whose programs wait for each other if devices begin them in different orders."""
 
 
 @overload
@@ -92,8 +99,12 @@ def shard(bound: Any, mesh: Mesh) -> Any:
     Values: without tree shards those of ``bound`` to the last bit; with them sums over trees are rounded once more for
     each shard (compensated, so about as exact). Exact sums, minima, maxima and collected planes are the same.
 
-    Cost: one collective of ``[instances, stat]`` with tree shards, none without; many processes also exchange a few
-    numbers before each call. Trees are padded to a multiple of the places by trees that contribute nothing.
+    Accelerators of one process answer any number of rows by one program, as they do for `bind`. Rows that lie on the
+    mesh stay there, and those of one of its devices are copied to all; their answers lie on the mesh.
+
+    Cost: one collective of ``[instances, stat]`` with tree shards, on accelerators one more of the answers, none
+    without; many processes also exchange a few numbers before each call. Trees are padded to a multiple of the places
+    by trees that contribute nothing.
 
     Memory: each device has its trees and one chunk of instances. ``bound`` itself lies where it was made: on
     accelerators import and bind under ``jax.default_device(jax.devices("cpu")[0])`` what does not fit one of them.
@@ -138,6 +149,9 @@ def shard(bound: Any, mesh: Mesh) -> Any:
 class ShardedForest(Pickled, ReadOuts[AnswerT]):
     """A bound forest distributed by `shard`, which says what it answers; called as a `BoundForest` is."""
 
+    _guess: bool = False
+    """Whether the last batch had missing values, as for `BoundForest`."""
+
     def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
         self.bound: BoundForest[AnswerT] = bound
         self.combiner: Combiner[AnswerT] = bound.combiner
@@ -166,14 +180,23 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
         """As `BoundForest.lower`: the program of a batch of so many instances, those of all processes together."""
+        placed, n_features = self._for(missing), self.bound.forest.n_features
+        if self._answers_in_one:
+            rows = multiple_of(self._grid.n_data, n_instances), n_features
+            x = jax.ShapeDtypeStruct(rows, jnp.float32, sharding=self._grid.sharding("data"))
+            inputs = placed.arrays, placed.shared, x, None
+            return answer_on_mesh.lower(self._whole_program(placed), self._combiner, "class_scores", *inputs)
         part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
-        placed, shape = self._for(missing), (self._grid.n_data, part.chunk.rows, self.bound.forest.n_features)
+        shape = self._grid.n_data, part.chunk.rows, n_features
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
         number = None if part.number is None else jax.ShapeDtypeStruct((), jnp.int32)
         return merge_on_mesh.lower(self._program(placed, part), placed.arrays, placed.shared, x, None, number)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         """Agree with the other processes, distribute the instances part by part, run the programs, and collect."""
+        self._refuse_traced(X, tree_mask)
+        if self._answers_in_one:
+            return self._run_on_accelerators(X, tree_mask, readout)
         values, mask, calls = self._agreed(X, tree_mask, readout)
         grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
         shards = InstanceShards(grid, len(values))
@@ -196,6 +219,44 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
         return shards.collected(parts, self._one_ahead(score, parts, shards))
 
+    def _run_on_accelerators(self, X, tree_mask, readout: str | None) -> PyTree:
+        """Answer rows by one program, which looks at them, where all devices are this process's own."""
+        forest, grid = self.bound.forest, self._grid
+        if is_sparse(X):
+            raise dense_alone("X")
+        values, missing = unchecked_rows(X, forest.trees.columns)
+        mask, n = as_mask(tree_mask, len(values), forest.n_trees), len(values)
+
+        def program(missing: bool, x, mask) -> tuple[PyTree, jax.Array]:
+            placed = self._for(missing)
+            x, mask = (rows if rows is None else rows_on_mesh(grid, rows) for rows in (x, mask))
+            whole = self._whole_program(placed)
+            return answer_on_mesh(whole, self._combiner, readout, placed.arrays, placed.shared, x, mask)
+
+        numbers = values.shape[1] + self._engine.packed.spec.layout.width
+        row_bytes = ceil_div(4 * numbers + (0 if mask is None else forest.n_trees), grid.n_data)
+        how = {"missing": missing, "guess": self._guess, "n_devices": grid.mesh.size}
+        with _IN_TURN:
+            values = rows_on_mesh(grid, values) if isinstance(values, jax.Array) and n else values
+            mask = rows_on_mesh(grid, mask) if isinstance(mask, jax.Array) and n else mask
+            answer, self._guess = answer_on_device(program, values, mask, row_bytes, **how)
+        if isinstance(values, jax.Array) and n:
+            return answer
+        return jax.tree.map(lambda part: jax.device_put(part[:n] if part.ndim else part), jax.device_get(answer))
+
+    @property
+    def _answers_in_one(self) -> bool:
+        """Whether accelerators answer in one program, all of them this process's own."""
+        return self._grid.is_alone and self._placed[False].spec.walk == "levels"
+
+    def _whole_program(self, placed: Placed) -> Program:
+        return Program(self._grid, placed.spec, self.bound.forest.n_trees, self._block(placed.spec))
+
+    def _block(self, spec: Spec) -> int:
+        """Number of instances that a device works on at a time."""
+        shapes = shapes_of(spec, trees_per_shard(self._grid, self._engine.packed.n_trees), self.bound.forest.n_features)
+        return (shapes.large or shapes.single).block
+
     def _one_ahead(self, score, parts: Sequence[Part], shards: InstanceShards):
         """Yield the answers on the host; an accelerator has the next part while one is fetched.
 
@@ -210,13 +271,15 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
                 yield shards.fetched(under_way.pop(0))
         yield from map(shards.fetched, under_way)
 
-    def _agreed(self, X, tree_mask, readout: str | None):
-        """Return this process's data, checked, and what all processes are about to do."""
+    def _refuse_traced(self, X, tree_mask) -> None:
         if not is_concrete(X, tree_mask):
             raise TypeError(
                 "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
                 "bound forest, or jaxunc.inference.merge_leaves in a shard_map of your own."
             )
+
+    def _agreed(self, X, tree_mask, readout: str | None):
+        """Return this process's data, checked, and what all processes are about to do."""
         forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
         try:

@@ -18,8 +18,18 @@ from jax import lax
 from jaxunc._checks import check_integer, check_one_of
 from jaxunc._numerics import default_platform, jit
 from jaxunc.counting import mask_by_group, rows_together
-from jaxunc.inference import Chunk, Shapes, cut, drive, leaf_index
-from jaxunc.tables import Encoded, InstancesLike, LabelsLike, NumbersLike, encode_rows, is_pandas
+from jaxunc.inference import (
+    Plan,
+    answer_on_device,
+    block_size,
+    column_keys,
+    in_blocks,
+    known_plan,
+    leaf_index,
+    unrolled_depth,
+    walk_levels,
+)
+from jaxunc.tables import Encoded, InstancesLike, LabelsLike, NumbersLike, encode_rows, is_pandas, unchecked_rows
 
 from ._leaf_rows import RowCounts, check_is_mean, check_on_host, contents_of, opened_model
 
@@ -37,8 +47,8 @@ EQUAL = 2.0**40
 """Weights are compared by this many steps of 1: sums of the same numbers in another order are ties."""
 DEVICE_SUMS = 2**25
 """Number of sums, of queries for all rows, that an accelerator holds at a time, once and sorted."""
-BLOCKS = Shapes(Chunk(4096, 4096), small=tuple(Chunk(size, size) for size in (1, 16, 128, 512)))
-"""Numbers of queries that an accelerator answers in a call."""
+FEW = 16
+"""Queries of the host that an accelerator answers at least in a call."""
 TREES = 8
 """Trees that are added there in one pass over the weights."""
 
@@ -136,7 +146,10 @@ class NeighbourIndex:
         check_integer("k", k, 1, ": the number of rows for each query")
         if k > self.n_rows:
             raise ValueError(f"k={k}, and there are {self.n_rows} rows; pass k={self.n_rows} at most.")
-        parts = [self._nearest(leaves, k) for leaves in self._chunks(X)]
+        if default_platform() == "cpu":
+            parts = [self._nearest(leaves, k) for leaves in self._chunks(X)]
+        else:
+            parts = [self._nearest_on_device(X, k)]
         index, weight, total, effective = (np.concatenate(each) for each in zip(*parts, strict=True))
         ids: Any = None if self._ids is None else self._ids[index]
         if ids is not None:
@@ -197,12 +210,16 @@ class NeighbourIndex:
             for start in range(0, self.n_rows, QUERIES):
                 yield self._row_leaves[start : start + QUERIES]
             return
+        values, missing = encode_rows(self._rows_asked(X), self._trees.columns)
+        for start in range(0, max(len(values), 1), QUERIES):
+            yield self._leaves(Encoded(values[start : start + QUERIES], missing))
+
+    def _rows_asked(self, X: Any) -> Any:
+        """Return queries as the trees read them."""
         if self.kind == "out_of_bag":
             raise ValueError("kind='out_of_bag' asks about the rows themselves; leave X out, or take 'prediction'.")
         check_on_host(X)
-        values, missing = encode_rows(self._read(X), self._trees.columns)
-        for start in range(0, max(len(values), 1), QUERIES):
-            yield self._leaves(Encoded(values[start : start + QUERIES], missing))
+        return self._read(X)
 
     def _lists_of(
         self, t: int, leaf: np.ndarray, counts: RowCounts | None
@@ -243,14 +260,29 @@ class NeighbourIndex:
 
     def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
         """Return the parts of `Neighbours` that are numbers."""
-        number, length = _number_of_trees(leaves), self._lengths(leaves)
-        if default_platform() == "cpu":
-            index, sums, squares = self._largest_on_host(leaves, k, length.sum(axis=1))
-        else:
-            index, sums, squares = self._largest_on_device(leaves, k)
+        length = self._lengths(leaves)
+        index, sums, squares = self._largest_on_host(leaves, k, length.sum(axis=1))
         total = (length if self.kind == "leaves" else length > 0).sum(axis=1)
-        effective = np.divide(total**2.0, squares, out=np.full(len(leaves), np.nan), where=squares > 0)
-        return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective
+        return _weighed(index, sums, squares, total, _number_of_trees(leaves))
+
+    def _nearest_on_device(self, X: Any, k: int) -> tuple[np.ndarray, ...]:
+        """Return what `_nearest` does for all queries, by one program, which looks at them; the host sends parts."""
+        trees, leaves = self._trees, None
+        if X is None:
+            values, missing, leaves = np.zeros((self.n_rows, 0), np.float32), False, self._row_leaves
+        else:
+            values, missing = unchecked_rows(self._rows_asked(X), trees.columns)
+        plan, depth = known_plan(trees), unrolled_depth("levels", trees)
+        size = min(block_size("levels", trees.n_trees, 2 * trees.n_features), max(DEVICE_SUMS // self.n_rows, 1))
+        how = {"k": k, "block": size, "depth": depth, "kind": self.kind}
+
+        def program(_, x, leaves):
+            return _largest_of_all(plan, *self._rows_by_tree, x, leaves, **how)
+
+        row_bytes = 4 * (values.shape[1] + 2 * k + 3 + (0 if leaves is None else trees.n_trees))
+        found = answer_on_device(program, values, leaves, row_bytes, missing=missing, guess=True, least=FEW)[0]
+        index, sums, squares, total, number = jax.device_get(found)
+        return _weighed(index, sums, squares, total, np.where(number > 0, number, np.nan))
 
     def _largest_on_host(self, leaves: np.ndarray, k: int, pairs: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the rows of the k largest sums and these ``[queries k]``, and the sum of all squares."""
@@ -272,38 +304,53 @@ class NeighbourIndex:
             take(i, lists.T @ np.ones(lists.shape[0]), None)  # the sums of `_sums`, in the same order
         return index, sums, squares
 
-    def _largest_on_device(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
-        """Return what `_largest_on_host` does, of sums that an accelerator makes."""
-        shapes = BLOCKS.of_at_most(max(1, DEVICE_SUMS // self.n_rows), BLOCKS.single.rows)
-        largest = lambda part: _largest_of_all(*self._rows_by_tree, part.of(leaves), k)
-        return tuple(map(np.asarray, drive(largest, cut(len(leaves), shapes, 1), 1)))
-
     @cached_property
-    def _rows_by_tree(self) -> tuple[jax.Array, jax.Array]:
-        """The leaf of each row, -2 of rows that a tree has not drawn, and the row's share of it, ``[trees rows]``."""
+    def _rows_by_tree(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The leaf of each row, -2 of rows that a tree has not drawn, the row's share of it, and the rows of leaves.
+
+        Arrays ``[trees rows]``, ``[trees rows]`` and ``[leaves]``.
+        """
         shape = self._trees.n_trees, self.n_rows
         leaf, share = np.full(shape, -2, np.int32), np.zeros(shape, jnp.result_type(float))
-        of_entry = np.repeat(np.arange(self._lists.shape[0], dtype=np.int32), np.diff(self._lists.indptr))
+        length = np.diff(self._lists.indptr)
+        of_entry = np.repeat(np.arange(self._lists.shape[0], dtype=np.int32), length)
         at = of_entry // self._trees.n_nodes, self._lists.indices
         leaf[at], share[at] = of_entry, self._lists.data
-        return jax.device_put(leaf), jax.device_put(share)
+        return jax.device_put(leaf), jax.device_put(share), jax.device_put(length.astype(np.uint32))
 
 
-@jit(static_argnames="k")
-def _largest_of_all(leaf, share, leaves, k: int):
-    """Return for queries with these leaves the rows of the k largest sums of shares, those, and the sum of all squares.
+@jit(static_argnames=("k", "block", "depth", "kind"))
+def _largest_of_all(plan: Plan, leaf, share, length, x, leaves, *, k: int, block: int, depth: int, kind: str):
+    """Return for queries the rows of the k largest sums of shares, these sums, and the mark of the queries' values.
 
-    Rows are -1 where there are no more. Of equal sums the lower row comes first.
+    Behind them the sum of all squares, the rows or leaves that count, and the trees. Rows are -1 where there are no
+    more. Of equal sums the lower row comes first. ``leaves`` are those of the queries, if they are known.
     """
+    (n_trees, n_places), n_nodes = plan.nodes.shape, len(length) // len(leaf)
 
     def add(sums, tree):
         of_rows, share, of_queries = tree
         return sums + jnp.where(of_queries[:, None] == of_rows, share, 0), None
 
-    none = jnp.zeros((len(leaves), leaf.shape[1]), share.dtype)
-    sums, _ = lax.scan(add, none, (leaf, share, leaves.T), unroll=TREES)
-    value, row = lax.top_k(sums, k)
-    return jnp.where(value > 0, row, -1), value, (sums**2).sum(axis=1)
+    def find(x, leaves):
+        if leaves is None:
+            place = walk_levels(plan, column_keys(x, missing=True), depth) - plan.n_exits
+            leaves = place - jnp.arange(n_trees, dtype=jnp.int32) * (n_places - n_nodes)
+        none = jnp.zeros((len(leaves), leaf.shape[1]), share.dtype)
+        sums, _ = lax.scan(add, none, (leaf, share, leaves.T), unroll=TREES)
+        value, row = lax.top_k(sums, k)
+        counts = leaves >= 0
+        rows = jnp.where(counts, length[jnp.maximum(leaves, 0)], 0)
+        total = (rows if kind == "leaves" else rows > 0).sum(axis=1, dtype=jnp.uint32)
+        return jnp.where(value > 0, row, -1), value, (sums**2).sum(axis=1), total, counts.sum(axis=1, dtype=jnp.int32)
+
+    return in_blocks(find, block, x, leaves)
+
+
+def _weighed(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.ndarray, number: np.ndarray) -> tuple:
+    """Return the numbers of `Neighbours` from sums of shares, and the number of trees, NaN for none."""
+    effective = np.divide(total.astype(float) ** 2, squares, out=np.full(len(index), np.nan), where=squares > 0)
+    return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective
 
 
 def _number_of_trees(leaves: np.ndarray) -> np.ndarray:

@@ -55,6 +55,7 @@ from ._frames import (
     as_labels,
     class_positions,
     column_of,
+    dense_alone,
     frame_names,
     is_frame,
     is_pandas,

@@ -89,7 +89,8 @@ def transductive_certainty(
         How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"dense"``: all
         pairs in step, for nominal features alone. ``"auto"``: dense where it applies and is small enough, else grouped.
     progress
-        Called now and then with a tuple ``(done, total, seconds)``: the pairs (x, c) that are finished, and all.
+        Called now and then with a tuple ``(done, total, seconds)``: the pairs (x, c) that are finished, and all. Dense
+        on an accelerator: once, at the end.
     combiner
         Combiner that makes probabilities of the k leaves, in place of (1), the mean of Laplace's estimates: any with a
         probability, such as ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.

@@ -1,6 +1,7 @@
 """Dense algorithm, for nominal features alone: all pairs in step, the sample of a pair's node a row of a matrix.
 
-On the host pairs that have ended are dropped after each step; on an accelerator a block of pairs is one program.
+On the host pairs that have ended are dropped after each step; on an accelerator one program follows all pairs, block by
+block.
 """
 
 from functools import partial
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int64
 
-from jaxunc._numerics import jit, multiple_of
+from jaxunc._numerics import jit, multiple_of, padded_rows
 
 from ._pairs import Pairs
 from ._presorted import LOWEST
@@ -69,18 +70,19 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
     dense = Dense(passes, np.concatenate([label, products], axis=1), entropy)
     width = max(n, n_tests * sample.n_classes)
     few = multiple_of(step, max(min((HOST_BLOCK if on_host else DEVICE_BLOCK) // width, pairs.n), 1))
-    follow = _follow_on_host if on_host else _follow_on_device
+    if not on_host and pairs.n:
+        _follow_on_device(pairs, dense, few)
+        return
     for begin in range(0, pairs.n, few):
         block = np.arange(begin, min(begin + few, pairs.n))
-        padded = np.pad(block, (0, 0 if on_host else few - len(block)), mode="edge")
-        instance, label_index = np.divmod(padded, pairs.n_labels)
-        members = np.tile(np.arange(n) < sample.n, (len(padded), 1))
+        instance, label_index = np.divmod(block, pairs.n_labels)
+        members = np.ones((len(block), n), bool)
         if pairs.leaves_out:
             # Leave-one-out: the instance leaves the sample, and comes back with the label of the pair.
-            members[np.arange(len(padded)), instance] = False
+            members[np.arange(len(block)), instance] = False
         has = pairs.queries.code[instance][:, feature] == code
         gained = np.eye(pairs.n_labels, sample.n_classes, dtype=np.int32)[label_index]
-        follow(pairs, block, dense, DensePairs(members, has, gained))
+        _follow_on_host(pairs, block, dense, DensePairs(members, has, gained))
         pairs.report()
 
 
@@ -106,28 +108,53 @@ def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted
         inserted = inserted._replace(members=inserted.members & stays)
 
 
-def _follow_on_device(pairs: Pairs, block: np.ndarray, dense: Dense, inserted: DensePairs) -> None:
-    settings = pairs.settings
+def _follow_on_device(pairs: Pairs, dense: Dense, few: int) -> None:
+    (feature, code), settings = _tests(pairs), pairs.settings
+    has = padded_rows(pairs.queries.code[:, feature] == code, multiple_of(STEP, pairs.queries.n))
+    number = np.minimum(np.arange(multiple_of(few, pairs.n), dtype=np.int32), pairs.n - 1).reshape(-1, few)
+    how = {"n_labels": pairs.n_labels, "leaves_out": pairs.leaves_out, "boundaries": settings.boundaries}
     with jax.enable_x64(True):
-        counts = np.asarray(_leaves(dense, inserted, settings.min_samples_leaf, settings.boundaries))
-    pairs.end(block, counts[: len(block)])
+        counts = np.asarray(_leaves(dense, has, number, pairs.sample.n, settings.min_samples_leaf, **how))
+    pairs.end(np.arange(pairs.n), counts[: pairs.n])
+    pairs.report()
 
 
-@jit(static_argnames="boundaries")
-def _leaves(dense: Dense, inserted: DensePairs, min_samples_leaf, boundaries: bool) -> Int[Array, "pairs classes"]:
-    """Return the class counts of the leaves."""
+@jit(static_argnames=("n_labels", "leaves_out", "boundaries"))
+def _leaves(
+    dense: Dense,
+    has: Bool[Array, "queries tests"],
+    number: Int[Array, "blocks pairs"],
+    n_instances,
+    min_samples_leaf,
+    *,
+    n_labels: int,
+    leaves_out: bool,
+    boundaries: bool,
+) -> Int[Array, "pairs classes"]:
+    """Return the class counts of the leaves of pairs with these numbers, and of as many training instances."""
     # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+    n, n_classes = dense.passes.shape[1], dense.by_class.shape[1] // (1 + len(dense.passes))
 
-    def step(state):
-        chosen, counts, ends = _best_tests(dense, state[0], product, min_samples_leaf, boundaries)
-        side = jnp.take_along_axis(inserted.has, chosen[:, None], axis=1)
-        # A pair that has ended keeps its members, so its counts stay what they were while others go on.
-        stays = ends[:, None] | (dense.passes[chosen] == side)
-        return inserted._replace(members=state[0].members & stays), counts, ends
+    def of_block(number):
+        instance, place = number // n_labels, jnp.arange(n, dtype=jnp.int32)
+        members = jnp.broadcast_to(place < n_instances, (len(number), n))
+        if leaves_out:
+            members = members & (place != instance[:, None])
+        gained = (number % n_labels)[:, None] == jnp.arange(n_classes, dtype=jnp.int32)
+        inserted = DensePairs(members, has[instance], gained.astype(jnp.int32))
 
-    begin = inserted, jnp.zeros_like(inserted.gained), jnp.zeros(len(inserted.gained), bool)
-    return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), step, begin)[1]
+        def step(state):
+            chosen, counts, ends = _best_tests(dense, state[0], product, min_samples_leaf, boundaries)
+            side = jnp.take_along_axis(inserted.has, chosen[:, None], axis=1)
+            # A pair that has ended keeps its members, so its counts stay what they were while others go on.
+            stays = ends[:, None] | (dense.passes[chosen] == side)
+            return inserted._replace(members=state[0].members & stays), counts, ends
+
+        begin = inserted, jnp.zeros_like(inserted.gained), jnp.zeros(len(number), bool)
+        return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), step, begin)[1]
+
+    return jax.lax.map(of_block, number).reshape(-1, n_classes)
 
 
 def _best_tests(dense: Dense, inserted: DensePairs, product, min_samples_leaf, boundaries: bool):

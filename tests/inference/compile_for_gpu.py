@@ -6,10 +6,15 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental import topologies
 
 import jaxunc as ju
+from jaxunc.inference import known_plan, shapes_of
 from jaxunc.inference._bind import answer_and_mark
+from jaxunc.parallel._device_programs import Program, answer_on_mesh
+from jaxunc.parallel._mesh import AXES, Grid
+from jaxunc.proximity._neighbours import DEVICE_SUMS, _largest_of_all
 from jaxunc.tables import Columns
 from jaxunc.voting._rounds import poll_by_levels
 
@@ -105,8 +110,50 @@ def compiled_vote(device):
     return traced.lower(lowering_platforms=("cuda",)).compile()
 
 
+def compiled_mesh(devices, several: int):
+    """The program of a batch on four devices, two along 'data' and two along 'tree', in ``several`` blocks on each."""
+    mesh = jax.sharding.Mesh(np.reshape(devices, (2, 2)), AXES, axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    grid, forest = Grid(mesh, ((0, 0), (0, 0)), 0), shapes_of_forest(N_TREES, 2**9, N_COLUMNS, 8)
+    packed = ju.bind(forest, ju.Mean(), walk="levels").engine.packed
+    block = shapes_of(packed.spec, N_TREES // 2, N_COLUMNS).large.block
+    whole = Program(grid, packed.spec, N_TREES, block)
+
+    def program(*given):
+        with jax.enable_x64(False):
+            return answer_on_mesh.__wrapped__(whole, ju.Mean(), "class_scores", *given, None)
+
+    def placed(tree, *axes):
+        sharding = grid.sharding(*axes)
+        return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), tree)
+
+    x = jax.ShapeDtypeStruct((2 * several * block, N_COLUMNS), jnp.float32)
+    shared = placed((packed.totals, packed.rows, packed.sets))
+    with jax.enable_x64(True):
+        traced = jax.jit(program).trace(placed(packed.arrays[:3], "tree"), shared, placed(x, "data"))
+    return traced.lower(lowering_platforms=("cuda",)).compile(), block
+
+
+def compiled_neighbours(device, n_rows: int, several: int):
+    """The program that finds the neighbours of queries among so many rows, in ``several`` blocks."""
+    trees, block = shapes_of_forest(N_TREES, 2**9, N_COLUMNS, 8).trees, DEVICE_SUMS // n_rows
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+    plan = jax.tree.map(lambda a: placed(a.shape, a.dtype), known_plan(trees))
+    rows = [placed((N_TREES, n_rows), dtype) for dtype in (jnp.int32, jnp.float32)]
+    length, x = placed((N_TREES * 2**9,), jnp.uint32), placed((several * block, N_COLUMNS), jnp.float32)
+
+    def program(*given):
+        with jax.enable_x64(False):
+            how = {"k": 10, "block": block, "depth": 8, "kind": "prediction"}
+            return _largest_of_all.__wrapped__(*given, None, **how)
+
+    with jax.enable_x64(True):
+        traced = jax.jit(program).trace(plan, *rows, length, x)
+    return traced.lower(lowering_platforms=("cuda",)).compile()
+
+
 def main() -> None:
-    topology = topologies.get_topology_desc(platform="cuda", topology="1x1x1", target_config=H200)
+    topology = topologies.get_topology_desc(platform="cuda", topology="1x1x4", target_config=H200)
     found = []
     for case in cases():
         compiled, rows = compiled_chunk("cuda", topology.devices[0], case)
@@ -123,7 +170,13 @@ def main() -> None:
     vote = compiled_vote(topology.devices[0])
     memory = vote.memory_analysis()
     votes = {"rows": VOTES, "kernels": launches(vote), "bytes": memory.temp_size_in_bytes}
-    json.dump({"cases": found, "blocks": blocks, "vote": votes}, sys.stdout)
+    compiled, rows = compiled_mesh(topology.devices, 3)
+    memory = compiled.memory_analysis()
+    collectives = re.findall(r" (all-to-all|all-gather|all-reduce|collective-permute)(?:-start)?\(", compiled.as_text())
+    mesh = {"rows": rows, "collectives": collectives, "bytes": memory.temp_size_in_bytes}
+    compiled = compiled_neighbours(topology.devices[0], 10_000, 3)
+    near = {"kernels": launches(compiled), "bytes": compiled.memory_analysis().temp_size_in_bytes}
+    json.dump({"cases": found, "blocks": blocks, "vote": votes, "mesh": mesh, "neighbours": near}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -43,3 +43,9 @@ def test_one_kernel_per_level_and_a_gigabyte():
     assert printed["vote"]["bytes"] <= 1600 * printed["vote"]["rows"], printed["vote"]
     assert len(printed["vote"]["kernels"]) <= 8 + 14, printed["vote"]
     assert "while" not in printed["vote"]["kernels"]
+    # Tree shards exchange what they merged, and the answers, block by block: the program has each once, in the loop.
+    assert printed["mesh"]["collectives"] == ["all-to-all", "all-gather"]
+    assert printed["mesh"]["bytes"] <= 1_000_000_000, printed["mesh"]
+    # Sums of a block's queries for all rows, once and sorted, and no more for more queries.
+    assert printed["neighbours"]["bytes"] <= 300_000_000, printed["neighbours"]
+    assert printed["neighbours"]["kernels"].count("while") == 1

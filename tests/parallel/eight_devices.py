@@ -5,22 +5,26 @@
 
 import dataclasses
 import re
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.ensemble import RandomForestRegressor
 
 import jaxunc as ju
 from jaxunc._numerics import distinct_counts
 from jaxunc.combiners import has_tree_fields, merge_kinds
 from jaxunc.estimators import UncertainForestRegressor
-from jaxunc.inference import _merge_leaves
+from jaxunc.inference import _device_calls, _merge_leaves
 from jaxunc.inference._by_rows import ByRows
+from jaxunc.parallel import ShardedForest
 from tests._compilations import compilations
 from tests._forests import leaf_nodes, random_counts, toy_data, toy_forest, toy_model
+from tests._profiles import Calls, profiled
 from tests._refusal import refuses
 from tests._rules import RULES, make
 
@@ -192,12 +196,91 @@ def test_at_most_two_collectives(shape):
     text = ju.shard(bound(), grid(*shape)).lower(397).compile().as_text()
     found = [line.strip() for line in text.splitlines() if COLLECTIVE.search(line)]
     assert len(found) == (shape[1] > 1), found
+    # Accelerators bring the answers together, too.
+    text = by_levels(shape).lower(400).compile().as_text()
+    found = [line.strip() for line in text.splitlines() if COLLECTIVE.search(line)]
+    assert len(found) == 2 * (shape[1] > 1), found
 
 
 @pytest.mark.once
 def test_the_form_for_accelerators():
     sharded = ju.shard(bound("levels"), grid(2, 4))
     check_close(sharded.answer(data(missing=True), tree_mask=mask_of(397)), answers("levels", True))
+
+
+@lru_cache
+def by_levels(shape=(4, 2)):
+    return ju.shard(ju.bind(toy_forest(2, TREES), ju.Mean(), walk="levels"), grid(*shape))
+
+
+def calls(sharded, rows) -> Calls:
+    return profiled(lambda: jax.block_until_ready(sharded.probability(rows)))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("shape", [(8, 1), (4, 2)])
+def test_a_call_of_accelerators_is_one_program(shape):
+    """Rows that lie on the mesh stay there, and the marks alone are fetched; those of one device go to all at once."""
+    sharded, rows = by_levels(shape), np.tile(data(), (10, 1)).astype(np.float32)
+    for n in (1, 1000, 3001):
+        given, expected = rows[:n], sharded.bound.probability(rows[:n])
+        placements = {0: dealt_out(given, grid(*shape), *(["data"] if n == 1000 else [])), 1: jnp.asarray(given)}
+        for sent, there in placements.items():
+            assert calls(sharded, there) == Calls(programs=1, sent=sent, fetched=1)
+            answer = sharded.probability(there)
+            assert len(answer.devices()) == 8
+            (check_identical if shape[1] == 1 else check_close)(answer, expected)
+        assert calls(sharded, given) == Calls(programs=1, sent=2, fetched=2)
+        assert len(sharded.probability(given).devices()) == 1
+
+
+@pytest.mark.once
+def test_blocks_of_accelerators_change_no_bit(monkeypatch):
+    X, mask, sharded = data(missing=True), mask_of(397), by_levels()
+    expected = sharded.answer(X, tree_mask=mask)
+    monkeypatch.setattr(ShardedForest, "_block", lambda self, spec: 30)
+    for rows in (X, jnp.asarray(X)):
+        check_identical(sharded.answer(rows, tree_mask=mask), expected)
+        check_identical(sharded.answer(rows, tree_mask=jnp.asarray(mask)), expected)
+    monkeypatch.setattr(_device_calls, "TRANSFER_BYTES", 128 * X.shape[1] * 4)
+    check_identical(sharded.answer(X, tree_mask=mask), expected)
+
+
+@pytest.mark.once
+def test_rows_of_accelerators_wherever_they_lie():
+    """On one device, committed; on axes of the type Explicit, in any way; on other devices; of other types."""
+    sharded, X = by_levels(), data(368).astype(np.float32)
+    expected, mesh = sharded.probability(X), explicit()
+    others = jax.make_mesh((4,), ("rows",), devices=jax.devices()[4:])
+    places = [(mesh, "data"), (mesh, ("data", "other")), (mesh, None, "other"), (mesh,), (others, "rows")]
+    for rows in (jax.device_put(X, jax.devices()[3]), *(dealt_out(X, *place) for place in places)):
+        check_identical(sharded.probability(rows), expected)
+    check_identical(sharded.probability(jnp.asarray(X > 0)), sharded.probability((X > 0).astype(np.float32)))
+
+
+@pytest.mark.once
+def test_rows_that_accelerators_refuse():
+    sharded, X = by_levels(), data(368).astype(np.float64)
+    X[70, 2], X[3, 1] = np.inf, np.nan
+    too_large = np.where(np.isinf(X), 1e39, X)
+    for rows in (X, too_large, jnp.asarray(X), dealt_out(X, grid(4, 2), "data")):
+        refuses(ValueError, r"X\[70, 2\] is infinite or too large", sharded, rows)
+    given = jnp.asarray(data(64)) + 0
+    answer, expected = sharded(given), sharded(data(64))
+    given.delete()
+    check_identical(answer, expected)
+    refuses(ValueError, "X was deleted", sharded, given)
+    refuses(TypeError, "sparse", sharded, scipy.sparse.csr_array(data(64)))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("shape", [(8, 1), (4, 2)])
+def test_ten_threads_at_once(shape):
+    sharded, rows = by_levels(shape), jnp.asarray(data().astype(np.float32))
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(sharded.probability, [rows] * 20))
+    for answer in answers:
+        np.testing.assert_array_equal(answer, answers[0])
 
 
 @pytest.mark.once
@@ -224,7 +307,7 @@ def test_batches_of_any_size_and_kind_share_programs():
     with compilations() as names:
         for n in (0, 1, 3, 1023, 5000, 20_000):
             check_close(sharded.probability(X[:n]), whole[:n])
-    assert sum(name == "jit(merge_on_mesh)" for name in names) <= 4  # of 1, 8, 512 and 2048 rows
+    assert sum(name == "jit(merge_on_mesh)" for name in names) <= 5  # of 1, 256, 1024, 2048 and 4096 rows
     with compilations() as again:
         for n in (2, 1024, 4999, 19_999):
             assert sharded.probability(X[:n]).shape == (n, 2)

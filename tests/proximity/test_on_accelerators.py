@@ -6,7 +6,10 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, RandomForestClassifier
 
 import jaxunc as ju
+from jaxunc.inference import known_plan
 from jaxunc.proximity import NeighbourIndex, _neighbours
+from tests._profiles import Calls, profiled
+from tests._refusal import refuses
 
 from .test_neighbours import FOREST, NEW, ROWS, WORDS, Y, forest
 
@@ -54,18 +57,36 @@ def test_the_rows_are_those_of_the_host(name, told, x64):
         np.testing.assert_array_equal(device.index, host.index)
 
 
-def test_blocks_share_a_program_and_change_no_row(told, monkeypatch, x64):
+@pytest.mark.once
+@pytest.mark.parametrize("n", [1, 999, 1000])
+def test_a_call_is_one_program(told, n):
+    """What is fetched are five numbers or lists of each query, and the mark of rows that lie there."""
+    told()
+    index, queries = NeighbourIndex(forest(), ROWS), np.resize(NEW, (n, NEW.shape[1])).astype(np.float32)
+    assert profiled(lambda: index.neighbours(queries, 5)) == Calls(programs=1, sent=1, fetched=6)
+    on_device = jax.device_put(queries)
+    assert profiled(lambda: index.neighbours(on_device, 5)) == Calls(programs=1, sent=0, fetched=6)
+    assert profiled(lambda: index.neighbours(k=5)).programs == 1
+
+
+def test_blocks_change_no_row(told, monkeypatch, x64):
     told()
     index = NeighbourIndex(forest(), ROWS)
-    whole, before = index.neighbours(NEW, 5), _neighbours._largest_of_all._cache_size()
+    whole = index.neighbours(NEW, 5)
     monkeypatch.setattr(_neighbours, "DEVICE_SUMS", 16 * 150)
-    parts = index.neighbours(NEW, 5)  # 16, 16 and 8 of 16
-    assert _neighbours._largest_of_all._cache_size() == before + 1
-    index.neighbours(NEW[:33], 5)  # 16, 16 and 1
-    assert _neighbours._largest_of_all._cache_size() == before + 2
+    parts = index.neighbours(NEW, 5)  # the last block is moved back
     np.testing.assert_array_equal(whole.index, parts.index)
     for a, b in zip(whole[:4], parts[:4], strict=True):  # sums of another program
         np.testing.assert_allclose(a, b, rtol=1e-14 if x64 else 1e-6)
+
+
+@pytest.mark.once
+def test_queries_that_are_infinite(told):
+    told()
+    index, queries = NeighbourIndex(forest(), ROWS), NEW.astype(np.float32).copy()
+    queries[7, 1], queries[3, 0] = np.inf, np.nan
+    for given in (queries, jax.device_put(queries)):
+        refuses(ValueError, r"X\[7, 1\] is infinite", index.neighbours, given, 5)
 
 
 def test_all_weights_stay_exact(told):
@@ -82,6 +103,10 @@ def test_all_weights_stay_exact(told):
 def test_the_program_is_made_for_accelerators(platform):
     """Nothing in it is the host's alone: it is lowered, not compiled."""
     leaf, share = np.zeros((9, 150), np.int32), np.zeros((9, 150), np.float32)
-    traced = _neighbours._largest_of_all.trace(leaf, share, np.zeros((16, 9), np.int32), k=3)
+    trees = ju.from_any(forest(n_estimators=9)).trees
+    length, x = np.zeros(9 * trees.n_nodes, np.uint32), np.zeros((16, trees.n_features), np.float32)
+    how = {"k": 3, "block": 16, "depth": trees.depth, "kind": "leaves"}
+    traced = _neighbours._largest_of_all.trace(known_plan(trees), leaf, share, length, x, None, **how)
     assert "top_k" in traced.lower(lowering_platforms=(platform,)).as_text()
-    assert jax.tree.map(lambda each: each.shape, traced.out_info) == ((16, 3), (16, 3), (16,))
+    shapes = jax.tree.map(lambda each: each.shape, traced.out_info)
+    assert shapes == (((16, 3), (16, 3), (16,), (16,), (16,)), ())

@@ -27,6 +27,7 @@ from jaxunc.transduction import (
     transductive_leaf_counts,
 )
 from tests._golden import golden
+from tests._profiles import profiled
 from tests._refusal import refusals
 from tests.transduction._slow import drawn_set, slow_leaf
 
@@ -317,10 +318,26 @@ def test_programs_are_made_for_accelerators(platform):
     """Nothing in them is the host's alone: they are lowered, not compiled."""
     n, n_tests = 8, 3
     dense = _dense.Dense(np.zeros((n_tests, n), bool), np.zeros((n, 2 + 2 * n_tests), np.float32), np.zeros(n + 2, int))
-    pairs = _dense.DensePairs(np.zeros((4, n), bool), np.zeros((4, n_tests), bool), np.zeros((4, 2), np.int32))
+    has, number = np.zeros((4, n_tests), bool), np.zeros((2, 4), np.int32)
     with jax.enable_x64(True):
-        program = _dense._leaves.trace(dense, pairs, 2, True)
+        program = _dense._leaves.trace(dense, has, number, 7, 2, n_labels=2, leaves_out=True, boundaries=True)
         assert "func" in program.lower(lowering_platforms=(platform,)).as_text()
+
+
+@pytest.mark.once
+@pytest.mark.usefixtures("few_at_a_time")
+def test_a_call_of_an_accelerator_is_one_program(rng):
+    """However many blocks there are."""
+    X, y, queries, nominal = a_set(rng, "nominal", 2, False)
+    sample = presort(X, y, nominal)
+    settings = settings_of(sample, "boundary", 2)
+    for rows in (queries[:1], queries, np.resize(queries, (999, queries.shape[1])), None):
+        asked = lambda rows=rows: Pairs(sample, None if rows is None else as_queries(rows, sample), settings)
+        pairs, expected = asked(), asked()
+        assert profiled(lambda pairs=pairs: _dense.descend_dense(pairs, on_host=False)).programs == 1
+        _dense.descend_dense(expected, on_host=True)
+        np.testing.assert_array_equal(pairs.leaf_counts, expected.leaf_counts)
+    _dense.descend_dense(Pairs(sample, as_queries(queries[:0], sample), settings), on_host=False)
 
 
 @pytest.mark.exhaustive
