@@ -384,7 +384,8 @@ class BoundLaw:
     def blank_answer(self) -> NumberAnswer:
         """Return an answer for one instance, all zeros."""
         ends, quantiles, chances = (np.zeros((1, len(names))) for names in self.asked.names)
-        return NumberAnswer(Moments(*np.zeros((3, 1))), *np.zeros((2, 1)), ends, quantiles, chances, self.asked.names)
+        zero = np.zeros(1)
+        return NumberAnswer(Moments(zero, zero, zero), zero, zero, ends, quantiles, chances, self.asked.names)
 
 
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
