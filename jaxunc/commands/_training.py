@@ -19,8 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 from jaxunc._checks import listed
 from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, check_name, combiner_by_name
 from jaxunc.counting import OtherRowsError, has_bags, oob_mask
+from jaxunc.estimators import without_transform
 from jaxunc.inference import bind
-from jaxunc.interop import from_sklearn, library_of, opened, steps_of, transformed
+from jaxunc.interop import from_sklearn, library_of, steps_of, transformed
 from jaxunc.learning import KnownRowsError, check_held_out
 from jaxunc.regression import BoundLaw
 from jaxunc.streaming import (
@@ -118,7 +119,7 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbe
     table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     frame = as_frame(table)
     X = cast(pd.DataFrame, frame.drop(columns=target))
-    whole = opened(FrozenEstimator(fitted)).whole
+    whole = without_transform(FrozenEstimator(fitted))[0].whole
     names = getattr(whole, "feature_names_in_", None)
     if names is not None and list(names) == [f"Column_{j}" for j in range(len(names))]:
         names = None  # LightGBM's own, of rows without names
@@ -137,7 +138,7 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbe
 
 def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
     """Return whose counts are to be read, given these rows and a fitted model, and a sentence on it."""
-    whole, forest, _ = opened(FrozenEstimator(fitted))
+    whole, forest, _ = without_transform(FrozenEstimator(fitted))[0]
     rows = transformed(steps_of(whole), X)
     if library_of(forest) != "sklearn":
         return "held_out", f"the {len(y)} rows are taken as held out: they must be none that the model was fitted on"

@@ -241,7 +241,7 @@ class BoostedNumbers:
         scales, law, order = scales_and_law(additive(whole.model), rows, folds, self.law, self.learn_by, ranked)
         self._keep(whole)
         self.moments_, self.law_, self.forest_ = scales, law, None
-        self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight)
+        self.bins_ = target_bins(sample.of(None, whole.target_map).y, self.n_bins, sample_weight=sample.weight)
         self.bound_ = BoundLaw(scales, self.bins_, None, law)
         stratum = (learned if held_out is None else held_out).stratum
         if stratum is not None and held_out is None:

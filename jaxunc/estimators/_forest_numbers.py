@@ -101,7 +101,8 @@ class ForestNumbers:
             law, support, strata = self.law_, self.bound_.support, unseen.sample.stratum
             how: Any = {"shares": unseen.p, "support": support, "strata": strata}
             low, high = NumberDistribution(law, self.bins_, unseen.moments, **how).interval(coverage).T
-        return (low <= unseen.sample.y) & (unseen.sample.y <= high)
+        y = unseen.sample.y if unseen.sample.target is None else unseen.sample.target
+        return (low <= y) & (y <= high)
 
     def _take(self, grown: Grown, known: LeafMeans, times: Any, once: Any, seen: Any = None) -> LeafMeans:
         """Keep the forest, its moments of rows that count so often, and their bins.

@@ -10,6 +10,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from jaxunc.counting import OtherRowsError, first_of_each, has_bags, oob_mask
 from jaxunc.forest import Trees
 from jaxunc.learning import find_leak_of_numbers, warn_of_seen
+from jaxunc.regression import TargetMap
 from jaxunc.tables import Columns, SparseRows, encode_rows
 
 FOLDS = 5
@@ -17,13 +18,17 @@ FOLDS = 5
 
 
 class Sample(NamedTuple):
-    """Rows of a regressor: features, targets, weights (if any), and the numbers of their groups and strata (if any)."""
+    """Rows of a regressor: features, targets, weights (if any), and the numbers of their groups and strata (if any).
+
+    A model of transformed targets reads ``y``; targets as they are given are then ``target``.
+    """
 
     X: Any
     y: np.ndarray
     weight: np.ndarray | None
     groups: np.ndarray | None
     stratum: np.ndarray | None = None
+    target: np.ndarray | None = None
 
     def part(self, rows: np.ndarray) -> "Sample":
         """Return the rows at these positions."""
@@ -36,6 +41,12 @@ class Sample(NamedTuple):
         """How often each row counts ``[rows]``."""
         return np.ones(len(self.y)) if self.weight is None else self.weight
 
+    def of(self, X: Any, target_map: TargetMap | None) -> "Sample":
+        """Return the sample as a model reads it: these rows, and targets that a map transforms."""
+        if target_map is None:
+            return self._replace(X=X)
+        return self._replace(X=X, y=target_map.forward(self.y), target=self.y)
+
 
 class Grown(NamedTuple):
     """A fitted model or pipeline, and the rows that its last step reads."""
@@ -47,10 +58,11 @@ class Grown(NamedTuple):
     """The rows as the model was fitted to them, or as a fitted one reads them."""
     read: Callable[[Any], Any]
     """The function from raw rows to the rows that the model reads."""
+    target_map: TargetMap | None = None
 
     def reading(self, sample: Sample) -> Sample:
         """Return a sample of raw rows as the model reads it."""
-        return sample._replace(X=self.read(sample.X))
+        return sample.of(self.read(sample.X), self.target_map)
 
 
 def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:

@@ -7,13 +7,27 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, is_regressor
-from sklearn.compose import ColumnTransformer
+from sklearn.base import BaseEstimator, clone, is_regressor
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.validation import check_is_fitted
 
 from jaxunc._checks import warn
-from jaxunc.interop import THRESHOLDS, Steps, check_rows, is_read, library_of, n_rows, steps_of, way_round
+from jaxunc.interop import (
+    THRESHOLDS,
+    Opened,
+    Steps,
+    check_rows,
+    is_read,
+    library_of,
+    n_rows,
+    opened,
+    steps_of,
+    way_round,
+)
+from jaxunc.regression import TargetMap, steps_of_transformer, target_map
 
 _ANY_TYPE = "Object"
 _FAMILIES = {"String": "words", "Categorical": "words", "Enum": "words", "Boolean": "numbers"}
@@ -66,6 +80,43 @@ def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
 
 def _name(model: Any) -> str:
     return type(model).__name__
+
+
+def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegressor | None]:
+    """Return `opened` of the regressor in a `TransformedTargetRegressor`, within the pipeline around it; and this."""
+    found = opened(estimator)
+    transform, frozen = found.forest, found.fitted
+    if not isinstance(transform, TransformedTargetRegressor):
+        return found, None
+    inner = getattr(transform, "regressor_", transform.regressor) if frozen else transform.regressor
+
+    def replaced(whole: Any) -> Any:
+        whole = opened(FrozenEstimator(whole) if frozen else whole).whole
+        if not isinstance(whole, Pipeline):
+            return FrozenEstimator(inner) if frozen else inner
+        name, last = whole.steps[-1]
+        return Pipeline([*whole.steps[:-1], (name, replaced(last))], memory=whole.memory)
+
+    whole = opened(replaced(found.whole))
+    return whole._replace(fitted=whole.fitted or frozen), transform
+
+
+def map_of(transform: TransformedTargetRegressor, y: np.ndarray, *, fitted: bool) -> TargetMap:
+    """Return the map of targets that a regressor's transform is, or becomes where it is fitted to these."""
+    if fitted:
+        check_is_fitted(transform)
+        transformer: Any = transform.transformer_
+    else:
+        pair = transform.func, transform.inverse_func
+        if (transform.transformer is not None and pair != (None, None)) or (pair[0] is None) != (pair[1] is None):
+            raise ValueError(
+                "estimator is a TransformedTargetRegressor with part of what it needs, or too much: pass func and "
+                "inverse_func, or a transformer."
+            )
+        by_functions = FunctionTransformer(*pair, validate=True, check_inverse=False)  # which target_map checks
+        transformer = by_functions if transform.transformer is None else clone(transform.transformer)
+        transformer.fit(y[:, None])
+    return target_map(steps_of_transformer(transformer, y), (transformer.transform, transformer.inverse_transform), y)
 
 
 def rounds(model: Any) -> int | None:

@@ -136,7 +136,7 @@ class ReadsRows:
 
     def _rows_of_model(self, rows: Any, allows_nan: bool) -> Any:
         """Return the output of a pipeline's steps as its model reads it: as it is, or as an array; checked."""
-        if self._reads_given and reads_categories(opened(self.estimator).forest, rows):
+        if self._reads_given and reads_categories(self._model()[0], rows):
             return rows
         numbers = self._check_numbers(rows, allows_nan)
         return rows if self._reads_given else numbers

@@ -23,14 +23,16 @@ from jaxunc._checks import (
 )
 from jaxunc._numerics import Pickled
 from jaxunc.counting import has_bags, rows_together
-from jaxunc.interop import known_to_sklearn, library_of, n_rows, opened, steps_of, transformed
+from jaxunc.interop import Opened, known_to_sklearn, library_of, n_rows, opened, steps_of, transformed
 from jaxunc.regression import (
     LAWS,
+    LEAVES_ALONE,
     SCORES,
     LeafScales,
     Moments,
     NumberDistribution,
     Strata,
+    TargetMap,
     checked_levels,
     checked_target,
     interval_levels,
@@ -47,7 +49,7 @@ from ._checked_data import WORDS, check_labels, validate_mixed, validate_numbers
 from ._coverage_by_value import COVERAGE, HeldShare, check_coverage_by, held_residuals, held_shares
 from ._forest_numbers import ForestNumbers
 from ._forest_rows import Grown, Sample
-from ._pipelines import check_steps, copy_steps, reads_categories
+from ._pipelines import check_steps, copy_steps, map_of, reads_categories, without_transform
 from ._raw_rows import ReadsRows
 
 COUNTS = ("auto", "oob", "held_out", "cross_fit")
@@ -70,7 +72,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         regression trees, or a tree; XGBoost's ``XGBRFRegressor``, LightGBM's with ``boosting_type="rf"``. Or a boosted
         regressor of scikit-learn, XGBoost, LightGBM or CatBoost. Or a pipeline that ends in one of these, which takes
         raw columns; its transformers are fitted only to rows that the model is fitted to, too. A fitted one is kept as
-        it is in a ``FrozenEstimator``; so comes an `AdditiveTrees`, too.
+        it is in a ``FrozenEstimator``; so comes an `AdditiveTrees`, too. A ``TransformedTargetRegressor`` around the
+        model, or last in the pipeline, transforms targets: see the notes.
     law
         ``"learned"``: w and the floor are those of the best score, out of bag. ``"residuals"``: w = 1, the floor is
         learned. ``"bins"``: w = 0, a quantile regression forest. ``"conformal"``: w = 1, a fixed floor, and z at the
@@ -96,7 +99,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         Seed of the forest (where it has one) and of the split; None leaves the forest's own.
     support
         The least and the largest target that there can be, as (0, inf): ends, quantiles and probabilities keep to it.
-        None: any number, or the range of a boosted model's link, which is kept to in any case.
+        None: any number, or the range of a boosted model's link, which is kept to in any case. A third number is the
+        step between targets: with (0, inf, 1) these are whole numbers from 0 on. Quantiles go to the nearest of them,
+        so that no interval loses a target, and all else follows from these quantiles.
     coverage_by
         A column of X, by its name or position, whose values are groups of rows, as sites. With ``law="conformal"``
         each has ranks of its own, so that what is promised holds within each; of other laws ``coverage_by_value_``
@@ -105,7 +110,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     Attributes
     ----------
     estimator_
-        The fitted forest, or pipeline.
+        The fitted forest, or pipeline; of transformed targets the one that predicts these.
     moments_
         Its `LeafMoments`; of a boosted model what answers mean and s².
     bins_, forest_
@@ -128,7 +133,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     ------
     ValueError, TypeError
         On ``fit``: unknown names, classifiers, pipelines with a step that samples or leaves words, several targets,
-        targets that are masked, not finite or outside of the support, a support that is no range; of boosted models
+        targets that are masked, not finite, outside of the support or off its steps, a support that is no range; a
+        transform of targets that neither rises nor falls, or that its inverse does not undo; of boosted models
         ``counts="oob"``, and the laws ``"bins"`` and ``"neighbours"``, which their leaves cannot answer; weights that
         are negative, not finite or 0 throughout, and less than two rows that weigh something; rows that a frozen forest
         was not grown on, out of bag, or no row that some tree has not seen; a column ``coverage_by`` that is not there,
@@ -161,6 +167,15 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     counts. A frozen model is refused rows that it was fitted to, where its leaves hold their very residuals or
     thresholds lie halfway between them. That a part of them was seen, or that another loss fitted them, is not told:
     such intervals are too narrow. Below 50 rows all rows have one s, with a warning.
+
+    **Transformed targets.** The law is one of transformed targets, with residuals of these; with ``counts="held_out"``
+    the transformer is fitted without the rows that are held out, else to all of them. A rising map takes quantiles back
+    as they are, a falling one swaps ends; limits, ``support`` and ``oob_distribution_`` are in units of the target.
+    ``predict`` is the inverse of the transformed mean, as scikit-learn's, and no mean of the target: that is
+    ``predict_distribution(X).mean``. ``return_std`` is the law's. ``moments_``, ``predict_uncertainty`` and
+    `jaxunc.explain` tell of the transformed target. No answer lies more than ten ranges of the targets beyond them.
+    Targets that the transform does not bring back, as beyond a ``QuantileTransformer``'s range, are off the promise.
+    Files keep pairs of NumPy's and SciPy's functions, scalers and ``PowerTransformer``; other transforms are not saved.
 
     Missing values go as far as the model's own support for them. So do categorical columns of frames with boosted
     models.
@@ -240,6 +255,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self.__dict__ = vars(made)
         return self
 
+    def _open(self) -> Opened:
+        """The model of transformed targets, where it is in a `TransformedTargetRegressor`."""
+        return without_transform(self._default_model() if self.estimator is None else self.estimator)[0]
+
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         whole, model, frozen = self._open()
         self._check_parameters()
@@ -252,12 +271,19 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self._reads_given = frozen or bool(self._steps) or reads_categories(model, X)
         X = known_to_sklearn(X) if self._steps else X
         values, target = self._validate(X, y, whole if frozen else None)
-        low, high = self._support()
+        (low, high), step = self._support()
         if (outside := (target < low) | (target > high)).any():
             row = int(np.argmax(outside))
             raise ValueError(
                 f"y holds {target[row]:g} in row {row}, outside of support=({low:g}, {high:g}); widen it, or leave the "
                 "row out."
+            )
+        support = {"support": (low, high), "step": step}
+        if step and (off := target != LEAVES_ALONE._replace(**support).on_grid(target)).any():
+            row = int(np.argmax(off))
+            raise ValueError(
+                f"y holds {target[row]:g} in row {row}, which steps of {step:g} do not reach by "
+                f"support={self.support!r:.60}; leave the step out for targets of any kind."
             )
         weight = None if sample_weight is None else as_weights(sample_weight, len(target))
         if weight is not None and not weight.any():
@@ -273,9 +299,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         if counts != "oob":
             sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
         fit = self._fit_boosted if boosted else self._fit_forest
+        self._target_map = None
         grow: Any = partial(self._take_fitted if frozen else self._grow, whole)
         unseen, number = cast(Any, fit(grow, sample, frozen, counts))
-        law = self.law_._replace(support=(low, high))
+        targets = vars(self).pop("_target_map")
+        law = self.law_._replace(**support, target_map=None if targets is None else targets.named)
         if strata is not None and law.is_by_rank:
             strata.check_enough(number, "rows that are ranked")
             law = law._replace(strata=strata._replace(number=number))
@@ -307,13 +335,21 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         if settings:
             whole = cast(Any, clone(whole))
             opened(whole).forest.set_params(**settings)
-        whole, X = self._fit_copy(whole, (sample.X, sample.y, sample.weight), self.random_state)
-        return Grown(whole, opened(whole).forest, sample._replace(X=X), self._reader(whole))
+        of_model = sample.of(sample.X, self._map_targets(sample.y, fitted=False))
+        whole, X = self._fit_copy(whole, (of_model.X, of_model.y, of_model.weight), self.random_state)
+        return Grown(whole, opened(whole).forest, of_model._replace(X=X), self._reader(whole), self._target_map)
 
     def _take_fitted(self, whole: Any, sample: Sample) -> Grown:
         """Return a model or pipeline that came fitted, with the sample as its model reads it."""
-        read = self._reader(whole)
-        return Grown(whole, opened(whole).forest, sample._replace(X=read(sample.X)), read)
+        read, target_map = self._reader(whole), self._map_targets(sample.y, fitted=True)
+        return Grown(whole, opened(whole).forest, sample.of(read(sample.X), target_map), read, target_map)
+
+    def _map_targets(self, y: np.ndarray, *, fitted: bool) -> TargetMap | None:
+        """Return the map of targets, of the first rows that the model is fitted to: all residuals are of one map."""
+        transform = without_transform(self.estimator)[1]
+        if transform is not None and self._target_map is None:
+            self._target_map = map_of(transform, y, fitted=fitted)
+        return self._target_map
 
     def _reader(self, whole: Any) -> Callable[[Any], Any]:
         """Return what makes rows for the model of the rows that ``fit`` was given."""
@@ -338,12 +374,14 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         quantiles
             Levels in [0, 1]: one, or several.
         return_std
-            Whether to return the standard deviation, too: √(aleatoric + epistemic), of a boosted model s.
+            Whether to return the standard deviation, too: √(aleatoric + epistemic), of a boosted model s; of
+            transformed targets that of the law.
 
         Returns
         -------
         numpy.ndarray or tuple
-            Predictions ``[instances]``, those of ``estimator_`` to the bit; of a loaded file the ``moments_``' mean.
+            Predictions ``[instances]``, those of ``estimator_`` to the bit; of a loaded file the ``moments_``' mean. Of
+            transformed targets their inverse.
             With quantiles these, ``[instances]`` of one level, ``[instances levels]`` of several, in their order. With
             ``return_std`` both ``[instances]``.
 
@@ -355,12 +393,14 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         """
         check_bool("return_std", return_std)
         if quantiles is None:
-            X = self._instances(X)
-            if not hasattr(self, "estimator_"):  # of a file
-                found = self.moments_.answer(X)
-                return (found.mean, found.std) if return_std else found.mean
-            mean = predictions(self._forest_model, X)
-            return (mean, self.moments_.answer(X).std) if return_std else mean
+            rows, target_map = self._instances(X), self.law_.target_map
+            moments = self.moments_.answer(rows) if return_std or not hasattr(self, "estimator_") else None
+            # Of a file the leaves' own.
+            mean = predictions(self._forest_model, rows) if hasattr(self, "estimator_") else cast(Any, moments).mean
+            mean = mean if target_map is None else target_map.inverse(mean)
+            if moments is None or not return_std:
+                return mean
+            return mean, moments.std if target_map is None else self.predict_distribution(X).std
         if return_std:
             raise ValueError("quantiles and return_std=True are two questions; ask one at a time.")
         checked_levels(quantiles, "quantiles")
@@ -414,7 +454,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         Returns
         -------
         Moments
-            Both in squared units of the target, ``[instances]``; their ``.std`` and the ``.mean`` besides.
+            Both in squared units of the target, ``[instances]``; their ``.std`` and the ``.mean`` besides. All of the
+            transformed target, where a transform is around the model.
 
         Raises
         ------
@@ -476,11 +517,16 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                 f"estimator is a {name}, which {what}; pass one that predicts numbers, or take "
                 "CombinedForestClassifier. See docs/estimators.md."
             )
+        transform = without_transform(self.estimator)[1]
         if isinstance(model, TransformedTargetRegressor):
             raise TypeError(
-                "estimator is a TransformedTargetRegressor, whose leaves hold transformed targets; take the forest in "
-                "it, and put the transform around: TransformedTargetRegressor(UncertainForestRegressor(forest), ...), "
-                "whose predict(X, quantiles=[0.05, 0.95]) has the ends of intervals, taken back by the inverse."
+                "estimator is a TransformedTargetRegressor in another; make one of both, by a pipeline of transformers."
+            )
+        by_transformer = transform is not None and transform.transformer is not None
+        if by_transformer and frozen and not opened(self.estimator).fitted:
+            raise ValueError(
+                "estimator is a TransformedTargetRegressor of a frozen model, whose transformer is not fitted; freeze "
+                "the whole: FrozenEstimator(TransformedTargetRegressor(...).fit(X, y))."
             )
         if is_boosted(model, frozen):
             self._check_boosted(model, frozen)
@@ -491,15 +537,21 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
                 f"{' with rows that it has not seen' if frozen else ' or ' + repr('cross_fit')}."
             )
 
-    def _support(self) -> tuple[float, float]:
-        """Return the range of targets; raises a TypeError or a ValueError for what is none."""
+    def _support(self) -> tuple[tuple[float, float], float]:
+        """Return the range of targets, and the step between them, 0 for none; raises an error for what is none."""
         if self.support is None:
-            return -np.inf, np.inf
+            return (-np.inf, np.inf), 0.0
         check_numbers("support", self.support)
-        ends = np.asarray(self.support, np.float64)
-        if ends.shape != (2,) or not ends[0] < ends[1]:
+        low, high, *step = np.ravel(self.support).astype(np.float64).tolist() if np.size(self.support) > 1 else (0, 0)
+        if np.ndim(self.support) != 1 or len(step) > 1 or not low < high:
             raise ValueError(f"support={self.support!r:.60} must be two numbers in their order, such as (0, inf).")
-        return float(ends[0]), float(ends[1])
+        whole = [each for each in (low, high, *step) if np.isfinite(each)]
+        if step and (not 1 <= step[0] < np.inf or any(each % 1 for each in whole)):
+            raise ValueError(
+                f"support={self.support!r:.60} has a step that is no whole number from 1 on, or ends that are none; "
+                "whole targets from 0 on are (0, inf, 1)."
+            )
+        return (low, high), (step or [0.0])[0]
 
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
         """Return whose residuals the law is fitted to."""

@@ -159,7 +159,7 @@ def explain(
     * ``"raw"``: the sums of an `AdditiveTrees`, before the link;
     * ``"number"``: of an `UncertainForestRegressor` of a forest ``mean`` and ``aleatoric`` variance. Its epistemic
       variance, standard deviation and widths are no sums. Of a boosted one ``mean`` (``raw`` before a link that is not
-      the identity) and ``log_variance``, which is log(s² - floor).
+      the identity) and ``log_variance``, which is log(s² - floor). Of transformed targets all is of these.
 
     Parameters
     ----------

@@ -23,6 +23,7 @@ from ._distribution import NumberDistribution
 from ._leaf_scales import LeafScales
 from ._moments import LeafMoments, Moments
 from ._strata import Strata, check_strata
+from ._target_map import TargetMap, check_target_map
 
 LAWS = ("learned", "residuals", "conformal", "bins", "neighbours")
 SCORES = ("interval_score", "crps")
@@ -64,6 +65,10 @@ class NumberLaw(NamedTuple):
     """The range of targets that the user knows; a model's link may have a narrower one."""
     strata: Strata | None = None
     """The strata that have ranks of their own; None where all rows share them."""
+    step: float = 0.0
+    """What lies between targets, which are whole numbers; 0 where they are any."""
+    target_map: TargetMap | None = None
+    """The map of targets to the numbers that a law is of, all but ``support`` and ``step``; None if they are these."""
 
     def of_stratum(self, k: int) -> "NumberLaw":
         """Return the law of the rows of one stratum: the ranks of their own residuals."""
@@ -81,6 +86,23 @@ class NumberLaw(NamedTuple):
     def repeats(self) -> np.ndarray:
         """How often each z counts."""
         return self.weights if len(self.weights) else np.ones(len(self.residuals))
+
+    def as_targets(self, quantiles: np.ndarray, levels: np.ndarray) -> np.ndarray:
+        """Return targets of quantiles ``[instances levels]`` of what the model is fitted to, at levels of targets."""
+        if self.target_map is not None:
+            quantiles = self.target_map.inverse(quantiles)
+            if self.is_by_rank:  # a target that ties is held, as in `blend`
+                rounding = 2 * np.finfo(np.float64).eps * np.abs(quantiles)
+                quantiles = quantiles + np.where(np.asarray(levels) >= 0.5, 1.0, -1.0) * rounding
+        return self.on_grid(quantiles) if self.step else quantiles
+
+    def on_grid(self, y: Any, xp: Any = np) -> Any:
+        """Return the nearest of the targets that there can be.
+
+        An interval loses no target by this: one that lies within its ends does so within the rounded ends.
+        """
+        start = self.support[0] if math.isfinite(self.support[0]) else 0.0
+        return start + self.step * xp.rint((y - start) / self.step)
 
     def knots(self) -> tuple[np.ndarray, np.ndarray]:
         """Return levels, in ascending order, and quantiles of z at these: lines between them are all quantiles.
@@ -160,6 +182,10 @@ def check_law(law: NumberLaw) -> None:
     apart = (law.is_by_rank and law.weight != 1) or (law.is_local and law.weight != 0)
     if (law.weight > 0 and not len(z)) or apart:
         raise ValueError("a law reads residuals that it does not have, or ranks or leaves of residuals in part.")
+    if not 0 <= law.step < math.inf:
+        raise ValueError(f"a law has step={law.step}, which is no number of 0 or more.")
+    if law.target_map is not None:
+        check_target_map(law.target_map)
     if law.strata is not None:
         check_strata(law.strata, len(z))
         if not law.is_by_rank:
@@ -170,6 +196,10 @@ class NumberAnswer(eqx.Module):
     """A forest's answer with numbers: arrays ``[instances]``, and columns of files."""
 
     moments: Moments
+    mean: np.ndarray
+    """The model's mean; of a model of transformed targets the target that its mean is taken back to."""
+    std: np.ndarray
+    """That of the moments; of a model of transformed targets that of the law."""
     interval: np.ndarray
     """Ends of the intervals ``[instances 2·coverages]``."""
     quantiles: np.ndarray
@@ -187,7 +217,7 @@ class NumberAnswer(eqx.Module):
             return dict(zip(self.names[list(further).index(output)], further[output].T, strict=True))
         if output == "uncertainty":
             return {"aleatoric": self.moments.aleatoric, "epistemic": self.moments.epistemic}
-        return {output: self.moments.mean if output == "mean" else self.moments.std}
+        return {output: self.mean if output == "mean" else self.std}
 
 
 class Asked(NamedTuple):
@@ -240,6 +270,8 @@ class BoundLaw:
     def support(self) -> tuple[float, float]:
         """The range of quantiles: of the model's link, and of the law."""
         (low, high), ends = self.moments.support, self.law.support
+        if self.law.target_map is not None:
+            low, high = sorted(self.law.target_map.inverse([low, high]).tolist())
         return max(low, ends[0]), min(high, ends[1])
 
     def asking(self, coverage: Any, quantiles: Any, limits: Any = None) -> "BoundLaw":
@@ -281,6 +313,11 @@ class BoundLaw:
                 f"coverage is promised by the column {self.law.strata.label}, each value with ranks of its own, which "
                 "such a program cannot look up; ask the model itself, or fit it without coverage_by."
             )
+        if self.law.target_map is not None:
+            raise ValueError(
+                "the model is fitted to transformed targets, and such a program cannot take them back; ask the model "
+                "itself, or export one that is fitted to the targets."
+            )
         if chances:
             raise ValueError(f"the columns {chances} are made on the host alone; ask for intervals and quantiles.")
         names = (*ends, *of_levels)
@@ -288,6 +325,7 @@ class BoundLaw:
         of_leaves = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
         moments = Moments(columns["mean"], columns["aleatoric"], columns["epistemic"])
         quantiles = self.law.quantile(moments, levels, of_leaves, jnp)
+        quantiles = self.law.on_grid(quantiles, jnp) if self.law.step else quantiles
         if self.support != (-math.inf, math.inf):
             quantiles = jnp.clip(quantiles, *self.support)
         said = columns if self.moments.separates_doubt else {name: columns[name] for name in ("mean", "std")}
@@ -331,17 +369,23 @@ class BoundLaw:
         (coverage, _, limits), levels = self.asked, self.asked.levels
         moments = self.moments.answer(X)
         n, n_ends = len(moments.mean), 2 * len(coverage)
-        distribution = self.distribution(X, moments, strata) if len(levels) or limits else None
+        distribution, mean, std = None, moments.mean, moments.std
+        if len(levels) or limits or self.law.target_map is not None:
+            distribution = self.distribution(X, moments, strata)
+        if self.law.target_map is not None:
+            assert distribution is not None
+            mean, std = self.law.target_map.inverse(mean), distribution.std
         values, chances = np.zeros((n, len(levels))), np.zeros((n, len(limits)))
         if distribution is not None:
             values = distribution.quantile(levels) if len(levels) else values
             chances = distribution.exceeds(np.tile(limits, (n, 1))) if limits else chances
-        return NumberAnswer(moments, values[:, :n_ends], values[:, n_ends:], chances, self.asked.names)
+        return NumberAnswer(moments, mean, std, values[:, :n_ends], values[:, n_ends:], chances, self.asked.names)
 
     def blank_answer(self) -> NumberAnswer:
         """Return an answer for one instance, all zeros."""
         ends, quantiles, chances = (np.zeros((1, len(names))) for names in self.asked.names)
-        return NumberAnswer(Moments(*np.zeros((3, 1))), ends, quantiles, chances, self.asked.names)
+        zero = np.zeros(1)
+        return NumberAnswer(Moments(zero, zero, zero), zero, zero, ends, quantiles, chances, self.asked.names)
 
 
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:

@@ -33,6 +33,7 @@ from jaxunc.regression import (
     ScaleTable,
     Strata,
     TargetBins,
+    TargetMap,
     check_bins,
     check_law,
 )
@@ -218,7 +219,7 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     """Return an instance of a class with these fields; raises a ValueError if some lack, or are of another kind."""
     if isinstance(made, type) and issubclass(made, Levels):
         return _levels(made, fields)
-    if made in (*TABLES, NumberLaw, Strata, TargetBins):
+    if made in (*TABLES, NumberLaw, Strata, TargetBins, TargetMap):
         return _of_numbers(made, fields)
     if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
         raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
@@ -263,7 +264,7 @@ def _of_numbers(made: type, fields: dict[str, Any]) -> Any:
     if made in TABLES:
         return made.of(kept)
     checks: dict[type, Callable] = {NumberLaw: check_law, TargetBins: check_bins}
-    if made in checks:  # strata are checked with their law
+    if made in checks:  # strata and maps are checked with their law
         checks[made](kept)
     return kept
 

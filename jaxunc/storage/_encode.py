@@ -15,7 +15,7 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import CountSet, Forest, Forks, Trees
 from jaxunc.inference import BoundForest
-from jaxunc.regression import LeafMoments, LeafScales, NumberLaw, Strata, TargetBins
+from jaxunc.regression import INVERSES, LeafMoments, LeafScales, NumberLaw, Strata, TargetBins, TargetMap
 from jaxunc.scorers import ChosenScorer
 from jaxunc.tables import Columns, Levels
 from jaxunc.voting import BoundVote
@@ -55,7 +55,13 @@ class Encoder:
             return self._array(value, place)
         if isinstance(value, Columns | Levels | Forest | Trees | Forks | CountSet | Combiner | AdditiveTrees):
             return self._module(value, place)
-        if isinstance(value, LeafMoments | LeafScales | NumberLaw | Strata | TargetBins):
+        if isinstance(value, LeafMoments | LeafScales | NumberLaw | Strata | TargetBins | TargetMap):
+            if isinstance(value, TargetMap) and value.functions is not None:
+                raise TypeError(
+                    "a file holds no code, and the TransformedTargetRegressor has functions that it cannot name; it "
+                    f"names pairs of NumPy's and SciPy's ({', '.join(f'{f}/{g}' for f, g in INVERSES.items())}), "
+                    "scalers, and PowerTransformer. Pickle and joblib keep the whole estimator."
+                )
             parts = value.kept if isinstance(value, LeafMoments | LeafScales) else value
             return {"class": type(value).__name__, "fields": self._nodes(parts._asdict(), place)}
         if isinstance(value, Partial):

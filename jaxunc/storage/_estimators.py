@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -21,7 +22,7 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
-from jaxunc.interop import library_of, opened
+from jaxunc.interop import library_of
 from jaxunc.transduction import BoundSample, Presorted, sorted_sample, values_of
 
 from ._names import (
@@ -164,8 +165,8 @@ def state_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
 
 
 def _param(part: Any) -> Any:
-    if isinstance(part, FrozenEstimator | Pipeline):
-        part = opened(part).forest  # the steps before it are kept as they were fitted
+    if isinstance(part, FrozenEstimator | Pipeline | TransformedTargetRegressor):
+        part = estimators.without_transform(part)[0].forest  # the steps before it are kept as they were fitted
     if isinstance(part, Forest | AdditiveTrees) or library_of(part) not in (None, "sklearn"):
         return None
     is_callback = callable(part) and not isinstance(part, Combiner)
@@ -174,7 +175,7 @@ def _param(part: Any) -> Any:
 
 def _last_of(model: Any) -> str:
     """Return the name of the last step of a pipeline."""
-    whole = opened(model.estimator).whole
+    whole = estimators.without_transform(model.estimator)[0].whole
     while isinstance(whole, Pipeline) and isinstance(whole.steps[-1][1], Pipeline):
         whole = whole.steps[-1][1]
     return whole.steps[-1][0] if isinstance(whole, Pipeline) else "forest"
@@ -199,9 +200,20 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted:
     refit(model, name, fitted)
     if steps and model.estimator is not None:
         model.estimator = Pipeline(
-            [*((step, clone(transformer, safe=False)) for step, transformer in steps), (last, model.estimator)]
+            [
+                *((step, clone(transformer, safe=False)) for step, transformer in _renamed(steps)),
+                (last, model.estimator),
+            ]
         )
+    if name == REGRESSOR and model.estimator is not None and (kept := model.law_.target_map) is not None:
+        model.estimator = TransformedTargetRegressor(model.estimator, func=kept.forward, inverse_func=kept.inverse)
     return model
+
+
+def _renamed(steps: Steps) -> Steps:
+    """Return steps, of pipelines in pipelines, with names that differ."""
+    names = [name for name, _ in steps]
+    return [(f"{name}-{i}" if name in names[:i] else name, step) for i, (name, step) in enumerate(steps)]
 
 
 def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:

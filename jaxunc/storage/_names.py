@@ -51,6 +51,7 @@ def classes() -> dict[str, type]:
         regression.NumberLaw,
         regression.TargetBins,
         regression.Strata,
+        regression.TargetMap,
     )
     class_of = {part.__name__: part for part in (*arrays, *numbers)} | of_combiners
     return class_of | {former: class_of[now] for former, now in FORMER_CLASSES.items()}

@@ -497,7 +497,12 @@ test_refusals = refusals(
     ("a classifier", fit(RandomForestClassifier()), "predicts classes", TypeError),
     ("a pipeline of a classifier", fit(make_pipeline(RandomForestClassifier())), "predicts classes", TypeError),
     ("a pipeline without a model", fit(make_pipeline(OneHotEncoder(), "passthrough")), "last step is 'pass", TypeError),
-    ("a transform", fit(TransformedTargetRegressor(FOREST)), "put the transform around", TypeError),
+    (
+        "a transform in a transform",
+        fit(TransformedTargetRegressor(TransformedTargetRegressor(FOREST))),
+        "make one of both",
+        TypeError,
+    ),
     *(
         (f"no bags, {law}", fit(ExtraTreesRegressor(), law=law, counts="oob"), "bootstrap=True")
         for law in ("learned", "neighbours")

@@ -252,8 +252,8 @@ def test_a_regressor(name, tmp_path):
     assert (found.kind, found.columns, found.class_labels) == ("UncertainForestRegressor", 3, None)
     assert found.parameters["law"] == model.law
     loaded.fit(rows, target)
-    later = ("weights", "is_local", "support", "strata")
+    later = ("weights", "is_local", "support", "strata", "step", "target_map")
     before = {name: part for name, part in model.law_._asdict().items() if name not in later}
-    assert module_of(NumberLaw, before)[-3:] == (False, (-np.inf, np.inf), None)
+    assert module_of(NumberLaw, before)[-5:] == (False, (-np.inf, np.inf), None, 0.0, None)
     moments = round_trip(model.moments_, tmp_path)
     np.testing.assert_array_equal(moments.answer(rows).std, model.moments_.answer(rows).std)

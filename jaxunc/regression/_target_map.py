@@ -1,0 +1,214 @@
+"""Maps of targets: a model is fitted to transformed targets, and answers come back by the inverse."""
+
+import importlib
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+INVERSES = {"log": "exp", "log1p": "expm1", "log2": "exp2", "log10": "exp10", "sqrt": "square", "arcsinh": "sinh"}
+INVERSES |= {inverse: name for name, inverse in INVERSES.items()} | {"logit": "expit", "expit": "logit"}
+INVERSES |= {name: name for name in ("negative", "reciprocal")}
+"""Functions of NumPy or SciPy that files may name, and their inverses."""
+WITH_NUMBERS = {"affine": 2, "box-cox": 1, "yeo-johnson": 1}
+"""Further steps that files may name, and how many numbers each has."""
+Steps = tuple[tuple[str | float, ...], ...]
+GRID = 257
+"""Transformed targets at which the inverse is looked at."""
+TOLERANCE = 1e-6
+"""Share of the targets' range that a way there and back may be off by."""
+FARTHEST = 10.0
+"""How many ranges of the targets answers may lie beyond these: inverses may have poles."""
+MOST_LOST = 0.01
+"""Share of targets that may come back as others: those beyond what a transformer of ranks was fitted to."""
+
+
+class TargetMap(NamedTuple):
+    """A rising or falling map of targets to what a model is fitted to, and its inverse."""
+
+    steps: Steps | None
+    """Names of functions, each with its numbers, in the order in which targets go through them; None without names."""
+    low: float
+    """The least transformed target from which the way back and there returns; the inverse keeps to these ends."""
+    high: float
+    rises: bool
+    functions: Any = None
+    """The function and its inverse: while a model is fitted, and ever after where they have no names."""
+
+    @property
+    def named(self) -> "TargetMap":
+        """The map by its steps, which files keep, where these have names."""
+        return self if self.steps is None else self._replace(functions=None)
+
+    def forward(self, y: Any) -> np.ndarray:
+        """Return transformed targets; a ValueError for one that has no finite one."""
+        y = np.asarray(y, np.float64)
+        found = self._through(0, y)
+        if len(none := y[~np.isfinite(found) & ~np.isnan(y)]):
+            raise ValueError(
+                f"y holds {none[0]:g}, which the transform of the TransformedTargetRegressor makes no finite number; "
+                "leave such rows out, or take another transform (np.log1p takes 0)."
+            )
+        return found
+
+    def inverse(self, t: Any) -> np.ndarray:
+        """Return targets of transformed ones, NaN of NaN."""
+        return self._through(1, np.clip(np.asarray(t, np.float64), self.low, self.high))
+
+    def levels(self, levels: Any) -> np.ndarray:
+        """Return the levels at which transformed targets have the quantiles of targets at these levels."""
+        return np.asarray(levels) if self.rises else 1 - np.asarray(levels)
+
+    def _through(self, way: int, x: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            if self.functions is not None:
+                return _on_numbers(self.functions[way], x)
+            for name, *numbers in (self.steps or ())[:: -1 if way else 1]:
+                x = _STEPS[name][way](x, *numbers) if name in _STEPS else _function(way, str(name))(x)
+        return x
+
+
+def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.ndarray) -> TargetMap:
+    """Return the map by these steps, else by functions; a ValueError if targets show that it has no inverse.
+
+    Beyond the targets it is followed as far as the way back and there returns, to targets that are not too far off.
+    """
+    made, y = TargetMap(steps, -math.inf, math.inf, True, functions), np.unique(y)
+    t = made.forward(y)
+    span = float(np.ptp(t))
+    rises = bool(t[-1] >= t[0])
+    _check_order(y, t, rises, "makes {} of {}")
+    lost = np.abs(made.inverse(t) - y) > TOLERANCE * max(np.ptp(y), abs(y).max())
+    if lost.mean() > MOST_LOST or (span == 0 and len(y) > 1):
+        first = int(np.argmax(lost))
+        raise ValueError(
+            f"the target transform makes {t[first]:g} of {y[first]:g}, and its inverse {made.inverse(t[first]):g} of "
+            "that; pass a func and an inverse_func that undo each other. A QuantileTransformer of many rows needs "
+            "subsample=None."
+        )
+    made = made.named  # scikit-learn's functions warn of what lies far off
+    grid = np.linspace(t.min(), t.max(), GRID)
+    _check_order(grid, made.inverse(grid), rises, "makes {} of {} on the way back")
+    sign, unit, beyond = 1 if rises else -1, span or 1.0, FARTHEST * (np.ptp(y) or 1.0)
+    low, high = (_reach(made, end, way * unit, way * sign * beyond) for end, way in ((t.min(), -1), (t.max(), 1)))
+    return made._replace(low=low, high=high, rises=rises, functions=functions)
+
+
+def check_target_map(kept: TargetMap) -> None:
+    """Raise a ValueError unless a file may hold the map."""
+    for name, *numbers in kept.steps or ():
+        has = 0 if name in INVERSES else WITH_NUMBERS.get(str(name))
+        fits = len(numbers) == has and all(isinstance(each, float | int) and math.isfinite(each) for each in numbers)
+        if not fits or (name == "affine" and not numbers[0]):
+            raise ValueError(f"a map of targets has the step {name!r:.40} with {numbers[:4]}, which is none.")
+    if kept.steps is None or kept.functions is not None or not kept.low <= kept.high:
+        raise ValueError("a map of targets has no steps, functions, or ends that are not in their order.")
+
+
+def _check_order(x: np.ndarray, found: np.ndarray, rises: bool, says: str) -> None:
+    """Raise a ValueError unless numbers rise, or fall, with ascending x."""
+    steps = np.diff(found) * (1 if rises else -1)
+    if (turns := ~(steps >= -1e-12 * np.ptp(found))).any():
+        at = int(np.argmax(turns))
+        three = sorted({0, at, at + 1, len(x) - 1})
+        made, of = (", ".join(f"{each:g}" for each in part[three]) for part in (found, x))
+        raise ValueError(
+            f"the target transform {says.format(made, of)}: it neither rises nor falls throughout, so intervals cannot "
+            "come back. Pass a func and an inverse_func that do."
+        )
+
+
+def _reach(made: TargetMap, end: float, step: float, beyond: float) -> float:
+    """Return the farthest number from an end on, of steps that double and then halve, that returns to itself.
+
+    Its target lies beyond that of the end by no more than ``beyond``, whose sign is the direction.
+    """
+    grows, unit = True, abs(step)
+    first = made.inverse([end])[0]
+    for _ in range(80):
+        there = np.array([end + step])
+        back = made.inverse(there)
+        again = made._through(0, back)
+        if 0 <= (back[0] - first) / beyond <= 1 and abs(again[0] - there[0]) <= TOLERANCE * (unit + abs(there[0])):
+            end = float(there[0])
+        else:
+            grows = False
+        step = 2 * step if grows else step / 2
+    return float(end)
+
+
+def _on_numbers(function: Callable, x: np.ndarray) -> np.ndarray:
+    """Return a transformer's function of a column of numbers; of NaN NaN."""
+    found, numbers = np.full(x.shape, np.nan), np.isfinite(x)
+    if numbers.any():
+        found[numbers] = np.asarray(function(x[numbers].reshape(-1, 1)), np.float64).reshape(-1)
+    return found
+
+
+def _function(way: int, name: str) -> Callable:
+    name = INVERSES[name] if way else name
+    return getattr(np, name, None) or _special(name)
+
+
+def _special(name: str) -> Callable:
+    return getattr(importlib.import_module("scipy.special"), name)  # slow to import, and rarely needed
+
+
+def _of_signs(name: str) -> Callable:
+    """Return SciPy's function of numbers ≥ 0, and a power, as that of Yeo and Johnson of all numbers."""
+
+    def of_all(x: np.ndarray, power: float) -> np.ndarray:
+        f = _special(name)
+        return np.where(x < 0, -f(np.maximum(-x, 0), 2 - power), f(np.maximum(x, 0), power))
+
+    return of_all
+
+
+_STEPS: dict[Any, tuple[Callable, Callable]] = {
+    "affine": (lambda y, scale, shift: (y - shift) / scale, lambda t, scale, shift: t * scale + shift),
+    "box-cox": (lambda y, power: _special("boxcox")(y, power), lambda t, power: _special("inv_boxcox")(t, power)),
+    "yeo-johnson": (_of_signs("boxcox1p"), _of_signs("inv_boxcox1p")),
+}
+
+
+def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
+    """Return the steps of a fitted transformer of scikit-learn, which targets show; None where it has no names."""
+    kind = type(transformer).__name__ if type(transformer).__module__.startswith("sklearn.") else ""
+    if kind == "Pipeline":
+        found: Steps = ()
+        for _, step in transformer.steps:
+            steps = () if step in (None, "passthrough") else steps_of_transformer(step, y)
+            if steps is None:
+                return None
+            found, y = found + steps, y if step in (None, "passthrough") else _on_numbers(step.transform, y)
+        return found
+    if kind == "FunctionTransformer":
+        return _steps_of_functions(transformer.func, transformer.inverse_func)
+    before: Steps = ()
+    if kind == "PowerTransformer":
+        before = ((transformer.method, float(transformer.lambdas_[0])),)
+        if not transformer.standardize:
+            return before
+    elif kind not in ("StandardScaler", "RobustScaler", "MaxAbsScaler") and not (
+        kind == "MinMaxScaler" and not transformer.clip
+    ):
+        return None
+    ends = np.array([y.min(), y.max()])
+    x = TargetMap(before, -math.inf, math.inf, True).forward(ends)
+    t = _on_numbers(transformer.transform, ends)
+    if not t[0] < t[1]:  # all targets are the same number
+        return None
+    scale = float((x[1] - x[0]) / (t[1] - t[0]))
+    return (*before, ("affine", scale, float(x[0] - t[0] * scale)))
+
+
+def _steps_of_functions(func: Any, inverse: Any) -> Steps | None:
+    if func is None and inverse is None:
+        return ()
+    kept = getattr(func, "__self__", None)
+    if isinstance(kept, TargetMap) and getattr(inverse, "__self__", None) is not None:  # of a file
+        return kept.steps
+    name = getattr(func, "__name__", "")
+    same = isinstance(func, np.ufunc) and name in INVERSES and _function(0, name) is func
+    return ((name,),) if same and _function(1, name) is inverse else None
