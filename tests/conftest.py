@@ -36,6 +36,9 @@ if os.environ.get("JAXUNC_TEST_OPTIMIZED", "0") != "1":
     # take a third of the time for the same loops; a program as one part, where each core has a worker, saves a seventh.
     if jax.__version_info__ < (0, 11):
         os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+# Before any OpenMP is loaded: threads that wait for each other on cores that other workers have spin, and take several
+# times the time of one that does it all.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Programs of the suite stay out of the user's folder of caches, those of its subprocesses, too.
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 jax.config.update("jax_enable_compilation_cache", False)

@@ -123,7 +123,8 @@ def descend(
 
     def step(point, value: float, slope, is_last: bool) -> Step:
         steepest = float(np.max(np.abs(slope)))
-        arrays = _unravel(layout, jnp.asarray(point, dtype))
+        # Cut on the host: JAX takes as long for the pieces of an array as for a step over a thousand rows.
+        arrays = jax.tree.map(jnp.asarray, _unravel(layout, np.asarray(point, dtype)))
         return Step(arrays, value, steepest, is_last or steepest < 1e-6, tuple(pairs))
 
     pairs = deque(curvature, MEMORY)

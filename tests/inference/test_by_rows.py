@@ -27,6 +27,7 @@ def test_empty_leaves(mode):
     counts = np.asarray(forest.with_empty_leaves("sum").counts, float)
     expected, shares, met_any = np.zeros((40, 7, 3)), np.zeros((40, 3)), 0
     first, members = np.asarray(forest.trees.forks.first), np.asarray(forest.trees.forks.node)
+    child = np.asarray(forest.trees.child)
     for i, x in enumerate(queries):
         for t in range(7):
             leaves, met = reached_leaves(forest, t, x)
@@ -35,7 +36,7 @@ def test_empty_leaves(mode):
             if met is not None and mode == "zeros":
                 each = np.zeros((1, 3))
             if met is not None and mode == "parent":
-                each = sum(below(forest, counts, t, node) for node in members[first[met] : first[met + 1]])[None]
+                each = sum(below(child[t], counts[t], node) for node in members[first[met] : first[met + 1]])[None]
             expected[i, t] = each.sum(0)
             scores = (each + 1) / (each.sum(-1, keepdims=True) + 3)
             shares[i] += (scores.mean(0) if mode == "average" else (each.sum(0) + 1) / (each.sum() + 3)) / 7
@@ -156,9 +157,10 @@ def test_a_large_leaf_table_is_not_made_for_nominal_features_either(monkeypatch)
         monkeypatch.undo()
 
 
-def below(forest, counts, tree: int, node: int) -> np.ndarray:
-    child = int(forest.trees.child[tree, node])
-    return counts[tree, node] if child == node else sum(below(forest, counts, tree, c) for c in (child, child + 1))
+def below(children, counts, node: int) -> np.ndarray:
+    """What the leaves below a node of a tree hold together."""
+    child = children[node]
+    return counts[node] if child == node else below(children, counts, child) + below(children, counts, child + 1)
 
 
 @pytest.mark.exhaustive
