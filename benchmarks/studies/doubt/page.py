@@ -12,7 +12,9 @@ from benchmarks import many_sets
 from benchmarks.pages import digits, fill, table_rows
 from benchmarks.pages import table as table_of
 from benchmarks.studies.doubt.doubts import LEAVES
+from benchmarks.studies.doubt.drift import WATCHED
 from benchmarks.studies.doubt.jobs import DISTINCT, FAR, FEWEST, MEASURES, SHARES
+from benchmarks.studies.doubt.labelling import CURVE
 from jaxunc.compare import holm
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -30,6 +32,11 @@ TITLES = {
     "by class, 10%": "Wrong labels, by class, 10 %",
 }
 """The problems."""
+LATER = {"next": "Rows to label next"} | {
+    name: name.capitalize() for name in ("mix, a column", "mix, a class", "relation, a region")
+}
+"""The problems of the two later jobs."""
+MEASURES_OF = {"rows": MEASURES, "labels": MEASURES, "next": CURVE, "drift": WATCHED}
 ALPHA = 0.05
 REFERENCE, OF_LABELS = "1 - p/in-bag/{}", "self-confidence//{}"
 """What the doubts of a table are compared with, of new rows and of labels."""
