@@ -76,8 +76,8 @@ def doubts_of(data: Rows, grown: Grown, train: np.ndarray, n_classes: int) -> tu
 
 
 def detect(
-    data: Rows, known: dict[str, np.ndarray], p: np.ndarray, reference: np.ndarray, rows: np.ndarray, labels: np.ndarray,
-    seed: int, kind: str,
+    data: Rows, known: dict[str, np.ndarray], p: np.ndarray, reference: np.ndarray, rows: np.ndarray,
+    labels: np.ndarray, seed: int, kind: str,
 ) -> dict[str, float]:  # fmt: skip
     """The p value of each detector for a window; where only labels changed, of those alone that see them."""
     before, now = data.X[reference], data.X[rows]
