@@ -111,15 +111,9 @@ def run_next(data: Rows, repeat: int) -> Found:
 
 
 def doubt_of(
-    choice: str,
-    grown: Grown,
-    X: np.ndarray,
-    y: np.ndarray,
-    n_classes: int,
-    numbers: np.ndarray,
-    labelled: np.ndarray,
+    choice: str, grown: Grown, X: np.ndarray, y: np.ndarray, n_classes: int, numbers: np.ndarray, labelled: np.ndarray,
     others: np.ndarray,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """The doubt that a choice has of the other rows."""
     if choice == RANDOM:
         return np.zeros(len(others))

@@ -1,10 +1,11 @@
-"""What does each kind of doubt find? Wrong answers, rows unlike the training rows, and labels that are wrong.
+"""What does each kind of doubt find? Wrong answers, odd rows, wrong labels, rows to label next, and drift.
 
     python -m benchmarks doubt [--data FOLDER] [--sets NAME ...]
 
 Random forests of 100 trees with leaves of 1, 5 and 20 rows at least, by in-bag counts, counts of all training rows and
 out-of-bag counts; beside them what users would take instead. 26 sets that nothing here was developed on, and four
-others; at most 1000 rows. A cell (`benchmarks.cells`) is a set, a job and a repeat.
+others; at most 1000 rows. The two later jobs are of leaves of one row, on 12 of the 26. A cell (`benchmarks.cells`) is
+a set, a job and a repeat.
 """
 
 import time
