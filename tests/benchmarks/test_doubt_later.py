@@ -99,13 +99,14 @@ def test_p_values_of_a_window():
     assert drift.domain(before, far, 0) < 1e-6
     assert drift.domain(before, same, 0) > 0.01
     data = Rows(np.r_[before, far].astype(np.float32), np.arange(180) % 2, np.zeros(4, bool))
-    p = np.tile([0.9, 0.1], (180, 1))
+    p = 0.4 * rng.random(180)
+    p = np.stack([1 - p, p], axis=1)
     at, now = np.arange(90), np.arange(90, 130)
     found = drift.detect(data, {}, p, at, now, np.zeros(40, int), 0, "mix, a column")
     least = min(stats.ks_2samp(a, b, method="asymp").pvalue for a, b in zip(data.X[at].T, data.X[now].T, strict=True))
     assert found["KS with Holm//"] == pytest.approx(min(1, 4 * least))
     assert found["error rate//"] == pytest.approx(stats.fisher_exact([[45, 45], [0, 40]])[1])
-    assert found["coverage//"] == pytest.approx(stats.binomtest(40, 40, 0.9).pvalue)
+    assert found["coverage//"] == pytest.approx(stats.binomtest(40, 40, 0.9).pvalue)  # label 1 is in all sets
     assert drift.welch(np.ones(5), np.ones(5)) == 1
 
 

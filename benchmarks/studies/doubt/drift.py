@@ -65,9 +65,9 @@ def run_drift(data: Rows, repeat: int) -> Found:
 def doubts_of(data: Rows, grown: Grown, train: np.ndarray, n_classes: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """All doubts of all rows that know no label, and the forest's probabilities ``[rows classes]``."""
     leaves, y = grown.apply(data.X), data.y[train]
-    p, inside = kinds(grown.reached(y, n_classes, leaves, grown.times))
+    p, inside = kinds(grown.reached(y, n_classes, leaves, grown.times), support=False)
     known = {"1 - p//": 1 - p.max(axis=1), "credal width/in-bag/": inside["credal width"]}
-    whole = kinds(grown.reached(y, n_classes, leaves, np.ones_like(grown.times)))[1]
+    whole = kinds(grown.reached(y, n_classes, leaves, np.ones_like(grown.times)), support=False)[1]
     known["epistemic/train/"] = whole["epistemic"]
     known["outside share//"] = grown.outside_share(data.X, data.X[train])
     near = NearestNeighbors(n_neighbors=N_NEAREST).fit(as_numbers(data.X[train], data.X[train], data.nominal))

@@ -90,7 +90,8 @@ def run_next(data: Rows, repeat: int) -> Found:
     def asked(labelled: np.ndarray) -> tuple[Grown, float]:
         grown = grow(X[labelled], y[labelled], repeat)
         counts = grown.reached(y[labelled], n_classes, grown.apply(X_test), grown.times)
-        return grown, float((kinds(counts)[0].argmax(axis=1) == y_test).mean())
+        p = (counts / counts.sum(axis=2, keepdims=True)).mean(axis=1)
+        return grown, float((p.argmax(axis=1) == y_test).mean())
 
     first, found = asked(np.arange(LABELS[0])), {}
     for choice in CHOICES:
@@ -123,7 +124,7 @@ def doubt_of(
         near = NearestNeighbors(n_neighbors=N_NEAREST).fit(numbers[labelled])
         return near.kneighbors(numbers[others])[0].mean(axis=1)
     times = np.ones_like(grown.times) if "/train/" in choice else grown.times
-    p, doubts = kinds(grown.reached(y[labelled], n_classes, grown.apply(X[others]), times))
+    p, doubts = kinds(grown.reached(y[labelled], n_classes, grown.apply(X[others]), times), support=False)
     if choice == "margin//":
         return behind(p, p.argmax(axis=1))
     return (doubts | {"entropy, BALD": doubts.get("entropy")})[choice.split("/")[0]]
