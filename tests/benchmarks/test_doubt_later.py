@@ -112,6 +112,6 @@ def test_p_values_of_a_window():
 
 def test_committed_cells_are_whole():
     for part in ("next", "drift"):
-        for name in study.LATER_SETS:
+        for name in study.PARTS[part].sets:
             journal = study.PARTS[part].journal(study.RESULTS, name)
             assert list(journal.found) == journal.wanted

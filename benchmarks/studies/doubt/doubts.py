@@ -60,7 +60,8 @@ def kinds(
     """The mean probability by counts ``[rows trees classes]`` of the trees in a mask, and doubts that know no answer.
 
     They are those of `ju.Mean`, `ju.UncertaintyDecomposition` and `ju.AveragedIntervals`, in NumPy, since each set
-    would compile its own programs; those of plausibilities are there if ``support``. For two classes the total entropy ranks as 1 - p does, and is left out.
+    would compile its own programs; plausibilities if ``support``. For two classes the total entropy ranks as 1 - p
+    does, and is left out.
     """
     size, n_classes = counts.sum(axis=2), counts.shape[2]
     shares = np.divide(counts, size[:, :, None], out=np.full(counts.shape, 1 / n_classes), where=size[:, :, None] > 0)
