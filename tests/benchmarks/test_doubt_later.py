@@ -12,6 +12,7 @@ from benchmarks.studies.doubt import run as study
 from benchmarks.studies.doubt.doubts import kinds
 from benchmarks.studies.doubt.jobs import Rows
 from benchmarks.studies.doubt.labelling import CHOICES, RANDOM, Grown, doubt_of, grow
+from benchmarks.studies.doubt.page import EXPECTED_LATER, KS, SEEN, _marks, compared, table, wide
 from benchmarks.studies.rules.abstaining import bags_of
 
 pytestmark = pytest.mark.once
@@ -27,19 +28,11 @@ def test_a_forest_by_its_trees_is_that_of_the_library():
     model = RandomForestClassifier(20, min_samples_leaf=3, random_state=0).fit(X[:200], y[:200])
     bags = bags_of(model, X[:200])
     grown = Grown(list(model.estimators_), bags.times, bags.leaves)
-    p = kinds_of(grown, y[:200], grown.apply(X[200:]), bags.times)[0]
+    p = kinds(grown.reached(y[:200], 3, grown.apply(X[200:]), bags.times))[0]
     np.testing.assert_allclose(p, model.predict_proba(X[200:]), atol=1e-6)
     found = grown.outside_share(X[200:], X[:200])
     np.testing.assert_allclose(found, ju.outside_share(model, X[200:], rows=X[:200]), atol=1e-9)
     assert found.max() > 0
-
-
-def kinds_of(grown, y, leaves, times):
-    counts = np.zeros((grown.leaves.shape[1], grown.leaves.max() + 1, 3), np.float32)
-    for t, (at, often) in enumerate(zip(grown.leaves.T, times.T, strict=True)):
-        for row, leaf in enumerate(at):
-            counts[t, leaf, y[row]] += often[row]
-    return kinds(np.stack([counts[t, leaf] for t, leaf in enumerate(leaves.T)], axis=1))
 
 
 def test_trees_are_grown_on_their_bags():
@@ -57,16 +50,14 @@ def test_the_next_rows_are_those_of_most_doubt():
     labelled, others = np.arange(50), np.arange(50, 300)
     grown = grow(X[:50], y[:50], 0)
     doubts = {each: doubt_of(each, grown, X, y, 3, X, labelled, others) for each in CHOICES}
-    p = kinds_of(grown, y[:50], grown.apply(X[50:]), grown.times)[0]
+    p, inside = kinds(grown.reached(y[:50], 3, grown.apply(X[50:]), grown.times))
     top = np.sort(p, axis=1)
     np.testing.assert_allclose(doubts["margin//"], top[:, -2] - top[:, -1], atol=1e-6)
     np.testing.assert_allclose(doubts["entropy, BALD//"], stats.entropy(p, base=2, axis=1), atol=1e-5)
-    in_bag = kinds_of(grown, y[:50], grown.apply(X[50:]), grown.times)[1]["epistemic"]
-    np.testing.assert_allclose(doubts["entropy, BALD//"], in_bag, atol=1e-5, err_msg="leaves are pure")
+    np.testing.assert_allclose(doubts["entropy, BALD//"], inside["epistemic"], atol=1e-5, err_msg="leaves are pure")
     assert not doubts[RANDOM].any()
-    assert np.argmax(doubts["distance//"]) == np.argmax(
-        np.sort(np.linalg.norm(X[50:, None] - X[None, :50], axis=2), axis=1)[:, :5].mean(axis=1)
-    )
+    near = np.sort(np.linalg.norm(X[50:, None] - X[None, :50], axis=2), axis=1)[:, :5].mean(axis=1)
+    assert np.argmax(doubts["distance//"]) == np.argmax(near)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -110,8 +101,21 @@ def test_p_values_of_a_window():
     assert drift.welch(np.ones(5), np.ones(5)) == 1
 
 
-def test_committed_cells_are_whole():
+def test_committed_cells_say_what_the_page_does():
     for part in ("next", "drift"):
         for name in study.PARTS[part].sets:
             journal = study.PARTS[part].journal(study.RESULTS, name)
             assert list(journal.found) == journal.wanted
+    frame = table(study.kept(study.RESULTS))
+    frame = frame[~frame["set"].isin(SEEN)]
+    found = {tuple(row[:3]): row[-2] for row in compared(EXPECTED_LATER, frame, frame[:0])}
+    assert {told for (job, *_), told in found.items() if "next" in job} == {"not told apart"}
+    assert [told for (job, *_), told in found.items() if "a column" in job].count("**the reverse**") == 3
+    area, at_60 = (wide(frame, "next", measure) for measure in ("area", "accuracy, 60"))
+    for values in (area, at_60):
+        ahead = {name for name in values if (values[name] - values[RANDOM]).mean() > 0}
+        assert ahead == {"margin//"}
+    for drift_name, told in ((drift.DRIFTS[0], 8), (drift.DRIFTS[1], 2)):
+        marks = _marks(wide(frame, drift_name), KS)
+        assert sum(mark == "({})" for mark in marks.values()) == told
+        assert marks["mean epistemic/train/"] == marks["mean outside share//"] == "({})"

@@ -137,6 +137,7 @@ def page(found: Mapping[Any, dict]) -> str:
         n_next=fresh.loc[fresh["problem"] == "next", "set"].nunique(),
         n_later=fresh.loc[fresh["problem"] == DRIFTS[0], "set"].nunique(),
         n_pairs=len(EXPECTED_LATER),
+        least=2.0 ** (1 - fresh.loc[fresh["problem"] == "next", "set"].nunique()),
         weight=WEIGHT,
         flipped=round(100 * FLIPPED),
         curves=table_rows(curves(fresh)),
