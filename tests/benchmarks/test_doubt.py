@@ -162,12 +162,24 @@ TOLD = {
         "uniform, 10%",
         ("learned p of the label//1", "self-confidence//1", "self-confidence//5", "epistemic//1"),
     ),
+    "random rows # or margin #: no test tells them apart | epistemic #, credal width #": (
+        "next",
+        ("random//", "margin//", "epistemic/train/", "credal width/in-bag/"),
+    ),
+    "KS by column with Holm #, domain classifier # | mean `outside_share` #, mean `1 - p` #": (
+        "mix, a column",
+        ("KS with Holm//", "domain classifier//", "mean outside share//", "mean 1 - p//"),
+    ),
+    "with its labels: error rate #, coverage of sets # | domain classifier #": (
+        "relation, a region",
+        ("error rate//", "coverage//", "domain classifier, with labels//"),
+    ),
 }
 
 
 def test_what_the_docs_say():
     cells = study.kept(study.RESULTS)
-    assert len(cells) == 4 * len(study.SETS)
+    assert len(cells) == 4 * len(study.SETS) + 20 * len(study.LATER_SETS)
     frame = table(cells)
     is_seen = frame["set"].isin(SEEN)
     fresh, seen, page = frame[~is_seen], frame[is_seen], Page("docs/how_to/which_doubt.md")
@@ -183,4 +195,5 @@ def test_what_the_docs_say():
         ("by class, 10%", "learned p of the label//1"),
     }
     assert set(told.values()) == {"**yes**", "not told apart"}
+    assert page.claimed("windows of 100 rows, on # sets") == [len(study.LATER_SETS)]
     assert [row[-2] for row in compared(FURTHER, fresh, seen)].count("**yes**") == 1

@@ -54,11 +54,14 @@ class Fitted:
         return {f"{doubt}/{counts}/{self.leaf}": values for doubt, values in doubts.items()}
 
 
-def kinds(counts: np.ndarray, mask: np.ndarray | None = None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def kinds(
+    counts: np.ndarray, mask: np.ndarray | None = None, *, support: bool = True
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """The mean probability by counts ``[rows trees classes]`` of the trees in a mask, and doubts that know no answer.
 
     They are those of `ju.Mean`, `ju.UncertaintyDecomposition` and `ju.AveragedIntervals`, in NumPy, since each set
-    would compile its own programs. For two classes the total entropy ranks as 1 - p does, and is left out.
+    would compile its own programs; plausibilities if ``support``. For two classes the total entropy ranks as 1 - p
+    does, and is left out.
     """
     size, n_classes = counts.sum(axis=2), counts.shape[2]
     shares = np.divide(counts, size[:, :, None], out=np.full(counts.shape, 1 / n_classes), where=size[:, :, None] > 0)
@@ -67,7 +70,7 @@ def kinds(counts: np.ndarray, mask: np.ndarray | None = None) -> tuple[np.ndarra
     total, aleatoric = entropy(mean), mean_of(entropy(shares))
     found = {"entropy": total} if n_classes > 2 else {}
     found |= {"aleatoric": aleatoric, "epistemic": total - aleatoric}
-    if n_classes == 2:
+    if n_classes == 2 and support:
         least, most = (1 - mean_of(degree) for degree in plausible(counts))
         found |= {"plausibility, aleatoric": most, "plausibility, epistemic": 1 - least}
     return mean, found | {"credal width": mean_of(STRENGTH / (size + STRENGTH))}

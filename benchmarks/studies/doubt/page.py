@@ -12,7 +12,9 @@ from benchmarks import many_sets
 from benchmarks.pages import digits, fill, table_rows
 from benchmarks.pages import table as table_of
 from benchmarks.studies.doubt.doubts import LEAVES
+from benchmarks.studies.doubt.drift import DRIFTS, FLIPPED, WATCHED, WEIGHT
 from benchmarks.studies.doubt.jobs import DISTINCT, FAR, FEWEST, MEASURES, SHARES
+from benchmarks.studies.doubt.labelling import CHOICES, CURVE, RANDOM
 from jaxunc.compare import holm
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -30,6 +32,9 @@ TITLES = {
     "by class, 10%": "Wrong labels, by class, 10 %",
 }
 """The problems."""
+LATER = {"next": "Rows to label next"} | {name: name.capitalize() for name in DRIFTS}
+"""The problems of the two later jobs."""
+MEASURES_OF = {"rows": MEASURES, "labels": MEASURES, "next": CURVE, "drift": WATCHED}
 ALPHA = 0.05
 REFERENCE, OF_LABELS = "1 - p/in-bag/{}", "self-confidence//{}"
 """What the doubts of a table are compared with, of new rows and of labels."""
@@ -57,6 +62,22 @@ EXPECTED = (
     ("uniform, 10%", "self-confidence//1", "1 - p, no label//1"),
 )
 """What the pilot had: the problem, the doubt that finds more, and the other. By average precision of labels."""
+KS, ERRORS = "KS with Holm//", "error rate//"
+"""What detectors of drift are compared with: of a mix, and of a relation."""
+EXPECTED_LATER = (
+    *(("next", choice, RANDOM) for choice in CHOICES[1:]),
+    ("next", "margin//", "epistemic/train/"),
+    *(
+        (mix, doubt, KS)
+        for mix in DRIFTS[:2]
+        for doubt in ("domain classifier//", "mean outside share//", "mean distance//", "mean 1 - p//")
+    ),
+    *(
+        (DRIFTS[2], ERRORS, other)
+        for other in ("coverage//", "mean 1 - p of the label//", "domain classifier, with labels//")
+    ),
+)
+"""The pairs of the two later jobs, chosen before their cells."""
 FURTHER = (
     *(
         (problem, "outside share//1", "epistemic/train/1")
@@ -107,20 +128,60 @@ def page(found: Mapping[Any, dict]) -> str:
         far=FAR,
         fewest=FEWEST,
         n_sets=fresh["set"].nunique(),
-        minutes=round(sum(record["seconds"] for record in found.values()) / 60),
+        minutes={job: minutes(found, job) for job in MEASURES_OF},
         expected=table_rows(compared(EXPECTED, fresh, seen)),
         further=table_rows(compared(FURTHER, fresh, seen)),
         verdict=verdict(fresh),
         five=digits(wide(fresh, "uniform, 10%")["self-confidence//5"].mean()),
         rejected=table_rows(rejected(fresh)),
+        n_later=fresh.loc[fresh["problem"] == DRIFTS[0], "set"].nunique(),
+        weight=WEIGHT,
+        flipped=round(100 * FLIPPED),
+        curves=table_rows(curves(fresh)),
+        watched=table_rows(watched(fresh)),
+        later=table_rows(row[:-1] for row in compared(EXPECTED_LATER, fresh, seen[:0])),
         problems="\n\n".join(_section(fresh, problem) for problem in TITLES if (fresh["problem"] == problem).any()),
     )
+
+
+def minutes(found: Mapping[Any, dict], job: str) -> int:
+    """What a job's cells took."""
+    return round(sum(record["seconds"] for cell, record in found.items() if cell.job == job) / 60)
+
+
+def curves(frame: pd.DataFrame) -> list[list[str]]:
+    """Rows of what the labels that each doubt chose are worth."""
+    values = wide(frame, "next")
+    marks, rows = _marks(values, RANDOM), []
+    for choice in (one for one in CHOICES if one in values):
+        sets = values[choice].dropna().index
+        fewer = "" if len(sets) == len(values) else f" ({len(sets)} sets: random {digits(values[RANDOM][sets].mean())})"
+        difference = (values[choice] - values[RANDOM])[sets].mean()
+        accuracies = [digits(wide(frame, "next", measure)[choice].mean()) for measure in CURVE[2:]]
+        rows.append([named(choice) + fewer, marks[choice].format(digits(values[choice].mean())), *accuracies])
+        rows[-1].append("" if choice == RANDOM else f"{difference:+.3f}")
+    return rows
+
+
+def watched(frame: pd.DataFrame) -> list[list[str]]:
+    """Rows of how well each detector tells drifts."""
+    parts = {name: (wide(frame, name), wide(frame, name, "alarms")) for name in DRIFTS}
+    marks = {name: _marks(values, ERRORS if name == DRIFTS[2] else KS) for name, (values, _) in parts.items()}
+    false = frame[frame["problem"].isin(DRIFTS)].groupby("doubt")["false alarms"].mean()
+    rows = []
+    for detector in dict.fromkeys(one for values, _ in parts.values() for one in values):
+        row = [named(detector)]
+        for name, (values, alarms) in parts.items():
+            means = [values[detector].mean(), alarms[detector].mean()] if detector in values else []
+            row += [marks[name][detector].format(digits(means[0])), digits(means[1])] if means else ["", ""]
+        rows.append([*row, digits(false[detector])])
+    return rows
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (set, repeat, problem, doubt)."""
     rows = [
-        {"set": cell.data, "problem": problem, "doubt": doubt, **dict(zip(MEASURES, values, strict=True))}
+        {"set": cell.data, "problem": problem, "doubt": doubt, **dict(zip(MEASURES_OF[cell.job], values, strict=True))}
         for cell, record in found.items()
         for problem, doubts in record["problems"].items()
         for doubt, values in doubts.items()
@@ -145,7 +206,7 @@ def verdict(frame: pd.DataFrame) -> str:
 
 def first_measure(problem: str) -> str:
     """The measure that a problem is judged by."""
-    return "average precision" if "%" in problem else "AUROC"
+    return "average precision" if "%" in problem else "area" if problem == "next" else "AUROC"
 
 
 def wide(frame: pd.DataFrame, problem: str, measure: str = "") -> pd.DataFrame:
@@ -184,7 +245,16 @@ def compared(pairs: Sequence[tuple[str, str, str]], fresh: pd.DataFrame, seen: p
         verdict = ("**yes**" if of.correlation > 0 else "**the reverse**") if p < ALPHA else "not told apart"
         others = duel(seen, problem, first, second) if len(seen) else Duel(0, 0, 0, 0, 1)
         numbers = [f"{digits(both[first])} : {digits(both[second])}", said(of), f"{of.correlation:+.2f}", f"{p:.4f}"]
-        rows.append([TITLES[problem], named(first), named(second), *numbers, verdict, f"{others.wins}:{others.losses}"])
+        rows.append(
+            [
+                (TITLES | LATER)[problem],
+                named(first),
+                named(second),
+                *numbers,
+                verdict,
+                f"{others.wins}:{others.losses}",
+            ]
+        )
     return rows
 
 
