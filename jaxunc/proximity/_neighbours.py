@@ -277,7 +277,7 @@ class NeighbourIndex:
         how = {"k": k, "block": size, "depth": depth, "kind": self.kind}
 
         def program(_, x, leaves):
-            return _largest_of_all(plan, *self._rows_by_tree, x, leaves, **how)
+            return _largest_of_all(plan, self._rows_by_tree, x, leaves, **how)
 
         row_bytes = 4 * (values.shape[1] + 2 * k + 3 + (0 if leaves is None else trees.n_trees))
         found = answer_on_device(program, values, leaves, row_bytes, missing=missing, guess=True, least=FEW)[0]
@@ -320,12 +320,13 @@ class NeighbourIndex:
 
 
 @jit(static_argnames=("k", "block", "depth", "kind"))
-def _largest_of_all(plan: Plan, leaf, share, length, x, leaves, *, k: int, block: int, depth: int, kind: str):
+def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, depth: int, kind: str):
     """Return for queries the rows of the k largest sums of shares, these sums, and the mark of the queries' values.
 
     Behind them the sum of all squares, the rows or leaves that count, and the trees. Rows are -1 where there are no
     more. Of equal sums the lower row comes first. ``leaves`` are those of the queries, if they are known.
     """
+    leaf, share, length = rows_by_tree
     (n_trees, n_places), n_nodes = plan.nodes.shape, len(length) // len(leaf)
 
     def add(sums, tree):

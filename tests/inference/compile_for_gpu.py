@@ -142,10 +142,11 @@ def compiled_neighbours(device, n_rows: int, several: int):
     rows = [placed((N_TREES, n_rows), dtype) for dtype in (jnp.int32, jnp.float32)]
     length, x = placed((N_TREES * 2**9,), jnp.uint32), placed((several * block, N_COLUMNS), jnp.float32)
 
-    def program(*given):
+    def program(plan, *rows_and_queries):
         with jax.enable_x64(False):
             how = {"k": 10, "block": block, "depth": 8, "kind": "prediction"}
-            return _largest_of_all.__wrapped__(*given, None, **how)
+            *rows_by_tree, x = rows_and_queries
+            return _largest_of_all.__wrapped__(plan, rows_by_tree, x, None, **how)
 
     with jax.enable_x64(True):
         traced = jax.jit(program).trace(plan, *rows, length, x)

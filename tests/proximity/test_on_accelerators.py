@@ -106,7 +106,7 @@ def test_the_program_is_made_for_accelerators(platform):
     trees = ju.from_any(forest(n_estimators=9)).trees
     length, x = np.zeros(9 * trees.n_nodes, np.uint32), np.zeros((16, trees.n_features), np.float32)
     how = {"k": 3, "block": 16, "depth": trees.depth, "kind": "leaves"}
-    traced = _neighbours._largest_of_all.trace(known_plan(trees), leaf, share, length, x, None, **how)
+    traced = _neighbours._largest_of_all.trace(known_plan(trees), (leaf, share, length), x, None, **how)
     assert "top_k" in traced.lower(lowering_platforms=(platform,)).as_text()
     shapes = jax.tree.map(lambda each: each.shape, traced.out_info)
     assert shapes == (((16, 3), (16, 3), (16,), (16,), (16,)), ())
