@@ -45,7 +45,8 @@ class Losses:
 
     def wide(self, measure: str) -> pd.DataFrame:
         """``[sets methods]``"""
-        return pd.DataFrame(self.folds[measure].unstack("method")).groupby("set", sort=False).mean()
+        by_fold: Any = self.folds[measure].unstack("method")
+        return by_fold.groupby("set", sort=False).mean()
 
     def logs(self, first: str, second: str, measure: str = LOSS, by: str = "set") -> pd.Series:
         """Logarithms of the first method's losses as ratios to the second's."""
@@ -96,8 +97,10 @@ def enough(logs: pd.Series) -> tuple[float, float]:
 def verdicts(of: Losses) -> list[tuple[str, str, bool]]:
     """The hypothesis, and its two halves: noisy sets, and the others beside them."""
     rows = []
-    for title, is_in in (("noisy", of.sets["error"] >= NOISY), ("other", of.sets["error"] < NOISY)):
-        logs = of.logs(POOL, BEST)[is_in[is_in].index]
+    error: Any = of.sets["error"]
+    all_logs: Any = of.logs(POOL, BEST)
+    for title, is_in in (("noisy", error >= NOISY), ("other", error < NOISY)):
+        logs = all_logs[is_in[is_in].index]
         mean, end = enough(logs)
         said = f"{mean:.3f}, at most {end:.3f}; {(logs < 0).sum()}:{(logs > 0).sum()} of {len(logs)} sets"
         rows.append((f"the pool is enough on {title} sets below 1000 rows", said, mean <= 1 and end <= MOST))
@@ -136,7 +139,8 @@ def mixtures(of: Losses) -> str:
 
 def kinds(of: Losses) -> str:
     """The pool beside boosters, and the mixture beside the pool, on kinds of sets."""
-    sets, rows = of.sets, []
+    sets: Any = of.sets
+    rows = []
     named = {
         "all": sets["rows"] > 0,
         f"noisy: error from {NOISY:g}": sets["error"] >= NOISY,
@@ -166,7 +170,8 @@ def by_set(of: Losses) -> str:
     names = ("mean", "CatBoost", BEST, HALF, "tuned pool")
     for name, head in of.sets.iterrows():
         best = [record["chosen"][BEST].split(",")[0] for cell, record in of.cells.items() if cell.data == name]
-        folds = np.exp(of.logs(POOL, BEST, by="fold").loc[name])
+        by_fold: Any = of.logs(POOL, BEST, by="fold")
+        folds = np.exp(by_fold.loc[name])
         each = [f"{np.exp(of.logs(other, POOL)[name]):.3f}" for other in names]
         about = [f"{head['rows']:.0f}", f"{head['classes']:.0f}", f"{head['columns']:.0f}", f"{head['words']:.2f}"]
         loss = f"{of.wide(LOSS).loc[name, POOL]:.4f}"
@@ -178,7 +183,8 @@ def by_set(of: Losses) -> str:
 
 def disagree(of: Losses) -> str:
     """On how many sets the folds do not agree which of the pool and the best booster is ahead."""
-    signs = np.sign(of.logs(POOL, BEST, by="fold")).groupby("set").agg(lambda x: x.nunique() > 1)
+    logs: Any = of.logs(POOL, BEST, by="fold")
+    signs = (logs > 0).groupby("set").agg(lambda x: x.nunique() > 1)
     return f"{int(signs.sum())} of {len(signs)}"
 
 
