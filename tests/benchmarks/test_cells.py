@@ -81,6 +81,7 @@ JOURNALS = {
     "attributions.run": (("own, idle",), lambda record: record["aleatoric"]["permutation"][0].append(0)),
     "boosted_counts.run": (("wine",), lambda record: record["methods"].pop("own")),
     "boosted_numbers.run": (("friedman1",), lambda record: record["methods"].pop("learned law")),
+    "boosters.run": (("tae",), lambda record: record["methods"]["pool"].pop()),
     "busch2021.run": (("sonar", "trees"), lambda record: record["methods"]["vote"].pop()),
     "conformal_sets.run": (("wine",), lambda record: record["sets"]["mean, oob"]["classes"].pop()),
     "costa2013.run": (("iris",), lambda record: record["tpce"].pop()),

@@ -71,7 +71,7 @@ def run_instead(X, y, X_test, y_test, fold: int) -> dict:
     mean = base.predict_proba(X_test)
     found: dict[str, np.ndarray] = {"mean": mean}
     start = time.perf_counter()
-    finalists = _finalists(X, y, fold)
+    finalists = finalists_of(X, y, fold)
     tuned = min(finalists, key=lambda one: _loss(one.own, y))
     answers = tuned.model.predict_proba(X_test)
     found["tuned mean"] = answers
@@ -155,7 +155,7 @@ class _Finalist(NamedTuple):
     calibrate: Calibrate
 
 
-def _finalists(X, y, fold: int) -> list[_Finalist]:
+def finalists_of(X, y, fold: int) -> list[_Finalist]:
     n_trees = N_SEARCH_TREES // (2 if X.size > MANY_CELLS else 1)
     losses, calibrated = {}, {}
     for settings in _candidates(X.shape[1]):

@@ -1,0 +1,195 @@
+"""The page of the study of boosters: tables and the verdict made of its cells."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from benchmarks.pages import bold, digits, fill, table, verdict_rows
+from benchmarks.studies.boosters.methods import LIBRARIES, N_ASKED, SETS
+from benchmarks.studies.doubt.page import duel_of
+from benchmarks.studies.learning.methods import PLAIN_MEASURES
+from jaxunc.compare import holm
+
+TEMPLATE = Path(__file__).with_name("page.md")
+POOL, BEST, HALF = "pool", "best booster", "half pool, half best booster"
+FORESTS = ("mean", "mean, P", "tuned mean, P", "tuned pool")
+BOOSTERS = tuple(f"{library}{kind}" for kind in ("", ", P", ", tuned", ", tuned, P") for library in LIBRARIES)
+MIXTURES = ("pool and best booster", HALF, "pool and CatBoost", "half pool, half CatBoost")
+METHODS = (POOL, *FORESTS, *BOOSTERS, BEST, *MIXTURES)
+LOSS, NOISY, MOST, ALPHA = "log_loss_clipped", 0.1, 1.02, 0.05
+"""What is judged; the out-of-bag error of noisy sets; the most that an interval of *enough* may reach."""
+LEAST = 1e-6
+"""What a mean loss is raised to before its logarithm: cells keep six digits."""
+
+
+class Losses:
+    """Means over the folds of each set that has been run to the end."""
+
+    def __init__(self, found: Mapping[Any, dict]):
+        counts = pd.Series([cell.data for cell in found], dtype=object).value_counts()
+        self.cells = {cell: record for cell, record in found.items() if counts[cell.data] == counts.max()}
+        rows = [
+            {"set": cell.data, "fold": cell.fold, "method": name, **dict(zip(PLAIN_MEASURES, values, strict=True))}
+            for cell, record in self.cells.items()
+            for name, values in record["methods"].items()
+        ]
+        self.folds = pd.DataFrame(rows).set_index(["set", "fold", "method"])
+        heads = {cell.data: (*record["rows"], record["error"]) for cell, record in self.cells.items()}
+        self.sets = pd.DataFrame.from_dict(heads, "index", columns=["rows", "classes", "columns", "words", "error"])
+        errors = pd.Series({cell: record["error"] for cell, record in self.cells.items()})
+        self.sets["error"] = errors.groupby([cell.data for cell in self.cells]).mean()
+
+    def wide(self, measure: str) -> pd.DataFrame:
+        """``[sets methods]``"""
+        by_fold: Any = self.folds[measure].unstack("method")
+        return by_fold.groupby("set", sort=False).mean()
+
+    def logs(self, first: str, second: str, measure: str = LOSS, by: str = "set") -> pd.Series:
+        """Logarithms of the first method's losses as ratios to the second's."""
+        wide = self.wide(measure) if by == "set" else pd.DataFrame(self.folds[measure].unstack("method"))
+        return pd.Series(np.log(np.maximum(wide[first], LEAST) / np.maximum(wide[second], LEAST)))
+
+    def seconds(self, name: str) -> list[str]:
+        """Of fitting and of a million answers, medians over cells."""
+        of = [record["seconds"][name] for record in self.cells.values() if name in record["seconds"]]
+        fitting, answering = np.median(of, axis=0) if of else (np.nan, np.nan)
+        return ["" if np.isnan(v) else f"{v:.1f}" for v in (fitting, answering * 1_000_000 / N_ASKED)]
+
+
+def page(found: Mapping[Any, dict]) -> str:
+    """The text of the page."""
+    of = Losses(found)
+
+    def told(first: str, second: str) -> str:
+        logs = of.logs(first, second)
+        return f"{np.exp(logs.mean()):.3f}, {(logs < 0).sum()}:{(logs > 0).sum()}"
+
+    return fill(
+        TEMPLATE,
+        told=told,
+        least=2.0 ** (1 - len(of.sets)),
+        verdict=table(["rule", "measured", ""], []) + "\n" + verdict_rows(verdicts(of)),
+        n_asked=f"{N_ASKED:,}".replace(",", " "),
+        times=1_000_000 // N_ASKED,
+        n_sets=len(of.sets),
+        n_folds=len(of.cells),
+        unreached=", ".join(name for name in SETS if name not in of.sets.index),
+        methods=against(of, [name for name in METHODS if name not in (POOL, *MIXTURES)]),
+        mixtures=mixtures(of),
+        kinds=kinds(of),
+        sets=by_set(of),
+        disagree=disagree(of),
+        weights=weights(of),
+        minutes=round(sum(record["all"] for record in found.values()) / 60),
+    )
+
+
+def enough(logs: pd.Series) -> tuple[float, float]:
+    """The geometric mean of ratios, and the upper end of its one-sided interval of 95 %."""
+    spread = logs.std(ddof=1) / np.sqrt(len(logs)) * t.ppf(0.95, len(logs) - 1)
+    return float(np.exp(logs.mean())), float(np.exp(logs.mean() + spread))
+
+
+def verdicts(of: Losses) -> list[tuple[str, str, bool]]:
+    """The hypothesis, and its two halves: noisy sets, and the others beside them."""
+    rows = []
+    error: Any = of.sets["error"]
+    all_logs: Any = of.logs(POOL, BEST)
+    for title, is_in in (("noisy", error >= NOISY), ("other", error < NOISY)):
+        logs = all_logs[is_in[is_in].index]
+        mean, end = enough(logs)
+        said = f"{mean:.3f}, at most {end:.3f}; {(logs < 0).sum()}:{(logs > 0).sum()} of {len(logs)} sets"
+        rows.append((f"the pool is enough on {title} sets below 1000 rows", said, mean <= 1 and end <= MOST))
+    return rows
+
+
+def against(of: Losses, names: Sequence[str], ours: str = POOL) -> str:
+    """How the others do beside one method: losses as ratios to it, and what tests say."""
+    duels = [duel_of(-of.wide(LOSS)[[ours, name]].clip(lower=LEAST).apply(np.log).to_numpy()) for name in names]
+    p_values = holm(np.array([one.p_value for one in duels]))
+    rows = [[f"`{ours}`", "1.000", "1.000", "", "", "", "1.000", "1.000", "", "", *of.seconds(ours)]]
+    for name, one, p in zip(names, duels, p_values, strict=True):
+        logs = of.logs(name, ours)
+        ratios = [np.exp(logs.mean()), np.exp(logs.median())]
+        further = [np.exp(of.logs(name, ours, measure).mean()) for measure in ("log_loss", "brier")]
+        gains = [(of.wide(measure)[name] - of.wide(measure)[ours]).mean() for measure in ("accuracy", "auc")]
+        won = bold(f"{one.wins}:{one.losses}", p < ALPHA)
+        rows.append([f"`{name}`", *map(digits, ratios), won, f"{one.correlation:+.2f}", f"{p:.3f}"])
+        rows[-1] += [*map(digits, further), *(f"{gain:+.3f}" for gain in gains), *of.seconds(name)]
+    head = ["", "log loss", "median", f"won by `{ours}`", "effect", "p", "log loss, 1e-15", "Brier", "accuracy", "AUC"]
+    return table([*head, "fitting", "a million answers"], rows)
+
+
+def mixtures(of: Losses) -> str:
+    """What mixing gains on both members: ratios, wins and losses, effects, p-values."""
+    pairs = [(name, other) for name in MIXTURES for other in (POOL, BEST if BEST in name else "CatBoost, P")]
+    duels = [duel_of(-of.wide(LOSS)[list(pair)].clip(lower=LEAST).apply(np.log).to_numpy()) for pair in pairs]
+    rows = []
+    for (name, other), one, p in zip(pairs, duels, holm(np.array([one.p_value for one in duels])), strict=True):
+        logs, brier = of.logs(name, other), of.logs(name, other, "brier")
+        shown = map(digits, np.exp([logs.mean(), logs.median(), logs.max(), brier.mean()]))
+        won = bold(f"{one.wins}:{one.losses}", p < ALPHA)
+        rows.append([f"`{name}`", f"`{other}`", *shown, won, f"{one.correlation:+.2f}", f"{p:.3f}"])
+    return table(["", "beside", "log loss", "median", "worst set", "Brier", "won", "effect", "p"], rows)
+
+
+def kinds(of: Losses) -> str:
+    """The pool beside boosters, and the mixture beside the pool, on kinds of sets."""
+    sets: Any = of.sets
+    rows = []
+    named = {
+        "all": sets["rows"] > 0,
+        f"noisy: error from {NOISY:g}": sets["error"] >= NOISY,
+        f"error below {NOISY:g}": sets["error"] < NOISY,
+        "below 200 training rows": sets["rows"] < 200,
+        "200 and more": sets["rows"] >= 200,
+        "at most 8 columns": sets["columns"] <= 8,
+        "more columns": sets["columns"] > 8,
+        "no words": sets["words"] == 0,
+        "some words": sets["words"] > 0,
+        "two classes": sets["classes"] == 2,
+        "more classes": sets["classes"] > 2,
+    }
+    pairs = ((POOL, "CatBoost"), (POOL, "CatBoost, P"), (POOL, BEST), (HALF, POOL), (HALF, BEST))
+    for title, is_in in named.items():
+        names = list(is_in[is_in].index)
+        logs = [of.logs(*pair)[names] for pair in pairs]
+        rows.append(
+            [title, str(len(names)), *(f"{np.exp(x.mean()):.3f}, {(x < 0).sum()}:{(x > 0).sum()}" for x in logs)]
+        )
+    return table(["", "sets", *(f"`{a}` : `{b}`" for a, b in pairs)], rows)
+
+
+def by_set(of: Losses) -> str:
+    """Set by set: what it is, the pool's loss, and ratios to it; the pool's ratio to the best booster on each fold."""
+    rows = []
+    names = ("mean", "CatBoost", BEST, HALF, "tuned pool")
+    for name, head in of.sets.iterrows():
+        best = [record["chosen"][BEST].split(",")[0] for cell, record in of.cells.items() if cell.data == name]
+        by_fold: Any = of.logs(POOL, BEST, by="fold")
+        folds = np.exp(by_fold.loc[name])
+        each = [f"{np.exp(of.logs(other, POOL)[name]):.3f}" for other in names]
+        about = [f"{head['rows']:.0f}", f"{head['classes']:.0f}", f"{head['columns']:.0f}", f"{head['words']:.2f}"]
+        loss = f"{of.wide(LOSS).loc[name, POOL]:.4f}"
+        rows.append([str(name), *about, f"{head['error']:.2f}", loss, *each, ", ".join(map(digits, folds))])
+        rows[-1].append(", ".join(dict.fromkeys(best)))
+    head = ["", "rows", "classes", "columns", "words", "error", "`pool`", *(f"`{other}`" for other in names)]
+    return table([*head, f"`pool` : `{BEST}`, by fold", "best booster"], rows)
+
+
+def disagree(of: Losses) -> str:
+    """On how many sets the folds do not agree which of the pool and the best booster is ahead."""
+    logs: Any = of.logs(POOL, BEST, by="fold")
+    signs = (logs > 0).groupby("set").agg(lambda x: x.nunique() > 1)
+    return f"{int(signs.sum())} of {len(signs)}"
+
+
+def weights(of: Losses) -> str:
+    """The pool's weight in the mixtures, in the median over cells."""
+    keys = {name: f"pool's weight with {name}" for name in (BEST, "CatBoost")}
+    found = {name: np.median([record["chosen"][key] for record in of.cells.values()]) for name, key in keys.items()}
+    return " and ".join(f"{value:.2f} beside `{name}`" for name, value in found.items())

@@ -1,0 +1,149 @@
+"""Why not a boosted model? The learned pool of a forest beside four libraries' boosters, and mixtures of both.
+
+    python -m benchmarks boosters [--data FOLDER] [--sets NAME ...]
+
+Boosters as they come and tuned, with the best of sixteen calibrators, on sets that nothing here was developed on, below
+1000 rows of each; two of five folds. A cell (`benchmarks.cells`) is a fold of a set.
+"""
+
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits
+
+import jaxunc as ju
+from benchmarks.cells import FoldCell, Journal, Part, Study
+from benchmarks.cells import fold as fold_of
+from benchmarks.data import load
+from benchmarks.studies.boosters.methods import (
+    LIBRARIES,
+    N_PARTS,
+    SETS,
+    Booster,
+    Rows,
+    as_it_comes,
+    calibrated,
+    loss,
+    mixing_weights,
+    seconds_of,
+    tuned,
+)
+from benchmarks.studies.boosters.page import METHODS, page
+from benchmarks.studies.learning.instead import finalists_of
+from benchmarks.studies.learning.methods import PLAIN_MEASURES, best_calibrator, plain_measures
+from benchmarks.studies.learning.run import N_FOLDS, N_TREES
+from jaxunc.learning import OobDataset
+
+N_RUN, BELOW = 2, 1000
+TAKES = "20 data sets, 40 cells of half a minute to four minutes"
+RESULTS = Path(__file__).parent
+
+
+def rows_of(name: str, folder: str | None = None) -> Rows:
+    """At most 999 rows, the first of one order, of classes with five rows at least; columns that vary."""
+    data = load(name, folder)
+    drawn = np.random.default_rng(0).permutation(len(data.y))[: BELOW - 1]
+    X, y = data.X[drawn].astype(np.float32), data.y[drawn]
+    enough = np.bincount(y)[y] >= N_FOLDS
+    X, y = X[enough], np.unique(y[enough], return_inverse=True)[1]
+    varying = np.array([len(np.unique(column)) > 1 for column in X.T])
+    return Rows(X[:, varying], y, data.nominal[varying])
+
+
+def run_cell(cell: FoldCell, data: Rows) -> dict:
+    """{"methods": {method: measures}, "seconds": {what: [fitting, answering]}, "chosen", "rows", "error", "all"}."""
+    start = time.process_time()
+    train, test = fold_of(data, N_FOLDS, cell.fold)
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        record = _run(data.at(train), data.at(test), cell.fold)
+    return {**record, "all": round(time.process_time() - start, 1)}
+
+
+def _run(rows: Rows, new: Rows, seed: int) -> dict:
+    (X, y, _), X_new = rows, new.X
+    found: dict[str, np.ndarray] = {}
+    seconds: dict[str, tuple[float, float]] = {}
+    chosen: dict[str, object] = {}
+    start = time.process_time()
+    forest = RandomForestClassifier(N_TREES, random_state=seed).fit(X, y)
+    grown = time.process_time() - start
+    found["mean"] = forest.predict_proba(X_new)
+    seconds["mean"] = (grown, seconds_of(forest.predict_proba, X_new))
+    known = ju.learning.oob_dataset(forest, X, y, counts="both")
+    parts = np.empty(len(y), int)
+    for part, (_, held) in enumerate(StratifiedKFold(N_PARTS, shuffle=True, random_state=seed).split(X, y)):
+        parts[held] = part
+    _, first, copies = np.unique(np.nan_to_num(X, nan=-1e30), axis=0, return_index=True, return_inverse=True)
+    parts = parts[first[copies]]  # copies of a row are in one fold
+    # Where a row has many copies, one of them is in each bag: such rows are not known out of bag.
+    seen = ju.counting.oob_mask(forest, len(y), X=X, y=y).any(axis=1)
+    mean = np.asarray(known.answer(ju.Mean()).probability, float)
+    found["mean, P"] = best_calibrator(mean, y[seen])(found["mean"])
+    found["pool"], pool_own, time_of_pool = _pool(known, X_new, parts[seen])
+    seconds["pool"] = (time_of_pool[0] + grown, time_of_pool[1])
+    start = time.process_time()
+    best_forest = min(finalists_of(X, y, seed), key=lambda one: loss(one.own, y))
+    tuning = time.process_time() - start
+    found["tuned mean, P"] = best_calibrator(best_forest.own, y)(np.asarray(best_forest.model.predict_proba(X_new)))
+    known_tuned = ju.learning.oob_dataset(best_forest.model, X, y, counts="both")
+    found["tuned pool"], _, time_of_pool = _pool(known_tuned, X_new, None)
+    seconds["tuned pool"] = (time_of_pool[0] + tuning, time_of_pool[1])
+    own: dict[str, np.ndarray] = {}
+    for library in LIBRARIES:
+        for name, make in ((library, as_it_comes), (f"{library}, tuned", tuned)):
+            model: Booster = make(library, rows, X_new, parts, seed)
+            found[name], seconds[name] = model.new, (model.seconds, model.answering)
+            own[f"{name}, P"], found[f"{name}, P"] = calibrated(model.own, model.new, y, parts)
+            chosen[name] = [model.settings, model.rounds]
+    best = min((f"{library}, tuned, P" for library in LIBRARIES), key=lambda name: loss(own[name], y))
+    found["best booster"], chosen["best booster"] = found[best], best
+    for name, booster in (("best booster", best), ("CatBoost", "CatBoost, P")):
+        weights = mixing_weights([pool_own, own[booster][seen]], y[seen])
+        chosen[f"pool's weight with {name}"] = round(float(weights[0]), 4)
+        found[f"pool and {name}"] = weights[0] * found["pool"] + weights[1] * found[booster]
+        found[f"half pool, half {name}"] = (found["pool"] + found[booster]) / 2
+    return {
+        "methods": {name: plain_measures(_added_to_one(found[name]), new.y) for name in METHODS},
+        "seconds": {name: [round(value, 4) for value in of] for name, of in seconds.items()},
+        "chosen": chosen,
+        "rows": [len(y), int(y.max()) + 1, X.shape[1], round(float(rows.nominal.mean()), 3)],
+        "error": round(float(np.mean(mean.argmax(axis=1) != y[seen])), 4),
+    }
+
+
+def _pool(known: OobDataset, X_new, parts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+    """The learned pool for new rows, and for training rows by numbers of the other folds; its seconds."""
+    start = time.process_time()
+    pool = ju.learning.fit_combiner(ju.LearnedPool(known.prior, reads=known.count_sets), known).combiner
+    learning = time.process_time() - start
+    bound = known.bind(pool, threads=1)
+    answer = lambda X: np.asarray(bound.probability(X), float)
+    own = np.zeros((known.n, len(known.prior)))
+    for part in [] if parts is None else range(N_PARTS):
+        others = known.with_weight(np.where(parts == part, 0.0, 1.0))
+        crossed = ju.learning.fit_combiner(ju.LearnedPool(known.prior, reads=known.count_sets), others, start=pool)
+        own[parts == part] = np.asarray(known.answer(crossed.combiner).probability, float)[parts == part]
+    return answer(X_new), own, (learning, seconds_of(answer, X_new))
+
+
+def _added_to_one(probability: np.ndarray) -> np.ndarray:
+    return probability / probability.sum(axis=1, keepdims=True)
+
+
+def journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set."""
+    return Journal(out, "small", [FoldCell(name, number) for number in range(N_RUN)], _is_sound)
+
+
+def _is_sound(record: dict, cell: FoldCell) -> bool:
+    widths = {len(record["methods"][name]) for name in METHODS}
+    return widths == {len(PLAIN_MEASURES)} and record["rows"][1] > 1 and record["all"] > 0
+
+
+STUDY = Study(str(__doc__), RESULTS, {"small": Part(SETS, journal, run_cell, rows_of)}, page)
+kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

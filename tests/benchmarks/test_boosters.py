@@ -1,0 +1,83 @@
+"""The study of boosters: codes of words, classes that a fit lacks, weights of mixtures, what enough is."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.studies.boosters.methods import (
+    N_PARTS,
+    N_SETTINGS,
+    Rows,
+    Settings,
+    _design,
+    drawn_settings,
+    fit,
+    mixing_weights,
+    tuned,
+)
+from benchmarks.studies.boosters.page import enough
+from jaxunc.learning._select import _find_weights
+
+pytestmark = pytest.mark.once
+
+SMALL = Settings(rate=0.3, depth=2, least=1, pull=0.0, columns=1.0, native=True)
+
+
+@pytest.fixture
+def rows(rng):
+    X = np.column_stack([rng.normal(size=90), rng.integers(0, 3, 90)]).astype(np.float32)
+    y = (X[:, 0] + rng.normal(0, 0.3, 90) > 0).astype(int) + (X[:, 1] > 1)
+    return Rows(X, y, np.array([False, True]))
+
+
+def test_words_are_codes_of_the_levels_of_the_fit():
+    X_fit, X = np.array([[5.0, 2.0], [7.0, np.nan]]), np.array([[7.0, 2.0], [6.0, 3.0], [np.nan, 9.0]])
+    codes, words = _design("histogram", X_fit, np.array([True, False]), X)
+    np.testing.assert_array_equal(codes, [[1, 2], [np.nan, 3], [np.nan, 9]])
+    np.testing.assert_array_equal(words, [True, False])
+    frame, _ = _design("CatBoost", X_fit, np.array([True, False]), X)
+    assert frame[0].tolist() == [1, -1, -1]
+    assert X[0, 0] == 7, "the caller's table stays as it is"
+    many = np.arange(300.0)[:, None]
+    assert not _design("histogram", many, np.array([True]), many)[1].any(), "more levels than it takes are numbers"
+
+
+@pytest.mark.filterwarnings("ignore:The argument 'eval_set'")  # of LightGBM from 4.7 on; older ones know no other
+@pytest.mark.parametrize(
+    ("library", "package"), [("histogram", "sklearn"), ("LightGBM", "lightgbm"), ("XGBoost", "xgboost"),
+                             ("CatBoost", "catboost")]
+)  # fmt: skip
+def test_classes_that_a_fit_lacks_have_no_probability(library, package, rows):
+    pytest.importorskip(package)
+    few, others = rows.at(rows.y != 1), rows.at(np.arange(90) < 40)
+    model = fit(library, SMALL, few, 3, 0, validation=others)
+    shares = model.answer(rows.X)
+    assert shares.shape == (90, 3)
+    assert 1 <= model.rounds <= 500
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_array_equal(shares[:, 1], 0)
+    assert shares[rows.y == 2, 2].mean() > shares[rows.y == 0, 2].mean()
+
+
+def test_each_training_row_is_answered_by_models_of_other_folds(rows, monkeypatch):
+    monkeypatch.setattr("benchmarks.studies.boosters.methods.drawn_settings", lambda: [None, SMALL])
+    monkeypatch.setattr("benchmarks.studies.boosters.methods.N_ASKED", 10)
+    fold = np.arange(90) % N_PARTS
+    first = tuned("histogram", rows, rows.X[:5], fold, 0)
+    again = fit("histogram", first.settings, rows.at(fold != 0), 3, 0, rows.at(fold == 0)).answer(rows.X[fold == 0])
+    np.testing.assert_allclose(first.own[fold == 0], again)
+    assert first.new.shape == (5, 3)
+
+
+def test_settings_and_weights(rng):
+    assert len(set(drawn_settings())) == N_SETTINGS
+    y, members = rng.integers(0, 3, 60), rng.dirichlet(np.ones(3), (2, 60))
+    logs = np.log(members[:, np.arange(60), y])
+    np.testing.assert_allclose(mixing_weights(members, y), _find_weights(logs, np.ones(60)))
+
+
+def test_enough_is_a_mean_and_the_end_of_an_interval():
+    mean, end = enough(pd.Series(np.log([0.9, 1.0, 1.1])))
+    assert mean == pytest.approx(0.99 ** (1 / 3))
+    spread = np.log([0.9, 1.0, 1.1]).std(ddof=1) / 3**0.5
+    assert end == pytest.approx(mean * np.exp(2.919986 * spread))  # of two degrees of freedom
