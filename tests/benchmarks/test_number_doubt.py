@@ -10,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 
 from benchmarks.studies.number_doubt import run as study
 from benchmarks.studies.number_doubt.jobs import DRIFTS, STRATEGIES, TESTS, Committee, cusum, log_evidence, ranks_held
-from benchmarks.studies.number_doubt.page import EXPECTED, areas, duels, growth, shares, verdict_of  # noqa: F401
+from benchmarks.studies.number_doubt.page import areas, curves, duels, growth
 from benchmarks.studies.regression.problems import Rows
 from jaxunc.estimators import UncertainForestRegressor
 from tests._claims import Page
@@ -73,7 +73,8 @@ def test_sums_rise_on_either_side():
 
 
 def test_cells_have_all_tests_and_strategies():
-    data, found = rows(), {name: study.run_cell(study.Cell("made", name, 0), rows()) for name in study.JOBS}
+    data = rows(640)
+    found = {name: study.run_cell(study.Cell("made", name, 0), data) for name in study.JOBS}
     assert list(found["labels"]["curves"]) == list(STRATEGIES)
     assert found["labels"]["curves"]["random"][0] == found["labels"]["curves"]["std"][0]
     assert {name: list(of) for name, of in found["drift"]["told"].items()} == {name: list(TESTS) for name in DRIFTS}
@@ -81,3 +82,26 @@ def test_cells_have_all_tests_and_strategies():
     assert found["drift"]["coverage"]["noise"] < found["drift"]["coverage"]["none"]
     growth_of = found["rows"]["growth"]
     assert growth_of["distance"][3] > growth_of["distance"][0] > 1
+
+
+def test_what_the_docs_say():
+    found, page = study.kept(study.RESULTS), Page("docs/how_to/which_doubt.md")
+    told = {
+        "`std` #, interval width #, epistemic # | `outside_share` # |": (
+            "large errors",
+            ["std", "interval width", "epistemic", "outside share"],
+        ),
+        "far out | `outside_share` #, distance # | epistemic #, `std` # |": (
+            "far out",
+            ["outside share", "distance", "epistemic", "std"],
+        ),
+        "| `outside_share` #, distance # | epistemic # |": ("all columns", ["outside share", "distance", "epistemic"]),
+        "| distance #, `outside_share` # | epistemic # |": ("a group", ["distance", "outside share", "epistemic"]),
+    }
+    for words, (problem, doubts) in told.items():
+        page.says(words, areas(found, problem)[doubts].mean(), 3)
+    means = curves(found, "RMSE")[["epistemic", "std", "distance"]].mean()
+    page.says("by `epistemic` leave # of the RMSE, by `std` #, by distance #", means, 3)
+    times = growth(found)["epistemic"]
+    page.says("deviations have # times that of usual rows, and rows moved by eight # times", (times[4], times[8]), 1)
+    assert all(p > 0.05 for *_, p in duels(found).values())

@@ -118,7 +118,7 @@ class Committee:
         trees = [one.tree_ for one in self.model.estimators_]
         means, variances = (
             np.stack([array(tree)[leaves[:, t]] for t, tree in enumerate(trees)], axis=1)
-            for array in (lambda tree: tree.value[:, 0, 0], lambda tree: tree.impurity)
+            for array in (lambda tree: tree.value[:, 0, 0], lambda tree: np.maximum(tree.impurity, 0))  # of rounding
         )
         weight = np.ones(leaves.shape) if mask is None else mask.astype(float)
         weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1)

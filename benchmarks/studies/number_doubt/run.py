@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.cells import Journal, Part, Study
@@ -52,7 +53,8 @@ def journal(out: Path, name: str, part: str) -> Journal:
 
 def _is_sound(record: dict, cell: Cell) -> bool:
     if cell.part == "labels":
-        return [len(record["curves"][name]) for name in STRATEGIES] == [len(SIZES)] * len(STRATEGIES)
+        curves = np.array([record["curves"][name] for name in STRATEGIES], float)
+        return curves.shape == (len(STRATEGIES), len(SIZES), 2) and bool(np.isfinite(curves).all())
     if cell.part == "drift":
         return all(list(record["told"][name]) == list(TESTS) for name in DRIFTS)
     return len({len(of) for of in record["AUROC"].values()} | {len(record["growth"])}) == 1
