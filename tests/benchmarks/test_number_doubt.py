@@ -101,7 +101,8 @@ def test_what_the_docs_say():
     for words, (problem, doubts) in told.items():
         page.says(words, areas(found, problem)[doubts].mean(), 3)
     means = curves(found, "RMSE")[["epistemic", "std", "distance"]].mean()
-    page.says("by `epistemic` leave # of the RMSE, by `std` #, by distance #", means, 3)
+    page.says("The RMSE is # of theirs by `epistemic`, # by `std`, and # by distance", means, 3)
     times = growth(found)["epistemic"]
     page.says("deviations have # times that of usual rows, and rows moved by eight # times", (times[4], times[8]), 1)
-    assert all(p > 0.05 for *_, p in duels(found).values())
+    told_apart = [p <= 0.05 for *_, p in duels(found).values()]
+    assert told_apart == [True] * 5 + [False] * 7 + [True] * 3  # odd rows and errors; labels; drift
