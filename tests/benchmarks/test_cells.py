@@ -92,6 +92,7 @@ JOURNALS = {
     "doubt.run": (("wine-quality-red",), lambda record: record["problems"]["answers"]["1 - p/in-bag/1"].pop()),
     "hernandez_lobato2011.run": (("wine",), lambda record: record["polled"].append(1)),
     "learning.run": (("wine", "noise"), lambda record: record["methods"].pop("pool")),
+    "number_doubt.run": (("bankLoan", "labels"), lambda record: record["curves"].pop("random")),
     "regression.run": (("diabetes progression",), lambda record: record["methods"].pop("learned law")),
     "reliable_evidence.run": (("wdbc",), lambda record: record["rules"]["evidence"].pop()),
     "rules.abstaining": (("wine",), lambda record: record["methods"].pop("pool")),

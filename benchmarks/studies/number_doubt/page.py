@@ -1,0 +1,178 @@
+"""The page of the study of the doubt of numbers: tables and verdicts made of its cells."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.pages import digits, fill, table
+from benchmarks.studies.doubt.page import ALPHA, Duel, duel_of, said
+from benchmarks.studies.number_doubt import jobs
+from jaxunc.compare import holm
+
+TEMPLATE = Path(__file__).with_name("page.md")
+DOUBTS = ("epistemic", "aleatoric", "std", "interval width", "outside share", "isolation forest", "distance")
+PROBLEMS = ("a column", "all columns", "far out", "a group", "large errors")
+MEASURES, PARTS = ("RMSE", "interval score"), ("rows", "labels", "drift")
+EXPECTED = (
+    *(("far out", doubt, "epistemic") for doubt in ("distance", "outside share")),
+    ("all columns", "outside share", "epistemic"),
+    ("a group", "distance", "epistemic"),
+    *(("large errors", "interval width", doubt) for doubt in ("outside share", "epistemic")),
+    *((measure, strategy, "random") for measure in MEASURES for strategy in jobs.STRATEGIES[1:]),
+    ("noise", "e-process", "KS of residuals"),
+    ("mean", "CUSUM of residuals", "e-process"),
+    ("mix", "classifier", "e-process"),
+)
+"""What was expected: the problem, what is better at it, and than what."""
+Cells = Mapping[Any, dict]
+
+
+def page(found: Cells) -> str:
+    """The text of the page."""
+    return fill(
+        TEMPLATE,
+        counts=", ".join(f"{name} {len({data for data, _ in of_part(found, name)})}" for name in PARTS),
+        minutes=round(sum(record["seconds"] for record in found.values()) / 60),
+        expected=compared(found),
+        areas=areas_table(found),
+        growth=growth_table(found),
+        labels=labels_table(found),
+        tests=tests_table(found),
+        coverage=", ".join(f"{name} {digits(value)}" for name, value in coverages(found).items()),
+    )
+
+
+def of_part(found: Cells, part: str) -> Iterator[tuple[str, dict]]:
+    """The problem and the record of each cell of a part."""
+    return ((cell.data, record) for cell, record in found.items() if cell.part == part)
+
+
+def by_problem(rows: list[dict], column: str) -> pd.DataFrame:
+    """Means over repeats, a row a problem of the study."""
+    return pd.DataFrame(rows).pivot_table(index="data", columns=column, values="value", sort=False)
+
+
+def areas(found: Cells, problem: str) -> pd.DataFrame:
+    """AUROC ``[problems doubts]``."""
+    rows = [
+        {"data": data, "doubt": doubt, "value": value}
+        for data, record in of_part(found, "rows")
+        for doubt, value in record["AUROC"][problem].items()
+    ]
+    return by_problem(rows, "doubt")[list(DOUBTS)]
+
+
+def curves(found: Cells, measure: str) -> pd.DataFrame:
+    """Areas under the curves of a measure by the number of labels, ``[problems strategies]``, random's being 1."""
+    at, width = MEASURES.index(measure), jobs.SIZES[-1] - jobs.SIZES[0]
+    rows = [
+        {"data": data, "strategy": name, "value": np.trapezoid(np.array(curve)[:, at], jobs.SIZES) / width}
+        for data, record in of_part(found, "labels")
+        for name, curve in record["curves"].items()
+    ]
+    values = by_problem(rows, "strategy")[list(jobs.STRATEGIES)]
+    return values.div(values["random"], axis=0)
+
+
+def streams(found: Cells, drift: str) -> pd.DataFrame:
+    """A row a stream: its problem, its length, and the rows until each test tells, NaN if it does not."""
+    return pd.DataFrame(
+        [
+            {"data": data, "rows": record["rows"][drift], **record["told"][drift]}
+            for data, record in of_part(found, "drift")
+        ]
+    ).astype(dict.fromkeys(jobs.TESTS, float))
+
+
+def values_of(found: Cells, problem: str) -> tuple[pd.DataFrame, bool]:
+    """What is compared at a problem, a row a problem of the study, and whether more is better."""
+    if problem in MEASURES:
+        return curves(found, problem), False
+    if problem in jobs.DRIFTS:
+        of = streams(found, problem)
+        until = of[list(jobs.TESTS)].apply(lambda column: column.fillna(of["rows"]))
+        return until.groupby(of["data"]).mean(), False
+    return areas(found, problem), True
+
+
+def duels(found: Cells) -> dict[tuple[str, str, str], tuple[Duel, pd.Series, float]]:
+    """Each pair: its duel, positive where the first is better, the means of both, and p by Holm over all."""
+    compared = {}
+    for problem, *pair in EXPECTED:
+        values, larger = values_of(found, problem)
+        of = duel_of(values[pair].to_numpy() * (1 if larger else -1))
+        compared[problem, *pair] = of, values[pair].mean()
+    adjusted = holm(np.array([of.p_value for of, _ in compared.values()]))
+    return {key: (*each, float(p)) for (key, each), p in zip(compared.items(), adjusted, strict=True)}
+
+
+def verdict_of(of: Duel, p: float) -> str:
+    """What the test says of an expectation."""
+    if p >= ALPHA:
+        return "not told apart"
+    return "**yes**" if of.correlation > 0 else "**the reverse**"
+
+
+def compared(found: Cells) -> str:
+    """The table of what was expected."""
+    rows = []
+    for (problem, *pair), (of, means, p) in duels(found).items():
+        means = " : ".join(f"{value:.0f}" if problem in jobs.DRIFTS else digits(value) for value in means)
+        rows.append([problem, *pair, means, said(of), f"{of.correlation:+.2f}", f"{p:.4f}", verdict_of(of, p)])
+    return table(["", "better", "than", "means", "effect", "r", "p", ""], rows)
+
+
+def areas_table(found: Cells) -> str:
+    """Mean AUROC by problem and doubt."""
+    rows = []
+    for problem in PROBLEMS:
+        means = [digits(value) for value in areas(found, problem).mean()]
+        rows.append([problem, *(f"**{each}**" if each == max(means) else each for each in means)])
+    return table(["", *DOUBTS], rows)
+
+
+def growth(found: Cells) -> pd.DataFrame:
+    """The median over problems of how much doubts grow, ``[distances doubts]``."""
+    of = [record["growth"] for _, record in of_part(found, "rows")]
+    return pd.DataFrame({doubt: np.nanmedian([one[doubt] for one in of], axis=0) for doubt in DOUBTS}, jobs.DISTANCES)
+
+
+def growth_table(found: Cells) -> str:
+    """How doubts grow."""
+    frame = growth(found)
+    return table(["moved by", *DOUBTS], ([f"{far} sd", *(f"{x:.2f}" for x in row)] for far, row in frame.iterrows()))
+
+
+def labels_table(found: Cells) -> str:
+    """Areas by strategy, and how many problems are better than at random."""
+    rows = []
+    for strategy in jobs.STRATEGIES:
+        row = [strategy]
+        for values in (curves(found, measure)[strategy] for measure in MEASURES):
+            row += [digits(values.mean()), digits(values.max()), f"{(values < 1).sum()} of {len(values)}"]
+        rows.append(row)
+    return table(["", *(f"{m}{what}" for m in MEASURES for what in ("", ", worst", ", better in"))], rows)
+
+
+def shares(found: Cells, drift: str, by: float = np.inf) -> pd.Series:
+    """The share of streams that each test tells within so many rows."""
+    return (streams(found, drift)[list(jobs.TESTS)] <= by).mean()
+
+
+def tests_table(found: Cells) -> str:
+    """Streams told by 200 rows and in all, by drift."""
+    columns = [shares(found, "none")]
+    for drift in jobs.DRIFTS[1:]:
+        columns += [shares(found, drift, by=200), shares(found, drift)]
+    heads = [head for drift in jobs.DRIFTS[1:] for head in (f"{drift}, 200 rows", "all rows")]
+    rows = ([name, *(f"{column[name]:.2f}" for column in columns)] for name in jobs.TESTS)
+    return table(["", "none", *heads], rows)
+
+
+def coverages(found: Cells) -> dict[str, float]:
+    """The mean coverage of streams by drift."""
+    of = [record["coverage"] for _, record in of_part(found, "drift")]
+    return {drift: float(np.mean([one[drift] for one in of])) for drift in jobs.DRIFTS}

@@ -1,0 +1,65 @@
+"""What is the doubt of numbers good for? Odd rows, rows to label next, and coverage that is no longer kept.
+
+    python -m benchmarks number_doubt [--data FOLDER] [--sets PROBLEM ...] [--parts rows labels drift]
+
+`UncertainForestRegressor` on twelve problems that no law of it was chosen on; at most 2000 rows. A cell
+(`benchmarks.cells`) is a problem, a part and a repeat.
+"""
+
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.cells import Journal, Part, Study
+from benchmarks.studies.boosted_numbers.methods import FRESH, rows_of
+from benchmarks.studies.number_doubt.jobs import DRIFTS, SIZES, STRATEGIES, TESTS, run_drift, run_labels, run_rows
+from benchmarks.studies.number_doubt.page import page
+from benchmarks.studies.regression.problems import Rows
+
+JOBS = {"rows": (run_rows, 2), "labels": (run_labels, 10), "drift": (run_drift, 4)}
+"""The parts, and how often each is repeated."""
+PILOT = "friedman2"
+PROBLEMS = tuple(name for name in FRESH if name != PILOT)
+TAKES = "12 problems, 192 cells, 10 minutes"
+RESULTS = Path(__file__).parent
+
+
+class Cell(NamedTuple):
+    """A problem, what is asked of it, and which rows of it train."""
+
+    data: str
+    part: str
+    repeat: int
+
+
+def run_cell(cell: Cell, data: Rows) -> dict:
+    """What `benchmarks.studies.number_doubt.jobs` finds, and "seconds", processor time."""
+    start = time.process_time()
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")
+        found = JOBS[cell.part][0](data, cell.repeat)
+    return found | {"seconds": round(time.process_time() - start, 1)}
+
+
+def journal(out: Path, name: str, part: str) -> Journal:
+    """The finished cells of a part and a problem."""
+    return Journal(out, None, [Cell(name, part, repeat) for repeat in range(JOBS[part][1])], _is_sound)
+
+
+def _is_sound(record: dict, cell: Cell) -> bool:
+    if cell.part == "labels":
+        curves = np.array([record["curves"][name] for name in STRATEGIES], float)
+        return curves.shape == (len(STRATEGIES), len(SIZES), 2) and bool(np.isfinite(curves).all())
+    if cell.part == "drift":
+        return all(list(record["told"][name]) == list(TESTS) for name in DRIFTS)
+    return len({len(of) for of in record["AUROC"].values()} | {len(record["growth"])}) == 1
+
+
+PARTS = {name: Part(PROBLEMS, partial(journal, part=name), run_cell, rows_of) for name in JOBS}
+STUDY = Study(str(__doc__), RESULTS, PARTS, page)
+kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page
