@@ -403,8 +403,7 @@ class AdditiveUncertainty(NamedTuple):
     data: Float[Array, "instances"] | None
     """Uncertainty that no further data would remove: the mean entropy of the members; None for regressors."""
     knowledge: Float[Array, "instances"]
-    """Uncertainty that more data would remove: the mutual information of class and member; for one number the variance
-    of the members' predictions."""
+    """Uncertainty that more data would remove: the mutual information of class and member, or members' variance."""
 
 
 def virtual_ensemble(

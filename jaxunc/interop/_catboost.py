@@ -237,10 +237,7 @@ def _old_labels(info: dict, number: int) -> tuple:
 
 @lru_cache
 def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the left and right children of a complete tree, and the test of each node, as its index in the file.
-
-    The root makes the last test, whose bit of a leaf's number is the highest.
-    """
+    """Return a complete tree's left and right children, and each node's test by its index: the root makes the last."""
     nodes = np.arange(2 ** (depth + 1) - 1)
     inner = nodes < 2**depth - 1
     split = np.repeat(np.append(np.arange(depth)[::-1], 0), 2 ** np.arange(depth + 1))

@@ -132,8 +132,7 @@ def forest_of(
 ) -> Forest:
     """Return the forest of trees whose leaves hold class counts.
 
-    ``roots`` are the counts of whole trees ``[trees classes]``. By default they are sums over all nodes, and counts of
-    inner nodes must be zeros.
+    ``roots`` are the counts of whole trees ``[trees classes]``; by default sums over nodes, if inner ones are zeros.
     """
     counts = [tree.leaf_values for tree in trees]
     for tree_counts in counts:
@@ -292,10 +291,9 @@ def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
-    """Return the number of trees of one stage, given the ``outputs`` that each tree counts for.
+    """Return the number of trees of one stage, given the outputs that each tree counts for; None if stages differ.
 
-    Each tree must count for one output, and each stage go through the outputs in order, with equally many trees for
-    each; else None.
+    Each tree must count for one output, and stages go through the outputs in order, with equally many trees for each.
     """
     if any(len(tree_outputs) != 1 for tree_outputs in outputs):
         return None
@@ -308,10 +306,7 @@ def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
 
 
 def laid_out(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:
-    """Return the leaf values of each tree, as `AdditiveTrees` needs them: ``[nodes 1]`` or ``[nodes n_outputs]``.
-
-    ``outputs`` are those that each tree counts for. They become zeros in other outputs if stages are not regular.
-    """
+    """Return leaf values ``[nodes 1]`` in regular stages, else ``[nodes n_outputs]``, 0 where a tree does not count."""
     if n_outputs == 1 or trees_of_stage(outputs, n_outputs) is not None:
         return list(values)
     wide = [np.zeros((len(array), n_outputs)) for array in values]

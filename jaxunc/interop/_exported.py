@@ -22,10 +22,7 @@ _BEYOND, _NONE = 2139095040, -2139095040
 
 
 def asked_model(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
-    """Return what is exported of a model: its bound forest; an `AdditiveTrees` or `OfSums` is returned as it is.
-
-    A TypeError for other and for traced models; a ValueError for an unfitted one, or if empty leaves are followed.
-    """
+    """Return a model's bound forest, or an `AdditiveTrees` or `OfSums` itself; a TypeError or ValueError for others."""
     if steps_of_estimator(model):
         raise TypeError(
             f"model is a {type(model).__name__} of a pipeline, and only its forest can be exported: pass model.bound_, "

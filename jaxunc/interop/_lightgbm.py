@@ -51,10 +51,10 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
     TypeError
         If ``model`` is of another kind, or ``category_columns`` are no names and positions.
     ValueError
-        If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
-        trees, ``reg_sqrt``, the objective ``cross_entropy_lambda``. They are named. Also if the frame of training had
-        categories, and which columns they are for is neither known nor given. Also if an estimator has
-        ``pred_early_stop``, by which it answers from its first trees.
+        If the estimator is not fitted, the file is damaged, or the model has parts that are not imported, which are
+        named: linear trees, ``reg_sqrt``, the objective ``cross_entropy_lambda``. Also if the frame of training had
+        categories, and their columns are neither given nor known. Also if an estimator has ``pred_early_stop``, by
+        which it answers from its first trees.
 
     Warns
     -----

@@ -283,11 +283,7 @@ def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
 def tree_of(
     model: Any, columns: Columns, estimator: Any, where: np.ndarray | None, leaf_values: np.ndarray
 ) -> ComparingTree:
-    """Return one tree of a model; a ValueError if it may be read wrongly.
-
-    ``where`` has the model's columns that the tree sees (None: all), ``columns`` their levels. ``leaf_values
-    [nodes each]`` are taken as they are.
-    """
+    """Return a tree of a model, a ValueError if it may be read wrongly; ``where``: the columns it sees (None: all)."""
     tree, labels, codes = estimator.tree_, {}, None
     _refuse_what_is_unknown(tree)
     is_known = _stored_fields(tree) == STORED

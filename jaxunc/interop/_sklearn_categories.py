@@ -257,10 +257,7 @@ def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) ->
 def with_sets(
     tree: ComparingTree, codes: CodesLeft, labels: Labels, where: np.ndarray | None, columns: Columns
 ) -> ComparingTree:
-    """Return the tree with tests of sets where it tests categories.
-
-    ``codes`` are the tree's own. The sets hold the codes of ``columns``, which count the levels of all trees.
-    """
+    """Return the tree with tests of sets, which hold codes of ``columns``; ``codes`` and ``labels`` are the tree's."""
     compare, sets, indices = tree.compare.copy(), {}, {}
     for feature, values in labels.items():
         code_of, column = {value: code for code, value in enumerate(values)}, _column(feature, where)

@@ -90,10 +90,10 @@ def to_treelite(model: Any) -> Any:
 
     Notes
     -----
-    Thresholds and leaf values are float64, and sums are: any number goes where it goes here, where it is rounded to
-    float32 first (columns with cuts aside). Answers are within 1e-6. Columns with levels are given as codes, as for
-    `to_onnx`. Sets of categories are of integer parts, which are not rounded to float32 first. Other intervals are
-    comparisons, with a copy of what is below for each. Class labels and names of columns are the model's attributes.
+    Thresholds, leaf values and sums are float64. Thresholds are such that any float64 goes where jaxunc sends it, which
+    rounds it to float32 first (except in columns with cuts). Answers are within 1e-6. Columns with levels are given as
+    codes, as for `to_onnx`. Sets of categories hold integer parts of numbers, not rounded to float32. Other intervals
+    are comparisons, with a copy of what is below for each. Class labels and columns' names are the model's attributes.
 
     Examples
     --------

@@ -85,9 +85,9 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
     Returns
     -------
     Forest or AdditiveTrees
-        A `Forest` with its own counts where leaves hold class distributions and say how many instances they rest on,
-        as those of scikit-learn's and cuML's classifiers do. Everything else is an `AdditiveTrees`. Columns have no
-        names, classes the labels 0, 1, …: treelite keeps neither.
+        A `Forest` with the model's counts, if leaves hold class probabilities and say how many instances they rest on,
+        as in classifiers of scikit-learn and cuML. Everything else is an `AdditiveTrees`. Columns have no names, and
+        classes the labels 0, 1, …: treelite keeps neither.
 
     Raises
     ------
@@ -109,8 +109,8 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
     treelite does not: hand float32 to a model made from it. A category is a number's integer part, as in treelite.
     What a sparse matrix does not store is missing, as it is there (`Columns.absent_is_missing`).
 
-    Where a postprocessor scales sums (``sigmoid_alpha``, ``ratio_c``), ``raw`` is what is left after that. Class
-    probabilities of ``multiclass_ova`` do not add to 1, there or here.
+    If a postprocessor scales sums (``sigmoid_alpha``, ``ratio_c``), ``raw`` has the scaled sums. Class probabilities of
+    ``multiclass_ova`` do not add to 1, in treelite or here.
     """
     if hasattr(model, "serialize_bytes"):
         model = model.serialize_bytes()
@@ -265,10 +265,7 @@ class _Reader:
 
 
 def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers whose integer parts are ``categories``, as a set of a `ComparingTree`.
-
-    Categories above treelite's largest are left out; of the largest only the integer itself is in the set.
-    """
+    """Return the numbers whose integer parts are ``categories``, none above treelite's largest, as a set of a tree."""
     largest = _LARGEST_CATEGORY[itemsize]
     categories = categories[categories <= largest]
     return categories, np.where(categories == largest, np.nextafter(categories, np.inf), categories + 1)
@@ -295,10 +292,7 @@ def _leaf_values(
 
 
 def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_Statistics]) -> list[np.ndarray] | None:
-    """Return the class counts ``[nodes classes]`` of each tree, probabilities of leaves times their sizes.
-
-    None unless the model averages class probabilities, and every leaf has a size for which counts are exact.
-    """
+    """Return each tree's counts ``[nodes classes]``; None unless class probabilities and sizes of leaves give them."""
     n_classes = read.n_outputs
     is_forest = read.average and read.postprocessor == "identity_multiclass" and len(read.num_class) == 1
     if not is_forest or n_classes < 2 or read.base_scores.any():

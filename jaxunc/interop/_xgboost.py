@@ -262,10 +262,7 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
 
 
 def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Levels | None, ...] | None:
-    """Return the categories of each nominal column in the order of their codes; None if the file has none.
-
-    ``cut`` says whether this version of XGBoost cuts words outside of ASCII.
-    """
+    """Return the categories of nominal columns by their codes; None if the file has none. ``cut``: see `_CUT_WORDS`."""
     categories = model.get("cats")
     if not isinstance(categories, dict) or not categories.get("enc"):
         return None

@@ -45,9 +45,8 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
     TypeError
         If ``model`` is no YDF model, or a ``prior`` is given for a model without class counts.
     ValueError
-        If the model is of another kind or task (isolation forests, uplift, ranking, survival), or has parts that are
-        not imported, which are named: oblique tests, tests of sets, vectors or categories that came as integers, leaves
-        without counts.
+        If the model is of another kind or task (isolation forests, uplift, ranking, survival), or has oblique tests,
+        tests of sets, vectors or categories that came as integers, or leaves without counts. The message names them.
 
     Warns
     -----
@@ -140,10 +139,7 @@ class _Features:
 
 
 def _levels(column: Any) -> Levels:
-    """Return a column's levels: the words of its dictionary from the second entry on, then the empty word.
-
-    Unknown words, the dictionary's entry 0, have the code -1, as any value that is no level.
-    """
+    """Return a dictionary's words, then the empty word; its entry 0, of unknown words, is not a level (code -1)."""
     spec = column.categorical
     if spec.is_already_integerized:
         raise ValueError(f"the model's column {column.name!r} has categories that came as integers; give it words.")
@@ -155,10 +151,7 @@ def _levels(column: Any) -> Levels:
 
 
 def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list], np.ndarray]) -> ComparingTree:
-    """Return a tree with its nodes in YDF's order, depth first, the negative child first; it is the left one.
-
-    ``held(what, leaves)`` makes the leaf values of YDF's leaf objects, None at inner nodes.
-    """
+    """Return a tree, depth first, its negative children left; ``held`` makes values of leaves (None at inner nodes)."""
     left, right, tests, leaves = [], [], [], []
     waiting = [(root, None)]
     while waiting:

@@ -43,8 +43,8 @@ def from_onnx(model: Any) -> AdditiveTrees:
     Returns
     -------
     AdditiveTrees
-        Its ``predict`` is what the graph's scores are. Class labels are those of the file, columns have no names. A
-        file that `to_onnx` made gives back its ensemble, names of columns included, but for levels: data are codes.
+        Its ``predict`` gives the graph's scores. Class labels are those of the file, columns have no names. A file that
+        `to_onnx` made gives back its ensemble and the columns' names, but no levels: data must be codes.
 
     Raises
     ------
@@ -57,9 +57,9 @@ def from_onnx(model: Any) -> AdditiveTrees:
         of trees, smallest or largest values in place of sums, the transforms ``PROBIT`` and ``SOFTMAX_ZERO``. Also
         where ONNX Runtime and the standard differ: two classes with weights for both and base values, or with weights
         for the second alone; one regression target with a transform; one weight for two classes that is never
-        negative and goes through ``LOGISTIC``; a transform of the operator ``TreeEnsemble``; one of two classes, or a
-        target with a base value, for which some leaves have no weights. Also for what `to_onnx` made of a forest, which
-        `jaxunc.save` keeps.
+        negative and goes through ``LOGISTIC``; a transform of the operator ``TreeEnsemble``; leaves without weights for
+        one of two classes, or for a target with a base value. Also if `to_onnx` made the file from a forest: keep
+        forests by `jaxunc.save`.
 
     Warns
     -----
@@ -214,10 +214,7 @@ def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
 
 
 def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> _Sums:
-    """Return the sums of two classes with one weight per leaf, as ONNX Runtime reads it.
-
-    It is the second class's probability if no weight is negative (then both classes get an output), else its score.
-    """
+    """Return sums from one weight a leaf: the second class's probability if none is negative, else its score."""
     if read.output[0] != 0 or len(base) > 1 or link == "softmax":
         raise ValueError(
             f"the model has two classes, weights for that at {int(read.output[0])} alone, {len(base)} base values and "

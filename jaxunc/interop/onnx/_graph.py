@@ -74,10 +74,7 @@ class Graph:
         return self.node("Shape", name, start=0, end=1)
 
     def model(self, source: tuple[str, Any, int], outputs: dict, properties: dict[str, str], version: str) -> Any:
-        """Return the ``ModelProto``, without nodes that no output needs.
-
-        ``source`` is the input's name, type and number of columns, ``outputs`` {name: (type, shape of one instance)}.
-        """
+        """Return the ``ModelProto``: input (name, type, columns), outputs {name: (type, shape of an instance)}."""
         helper, (name, dtype, n_columns) = self._onnx.helper, source
         kinds = {**TYPES, "str": 8}
 
@@ -238,10 +235,7 @@ def _goes_right(plain_set: PlainSet, bounds: np.ndarray) -> np.ndarray:
 
 
 def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.ndarray]) -> str:
-    """Add a tree for each column that finds the piece of its number; return the name of the pieces' numbers.
-
-    They are ``[instances columns]``, for the columns ``features``.
-    """
+    """Add a tree for each of ``features`` that finds its number's piece; return their name ``[instances features]``."""
     parts = [_piece_tree(t, j, ends) for t, (j, ends) in enumerate(zip(features, bounds, strict=True))]
     nodes, values, leaves = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     tree, node, feature, true, missing_true, is_leaf = nodes.T

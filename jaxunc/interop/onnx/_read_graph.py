@@ -176,11 +176,7 @@ def _target(cast: Any) -> int:
 
 
 def _after(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
-    """Return the nodes, without casts, that scores pass on their way to the outputs, first node first.
-
-    A ValueError if they are not imported, or if scores reach outputs in several ways.
-    """
-    # A route is the nodes that a value has passed so far; None for labels.
+    """Return the nodes that change scores on their way to the outputs; a value's route is None if it holds labels."""
     routes: dict[str, tuple[str, ...] | None] = {}
     if labels:
         routes[labels] = None
@@ -344,10 +340,7 @@ def read_ensemble(attributes: Attributes) -> OnnxTrees:
 
 
 def _walk(root: int, sides: list, seen: np.ndarray) -> tuple[list, list, list, list]:
-    """Return a tree's inner nodes, the indices of their left and right children, and its leaves.
-
-    Children's indices count the inner nodes in the order returned, then the leaves.
-    """
+    """Return a tree's inner nodes, their left and right children (leaves count on behind these), and its leaves."""
     inner, at, ends, leaves = [root], 0, ([], []), []
     while at < len(inner):
         node = inner[at]
@@ -389,10 +382,7 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
 
 
 def with_sets(trees: Sequence[ComparingTree], n_features: int, document: str) -> list[ComparingTree]:
-    """Return trees of our own files with tests of sets in place of tests of the columns that `to_onnx` appended.
-
-    ``document`` is the metadata's JSON of the sets.
-    """
+    """Return trees of our own files with tests of the sets in ``document`` in place of `to_onnx`'s appended columns."""
     sets = _read_sets(document, n_features)
     return [_tests_sets(tree, n_features, sets) for tree in trees]
 

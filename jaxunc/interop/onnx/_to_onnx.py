@@ -64,10 +64,10 @@ def to_onnx(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        If a merge of the combiner is no sum; if chances (`exceeds`) are asked for; if a conformal law has too few rows
-        for a level that is asked for; if its ``finish`` computes what has no operator, which is named; if empty leaves
-        are followed; if labels are neither all integers, all texts, all bools nor all floats; if the file would have
-        more than two gigabytes; if trees share nodes other than in tests of sets.
+        If a merge of the combiner is not a sum; if its ``finish`` computes what has no operator, which is named; if
+        chances (`exceeds`) are asked for; if a conformal law has too few rows for a level that is asked for; if empty
+        leaves are followed; if labels are of several types, or not integers, texts, bools or floats; if the file would
+        have more than two gigabytes; if trees share nodes other than in tests of sets.
 
     Notes
     -----
@@ -81,8 +81,8 @@ def to_onnx(model: Any) -> Any:
     makes them; the model's metadata list them. If any column is compared as float64 (it has cuts), the whole input is
     double.
 
-    **Sets** of categories, and other tests of intervals, are columns that the graph appends to the instances, one for
-    each distinct set: trees of ONNX compare with one number.
+    **Sets** of categories, and other tests of intervals, become columns that the graph appends to the instances, one
+    for each distinct set, because trees of ONNX compare with one number.
 
     **Metadata.** ``feature_names``, ``class_labels`` and ``levels`` as JSON, where there are any, and
     ``jaxunc.version``. Operators are of ai.onnx 18 and ai.onnx.ml 3. ONNX Runtime 1.26.0 answers wrongly for missing
@@ -163,8 +163,7 @@ def _summed(
 ) -> tuple[PyTree, list[Value]]:
     """Add the trees; return the shapes of the merged statistic for one instance, and its values in the graph.
 
-    Values are in the order of the statistic's arrays, its leaves as a pytree. ``by_tree`` allows the merge "collect",
-    which becomes a sum for each tree.
+    Values are in the order of the pytree's leaves. ``by_tree`` allows the merge "collect": a sum for each tree.
     """
     table = leaf_table(forest, combiner)
     parts, structure = jax.tree.flatten(table)

@@ -43,9 +43,7 @@ _MOVING: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("gather", "dynamic_slice", "split"), (0,)),
     "scatter": (0, 2), "concatenate": None, "stack": None, "pad": None,
 }  # fmt: skip
-"""Operators that only move entries, with the positions of the operands that are moved (None: all).
-
-The other operands say where to, and must be the same for all instances."""
+"""Operators that only move entries, with the operands that are moved (None: all); the others must not be `Rows`."""
 _ALIKE = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "max": "Max", "min": "Min",
     "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh",
@@ -126,10 +124,7 @@ def expand(graph: Graph, value: Value, instances: str) -> str:
 
 
 def _pick(graph: Graph, name: str, indices: np.ndarray, among: int = -1) -> str:
-    """Return the name of the columns at ``indices``; two-dimensional indices make a further axis.
-
-    No node is added if they are all of the ``among`` columns in order.
-    """
+    """Return the name of these columns (no node for all of ``among``, in order); 2-D indices make a further axis."""
     if np.array_equal(indices, np.arange(among)):
         return name
     return graph.node("Gather", name, graph.constant(indices.astype(np.int64)), axis=1)
