@@ -102,10 +102,7 @@ def n_rows(X: Any) -> int:
 
 
 def known_to_sklearn(X: Any) -> Any:
-    """Return data as transformers know it: mappings of columns and Arrow tables as pandas frames.
-
-    An object that has only ``__array__`` becomes an array, anything else is returned as it is.
-    """
+    """Return mappings of columns and Arrow tables as pandas frames, what has only ``__array__`` as an array, else X."""
     if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
         return np.asarray(X)
     if isinstance(X, Mapping) and not is_sparse(X):  # some sparse matrices are

@@ -66,8 +66,8 @@ def to_onnx(model: Any) -> Any:
     ValueError
         If a merge of the combiner is not a sum; if its ``finish`` computes what has no operator, which is named; if
         chances (`exceeds`) are asked for; if a conformal law has too few rows for a level that is asked for; if empty
-        leaves are followed; if labels are of several types, or not integers, texts, bools or floats; if the file would
-        have more than two gigabytes; if trees share nodes other than in tests of sets.
+        leaves are followed; if labels are not all integers, all texts, all bools or all floats; if the file would have
+        more than two gigabytes; if trees share nodes other than in tests of sets.
 
     Notes
     -----
