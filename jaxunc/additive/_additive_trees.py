@@ -271,7 +271,7 @@ class AdditiveTrees(PickledModule):
         return bind(self._as_forest(), LeafSum())
 
     def _for_few(self, trees: Trees, n_instances: int) -> BoundForest | None:
-        """Return the trees bound to `LinkedSum` if one program can walk and predict; None if instances are many."""
+        """Return the trees bound to `LinkedSum`, so that one program predicts; None for many instances or groups."""
         bound = self._bound(trees)
         walk = bound[0].walk_for(n_instances) if isinstance(bound[0], ObliviousSums) else bound[0]
         if len(bound) > 1 or walk is None or not walks_at_once(n_instances, self.n_trees):
