@@ -1,7 +1,7 @@
 """Models whose leaves hold values that are added: boosted trees, and forests of regression trees.
 
 `AdditiveTrees` binds its trees to `LeafSum`, or to `ObliviousSums` where all nodes of a level make one test;
-`apply_link` turns sums into predictions. `AdditiveTrees.virtual_uncertainty` compares parts of one.
+`apply_link` turns sums into predictions. `AdditiveTrees.virtual_uncertainty` compares a model with its first stages.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,12 +36,12 @@ from ._oblivious import ObliviousSums, levels_of
 Link = Literal["identity", "logistic", "softmax", "one-vs-rest", "exp"]
 
 LINKS: tuple[str, ...] = get_args(Link)
-"""``"identity"``: the sums themselves; ``"exp"``: their exponentials; ``"logistic"``: each is the log-odds of a
-probability; ``"softmax"``: the probabilities of all; ``"one-vs-rest"``: logistic ones, divided by their sum."""
+"""Predictions by link. ``"identity"``: the sums; ``"exp"``: their exponentials; ``"logistic"``: the logistic function
+of each; ``"softmax"``: their softmax; ``"one-vs-rest"``: the logistic function of each, divided by the sum of these."""
 
 
 class LeafSum(Combiner[Any]):
-    """The sum of the leaves' values ``[... outputs]``, to twice the precision of a float until it is rounded."""
+    """The combiner that adds the leaves' values ``[... outputs]``, with twice the precision of a float."""
 
     merge: ClassVar[str] = "exact_sum"
 
@@ -55,14 +55,14 @@ class LeafSum(Combiner[Any]):
 
 
 class LinkedSum(LeafSum):
-    """The same sum with the base, through the link: predictions, in the program that walks where it is one."""
+    """A `LeafSum` that also adds the base and applies the link, so that one program walks and predicts."""
 
     base: Float[Array, "outputs"]
     link: str = eqx.field(static=True)
     n_classes: int | None = eqx.field(static=True)
 
     def finish(self, stat: TwoFloat) -> Array:
-        """Return the predictions of one output, or of each."""
+        """Return the predictions ``[instances *classes]``, as `AdditiveTrees.predict` does."""
         high, error = two_sum(stat.high, self.base)
         raw = lax.optimization_barrier(high + (error + stat.low))
         return _predictions(self.link, self.n_classes, raw)
@@ -72,23 +72,23 @@ class AdditiveTrees(PickledModule):
     r"""Trees whose leaves hold values that are added: f(x) = base + Σ value of the leaf of x in each tree.
 
     Boosted trees and forests of regression trees, imported by ``from_xgboost`` and its kin. `leaf_index` and
-    `count_leaves` take its ``trees``; counted on instances that it was not fitted to, they are a `Forest` for every
+    `count_leaves` take its ``trees``. Counts of instances that it was not fitted to make the trees a `Forest`, for any
     combiner.
 
-    A pytree, differentiable in ``values`` and ``base``. Instances reach the leaves that they reach in the library that
-    the model comes from; sums are rounded once.
+    A pytree, differentiable in ``values`` and ``base``. Instances reach the same leaves as in the library that the
+    model comes from; sums are rounded once.
     """
 
     trees: Trees
-    """The structure, in the library's own order of trees."""
+    """The structure of the trees, in the order of the library."""
     values: Float[Array, "trees nodes each"]
-    """The values of leaves: one, which counts for one output, or one for each output."""
+    """The values of leaves: one, for the output that the tree counts for, or one for each output."""
     base: Float[Array, "outputs"]
-    """Numbers added to the sums."""
+    """The number that is added to the sum of each output."""
     link: str = eqx.field(static=True)
-    """Meaning of the sums: ``"identity"``, ``"logistic"``, ``"softmax"``, ``"one-vs-rest"`` or ``"exp"``."""
+    """How sums become predictions: ``"identity"``, ``"logistic"``, ``"softmax"``, ``"one-vs-rest"`` or ``"exp"``."""
     trees_per_stage: int = eqx.field(static=True, default=1)
-    """Trees that one iteration of boosting adds: first all those of the first output, and so on."""
+    """Number of trees that one iteration of boosting adds: first the trees of the first output, and so on."""
     class_labels: tuple[Any, ...] | None = eqx.field(static=True, default=None)
     """The labels of the classes; None for regressors."""
     averaged: bool = eqx.field(static=True, default=False)
@@ -99,9 +99,9 @@ class AdditiveTrees(PickledModule):
 
     @property
     def is_forest(self) -> bool:
-        """Whether trees do not correct each other: they are averaged, or all of one iteration of boosting.
+        """Whether no tree corrects another: the trees are averaged, or all belong to one iteration of boosting.
 
-        Then each answers the same question, and counts in their leaves are evidence for any combiner.
+        Then each tree answers the same question, and counts in its leaves are evidence for any combiner.
         """
         return self.averaged or self.trees_per_stage == self.n_trees
 
@@ -112,7 +112,7 @@ class AdditiveTrees(PickledModule):
 
     @property
     def n_outputs(self) -> int:
-        """Number of sums for each instance: one for two classes, else one for each class."""
+        """Number of sums for each instance: one for each class or target; for two classes usually one."""
         return self.base.shape[0]
 
     @property
@@ -127,7 +127,7 @@ class AdditiveTrees(PickledModule):
 
     @property
     def outputs_of_trees(self) -> np.ndarray:
-        """The output that each tree counts for, where leaves hold one value."""
+        """The output ``[trees]`` that each tree counts for, where leaves hold one value."""
         of_stage = np.arange(self.n_trees) % self.trees_per_stage
         return of_stage // max(1, self.trees_per_stage // self.n_outputs)
 
@@ -144,14 +144,14 @@ class AdditiveTrees(PickledModule):
         Raises
         ------
         TypeError, ValueError
-            As a bound forest does, where columns are not the model's or hold no numbers.
+            If the columns are not the model's, or hold no numbers, as for a bound forest.
         """
         if not is_concrete(self, X):
             return along_instances(lambda model, x: model._traced_raw(x), encode_traced(X, self.columns), beside=self)
         return self._raw(*encode_for(self.trees, X, infinite=True))
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
-        """Return class probabilities, or predictions of a regressor, ``[instances]`` of one output. X: see `raw`."""
+        """Return class probabilities, or a regressor's predictions (one output: ``[instances]``). X: see `raw`."""
         if not is_concrete(self, X):
             return self._answered(self.raw(X))
         trees, encoded = encode_for(self.trees, X, infinite=True)
@@ -159,11 +159,11 @@ class AdditiveTrees(PickledModule):
         return self._answered(self._raw(trees, encoded)) if few is None else few.answer(encoded)
 
     def answer(self, X: InstancesLike) -> Answer:
-        """Return sums as class scores, and probabilities; raises a TypeError for regressors. X: see `raw`."""
+        """Return an answer: sums as class scores, and probabilities. A TypeError for regressors. X: see `raw`."""
         return self._as_answer(self.raw(X))
 
     def blank_answer(self) -> Answer:
-        """Return an answer for one instance, of zero sums."""
+        """Return the answer to one instance whose sums are 0, as NumPy arrays."""
         return jax.tree.map(np.asarray, self._as_answer(jnp.zeros((1, self.n_outputs))))
 
     def leaf_values(self, X: InstancesLike) -> Float[Array, "instances trees each"]:
@@ -172,7 +172,7 @@ class AdditiveTrees(PickledModule):
         return self.values[jnp.arange(self.n_trees), leaves]
 
     def staged(self, X: InstancesLike) -> Iterator[Float[Array, "instances outputs"]]:
-        """Yield the sums after every stage, the base included: what `raw` gives is the last. X, errors: see `raw`."""
+        """Yield the sums after each stage, the base included; `raw` gives the last. X and errors: see `raw`."""
         return self._staged(self.leaf_values(X))
 
     def _staged(self, values: Float[Array, "instances trees each"]) -> Iterator[Float[Array, "instances outputs"]]:
@@ -183,37 +183,37 @@ class AdditiveTrees(PickledModule):
             yield total.value
 
     def first_stages(self, n_stages: int) -> "AdditiveTrees":
-        """Return the model as it was after so many stages, at least one."""
+        """Return the model of the first ``n_stages`` stages; a ValueError unless it has so many, and at least one."""
         n_all = self.n_trees // self.trees_per_stage
         if not 1 <= n_stages <= n_all:
             raise ValueError(f"n_stages={n_stages} must be between 1 and {n_all}.")
         return self._of_trees(np.arange(n_stages * self.trees_per_stage))
 
     def virtual_uncertainty(self, X: InstancesLike, *, n_members: int = 10) -> "AdditiveUncertainty":
-        """Return how uncertain a boosted model is of each instance, by parts of it: a virtual ensemble.
+        """Return how uncertain a boosted model is of each instance, by a virtual ensemble of its first stages.
 
         With T stages and K members, the i-th member, i = 1 … K, has the first T - (K - i) ⌊T / 2K⌋ stages. For classes,
-        data is (1/K) Σ H(p_i), knowledge H((1/K) Σ p_i) less that, H the entropy in nats. For one number, knowledge is
-        the variance of the members' predictions (over K).
+        ``data`` is (1/K) Σ H(p_i), and ``knowledge`` is H((1/K) Σ p_i) - data, with H the entropy in nats. For one
+        number, ``knowledge`` is the variance of the members' predictions (divided by K, not K - 1).
 
         Parameters
         ----------
         X
             Instances, as for `bind`.
         n_members
-            Members, K; at most half as many as stages.
+            Number of members K, at most half the number of stages.
 
         Raises
         ------
         TypeError, ValueError
-            As `raw`. If there are fewer than 2 K stages, K < 1, or trees are averaged, as in forests; for regressors of
-            several outputs.
+            As `raw`. Also if there are fewer than 2 K stages, if K < 1, if trees are averaged as in forests, or if a
+            regressor has several outputs.
 
         References
         ----------
-        Malinin, Prokhorenkova and Ustimenko 2021, "Uncertainty in gradient boosting via ensembles", section 4. Models
-        that were boosted with noise (SGLB) are sampled from a posterior by it; of others members are alike, and it
-        ranks only.
+        Malinin, Prokhorenkova and Ustimenko 2021, "Uncertainty in gradient boosting via ensembles", section 4. Members
+        of a model that was boosted with noise (SGLB) are samples of a posterior. Members of other models are much
+        alike: their uncertainty only ranks instances.
         """
         labels, model = self.class_labels, self
         if labels is None and self.link == "identity":
@@ -251,7 +251,7 @@ class AdditiveTrees(PickledModule):
         return eqx.tree_at(lambda m: (m.trees, m.values), self, (fewer, self.values[chosen]))
 
     def _groups(self) -> Iterator["AdditiveTrees"]:
-        """Yield the trees of each output, or all where leaves hold values for each."""
+        """Yield for each output a model of its trees; or the whole model, if leaves hold all outputs."""
         if self.values.shape[2] > 1 or self.n_outputs == 1:
             yield self
         else:
@@ -259,7 +259,7 @@ class AdditiveTrees(PickledModule):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
     def _bound(self, trees: Trees) -> tuple[BoundForest | ObliviousSums, ...]:
-        """Return the trees of `encode_for` bound to their sums; kept while their arrays live: a module cannot."""
+        """Return ``trees`` (from `encode_for`) bound to their sums, one for each of `_groups`; kept in `_BOUND`."""
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
         settings = (self.n_outputs, self.trees_per_stage)
         made = lambda: tuple(group._bind() for group in eqx.tree_at(lambda m: m.trees, self, trees)._groups())
@@ -271,7 +271,7 @@ class AdditiveTrees(PickledModule):
         return bind(self._as_forest(), LeafSum())
 
     def _for_few(self, trees: Trees, n_instances: int) -> BoundForest | None:
-        """Return the trees bound to predictions, for so few instances that one program has them; None of others."""
+        """Return the trees bound to `LinkedSum`, so that one program predicts; None for many instances or groups."""
         bound = self._bound(trees)
         walk = bound[0].walk_for(n_instances) if isinstance(bound[0], ObliviousSums) else bound[0]
         if len(bound) > 1 or walk is None or not walks_at_once(n_instances, self.n_trees):
@@ -280,7 +280,7 @@ class AdditiveTrees(PickledModule):
         return _FOR_FEW.get((trees.threshold, self.values, self.base), (id(walk), self.link, self._n_classes), made)
 
     def _as_forest(self) -> Forest:
-        """Return a forest with the values in place of counts, for programs that look leaves up and add."""
+        """Return a forest with the leaf values in place of counts, as `LeafSum` reads them."""
         n_trees, n_nodes, each = self.values.shape
         code = jnp.arange(n_trees * n_nodes, dtype=jnp.int32).reshape(n_trees, n_nodes)
         table = self.values.reshape(n_trees * n_nodes, each)
@@ -307,7 +307,7 @@ class AdditiveTrees(PickledModule):
 
 
 def uncounted_forest(model: AdditiveTrees) -> Forest:
-    """Return the trees of a classifier as a forest of its classes whose leaves count nothing yet."""
+    """Return a classifier's trees as a forest whose counts are all 0; a TypeError for a regressor."""
     labels = model.class_labels
     if labels is None:
         raise TypeError("the model is a regressor, which has no classes to count.")
@@ -327,7 +327,7 @@ _FOR_FEW: KeptWhileAlive[BoundForest] = KeptWhileAlive()
 
 
 def check_additive(model: AdditiveTrees) -> None:
-    """Raise a ValueError unless values, base, stages and labels suit each other; of traced arrays only the shapes."""
+    """Raise a ValueError unless values, base, stages and labels fit together; of traced arrays only the shapes."""
     values, base, labels = np.shape(model.values), np.shape(model.base), model.class_labels
     check_one_of("link", model.link, LINKS)
     check_bool("averaged", model.averaged)
@@ -374,9 +374,9 @@ def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> Two
 
 
 def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | None) -> Array:
-    """Return what the sums mean: ``[... outputs]``, or class probabilities ``[... classes]``.
+    """Return the predictions that sums stand for: ``[... outputs]``, or class probabilities ``[... classes]``.
 
-    One log-odds ratio for two classes is the second one's.
+    A single sum for two classes is the score of the second class, and its negative that of the first.
     """
     if n_classes == 2 and raw.shape[-1] == 1:
         raw = jnp.concatenate([-raw, raw], axis=-1)
@@ -403,15 +403,15 @@ class AdditiveUncertainty(NamedTuple):
     data: Float[Array, "instances"] | None
     """Uncertainty that no further data would remove: the mean entropy of the members; None for regressors."""
     knowledge: Float[Array, "instances"]
-    """Uncertainty that more data would remove: the mutual information of class and member, or their variance."""
+    """Uncertainty that more data would remove: the mutual information of class and member, or members' variance."""
 
 
 def virtual_ensemble(
     model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10
 ) -> Float[Array, "instances members outputs"]:
-    """Return the sums before the link of members ``[instances members outputs]``; the last is the model.
+    """Return the members' sums before the link; the last member is the whole model.
 
-    The members are those of `AdditiveTrees.virtual_uncertainty`, and so are the errors.
+    For members and errors see `AdditiveTrees.virtual_uncertainty`; several outputs are allowed here.
     """
     check_integer("n_members", n_members, 1)
     if model.averaged:

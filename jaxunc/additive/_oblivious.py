@@ -1,7 +1,7 @@
-"""Oblivious trees, as CatBoost grows them: all nodes of a level make one test, so that a leaf's number is its answers.
+"""Oblivious trees, as CatBoost grows them: all nodes of a level make one test, so that its outcomes are a leaf's bits.
 
-Trees share their borders. So a block's columns become codes once, how many borders are below each value, and all tests
-compare small integers. Codes, leaves and sums are loops of their own: each is compiled for the width of its integers.
+Trees share their borders. So the values of a block become codes once: a code is the number of borders below the value.
+All tests compare these small integers. Codes, leaves and sums are loops, each compiled for the width of its integers.
 """
 
 from collections.abc import Callable
@@ -36,47 +36,47 @@ from jaxunc.inference import (
 from jaxunc.tables import Encoded
 
 MOST_OUTPUTS = 32
-"""Values of a leaf up to which each is looked up by itself."""
+"""Largest number of values in a leaf that is handled here: each is looked up by itself."""
 
 MOST_TOGETHER = 512
-"""Trees whose leaves of a block are found before their values are added: a megabyte in the cache."""
+"""Trees in a group: their leaves are found for a whole block before values are added, a megabyte in the cache."""
 
 MOST_WALKED = 1024
-"""Instances times trees up to which trees are walked: in the thread that calls, where a hand-over would take longer."""
+"""Instances times trees up to which the calling thread walks the trees, since other threads would take longer."""
 
 
 class ObliviousTests(NamedTuple):
     """Groups of oblivious trees: the tests of every level, the root's first, and the values of their leaves."""
 
     borders: Borders
-    """The borders of all tests, each once. A column has one row of codes, or two where missing values go either way."""
+    """The borders of all tests, each once. A column has one row of codes, two if missing values go either way."""
     missing_right: Bool[Array, "rows"]
-    """Whether missing values are above the borders of a row."""
+    """Whether missing values are above all borders of a row of codes; else they are below."""
     tested: Int32[Array, "groups trees levels"]
     """The row of codes that a level tests."""
     rank: UInt[Array, "groups trees levels"]
-    """Rank of a level's border among those of the row: a code above goes right. The largest code always goes left."""
+    """Rank of a level's border in the row: larger codes go right. Levels that a tree lacks have the type's maximum."""
     values: Float[Array, "groups trees each leaves"]
     """Values of the leaves; zeros for trees that pad the last group."""
 
 
 def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> ObliviousTests | None:
-    """Return the levels of oblivious trees; None for other trees, for traced ones, and on accelerators."""
+    """Return the tests of oblivious trees; None for other or traced trees, many values a leaf, and on accelerators."""
     if not is_concrete(trees, values) or trees.forks is not None or values.shape[2] > MOST_OUTPUTS:
         return None
     if default_walk() != "blocks":
         return None
     child, depth = np.asarray(trees.child), np.asarray(trees.tree_depth)
     nodes = np.arange(child.shape[1])
-    is_inner = nodes < 2.0 ** depth[:, None] - 1  # of whole trees, in the order of their levels
+    is_inner = nodes < 2.0 ** depth[:, None] - 1  # in a complete tree, numbered level by level
     if not np.array_equal(child, np.where(is_inner, 2 * nodes + 1, nodes)):
         return None
-    first = 2 ** np.floor(np.log2(nodes + 1)).astype(np.int64) - 1
+    first = 2 ** np.floor(np.log2(nodes + 1)).astype(np.int64) - 1  # the first node of a node's level
     parts = [np.asarray(part) for part in (trees.feature, trees.threshold, trees.missing_right)]
     if any(np.any((part != part[:, first]) & is_inner) for part in parts):
         return None
     deepest, rows = int(depth.max()), np.arange(len(depth))[:, None]
-    level = np.arange(deepest) - (deepest - depth[:, None])
+    level = np.arange(deepest) - (deepest - depth[:, None])  # less deep trees lack the first ones
     at, is_level = 2 ** np.maximum(level, 0) - 1, level >= 0
     leaves = np.minimum(2 ** depth[:, None] - 1 + np.arange(2**deepest), len(nodes) - 1)
     of_leaves = np.moveaxis(np.asarray(values)[rows, leaves], 2, 1)
@@ -90,7 +90,7 @@ def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) ->
     A level is a depth of an oblivious tree, all of whose nodes make one test. ``tests`` has a row (feature, whether
     missing values go right, threshold) for each level that ``is_level [trees levels]`` marks. A rank is the border's
     position among those of all trees with the same feature and side of missing values. Trees that are less deep lack
-    levels: there all instances go left. ``values [trees each leaves]`` are those of the leaves.
+    levels: there all instances go left. ``values [trees each leaves]`` are the values of the leaves.
     """
     borders, border_number = np.unique(tests, axis=0, return_inverse=True)
     rows, row = np.unique(borders[:, :2], axis=0, return_inverse=True)
@@ -123,14 +123,14 @@ def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) ->
 
 
 class ObliviousSums:
-    """The sums of oblivious trees' leaf values, to twice the precision of a float, by the methods of a bound forest."""
+    """The sums of oblivious trees' leaf values, with twice a float's precision and the methods of a bound forest."""
 
     def __init__(self, levels: ObliviousTests, n_features: int, walk: Callable[[], BoundForest[TwoFloat]]):
         self._levels, self._n_features, self._walk = levels, n_features, walk
         self._n_trees = levels.tested.shape[0] * levels.tested.shape[1]
 
     def walk_for(self, n_instances: int) -> BoundForest[TwoFloat] | None:
-        """Return the same trees bound as others are, for few instances; None for more, which are faster here."""
+        """Return the same trees as an ordinary bound forest, if instances are so few that it is faster; else None."""
         return self._walked if n_instances * self._n_trees <= MOST_WALKED else None
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Whatever is given, a live model or a file of any library, to the importer that knows it."""
+"""`from_any`, which passes a live model or a file of any library to the importer of that library."""
 
 import json
 from collections.abc import Callable
@@ -40,9 +40,9 @@ class ModelFile(NamedTuple):
 
 
 def class_weight_of(model: Any) -> Any:
-    """Return what weighed the classes of two where another library grew a model, by position, or None.
+    """Return the class weights by which XGBoost or LightGBM fitted a model of two classes; None if there are none.
 
-    XGBoost's and LightGBM's ``scale_pos_weight``, and LightGBM's ``is_unbalance``: ``"balanced"``.
+    They are {0: 1, 1: ``scale_pos_weight``}, or ``"balanced"`` for LightGBM's ``is_unbalance``.
     """
     library = library_of(model)
     if library == "xgboost":
@@ -62,7 +62,7 @@ def class_weight_of(model: Any) -> Any:
 def from_any(model: Any) -> Forest | AdditiveTrees:
     """Import a model of any library that has an importer, exactly, live or from a file.
 
-    Live models are known by the module of their class, files by their content, whatever their name.
+    Live models are recognised by the module of their class, files by their content, not their name.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
     ValueError
         If a file is none of these, and as the importer of its library says.
     FileNotFoundError, IsADirectoryError
-        If there is no such file, or the path is that of a folder.
+        If there is no such file, or the path is a folder's.
 
     Warns
     -----
@@ -108,18 +108,18 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
 
 
 def library_of(model: Any) -> str | None:
-    """Return the library of a live model that has an importer, by the module of its class or of one that it extends."""
+    """Return the name in `_IMPORTERS` of a live model's library, by the modules of its class and bases; else None."""
     modules = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
     return next((name for name in modules if name in _IMPORTERS), None)
 
 
 def read_model_file(path: str | PathLike[str]) -> ModelFile:
-    """Return what the file of another library holds; errors and warnings are those of `from_any`."""
+    """Return the model in a file of another library; errors and warnings are those of `from_any`."""
     return _from_content(content_of(Path(path)), str(path))
 
 
 def is_model_file(path: str | PathLike[str]) -> bool:
-    """Return whether there is a file that begins as other libraries' models do."""
+    """Return whether a path is a file that begins as other libraries' models do, also in formats that are not read."""
     if not Path(path).is_file():
         return False
     with open(path, "rb") as file:
@@ -128,7 +128,7 @@ def is_model_file(path: str | PathLike[str]) -> bool:
 
 
 def _is_ours(head: bytes) -> bool:
-    """Whether a file begins as those of `jaxunc.save`: the length of a document, which may be any bytes, and it."""
+    """Whether a file begins as those of `jaxunc.save`: a document's length in 8 bytes, then its brace."""
     return head[5:9] == b"\0\0\0{"
 
 
@@ -142,14 +142,14 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 
 def _other(head: bytes) -> str | None:
-    """Return the kind of a file that begins so, if it is a model in a format that is not read."""
+    """Return what a file is that begins with ``head``, for a message, if it is in a known format that is not read."""
     if is_binary_xgboost(head):
         return BINARY_XGBOOST
     return next((message for start, message in _OTHER_FILES.items() if head.startswith(start)), None)
 
 
 def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
-    """Who reads a file that begins so."""
+    """Return the function that reads a file that begins with ``head``; None if the format is not known."""
     head = head.removeprefix(BYTE_ORDER_MARK)
     if head.startswith((b"tree\n", b"tree\r\n")):
         return lambda content: ModelFile("LightGBM", from_lightgbm(content))

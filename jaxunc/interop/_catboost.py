@@ -1,7 +1,7 @@
 """Importer of CatBoost's models, from their JSON files.
 
-Trees are oblivious (`_oblivious`), each level one test, or branch as others do (`_branching`). `Features` says what
-the tests of a file mean.
+Trees are oblivious, with one test a level (`_oblivious`), or have a test for each node (`_branching`). `Features` says
+what the tests of a file mean.
 """
 
 import subprocess
@@ -26,7 +26,7 @@ _LINKS = {
     **dict.fromkeys(("Logloss", "CrossEntropy", "Focal", "MultiLogloss", "MultiCrossEntropy"), "logistic"),
     **dict.fromkeys(("Poisson", "Tweedie"), "exp"),
     "MultiClass": "softmax",
-    # One logistic probability a class; they do not add to 1.
+    # One logistic probability for each class; they do not add to 1.
     "MultiClassOneVsAll": "logistic",
 }
 _TWO_CLASSES, _CLASS_EACH = ("Logloss", "CrossEntropy", "Focal"), ("MultiClass", "MultiClassOneVsAll")
@@ -56,30 +56,30 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     ----------
     model
         A JSON file that ``save_model(path, format="json")`` wrote, its bytes, or a fitted ``CatBoost``,
-        ``CatBoostClassifier`` or ``CatBoostRegressor``. CatBoost is not needed for these files. One of its own format
-        (.cbm) is read by CatBoost itself, in a process of its own: a damaged one can end that. A model keeps the trees
-        that it predicts with: with ``use_best_model`` CatBoost has cut it to its best iteration. A sum of models of
-        one loss function (``catboost.sum_models``) is a model, too.
+        ``CatBoostClassifier`` or ``CatBoostRegressor``. CatBoost is not needed for JSON files. A file of its own format
+        (.cbm) is read by CatBoost itself, in another process, which a damaged file may end. A model has the trees that
+        it predicts with: with ``use_best_model`` CatBoost has cut it to its best iteration. A sum of models of one loss
+        function (``catboost.sum_models``) is a model, too.
     pool
-        The ``Pool`` of training, for a live model that tests categories: CatBoost keeps hashes, and the pool has the
-        words. For a file ``save_model`` takes it.
+        The ``Pool`` of training, for a live model that tests categories: CatBoost keeps only their hashes, and the pool
+        has the words. For files, pass the pool to ``save_model``.
 
     Returns
     -------
     AdditiveTrees
-        Its ``raw`` is CatBoost's ``RawFormulaVal``, scale and bias included. Each of several targets is an output.
-        Levels of a column of categories are those that trees test; any other word is none of these. Classes that
-        training was given but never met, whose probability is 0, are left out.
+        Its ``raw`` is CatBoost's ``RawFormulaVal``, scale and bias included. Each of several targets is an output. The
+        levels of a column of categories are those that trees test; other words are not levels. Classes that training
+        was given but never met, whose probability is 0, are left out.
 
     Raises
     ------
     TypeError
         If ``model`` is of another kind, or a ``pool`` comes with a file.
     ValueError
-        If the model is not fitted, the file is damaged, or the model has parts that are not imported: statistics of
-        categories (CTR tables), text and embedding features, losses of ranking and survival, with uncertainty, or one's
-        own, or several in a sum of models. They are named. Also if categories are tested and their words are not known,
-        or if a file has CatBoost's own format, and CatBoost is not installed or cannot read it.
+        If the model is not fitted, the file is damaged, or the model has parts that are not imported, which are named:
+        statistics of categories (CTR tables), text and embedding features, losses of ranking and survival, losses with
+        uncertainty, custom losses, or several losses in a sum of models. Also if words of tested categories are not
+        known, or if a file has CatBoost's own format, and CatBoost is not installed or cannot read it.
 
     Warns
     -----
@@ -116,7 +116,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
 
 
 def _as_json(content: bytes) -> bytes:
-    """Return a file of CatBoost's own format as JSON, which CatBoost writes."""
+    """Return a .cbm file as JSON, converted by CatBoost in another process; a ValueError if that fails."""
     what = "the model is in CatBoost's own format"
     if find_spec("catboost") is None:
         raise ValueError(
@@ -126,7 +126,7 @@ def _as_json(content: bytes) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         paths = Path(folder, "model.cbm"), Path(folder, "model.json")
         paths[0].write_bytes(content)
-        # Damaged files end the process that reads them. -P: no module of the folder that one happens to be in.
+        # Damaged files may crash the process that reads them. -P: nothing is imported from the current folder.
         command = [sys.executable, "-P", "-c", _TO_JSON, *map(str, paths)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, errors="replace")
@@ -182,10 +182,7 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
 
 
 def _loss(info: dict) -> str:
-    """Return the name of the loss function.
-
-    A sum of models (``sum_models``) keeps it as a text; a ValueError if it keeps none, since its models differ in it.
-    """
+    """Return the name of the loss function; a ValueError for a sum of models that differ in it."""
     if "params" in info or not any(str(name).startswith("model0:") for name in info):
         return part(info, "params", "loss_function", "type", kind=str)
     if "loss_function" not in info:
@@ -206,7 +203,7 @@ def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
 
 
 def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
-    """The labels of the classes that the outputs stand for; None where there are no classes."""
+    """Return the labels of the classes; None if the loss is not one of classes."""
     if loss not in _TWO_CLASSES + _CLASS_EACH:
         return None
     number = 2 if loss in _TWO_CLASSES else n_outputs
@@ -228,7 +225,7 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
 
 
 def _old_labels(info: dict, number: int) -> tuple:
-    """The labels in files of CatBoost up to 0.22, which hold them among the parameters, as texts."""
+    """Return the labels in files of CatBoost up to 0.22, which keep them as texts among the parameters."""
     options = part(info, "params").get("data_processing_options")
     names = (options.get("class_names") if isinstance(options, dict) else None) or list(range(number))
     if not isinstance(names, list) or len(set(map(str, names))) != number or len(names) != number:
@@ -240,7 +237,7 @@ def _old_labels(info: dict, number: int) -> tuple:
 
 @lru_cache
 def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Children of a whole tree, and the split that each level tests: the root the last, whose bit is the highest."""
+    """Return a complete tree's left and right children, and each node's test by its index: the root makes the last."""
     nodes = np.arange(2 ** (depth + 1) - 1)
     inner = nodes < 2**depth - 1
     split = np.repeat(np.append(np.arange(depth)[::-1], 0), 2 ** np.arange(depth + 1))
@@ -280,7 +277,7 @@ def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 
 def _tree(tests: list, left: np.ndarray, right: np.ndarray, index: np.ndarray, values: np.ndarray) -> ComparingTree:
-    """Return a tree with these children, of which each inner node makes the test at its ``index``."""
+    """Return a tree with these children, whose node i makes the test ``tests[index[i]]``."""
     column, border, missing_right, codes = zip(*tests, strict=True) if tests else ((0,), (0.0,), (False,), (None,))
     borders = numbers({"borders": list(border)}, "borders", np.float32)
     if not np.isfinite(borders).all():
@@ -293,16 +290,16 @@ def _tree(tests: list, left: np.ndarray, right: np.ndarray, index: np.ndarray, v
 
 
 class Test(NamedTuple):
-    """The test of a node: right go values above a border, or, given a ``code``, the one category with that code."""
+    """The test of a node: values above a border go right, or, given a ``code``, the one category with that code."""
 
     column: int
     border: float
     missing_right: bool = False
-    code: int | None = None  # the category that goes right; None where numbers above the border do
+    code: int | None = None  # the category that goes right; None if the border is tested
 
 
 class Features:
-    """The columns, and what the tests of a file mean."""
+    """The columns of a file, and what its tests mean (`test`)."""
 
     def __init__(self, info: dict):
         unknown = set(info) - {"float_features", "categorical_features", "cat_features_hash"}
@@ -328,7 +325,7 @@ class Features:
         if len(self._floats) < len(floats):
             raise ValueError("the model lists a feature twice.")
         words, levels = _words(info), {}
-        for entry in nominal:  # of one that no tree tests there are no values
+        for entry in nominal:  # a column that no tree tests has no values
             column = integer(entry, "flat_feature_index")
             hashes = numbers(entry, "values", np.int64).tolist() if "values" in entry else []
             codes = {value: code for code, value in enumerate(hashes)}
@@ -344,7 +341,7 @@ class Features:
         if kind == "OneHotFeature":
             column, codes = _look_up(self._categories, integer(split, "cat_feature_index"))
             code = _look_up(codes, integer(split, "value"))
-            # No code is above the last one, whose test is a border.
+            # The last code is alone above a border, so that its test needs no set.
             return Test(column, code - 1, code=code if code < len(codes) - 1 else None)
         raise ValueError(
             f"the model has tests of the type {kind!r:.20}; from_catboost imports numbers and one-hot ones."
@@ -378,7 +375,7 @@ def _word(words: dict[int, str], value: int) -> str:
 
 
 def _levels(words: list[str]) -> Levels:
-    """Integers, where all are written so: a column of integers or bools has them, and one of words, too."""
+    """Return words as levels: as integers if all are such, which columns of integers, bools and words match."""
     if len(set(words)) < len(words):
         raise ValueError(f"the model lists a category twice: {words!r:.60}.")
     as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]

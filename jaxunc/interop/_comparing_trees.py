@@ -26,28 +26,28 @@ from jaxunc.forest import Forest, Intervals, TreeNodes, assemble, lay_out, with_
 from jaxunc.tables import Columns
 
 AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET, NOT_IN_SET = range(8)
-"""How a node compares its number with its value; where that holds, it goes left."""
-MOST_COLUMNS = 2**24  # largest number of columns: nothing is made of more that a few bytes of a file claim
+"""How a node compares an instance's number with its value; the instance goes left where the comparison holds."""
+MOST_COLUMNS = 2**24  # a damaged file may claim more in a few bytes: no arrays are made for them
 LOST, TOLD = 1e-4, 1e-2
-"""Share of what a tree's leaves differ by that rounding may lose in silence: of leaves, and of their sums."""
+"""Shares of the spread of a tree's leaves: rounding above ``LOST`` is avoided, that of sums above ``TOLD`` is told."""
 _IS_STRICT = np.array([False, True, True, False, False, False, False, False])
 _IS_MIRRORED = np.array([False, False, True, True, False, False, False, False])
 _MOST_CUTS = 2**24  # codes are float32
 _NONE_LEFT = -1  # below the key of every code
-_ABOVE_UNSEEN = np.nextafter(-1.0, np.inf)
+_ABOVE_UNSEEN = np.nextafter(-1.0, np.inf)  # above -1, the code of a value that is no level
 
 
 class ComparingTree(NamedTuple):
     """One tree in its library's numbering, the root first; children are negative at leaves."""
 
     feature: np.ndarray
-    compare: np.ndarray  # one of the above for each inner node
+    compare: np.ndarray  # `AT_MOST` … `NOT_IN_SET` for each inner node
     value: np.ndarray  # the float64 number that is compared with; not read where a node tests a set
     left: np.ndarray
     right: np.ndarray
     missing_left: np.ndarray
     sets: Mapping[int, tuple[np.ndarray, np.ndarray]]
-    """Sets that nodes test: disjoint intervals, as their first numbers and the first ones behind them."""
+    """Sets by the nodes that test them: disjoint half-open intervals, as their first numbers and their ends."""
     leaf_values: np.ndarray  # the value of each node's leaf, or its class counts, ``[nodes each]``; read at leaves
 
 
@@ -86,7 +86,7 @@ def ensemble_of(
     class_labels: tuple[Any, ...] | None = None,
     averaged: bool = False,
 ) -> AdditiveTrees:
-    """Make a model of trees whose leaves hold values, in the library's order."""
+    """Return the model of trees whose leaves hold values; ``trees`` are in the library's order."""
     nodes, columns = tree_nodes(trees, columns)
     made, indices = lay_out(nodes, columns)
     values = np.zeros((made.n_trees, made.n_nodes, trees[0].leaf_values.shape[1]), np.float32)
@@ -101,10 +101,10 @@ def ensemble_of(
 
 
 def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return what to take off the leaves of each tree ``[trees each]`` (None for nothing), and the base plus their sum.
+    """Return the offset to subtract from each tree's leaves ``[trees each]``, and the base with all offsets added.
 
-    It is taken off in float64 where float32 would lose the differences between leaves. Warns where float32 cannot hold
-    the sums themselves.
+    The offset is None, and the base unchanged, unless float32 leaves would lose too much of their differences. Warns if
+    float32 sums lose too much of them.
     """
     leaves = [tree.leaf_values[np.asarray(tree.left) < 0].astype(np.float64) for tree in trees]
     low, high = (np.stack([bound(of, axis=0) for of in leaves]) for bound in (np.min, np.max))
@@ -130,9 +130,9 @@ def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarr
 def forest_of(
     trees: Sequence[ComparingTree], columns: Columns, class_labels: tuple[Any, ...], roots: np.ndarray | None = None
 ) -> Forest:
-    """Make a forest of trees whose leaves hold class counts.
+    """Return the forest of trees whose leaves hold class counts.
 
-    ``roots`` are the counts of whole trees ``[trees classes]``; by default sums over nodes, all but leaves being zeros.
+    ``roots`` are the counts of whole trees ``[trees classes]``; by default sums over nodes, if inner ones are zeros.
     """
     counts = [tree.leaf_values for tree in trees]
     for tree_counts in counts:
@@ -145,7 +145,7 @@ def forest_of(
 
 
 class _Bounds(NamedTuple):
-    """Bounds of tests: a number passes if it is at or below the bound, or below it where the bound is strict."""
+    """Bounds that tests compare with: a number is inside if it is at or below the bound, or below a strict bound."""
 
     feature: np.ndarray
     number: np.ndarray
@@ -153,10 +153,10 @@ class _Bounds(NamedTuple):
 
 
 def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[TreeNodes], Columns]:
-    """Return trees that test keys, and the columns that they test.
+    """Return the trees with tests of order keys, and the columns with the cuts that the tests need.
 
-    Where columns come with cuts, float64 is compared: the columns that trees test get cuts of their own. Those with
-    levels get none, and there -1, the code of no level, goes where missing values go.
+    If ``columns.cuts`` is not None, the trees compare float64. Then the tested bounds become each column's cuts.
+    Columns with levels get no cuts; there -1, the code of no level, goes where missing values go.
     """
     check_number_of_columns(columns.number)
     for t, tree in enumerate(trees):
@@ -178,7 +178,7 @@ def check_number_of_columns(number: int) -> None:
 
 
 def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
-    """Return the tree with set tests in place of == and !=, and of all tests of levels beside columns with cuts."""
+    """Return the tree with tests of sets in place of == and !=; if columns have cuts, also of all tests of levels."""
     inner = tree.left >= 0
     changes = inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL))
     is_code = np.zeros(len(inner), bool)
@@ -196,7 +196,7 @@ def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
             first, behind = tree.sets[node] if kind >= IN_SET else (value, next_above(value))
         is_outside = kind in (UNEQUAL, NOT_IN_SET) or bool(_IS_MIRRORED[kind])
         compare[node] = NOT_IN_SET if is_outside else IN_SET
-        if is_code[node]:
+        if is_code[node]:  # the code -1 moves to the side of missing values
             first, behind = np.maximum(first, _ABOVE_UNSEEN), np.maximum(behind, _ABOVE_UNSEEN)
             if tree.missing_left[node] != is_outside:
                 first, behind = np.append(-np.inf, first), np.append(_ABOVE_UNSEEN, behind)
@@ -209,7 +209,7 @@ def _has_levels(columns: Columns) -> np.ndarray:
 
 
 def _bounds(tree: ComparingTree) -> _Bounds:
-    """The bounds of a tree: of its thresholds in order of nodes, then two for each interval of each set."""
+    """Return a tree's bounds: its thresholds in the order of nodes, then two for each interval of each set."""
     inner = tree.left >= 0
     is_set = inner & (tree.compare >= IN_SET)
     single = np.flatnonzero(inner & ~is_set)
@@ -234,9 +234,10 @@ def _order_keys(bounds: _Bounds) -> np.ndarray:
 
 
 def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[float, ...] | None, ...]]:
-    """Return the keys of bounds, as positions among the cuts of their columns, and the cuts of every column.
+    """Return the order keys of the bounds, and the cuts of every column.
 
-    The cuts of a column are the distinct bounds on it. Columns with levels get no cuts: their keys are those of levels.
+    The cuts of a column are the distinct bounds on it, and a bound becomes its position among them. Columns with levels
+    get no cuts: there the bound itself, a code, has the key.
     """
     is_code = _has_levels(columns)[bounds.feature]
     none_left = bounds.strict & (bounds.number == -np.inf)
@@ -262,7 +263,7 @@ def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[f
 
 
 def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
-    """Return a tree's nodes by the keys of its bounds; children are swapped so that keys at or below go left."""
+    """Return a tree's nodes with ``keys`` of its `_bounds` as thresholds; > and >= become <= with children swapped."""
     inner = tree.left >= 0
     is_set = inner & (tree.compare >= IN_SET)
     single = inner & ~is_set
@@ -284,15 +285,15 @@ def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
 
 
 def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers from each of some integers to the next, as a set of a `ComparingTree`."""
+    """Return the numbers whose floor is one of ``codes``, as a set of a `ComparingTree`: [code, code + 1) for each."""
     first = np.asarray(codes, np.float64)
     return first, first + 1
 
 
 def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
-    """Return the number of trees of one stage, where each counts for one output and stages go through these in order.
+    """Return the number of trees of one stage, given the outputs that each tree counts for; None if stages differ.
 
-    None where trees count for several outputs, or in another order.
+    Each tree must count for one output, and stages go through the outputs in order, with equally many trees for each.
     """
     if any(len(tree_outputs) != 1 for tree_outputs in outputs):
         return None
@@ -305,7 +306,7 @@ def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
 
 
 def laid_out(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:
-    """Return the values of trees that count for these outputs: one for each node, or one for each output."""
+    """Return leaf values ``[nodes 1]`` in regular stages, else ``[nodes n_outputs]``, 0 where a tree does not count."""
     if n_outputs == 1 or trees_of_stage(outputs, n_outputs) is not None:
         return list(values)
     wide = [np.zeros((len(array), n_outputs)) for array in values]

@@ -1,4 +1,4 @@
-"""Models as importers are given them: files as bytes, as documents whose parts are checked when read, and versions.
+"""What users pass to importers: files as bytes, documents whose parts are checked when read, and versions.
 
 `content_of` takes a path, bytes or a text. `read_document` reads JSON, or UBJSON (draft 12, ubjson.org), the binary
 form in which XGBoost saves models. `warn_if_newer` compares a file's version with the newest that was tested.
@@ -20,7 +20,7 @@ GIVEN = str | PathLike | bytes | bytearray | memoryview  # what `content_of` tak
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # what some editors write before text in UTF-8
 _LONGEST_PATH = 4096
 BINARY_XGBOOST = "a binary file of an old XGBoost; write it by booster.save_model('model.json') there"
-"""What such a file is, and what to do about it."""
+"""Part of a message: what such a file is, and what to do about it."""
 _MOST, _LARGEST_FLOAT = 2**53, 2**1023
 _STRUCTS = {
     b"i": Struct(">b"), b"U": Struct(">B"), b"I": Struct(">h"), b"l": Struct(">i"), b"L": Struct(">q"),
@@ -33,14 +33,14 @@ TESTED = {
     "CatBoost": (1, 2), "LightGBM": (4,), "ONNX (ai.onnx.ml)": (5,), "XGBoost": (3, 4), "YDF": (0, 16),
     "treelite": (4, 8),
 }  # fmt: skip
-"""The newest versions that were tested, to the digit from which on nothing about trees is expected to change."""
+"""The newest tested versions, cut to the digits by which files of trees may change."""
 
 
 def content_of(source: Any) -> bytes:
-    """Return what a model file holds, given by its path, its bytes or its text; without a byte order mark.
+    """Return the bytes of a model file, given by its path, its bytes or its text; without a byte order mark.
 
-    A text that begins as models do is a model, unless it is the path of a file; any other is a path. A path that leads
-    to no file is an OSError, a text that is neither a ValueError.
+    A text that begins as models do is a model, unless a file has that name; any other text is a path. An OSError if
+    there is no such file, a ValueError if a text cannot be a path.
     """
     if isinstance(source, str) and _is_model(source):
         content = source.encode(errors="surrogatepass")
@@ -52,7 +52,7 @@ def content_of(source: Any) -> bytes:
 
 
 def _is_model(text: str) -> bool:
-    """Whether a text is a model: a document in braces, or the lines of LightGBM."""
+    """Whether a text is a model itself: a document in braces that is not a file's name, or lines of LightGBM."""
     start = text[:64].removeprefix("\ufeff")
     if start.startswith(("tree\n", "tree\r\n")):
         return True
@@ -105,14 +105,14 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
 
 def is_binary_xgboost(content: bytes) -> bool:
     """Return whether a file is in the old binary format: a base score in float32, behind a word since XGBoost 1.1."""
-    # Of the first parameters those after the version are none yet.
+    # In the old format the bytes behind the first parameters are reserved, and 0.
     unused = content[28:64]
     is_plain = len(unused) == 36 and not any(unused) and content[3:4] in (b"\x3e", b"\x3f", b"\x40")
     return content.startswith(b"binf") or is_plain
 
 
 def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any:
-    """Return what lies at a path of names; a ValueError that names the path if nothing of the kind does."""
+    """Return the part of a document at a path of names; a ValueError if it is absent, or not of the type ``kind``."""
     for i, name in enumerate(path):
         if not isinstance(document, dict) or name not in document:
             raise ValueError(f"the model has no {'.'.join(path[: i + 1])}; is the file whole?")
@@ -125,7 +125,7 @@ def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any
 
 
 def integer(document: Any, *path: str) -> int:
-    """Return the integer at a path, which some libraries write as text."""
+    """Return the integer at a path, which may be written as text; a ValueError if it is none below 2^53."""
     text = part(document, *path, kind=(int, str))
     try:
         number = int(text)
@@ -137,7 +137,7 @@ def integer(document: Any, *path: str) -> int:
 
 
 def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
-    """Return a list of numbers as an array."""
+    """Return the list of numbers of this name as an array; a ValueError if it holds other things."""
     array = part(document, name, kind=(list, np.ndarray))
     try:
         with np.errstate(all="ignore"):
@@ -154,7 +154,7 @@ def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
 
 
 def _read_ubjson(content: bytes) -> Any:
-    """Return what the content says: dictionaries, lists, strings, numbers; typed arrays of numbers as NumPy's."""
+    """Return the content of a UBJSON document as Python objects; typed arrays of numbers as NumPy arrays."""
     reader = _UbjsonReader(content)
     content_read = reader.value(reader.marker(), 0)
     if reader.at != len(content):
@@ -166,7 +166,7 @@ class _UbjsonReader:
     def __init__(self, content: bytes):
         self._content = content
         self.at = 0
-        # Entries that take no bytes could be as many as a few bytes say, in each of many containers.
+        # A budget of entries: some take no bytes, so that a small damaged file could claim very many.
         self._left = len(content)
 
     def _take(self, size: int) -> bytes:
@@ -176,13 +176,13 @@ class _UbjsonReader:
         return self._content[start : self.at]
 
     def marker(self) -> bytes:
-        """Return the next byte, of which "N" says nothing."""
+        """Return the next byte that is not "N", which means nothing."""
         while (marker := self._take(1)) == b"N":
             pass
         return marker
 
     def _next_is(self, marker: bytes) -> bool:
-        """Whether the next byte is the marker, which is then behind."""
+        """Whether the next byte is the marker; if so, go on behind it."""
         if not self._content.startswith(marker, self.at):
             return False
         self.at += 1
@@ -212,7 +212,7 @@ class _UbjsonReader:
         raise ValueError(f"{kind!r} before {self.at} is unknown")
 
     def _head(self) -> tuple[bytes | None, int | None]:
-        """The type of all entries and their number, where a container says so."""
+        """Return the type and the number of a container's entries, each None if it does not say."""
         kind = self.marker() if self._next_is(b"$") else None
         size = self._size() if self._next_is(b"#") else None
         if kind is not None and size is None:
@@ -250,7 +250,7 @@ class UntestedVersionWarning(UserWarning):
 
 
 def warn_if_newer(library: str, version: tuple[int, ...]) -> None:
-    """Warn if ``version``, which made a model, is newer than the newest tested; ``()`` is unknown, not warned of."""
+    """Warn if the ``version`` that made a model is newer than the newest tested; never for ``()``, unknown."""
     tested = TESTED[library]
     if version[: len(tested)] > tested:
         warn(

@@ -1,7 +1,7 @@
-"""Checks of models that are exported, and its trees as comparisons with numbers, for libraries that write them so.
+"""What exporters share: checks of the model, and its trees as comparisons with numbers.
 
-`plain_nodes` turns the test of a node, an integer at or below a threshold, back into a number (`PlainNodes`), and the
-nodes that share children, which are a test of intervals, into one node again (`PlainSet`).
+`plain_nodes` turns a node's threshold, an order key, back into a number (`PlainNodes`). Nodes that share children are
+one test of intervals: they become one node again (`PlainSet`).
 """
 
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ _BEYOND, _NONE = 2139095040, -2139095040
 
 
 def asked_model(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
-    """Return the bound forest of a model, or the ensemble that it is; others and traced ones are a TypeError."""
+    """Return a model's bound forest, or an `AdditiveTrees` or `OfSums` itself; a TypeError or ValueError for others."""
     if steps_of_estimator(model):
         raise TypeError(
             f"model is a {type(model).__name__} of a pipeline, and only its forest can be exported: pass model.bound_, "
@@ -51,7 +51,7 @@ def asked_model(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
 
 
 def about(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, Any]:
-    """Return what is known of columns and classes, for JSON; levels by the number of their column."""
+    """Return names, class labels and levels (by column index, as text) as a dictionary for JSON, None left out."""
     description: dict[str, Any] = {"feature_names": columns.names, "class_labels": class_labels}
     if columns.levels is not None:
         leveled = [(str(j), value) for j, value in enumerate(columns.levels) if value is not None]
@@ -62,11 +62,11 @@ def about(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, A
 
 
 class PlainSet(NamedTuple):
-    """A test of the intervals that the numbers of one column lie in."""
+    """A test that sends neighbouring intervals of a column's numbers left and right in turn."""
 
     feature: int
     upper: Float64[np.ndarray, " inner"]  # the largest number of each interval but the last, rising and below infinity
-    behind: Float64[np.ndarray, " inner"]  # the number behind each, in the precision that the column is compared in
+    behind: Float64[np.ndarray, " inner"]  # the next number above each, in the precision that is compared
     first_left: bool  # whether the first interval goes left; the sides alternate
     missing_left: bool  # whether a missing value goes left
 
@@ -76,10 +76,10 @@ class PlainSet(NamedTuple):
 
 
 class PlainNodes(NamedTuple):
-    """All nodes of trees that are in use, tree after tree, each root first; right children follow left ones."""
+    """All nodes that roots lead to, tree after tree, each root first; right children follow left ones."""
 
     tree: Int64[np.ndarray, " used"]
-    node: Int64[np.ndarray, " used"]  # its place in the arrays of the tree
+    node: Int64[np.ndarray, " used"]  # its index in the arrays of the tree
     number: Int64[np.ndarray, " used"]  # its number among the nodes of the tree, without gaps, as ONNX Runtime wants it
     inner: Bool[np.ndarray, " used"]
     feature: Int64[np.ndarray, " used"]
@@ -93,10 +93,10 @@ class PlainNodes(NamedTuple):
 
 
 def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
-    """Return the nodes: trees, of which no node has two parents (a ValueError but for tests of intervals).
+    """Return the nodes of trees in which no node has two parents, other than in tests of intervals (else ValueError).
 
-    ``wide`` says whether numbers are compared as they are in float64. Then those of columns that have cuts are compared
-    with these, and others with the largest number that rounds to the threshold in float32, or below.
+    ``wide`` says whether the reader compares float64 numbers that were not rounded to float32. Then a threshold becomes
+    the largest float64 that float32 rounds to it, or below. Columns with cuts are compared with their cuts.
     """
     tests, _ = interval_nodes(trees)
     child = np.array(trees.child)
@@ -118,7 +118,7 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
 
 
 def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool) -> tuple:
-    """The largest numbers with keys at or below these, and where there is none, which are -inf then."""
+    """Return the largest number whose key is at or below each ``key``, -inf if none is; and whether none is."""
     none_left, within = key < _NONE, np.clip(key, _NONE, _BEYOND)
     narrow = np.where(within < 0, int(NAN_FIRST) - within, within).astype(np.int32).view(np.float32)
     value = largest_rounding_to(narrow) if wide else narrow.astype(np.float64)
@@ -133,7 +133,7 @@ def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarr
 
 
 def _sets(trees: Trees, tests: list[IntervalNode], *, wide: bool) -> tuple[np.ndarray, list[PlainSet]]:
-    """The number of each node's set, -1 for those that test none, and the sets."""
+    """Return each node's index among the sets ``[trees nodes]``, -1 if it tests none; and the distinct sets."""
     of_set = np.full(trees.child.shape, -1)
     sets: dict[tuple, PlainSet] = {}
     numbers: dict[tuple, int] = {}
@@ -172,10 +172,10 @@ def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> Plain
 
 
 def largest_rounding_to(narrow: np.ndarray) -> np.ndarray:
-    """Return the largest float64 that is rounded to each float32, or below."""
+    """Return for each float32 the largest float64 that rounds to it or to a smaller one."""
     with np.errstate(over="ignore"):
         above = np.nextafter(narrow, np.float32(np.inf)).astype(np.float64)
-    # The infinity lies where the next float would, for rounding.
+    # Rounding treats infinity as the next float behind the largest, 2^128.
     edge = np.where(np.isinf(above), 2.0**128, above)
     lower = np.where(np.isneginf(narrow), -(2.0**128), narrow.astype(np.float64))
     middle = lower / 2 + edge / 2

@@ -51,10 +51,10 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
     TypeError
         If ``model`` is of another kind, or ``category_columns`` are no names and positions.
     ValueError
-        If the estimator is not fitted, the file is damaged, or the model has parts that are not imported: linear
-        trees, ``reg_sqrt``, the objective ``cross_entropy_lambda``. They are named. Also if the frame of training had
-        categories, and which columns they are for is neither known nor given. Also if an estimator has
-        ``pred_early_stop``, by which it answers from its first trees.
+        If the estimator is not fitted, the file is damaged, or the model has parts that are not imported, which are
+        named: linear trees, ``reg_sqrt``, the objective ``cross_entropy_lambda``. Also if the frame of training had
+        categories, and their columns are neither given nor known. Also if an estimator has ``pred_early_stop``, by
+        which it answers from its first trees.
 
     Warns
     -----
@@ -63,15 +63,15 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
 
     Notes
     -----
-    LightGBM compares float64: left where x <= t. Numbers within 1e-35 of 0 count as 0. A test that knows no missing
-    values takes NaN for 0; with ``zero_as_missing`` 0 is missing, too. Categories are whole numbers, truncated toward
-    0; negative ones, NaN and what is in no set go right.
+    LightGBM compares float64: left where x <= t. Numbers within 1e-35 of 0 count as 0. A test without a side for
+    missing values takes NaN for 0; with ``zero_as_missing`` 0 is missing, too. Categories are numbers truncated toward
+    0; negative ones, NaN and those that are not in a test's set go right.
 
     LightGBM narrows arrays of integers to float32 before it predicts; here they are compared as float64, as the columns
     of frames are there. Files keep six digits of ``sigmoid``.
 
-    The raw score of ``boosting="rf"`` is LightGBM's divided by the number of iterations, which is what its probability
-    is made of. Scores of rankers are what they predict.
+    The raw score of ``boosting="rf"`` is LightGBM's sum divided by the number of iterations, from which LightGBM
+    computes probabilities. A ranker's ``predict`` is its scores.
     """
     classes, is_classifier = None, False
     if hasattr(type(model), "booster_"):
@@ -87,7 +87,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
-    """The labels of an estimator's classes, whether it is a classifier, and its booster."""
+    """Return the labels of an estimator's classes or None, whether it is a classifier, and its booster."""
     try:
         booster = model.booster_
     except Exception as error:  # LightGBM's own error is scikit-learn's, where that is installed
@@ -125,7 +125,7 @@ def _of_text(
 
 
 def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
-    """The name of the objective, empty for one of the user's own, and its parameter sigmoid."""
+    """Return the name of the objective, empty for a user's own, and its parameter sigmoid, by default 1."""
     name, *settings = header.get("objective", "").split() or [""]
     name = _OLD_NAMES.get(name, name)
     parameters = {key: value for key, _, value in (setting.partition(":") for setting in settings)}
@@ -158,7 +158,7 @@ def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: boo
 
 
 def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
-    """A tree whose tests are its first nodes, and its leaves, which children count by -1, -2, …, the others."""
+    """Return a tree with its tests first, then its leaves; the file counts a test's children -1, -2, … if leaves."""
     if tree.get("is_linear", "0").strip() != "0":
         raise ValueError("the model has linear trees (linear_tree), whose leaves hold no values; fit it without.")
     n_leaves = integer(tree, "num_leaves")
@@ -173,7 +173,7 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
         raise ValueError(f"{what} has tests of unknown decision_type {kind.max()}.")
     if any(np.any((side >= n_inner) | (side < -n_leaves)) for side in children):
         raise ValueError(f"{what} has children that are none of its {n_inner} tests and {n_leaves} leaves.")
-    # What counts as 0 goes where 0 goes.
+    # Thresholds within 1e-35 of 0 are moved, so that all numbers that count as 0 go where 0 goes.
     threshold = np.where(
         np.abs(raw_threshold) <= _ZERO, np.where(raw_threshold >= 0, _ZERO, _BELOW_ZERO), raw_threshold
     )
@@ -193,7 +193,7 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
 
 
 def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the left side where those that count as 0 go to the side that the threshold does not say."""
+    """Return the numbers that go left, if those that count as 0 are missing and go against the threshold."""
     behind = float(np.nextafter(threshold, np.inf))
     if threshold >= 0:  # they go right
         return np.array([-np.inf, _BEHIND_ZERO]), np.array([-_ZERO, behind])
@@ -201,7 +201,7 @@ def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sets_of_categories(what: str, tree: dict[str, str], indices: np.ndarray, thresholds: np.ndarray) -> dict:
-    """The sets of nodes whose threshold is the number of a set, bits in words of 32."""
+    """Return the sets of the nodes ``indices`` that test categories; a threshold is a set's number in the file."""
     n_sets = integer(tree, "num_cat")
     ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)
     words = row(tree, "cat_threshold", np.uint64)

@@ -1,7 +1,7 @@
-"""LightGBM's model files: lines of names and values, a block for each tree; and what they say of the columns.
+"""LightGBM's model files: lines of names and values, a block for each tree; and the columns that they describe.
 
-The columns have names, and some hold categories. For which of them pandas knew the levels, files do not say: it is
-found where no other choice would fit (`columns_of`).
+Columns have names, and some hold categories. Files list pandas' levels, but not the columns that these belong to. Those
+are inferred if a single choice fits (`columns_of`).
 """
 
 import json
@@ -48,7 +48,7 @@ def read_model_text(source: Any) -> ModelText:
 
 
 def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]:
-    """The trees, and what is behind them."""
+    """Return the blocks of the trees, and what stands behind them."""
     if "tree_sizes" not in header:  # which only the first files of v2 lack
         trees, *last = re.split(rb"\n(?=end of trees|feature.importances:)", content, maxsplit=1)
         return re.split(rb"\n(?=Tree=)", trees), b"".join(last)
@@ -62,7 +62,7 @@ def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]
 
 
 def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None) -> np.ndarray:
-    """Return the numbers of a line; a ValueError that names it if there are none, or not so many."""
+    """Return the numbers of a line; a ValueError that names it if it is absent, not numbers, or not ``number`` many."""
     words = text(lines, name).split()
     if number is not None and len(words) != number:
         raise ValueError(f"the LightGBM model has {len(words)} numbers as {name}; expected {number}.")
@@ -91,7 +91,7 @@ def _pairs(block: bytes) -> dict[str, str]:
 
 
 def _check_end(header: dict[str, str], rest: bytes) -> None:
-    """Raise a ValueError if what stands behind the trees was cut off: there the categories of a frame are."""
+    """Raise a ValueError if the lines behind the trees, with the categories of a frame, were cut off."""
     _, end_mark, last = rest.partition(b"\nend of parameters")
     if not (end_mark or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
         end_mark = b"\npandas_categorical:" in rest
@@ -107,7 +107,7 @@ def _check_end(header: dict[str, str], rest: bytes) -> None:
 
 
 def _parameters(rest: bytes) -> dict[str, str]:
-    """The lines ``[name: value]``."""
+    """Return the training parameters, from lines ``[name: value]``; empty if the file has none."""
     start, end = rest.find(b"\nparameters:\n"), rest.find(b"\nend of parameters")
     lines = rest[start:end].decode(errors="replace").split("\n") if 0 <= start < end else ()
     return {name: value for name, _, value in (line.strip("[]").partition(": ") for line in lines)}
@@ -130,7 +130,7 @@ def _pandas_categorical(rest: bytes) -> list[Any]:
 
 
 def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -> Columns:
-    """Return the columns of a model; ``category_columns`` had pandas' category type, None if that is not known."""
+    """Return the columns of a model; ``category_columns`` had pandas' category type, and are inferred if None."""
     category_columns = _listed(category_columns)
     names = tuple(text(model.header, "feature_names").split(" "))
     n_features = integer(model.header, "max_feature_idx") + 1
@@ -140,7 +140,7 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
     ranges = text(model.header, "feature_infos").split(" ")
     if len(ranges) != n_features:
         raise ValueError(f"the model has {len(ranges)} feature_infos for {n_features} columns.")
-    # A range is one of numbers, "none" is a column that was of no use, the rest are categories.
+    # "[…]" is a range of numbers, "none" a column without use, anything else a list of categories.
     categorical = {j for j, info in enumerate(ranges) if info != "none" and not info.startswith("[")}
     words = model.parameters.get("categorical_feature", "").split(",")
     listed = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
@@ -168,7 +168,7 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
 
 
 def _listed(names: Any) -> list[int | str] | None:
-    """The names and positions that the user gives; a ValueError for a single name, a TypeError for anything else."""
+    """Return ``category_columns`` as a list, or None; a ValueError for a single name, a TypeError for anything else."""
     if names is None:
         return None
     if isinstance(names, str):
@@ -185,7 +185,7 @@ def _listed(names: Any) -> list[int | str] | None:
 
 
 class _Facts(NamedTuple):
-    """What the file tells of a frame's columns."""
+    """What a file tells of the columns of the frame of training."""
 
     names: tuple[str, ...]
     ranges: list[str]  # what values each column had in training
@@ -205,7 +205,7 @@ def _tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
 
 
 def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
-    """Return the positions of the columns that the user names."""
+    """Return the positions of the user's ``columns``, sorted; a ValueError unless they fit the file's categories."""
     names, n_expected = facts.names, len(facts.categories)
     spelled = [
         column.replace(" ", "_") if isinstance(column, str) and column not in names else column for column in columns
@@ -233,7 +233,7 @@ def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
 
 
 def _infer_columns(facts: _Facts) -> list[int]:
-    """Return the positions of the category columns, where no other choice fits the file."""
+    """Return the positions of pandas' category columns; a ValueError if another choice fits the file, or none."""
     lengths = {len(values): np.array([]) for values in facts.categories}
     by_length = {n: np.array([_fits(info, n) for info in facts.ranges], bool) for n in lengths}
     fits = np.stack([by_length[len(values)] for values in facts.categories])
@@ -256,7 +256,7 @@ def _infer_columns(facts: _Facts) -> list[int]:
 
 
 def _fits(info: str, n_categories: int) -> bool:
-    """Whether the values of a column may be the codes of ``n_categories`` categories."""
+    """Whether a column, with its ``feature_infos`` entry, may hold the codes of ``n_categories`` categories."""
     if info == "none":
         return True
     try:
@@ -267,7 +267,7 @@ def _fits(info: str, n_categories: int) -> bool:
 
 
 def _are_words(values: list) -> bool:
-    """Whether categories are refused where numbers are expected, in frames and in text files."""
+    """Whether all categories are words that a numeric column refuses, in frames and in text files."""
     return all(isinstance(value, str) and value not in _NOT_WORDS and not _is_number(value) for value in values)
 
 
@@ -294,7 +294,7 @@ def _first_positions(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray
 
 
 def _has_other(fits: np.ndarray, positions: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]) -> bool:
-    """Whether the lists may stand, in their order, at other columns too, so that a test reads another list."""
+    """Whether the lists, in their order, fit other columns as well, so that a tested column would get another list."""
     n_lists, n_features = fits.shape
     first, mirrored = _first_positions(fits), _first_positions(fits[::-1, ::-1])
     if first is None or mirrored is None:  # never, since they fit where they are

@@ -1,8 +1,7 @@
 """Importer of fitted scikit-learn classifiers of trees; pipelines are opened, and asked for their rows.
 
-A tree is read through its public attributes alone (`tree_of`). How it stores its nodes is its own affair and changes: a
-field that this version does not know says nothing yet. Where instances go counts, and where nodes are stored in
-another form, the tree itself is asked.
+A tree is read through its public attributes alone (`tree_of`). How it stores its nodes may change between versions. So
+where they are stored in an unknown form, the tree is asked where instances go, and the answers are compared.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,14 +33,14 @@ class Opened(NamedTuple):
     """What an estimator is made of."""
 
     whole: Any
-    """A pipeline or a forest, without what freezes it, has searched for it or sets its threshold."""
+    """A pipeline or a forest, taken out of its wrappers: frozen estimators, fitted searches and threshold setters."""
     forest: Any
     """The last step of the pipeline; else the whole."""
     fitted: bool
 
 
 def opened(estimator: Any) -> Opened:
-    """Return the pipeline or forest, and its last step; fitted wrappers are opened where they are frozen."""
+    """Return what is inside an estimator's wrappers; a search or a threshold setter is opened only if it is frozen."""
     whole, fitted = _unwrapped(estimator, fitted=False)
     forest = whole
     while isinstance(forest, Pipeline):
@@ -65,10 +64,7 @@ def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
 
 
 def steps_of(whole: Any) -> Steps:
-    """Return the transformers before the forest, also of pipelines within pipelines; none where there is no pipeline.
-
-    They are the steps themselves, no copies.
-    """
+    """Return the transformers before the forest, not copied, also of pipelines in pipelines; none if there is none."""
     found: list[tuple[str, Any]] = []
     while isinstance(whole, Pipeline):
         found += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
@@ -77,7 +73,7 @@ def steps_of(whole: Any) -> Steps:
 
 
 def transformed(steps: Steps, X: Any) -> Any:
-    """Return rows as the transformers make them; a ValueError if they are not as many, or a step is not fitted."""
+    """Return the transformed rows; a ValueError if their number changes, or a step is not fitted."""
     n = n_rows(X)
     try:
         for _, step in steps:
@@ -106,10 +102,7 @@ def n_rows(X: Any) -> int:
 
 
 def known_to_sklearn(X: Any) -> Any:
-    """Return columns by name, and tables of Arrow, as frames of pandas, which transformers know; others as they are.
-
-    What is no more than an array to be becomes one.
-    """
+    """Return mappings of columns and Arrow tables as pandas frames, what has only ``__array__`` as an array, else X."""
     if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
         return np.asarray(X)
     if isinstance(X, Mapping) and not is_sparse(X):  # some sparse matrices are
@@ -194,9 +187,9 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
         If ``model`` is of another kind (a regressor, a pipeline, a bag of something else).
     ValueError
         If ``model`` is not fitted, has several outputs or a single class, or was grown with negative sample weights.
-        Also if its trees test categories by a random hash, as extra trees do, or such that scikit-learn does not tell
-        which values they are. Also if trees have arrays by node that this version does not know, or send an instance
-        elsewhere than their thresholds say, where they are stored in another form.
+        Also if its trees test categories by a random hash, as extra trees do, or categories whose values scikit-learn
+        does not tell. Also if trees have arrays by node that this version does not know, or are stored in another form
+        and send an instance elsewhere than their thresholds say.
 
     Warns
     -----
@@ -212,8 +205,8 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     A missing value goes where scikit-learn learned it to go. Where no training row at a test's node had one, it goes to
     the child that more of these rows went to (right if as many), as scikit-learn's ``predict`` has it.
 
-    Which categories go left at a test, the tree is asked for each of them. They are levels of their column; a number is
-    the category of its word, too. An unknown one goes where missing values go, as there.
+    For each category the tree is asked whether it goes left at a test. Categories are levels of their column; a number
+    counts as the category of its word, too. An unknown category goes where missing values go, as in scikit-learn.
     """
     members = list(_member_trees(model))  # which checks the model
     warn_if_missing_is_lost(model, [estimator.tree_ for estimator, _ in members])
@@ -233,7 +226,7 @@ def is_read(model: Any) -> bool:
 
 
 def way_round(model: Any) -> str:
-    """Return what to do with a model that is none of these."""
+    """Return, as text for a message, what to do with a model that `from_sklearn` does not import."""
     if isinstance(model, BaggingClassifier):
         return (
             "Of bags, only bags of single decision trees are forests, and a forest is one already: "
@@ -287,7 +280,7 @@ def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
 def tree_of(
     model: Any, columns: Columns, estimator: Any, where: np.ndarray | None, leaf_values: np.ndarray
 ) -> ComparingTree:
-    """Return one tree of a model, with features as the whole numbers them; a ValueError if it may be read wrongly."""
+    """Return a tree of a model, a ValueError if it may be read wrongly; ``where``: the columns it sees (None: all)."""
     tree, labels, codes = estimator.tree_, {}, None
     _refuse_what_is_unknown(tree)
     is_known = _stored_fields(tree) == STORED
@@ -313,7 +306,7 @@ def tree_of(
 
 
 def _may_test_categories(estimator: Any) -> bool:
-    """Whether any sign is there that a tree tests sets of categories; their own file is read then alone."""
+    """Whether a tree may test sets of categories; only then is `_sklearn_categories` imported."""
     tree = estimator.tree_
     of_sets = getattr(estimator, "is_categorical_", None) is not None or hasattr(tree, "split_kind")
     return of_sets or bool(np.any(tree.threshold == -np.inf))
@@ -345,7 +338,7 @@ def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
 
 
 def _stored_fields(tree: Any) -> frozenset[str]:
-    """Return the names by which a tree stores its nodes; none where it does not say."""
+    """Return the names of the fields in which a tree stores its nodes; none where it does not tell."""
     try:
         return frozenset(tree.__getstate__()["nodes"].dtype.names)
     except (AttributeError, KeyError, TypeError):
@@ -358,7 +351,7 @@ def _public_names(kind: type) -> frozenset[str]:
 
 
 def _refuse_what_is_unknown(tree: Any) -> None:
-    """Raise a ValueError unless a tree has all that is read, and no public array by node that is not understood."""
+    """Raise a ValueError if a tree lacks an array of `READ`, or has a public array by node besides `UNDERSTOOD`."""
     absent = [name for name in READ if not hasattr(tree, name)]
     number = len(tree.children_left) if "children_left" not in absent else 0
     further = {name: getattr(tree, name, None) for name in sorted(_public_names(type(tree)) - UNDERSTOOD)}
@@ -376,9 +369,9 @@ def _refuse_what_is_unknown(tree: Any) -> None:
 
 
 def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
-    """Raise a ValueError unless a tree sends instances where its public thresholds say, and codes where it said.
+    """Raise a ValueError if ``tree.apply`` sends an instance elsewhere than its public arrays and ``codes`` say.
 
-    At every test it is asked about both sides, with the values that led there and with other tests' too, and about NaN.
+    Each test is tried with an instance for either side, the same with other tests' values added, and a missing value.
     """
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
     inner = np.flatnonzero(left >= 0)
@@ -400,7 +393,10 @@ def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
 
 
 class _Paths:
-    """The test of each node's parent, which instances pass on their way to it."""
+    """Instances that reach chosen nodes of a tree, made from the tests on their paths.
+
+    ``value`` has for each node a number that leads from its parent to it; ``asks`` says whether that number is needed.
+    """
 
     def __init__(self, tree: Any):
         left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
@@ -415,7 +411,7 @@ class _Paths:
         self.asks[left[inner[below == np.inf]]] = False  # any number comes there: the path before it says which
 
     def reaching(self, nodes: np.ndarray) -> np.ndarray:
-        """Return an instance for each node that comes to it, where thresholds decide; 0 where nothing is asked."""
+        """Return for each node an instance that reaches it by thresholds; columns that the path does not test are 0."""
         rows, path = np.zeros((len(nodes), self.n_features), np.float32), [nodes]
         while (above := np.where(path[-1] >= 0, self.parent[path[-1]], -1)).max() >= 0:
             path.append(above)
@@ -425,12 +421,12 @@ class _Paths:
         return rows
 
     def mixed(self, nodes: np.ndarray) -> np.ndarray:
-        """Return such instances, with values that lead to another node where nothing is asked."""
+        """Return the instances of `reaching`, with zeros replaced by values that lead to another node."""
         rows, others = self.reaching(nodes), self.reaching(np.roll(nodes, len(nodes) // 3 + 1))
         return np.where(rows == 0, others, rows)
 
     def missing(self, nodes: np.ndarray) -> np.ndarray:
-        """Return such instances with a missing value in the column that the node tests."""
+        """Return the instances of `reaching`, with a missing value in the column that the node tests."""
         rows = self.reaching(nodes)
         rows[np.arange(len(nodes)), self.feature[nodes]] = np.nan
         return rows
@@ -443,7 +439,7 @@ def _largest_at_or_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def _leaves(tree: Any, rows: np.ndarray, codes: Any) -> np.ndarray:
-    """Return the leaf of each instance, walked by a tree's public arrays; ``codes`` decide the tests of categories."""
+    """Return the leaf that each instance reaches by a tree's public arrays, and by ``codes`` at tests of categories."""
     left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
     threshold, missing_left = np.asarray(tree.threshold), np.asarray(tree.missing_go_to_left) != 0
     node, every = np.zeros(len(rows), np.int64), np.arange(len(rows))

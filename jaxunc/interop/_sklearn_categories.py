@@ -1,7 +1,7 @@
 """Sets of categories that scikit-learn's trees test, from its version 1.10 on.
 
-Trees see codes. Which of them go left at a test, each tree is asked (`ask_codes`). What values have these codes tells
-`sklearn.tree.export_dict`, or else the model's encoder (`labels_of`). Whether that is so, the model is asked.
+Trees see codes. Each tree is asked which codes go left at a test (`ask_codes`). `sklearn.tree.export_dict`, or else the
+model's encoder, tells which values have these codes (`labels_of`); the model itself then confirms it (`_check_labels`).
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _REMEDY = "Fit it without categorical_features, on columns that are encoded (Ord
 
 
 def labels_of(model: Any, estimator: Any) -> Labels:
-    """Return what is told of the values behind a tree's codes; none where nothing is."""
+    """Return the values behind a tree's codes, as far as scikit-learn tells them; empty if it does not."""
     if getattr(estimator, "is_categorical_", None) is None:
         return {}
     # Trees of a forest are grown on codes, which have no values there.
@@ -59,9 +59,9 @@ def _is_nan(value: Any) -> bool:
 
 
 def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
-    """Return the columns with the levels of those that are nominal; a ValueError if values have other codes than told.
+    """Return the columns with the levels of nominal ones; a ValueError if values do not have the codes of `labels_of`.
 
-    Trees of a bag may know different values: a level that a tree does not know is missing there.
+    A column's levels are the values of all trees: a tree of a bag treats a level that it does not know as missing.
     """
     levels: dict[int, dict[Any, None]] = {}
     for estimator, where in members:
@@ -114,7 +114,7 @@ def _check_labels(model: Any, members: Members) -> None:
 
 
 def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of values and of their codes, each in several; numbers lie at the tree's thresholds and around them."""
+    """Return random rows to try, with values and with their codes; numbers lie at and around the tree's thresholds."""
     rng = np.random.default_rng(0)
     n_rows = min(_MOST_ROWS, _ROWS_PER_LABEL * max(map(len, labels.values()), default=1) + 16)
     codes = np.zeros((n_rows, int(tree.n_features)), np.float32)
@@ -133,7 +133,7 @@ def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) -> np.ndarray:
-    """Return the nodes that test categories; a ValueError if they do so by a hash, or their values are not told."""
+    """Return the nodes that test categories; a ValueError if one does it by a hash, or ``labels`` lack its column."""
     tree = estimator.tree_
     inner, tested = tree.children_left >= 0, tree.feature  # of leaves -2, which is no node's
     # Three public signs, of which a version may lack the first two: of a set of categories the threshold is -inf.
@@ -173,7 +173,7 @@ class CodesLeft(NamedTuple):
     table: np.ndarray  # bool [rows codes]
 
     def where_tested(self, node: np.ndarray, value: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-        """Return whether these values go left at these nodes: ``otherwise`` where categories are not tested."""
+        """Return whether each ``value`` goes left at its node; ``otherwise`` for NaN, or without categories there."""
         if not len(self.table):
             return otherwise
         is_code = (self.row[node] >= 0) & ~np.isnan(value)
@@ -182,9 +182,9 @@ class CodesLeft(NamedTuple):
 
 
 def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: int) -> CodesLeft:
-    """Return whether each code goes left at these nodes, as the tree itself sends it; ``most`` values at a time.
+    """Return which codes the tree itself sends left at ``nodes``; it is asked about ``most`` values at a time.
 
-    A code that does not come to a node goes where missing values go. The paths behind the nodes become known.
+    A code that does not come to a node goes where missing values go. ``paths.value`` of the nodes' children is set.
     """
     goes_left_of: dict[int, np.ndarray] = {}
     here: dict[int, np.ndarray] = {}
@@ -257,7 +257,7 @@ def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) ->
 def with_sets(
     tree: ComparingTree, codes: CodesLeft, labels: Labels, where: np.ndarray | None, columns: Columns
 ) -> ComparingTree:
-    """Return the tree with sets of the columns' codes at these nodes, given where its own codes go."""
+    """Return the tree with tests of sets, which hold codes of ``columns``; ``codes`` and ``labels`` are the tree's."""
     compare, sets, indices = tree.compare.copy(), {}, {}
     for feature, values in labels.items():
         code_of, column = {value: code for code, value in enumerate(values)}, _column(feature, where)

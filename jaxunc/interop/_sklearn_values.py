@@ -28,7 +28,7 @@ from ._sklearn import columns_of, tree_of, warn_if_missing_is_lost
 
 _HISTOGRAM_MODELS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 GROWN = (RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor, DecisionTreeRegressor)
-"""Models whose leaves keep means of the rows that grew them."""
+"""Regressors whose leaves answer a statistic of the rows that grew them, by default the mean."""
 _BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
 _FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
 _CONSTANT = ("prior", "most_frequent", "uniform", "constant")
@@ -66,10 +66,9 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
     TypeError
         If ``model`` is of another kind.
     ValueError
-        If ``model`` is not fitted, its loss is unknown, or its ``init`` is no constant: a model of its own, whose
-        answers are no leaf's. If trees (not histogram-based ones) test categories by a hash or are of an unknown form,
-        as `from_sklearn` says. If histogram-based boosting of this scikit-learn keeps its trees in another form, which
-        has no public one.
+        If ``model`` is not fitted, its loss is unknown, or its ``init`` is a model that answers more than a constant.
+        If trees (not histogram-based ones) test categories by a hash or are of an unknown form, as `from_sklearn` says.
+        If this scikit-learn keeps the trees of histogram-based boosting, which have no public form, in another form.
 
     Warns
     -----
@@ -106,9 +105,9 @@ class GrownLeaves(NamedTuple):
     size: np.ndarray
     """Weight of the rows, each as often as it was drawn."""
     value: np.ndarray
-    """What the leaf answers."""
+    """The number that the leaf predicts."""
     impurity: np.ndarray
-    """The criterion's: of squared errors the variance."""
+    """The impurity by the model's criterion; the variance for squared errors."""
 
 
 def grown_leaves(model: Any) -> GrownLeaves:
@@ -134,7 +133,7 @@ def grown_leaves(model: Any) -> GrownLeaves:
     warn_if_missing_is_lost(model, trees)
     kept = getattr(model, "estimators_features_", [None] * len(members))
     columns = columns_of(model, list(zip(members, kept, strict=True)))
-    # Leaves hold their own numbers, which float32 has up to 2^24, to tell where each one went.
+    # Leaves hold their node's number (exact in float32 up to 2^24), which tells where `ensemble_of` put each one.
     numbers = [np.arange(tree.node_count, dtype=np.float64)[:, None] for tree in trees]
     made = [tree_of(model, columns, *each) for each in zip(members, kept, numbers, strict=True)]
     whole = ensemble_of(made, columns, np.zeros(1), "identity", averaged=True)
@@ -163,7 +162,7 @@ def _boosted(model: Any) -> AdditiveTrees:
 
 
 def _base(model: Any, members: np.ndarray) -> np.ndarray:
-    """Return the number that the model adds to its trees: its answer for some instance, less theirs."""
+    """Return the numbers ``[outputs]`` that the model adds to its trees: an instance's raw score less their sum."""
     init = model.init_
     if not (isinstance(init, str) and init == "zero"):
         if not isinstance(init, DummyClassifier | DummyRegressor):
@@ -210,7 +209,7 @@ def _another_form() -> str:
 
 
 def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
-    """The columns of data, and which of them each feature of the trees is: categorical ones come first."""
+    """Return the columns of the data, and of each feature of the trees its column: categorical ones come first."""
     number = int(model.n_features_in_)
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else tuple(names.tolist())

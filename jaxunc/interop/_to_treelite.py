@@ -1,9 +1,9 @@
 """Exporter of bound forests and additive trees as treelite models.
 
-treelite compares numbers, or looks them up in sets of categories, which are their integer parts. A test of intervals is
-one of categories where its bounds are integers, and where its column holds codes of levels. Any other is a few
-comparisons, whose children are copies, one for each interval (`_Unfolded`). In a copy it is known where the number
-lies, so that later tests of the same column have fewer intervals, or one.
+treelite compares numbers, or looks up their integer parts in sets of categories. A test of intervals becomes a test of
+categories if its bounds are integers, or its column holds codes of levels. Any other becomes a few comparisons, with a
+copy of what is below for each interval (`_Unfolded`). A copy knows in which range the number lies, so that later tests
+of the same column have fewer intervals, or are decided.
 """
 
 from collections.abc import Iterator
@@ -27,30 +27,30 @@ _POSTPROCESSORS = {
     ("identity", False): "identity", ("identity", True): "identity_multiclass", ("exp", False): "exponential",
     ("logistic", False): "sigmoid", ("logistic", True): "multiclass_ova", ("softmax", True): "softmax",
 }  # fmt: skip
-"""By the link, and whether there are several classes."""
+"""treelite's names of links, by the link and whether there are several sums, one for each class."""
 _MOST_LISTED = 2**16  # categories that a node may list
 _LARGEST_CATEGORY = 2**32 - 1
 _MOST_NODES = 2**20  # nodes that trees with copies may have together
 _BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
-"""A key before that of every number, and that of the last."""
+"""A key below the keys of all numbers, and the key of infinity."""
 
 
 class _Additive(NamedTuple):
-    """The values that trees add up, and the link of their sum."""
+    """A model as sums: leaf values that are added over trees, and the link of the sums."""
 
     values: np.ndarray  # ``[trees nodes each]``, float64
     base: np.ndarray
     link: str
-    n_classes: int | None  # None for numbers
+    n_classes: int | None  # None for regressors
     outputs: np.ndarray | None = None  # the output that each tree counts for, where it has one value
 
 
 class TreeliteNode(NamedTuple):
-    """A node. The right child's number follows the left one's."""
+    """A node of treelite's; the number of its right child is ``left + 1``."""
 
-    leaf: int | None = None  # the place of its values among the plain nodes; None at tests
+    leaf: int | None = None  # a leaf's index among the plain nodes; None at tests
     feature: int = 0
-    left: int = 0
+    left: int = 0  # the number of the left child
     value: float = 0.0  # the number at or below which instances go left
     none_left: bool = False  # whether no number goes left: none is less than ``value``
     missing_left: bool = False
@@ -60,7 +60,7 @@ class TreeliteNode(NamedTuple):
 
 
 def to_treelite(model: Any) -> Any:
-    """Return a model as one of treelite, with what treelite can finish: probabilities of means, and log evidence.
+    """Return a treelite model of a bound forest, estimator or `AdditiveTrees`, if treelite can compute its answers.
 
     Parameters
     ----------
@@ -83,17 +83,17 @@ def to_treelite(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        For other combiners, which are named, and take `to_onnx`: treelite adds leaf values, and has a few functions of
-        the sums. If means are clipped, leaves veto a class (``smoothing=0``), empty leaves are followed, or the link of
-        an ensemble is ``"one-vs-rest"``. If tests of intervals that are no categories need too many copies, or trees
-        share nodes otherwise.
+        For other combiners: treelite adds leaf values, and has a few functions of the sums; `to_onnx` takes more. If
+        means are clipped, leaves veto a class (``smoothing=0``), empty leaves are followed, or an ensemble's link is
+        ``"one-vs-rest"``. If tests of intervals that are not categories need too many copies, or trees share nodes
+        otherwise.
 
     Notes
     -----
-    Thresholds and leaf values are float64, and sums are: any number goes where it goes here, where it is rounded to
-    float32 first (columns with cuts aside). Answers are within 1e-6. Columns with levels are given as codes, as for
-    `to_onnx`. Sets of categories are of integer parts, which are not rounded to float32 first. Other intervals are
-    comparisons, with a copy of what is below for each. Class labels and names of columns are the model's attributes.
+    Thresholds, leaf values and sums are float64. Thresholds are such that any float64 goes where jaxunc sends it, which
+    rounds it to float32 first (except in columns with cuts). Answers are within 1e-6. Columns with levels are given as
+    codes, as for `to_onnx`. Sets of categories hold integer parts of numbers, not rounded to float32. Other intervals
+    are comparisons, with a copy of what is below for each. Class labels and columns' names are the model's attributes.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
             )
         base = inner.finish(jnp.zeros(values.shape[2])).class_scores
         return _Additive(values, np.asarray(base, np.float64), "softmax", forest.n_classes)
-    # What a leaf says by itself: its scores, and the probabilities that are read of them.
+    # The answer of each leaf alone: its class scores, and the probabilities computed from them.
     says = inner.finish({**table, "trees": jnp.ones(forest.trees.child.shape)})
     scores = np.asarray(says.class_scores, np.float64)
     if says.probability is not None:
@@ -213,7 +213,7 @@ def _add_test(builder: Any, node: TreeliteNode) -> None:
 
 
 class _Range(NamedTuple):
-    """The range of a number by the tests above: above one key, not above another, perhaps missing."""
+    """What the tests above a node say of a number: low < its key <= high, and whether it may be missing."""
 
     low: int = _BELOW_ALL
     high: int = _LAST
@@ -221,17 +221,17 @@ class _Range(NamedTuple):
 
 
 class _TestedIntervals(NamedTuple):
-    """The intervals that a node tells apart, among the numbers that come to it."""
+    """The intervals of a node's test, cut to the range of the numbers that come to it."""
 
-    upper: np.ndarray
-    keys: np.ndarray
-    behind: np.ndarray
+    upper: np.ndarray  # the largest number of each interval but the last
+    keys: np.ndarray  # the keys of ``upper``
+    behind: np.ndarray  # the next number above each, as in `PlainSet`; NaN for a comparison
     goes_left: np.ndarray
     missing_left: bool
 
 
 def _treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[int, TreeliteNode]]]:
-    """Yield the nodes of each tree, compared in float64, with their numbers."""
+    """Yield for each tree its nodes, compared in float64, with their numbers; trees with sets are unfolded."""
     ends, total = np.append(np.flatnonzero(nodes.number == 0), len(nodes.node)), 0
     for start, end in pairwise(ends.tolist()):
         if np.all(nodes.of_set[start:end] < 0):
@@ -250,19 +250,19 @@ def _plain(nodes: PlainNodes, i: int) -> TreeliteNode:
 
 
 def _keys(numbers: np.ndarray) -> np.ndarray:
-    """Return integers in the order of float64 numbers, the same for both zeros."""
+    """Return integers in the same order as the float64 numbers, equal for both zeros."""
     bits = numbers.view(np.int64)
     return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
 
 class _Unfolded:
-    """A tree with tests of intervals."""
+    """A tree whose tests of intervals become tests that treelite has, with copies of nodes where needed."""
 
     def __init__(self, nodes: PlainNodes, columns: Columns, start: int):
         self._nodes, self._columns, self._start = nodes, columns, start
 
     def nodes(self, most: int) -> list[tuple[int, TreeliteNode]]:
-        """Return the nodes, or raise a ValueError if they are more than that."""
+        """Return the nodes with their numbers; a ValueError if they become more than ``most``."""
         made, todo, number = [], [(0, self._start, {})], 1
         while todo:
             key, at, ranges = todo.pop()
@@ -306,7 +306,7 @@ class _Unfolded:
         return ranges.get(feature, _Range())
 
     def _skip_decided(self, at: int, ranges: dict[int, _Range]) -> int:
-        """Return the first node whose test is not decided by those above."""
+        """Return the first node on the way from ``at`` whose test is not decided by the tests above."""
         while (bounds := self._range_of(at, ranges)) is not None:
             intervals = self._intervals_of(at, bounds)
             sides = set(intervals.goes_left.tolist()) if bounds.low < bounds.high else set()
@@ -324,7 +324,8 @@ class _Unfolded:
         intervals = self._intervals_of(at, bounds)
         children = [self._child(at, True), self._child(at, False)]
         if not len(intervals.keys):
-            # Numbers go left here, whichever child that is: the children are exchanged if need be.
+            # All numbers go to one side, and missing values to the other. The test sends numbers left, so the
+            # children are exchanged if numbers are to go to the right one.
             ends = children if intervals.goes_left[0] else children[::-1]
             node, sides = _test_of_missing(feature, bounds)
         elif len(intervals.keys) > 1 and (listed := self._categories(at, intervals, bounds)) is not None:
@@ -338,7 +339,7 @@ class _Unfolded:
         return node, [(end, {**ranges, feature: side}) for end, side in zip(ends, sides, strict=True)]
 
     def _cut(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[int, float]:
-        """Where to cut numbers in two: at 0 if categories are above, else in the middle of the bounds."""
+        """Return the key and the number to cut at: just below 0 if categories are above, else the middle bound."""
         below_zero = self._below_zero(int(self._nodes.feature[at]))
         zero = int(_keys(np.array(below_zero)))
         above = intervals.keys > zero
@@ -352,14 +353,14 @@ class _Unfolded:
         return int(intervals.keys[middle]), float(intervals.upper[middle])
 
     def _below_zero(self, feature: int) -> float:
-        """The largest number below 0, as the column is compared."""
+        """Return the largest number that the column distinguishes from 0 and that is below it."""
         cuts = self._columns.cuts
         if cuts is not None and cuts[feature] is not None:
             return float(np.nextafter(0.0, -1.0))
         return float(largest_rounding_to(np.nextafter(np.zeros(1, np.float32), np.float32(-1.0)))[0])
 
     def _categories(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[list[int], bool] | None:
-        """The categories of one side, and whether it is the left one; None where the test is none of categories."""
+        """Return the categories of one side, and whether that is the left one; None for other tests."""
         if (k := int(self._nodes.of_set[at])) < 0:
             return None
         plain_set, feature = self._nodes.sets[k], int(self._nodes.feature[at])
@@ -399,7 +400,7 @@ def _test_at_cut(
 ) -> tuple[TreeliteNode, list[_Range]]:
     """Return a test of numbers against a cut, whose order key is ``cut``, and the ranges of both sides.
 
-    Missing values go with numbers that end in their child, if the lower half has such.
+    Missing values go left if some numbers of the lower half end in the same child as they do, else right.
     """
     missing, below = bounds.may_be_missing, intervals.goes_left[: 1 + np.sum(intervals.keys < cut)]
     left = bool(intervals.missing_left in below)
@@ -410,6 +411,6 @@ def _test_at_cut(
 
 
 def _of_codes(plain_set: PlainSet, number: int) -> tuple[list[int], bool]:
-    """The codes that go where that of no level does not, and whether this is left."""
+    """Return the codes that go to the other side than -1, the code of no level, and whether that side is left."""
     side = plain_set.goes_left[np.searchsorted(plain_set.behind, np.arange(-1, number), side="right")]
     return np.flatnonzero(side[1:] != side[0]).tolist(), not side[0]

@@ -1,7 +1,7 @@
-"""Importer of treelite's models, and with them of whatever treelite and cuML import or train.
+"""Importer of treelite's models, and so of all that treelite and cuML import or train.
 
-`read_treelite` reads a serialised model, format 4: arrays one behind the other, each behind its length. Its trees
-become a `Forest` where leaves hold shares of classes and say of how many instances (`_counts`), else `AdditiveTrees`.
+`_Reader` reads a serialised model of format 4: arrays, each behind its length. The trees become a `Forest` if leaves
+hold class probabilities and say how many instances they rest on (`_counts`), else an `AdditiveTrees`.
 """
 
 import struct
@@ -45,7 +45,7 @@ _LARGEST_CATEGORY = {4: 2.0**24, 8: 2.0**32 - 1}
 
 
 class TreeliteModel(NamedTuple):
-    """A model as its file has it."""
+    """The header of a model file, by treelite's names."""
 
     threshold_type: np.dtype
     leaf_type: np.dtype
@@ -67,10 +67,10 @@ class TreeliteModel(NamedTuple):
 
 
 class _Statistics(NamedTuple):
-    """Statistics of the instances that a tree was grown on, by node; None where not every leaf says it."""
+    """Numbers and weights of the instances that a tree was grown on, by node; None if a leaf lacks them."""
 
     data_count: np.ndarray | None
-    sum_hess: np.ndarray | None  # their weights
+    sum_hess: np.ndarray | None  # sums of weights
 
 
 def from_treelite(model: Any) -> Forest | AdditiveTrees:
@@ -85,9 +85,9 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
     Returns
     -------
     Forest or AdditiveTrees
-        A `Forest` with its own counts where leaves hold class distributions and say how many instances they rest on,
-        as those of scikit-learn's and cuML's classifiers do. Everything else is an `AdditiveTrees`. Columns have no
-        names, classes the labels 0, 1, …: treelite keeps neither.
+        A `Forest` with the model's counts, if leaves hold class probabilities and say how many instances they rest on,
+        as in classifiers of scikit-learn and cuML. Everything else is an `AdditiveTrees`. Columns have no names, and
+        classes the labels 0, 1, …: treelite keeps neither.
 
     Raises
     ------
@@ -109,14 +109,14 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
     treelite does not: hand float32 to a model made from it. A category is a number's integer part, as in treelite.
     What a sparse matrix does not store is missing, as it is there (`Columns.absent_is_missing`).
 
-    Where a postprocessor scales sums (``sigmoid_alpha``, ``ratio_c``), ``raw`` is what is left after that. Class
-    probabilities of ``multiclass_ova`` do not add to 1, there or here.
+    If a postprocessor scales sums (``sigmoid_alpha``, ``ratio_c``), ``raw`` has the scaled sums. Class probabilities of
+    ``multiclass_ova`` do not add to 1, in treelite or here.
     """
     if hasattr(model, "serialize_bytes"):
         model = model.serialize_bytes()
     if not isinstance(model, GIVEN):
         raise TypeError(f"model is a {type(model).__name__}; pass a treelite.Model, or a file or bytes of serialize.")
-    # Damaged files hold any numbers: what is not finite in the end is refused with words.
+    # Damaged files may hold any numbers; values that are not finite are refused later, by an error.
     with np.errstate(all="ignore"):
         return _of_file(content_of(model))
 
@@ -147,7 +147,7 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
 
 
 def _outputs(read: TreeliteModel, n_trees: int) -> list[np.ndarray]:
-    """The outputs that each tree counts for."""
+    """Return the outputs that each tree counts for; an output is a target, or a class of the single target."""
     classes, n_targets = read.num_class, len(read.num_class)
     if not n_trees or not read.num_feature > 0 or n_targets < 1 or classes.min() < 1:
         raise ValueError("the treelite model has no trees, no columns, or no outputs.")
@@ -165,14 +165,14 @@ def _outputs(read: TreeliteModel, n_trees: int) -> list[np.ndarray]:
 
 
 class _Reader:
-    """The bytes of a model, read one part after the other."""
+    """A reader of a model's bytes, front to back; ``at`` is the position of the next byte."""
 
     def __init__(self, content: bytes):
         self._content = content
         self.at = 0
 
     def header(self) -> tuple[TreeliteModel, int]:
-        """Return what stands before the trees, and their number."""
+        """Return the header, and the number of trees; a ValueError for other formats and for treelite before 4.8."""
         version = self._struct("<iii")
         if version[0] != 4:
             raise ValueError(
@@ -209,7 +209,7 @@ class _Reader:
         n_nodes, _ = self._struct("<i?")
         each = ("<i1", "<i4", "<i4", "<i4", "?", read.leaf_type, read.threshold_type, "<i1", "?")
         arrays = [self._array(dtype) for dtype in each]
-        # All vectors one behind the other, and where that of each node begins and ends; likewise categories.
+        # Vectors of all nodes in one array, and where each node's begins and ends; likewise categories.
         vectors = self._array(read.leaf_type), self._array("<u8"), self._array("<u8")
         categories = self._array("<u4"), self._array("<u8"), self._array("<u8")
         statistics = [(self._array(dtype), self._array("?")) for dtype in ("<u8", "<f8", "<f8")]
@@ -265,7 +265,7 @@ class _Reader:
 
 
 def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers whose integer parts are these; treelite knows none above the largest."""
+    """Return the numbers whose integer parts are ``categories``, none above treelite's largest, as a set of a tree."""
     largest = _LARGEST_CATEGORY[itemsize]
     categories = categories[categories <= largest]
     return categories, np.where(categories == largest, np.nextafter(categories, np.inf), categories + 1)
@@ -292,7 +292,7 @@ def _leaf_values(
 
 
 def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_Statistics]) -> list[np.ndarray] | None:
-    """Class counts of the nodes of a classification forest whose leaves hold shares; None where there are none."""
+    """Return each tree's counts ``[nodes classes]``; None unless class probabilities and sizes of leaves give them."""
     n_classes = read.n_outputs
     is_forest = read.average and read.postprocessor == "identity_multiclass" and len(read.num_class) == 1
     if not is_forest or n_classes < 2 or read.base_scores.any():
@@ -310,7 +310,7 @@ def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_S
             return None
         size = np.where(leaf, size, 0).astype(np.float64)
         tree_counts = shares * size[:, None]
-        # float64 shares of weights are exact, as scikit-learn's are. Others must be counts.
+        # float64 shares of a sum of weights are exact, as scikit-learn's are. Other products must be near integers.
         near = np.abs(tree_counts - np.rint(tree_counts)) <= tolerance * np.maximum(size, 1)[:, None]
         if near.all():
             tree_counts = np.rint(tree_counts)
@@ -321,7 +321,7 @@ def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_S
 
 
 def _summed(read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
-    """Leaf values that are added up: one for each node, or one for each output."""
+    """Return the leaf values to add over trees: divided by the number of trees where the model averages."""
     number = np.bincount(np.concatenate(outputs), minlength=read.n_outputs)
     if read.average and not number.all():
         raise ValueError("the model averages trees, and has none for some output.")
@@ -331,7 +331,7 @@ def _summed(read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndar
 
 
 def _link(read: TreeliteModel) -> tuple[str, float]:
-    """Return the link of sums, and what they are multiplied by before."""
+    """Return the link, and the factor by which sums are multiplied before it."""
     name = read.postprocessor
     if name not in _LINKS:
         raise ValueError(f"the postprocessor is {name!r:.60}; from_treelite imports {', '.join(sorted(_LINKS))}.")

@@ -23,9 +23,9 @@ _LINKS = {
 }
 _LARGEST_CATEGORY = 2**24
 _MARGINS = (1, 3)  # the first version whose base score of ``binary:logitraw`` is a margin; before it was a probability
-_SORTED = (3, 4)  # the first version that sorts several quantiles of a row, and of their sums
+_SORTED = (3, 4)  # the first version that sorts an instance's quantiles, where a model predicts several
 _CUT_WORDS = (3, 1), (3, 4)
-"""Versions from the first on, and before the second, cut as many bytes off words as these have beyond ASCII."""
+"""Versions from the first on, and before the second, cut bytes off words with characters outside of ASCII."""
 
 
 def from_xgboost(model: Any) -> AdditiveTrees:
@@ -69,11 +69,11 @@ def from_xgboost(model: Any) -> AdditiveTrees:
     An estimator has it (``missing=``), and is refused. A ``DMatrix(…, missing=…)`` does not: no model keeps it.
 
     XGBoost compares float32, strictly: left where x < t. Categories of a test's set go right; others go left, as do
-    codes that are none. A category that was not there in training, which XGBoost refuses, goes left too. What
-    a sparse matrix does not store is missing, as it is there (`Columns.absent_is_missing`).
+    numbers that are not codes. A category that was not there in training, which XGBoost refuses, goes left too. What
+    a sparse matrix does not store is missing, as in XGBoost (`Columns.absent_is_missing`).
 
-    Trees of a boosted model do not each answer one question, so combiners of leaf counts do not apply to them as they
-    stand; ``count_leaves(model.trees, X, y)`` counts held-out instances in them.
+    Trees of a boosted model correct each other, so combiners, which read leaf counts, do not apply to the imported
+    model. ``count_leaves(model.trees, X, y)`` counts held-out instances in its trees.
     """
     if isinstance(model, str | PathLike | bytes | bytearray | memoryview):
         return from_xgboost_document(read_document(model, "XGBoost"))
@@ -105,7 +105,7 @@ def from_xgboost_document(document: dict) -> AdditiveTrees:
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, Any]:
-    """The labels of an estimator's classes, and its booster."""
+    """Return the labels of an estimator's classes (None for regressors), and its booster."""
     try:
         booster = model.get_booster()
     except Exception as error:  # XGBoost's own NotFittedError is scikit-learn's, where that is installed
@@ -124,7 +124,7 @@ def _check_missing(missing: Any, remedy: str) -> None:
 
 
 def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, int | None]:
-    """Return the model of a document with all its trees, and the number of its iterations up to the best one."""
+    """Return the model with all trees of a document, and the number of iterations up to the best one, or None."""
     version = tuple(numbers(document, "version", np.int64).tolist()) if "version" in document else ()
     warn_if_newer("XGBoost", version)
     learner = part(document, "learner")
@@ -176,7 +176,7 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
 
 
 def _weighted(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
-    """The trees with leaves times the weights that DART gave them, which are in models of any booster from 3.4 on."""
+    """Return the trees with leaves times DART's weights, which models of any booster have from XGBoost 3.4 on."""
     if "weight_drop" not in model:
         return trees
     weights = numbers(model, "weight_drop", np.float64)
@@ -190,7 +190,7 @@ def _weighted(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
 
 
 def _attributes(learner: dict) -> dict:
-    """Return what a file says of a model besides its trees; before XGBoost 2.0 estimators wrote theirs into a text."""
+    """Return a model's attributes, with those that estimators before XGBoost 2.0 wrote as one JSON text."""
     attributes = part(learner, "attributes") if "attributes" in learner else {}
     try:
         of_estimator = json.loads(attributes.get("scikit_learn", "{}"))
@@ -200,9 +200,9 @@ def _attributes(learner: dict) -> dict:
 
 
 def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
-    """How many trees an iteration adds for each output, or for all: 1 if leaves hold vectors.
+    """Return the number of trees that an iteration adds for each of ``n_outputs`` (1 if leaves hold vectors).
 
-    XGBoost before 1.6 does not say: its lists of trees do.
+    Where the file, from XGBoost before 1.6, does not say it, the order of the trees' outputs does.
     """
     info, params = numbers(model, "tree_info", np.int64), part(model, "gbtree_model_param")
     attributes = _attributes(learner)
@@ -228,7 +228,7 @@ def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
 
 
 def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]) -> np.ndarray:
-    """Return the number added to the sums: the base score as the link would have made it."""
+    """Return the numbers ``[outputs]`` added to the sums: the base score before the link, as a margin."""
     text = part(params, "base_score", kind=(str, int, float))
     try:
         scores = np.array([float(word) for word in str(text).strip("[]").split(",")], np.float32)
@@ -248,7 +248,7 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
     check_number_of_columns(n_features)
     names = learner.get("feature_names") or None
     kinds = learner.get("feature_types") or None
-    # Nothing is made of columns that a few bytes claim.
+    # Lists are checked before anything as long as the number of columns, which a damaged file may claim, is made.
     for name, texts in (("feature_names", names), ("feature_types", kinds)):
         is_list = isinstance(texts, list) and len(texts) == n_features and all(isinstance(text, str) for text in texts)
         if texts is not None and not is_list:
@@ -262,7 +262,7 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
 
 
 def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Levels | None, ...] | None:
-    """The categories of training, in the order of their codes, where the model was fitted to a frame with them."""
+    """Return the categories of nominal columns by their codes; None if the file has none. ``cut``: see `_CUT_WORDS`."""
     categories = model.get("cats")
     if not isinstance(categories, dict) or not categories.get("enc"):
         return None
@@ -311,7 +311,7 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
     for node, codes in _codes_of_sets(what, tree, np.flatnonzero(is_set).tolist()).items():
         j = int(feature[node])
         levels = columns.levels[j] if columns.levels is not None and 0 <= j < columns.number else None
-        # Where missing values have a code of their own, that goes where they go.
+        # Columns with levels give missing values the code behind the last level: it goes where NaN goes.
         missing_code = [] if levels is None or missing_left[node] else [len(levels.values)]
         sets[node] = set_of_codes(np.union1d(codes, missing_code))
     compare = np.where(is_set, NOT_IN_SET, BELOW)
@@ -319,9 +319,9 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
 
 
 def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, width: int) -> np.ndarray:
-    """The values of the nodes' leaves, where these hold vectors (``multi_output_tree``)."""
-    # From XGBoost 3.2 on leaves have a list of their own, in which the right child of a leaf is its index. Before it
-    # each node had a vector. Since then those may be of the gradients that were reduced to find splits.
+    """Return the leaf values ``[nodes width]`` of a tree whose leaves hold vectors (``multi_output_tree``)."""
+    # From XGBoost 3.2 on leaves have a list of their own, and a leaf's right child is its index there. Before, each
+    # node had a vector in base_weights; since then these may be of the gradients that were reduced to find splits.
     name = "leaf_weights" if "leaf_weights" in tree else "base_weights"
     index = np.where(is_leaf, right if name == "leaf_weights" else np.arange(len(right)), 0)
     vectors = numbers(tree, name, np.float32)
@@ -333,7 +333,7 @@ def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, widt
 
 
 def _codes_of_sets(what: str, tree: dict, indices: list[int]) -> dict[int, np.ndarray]:
-    """The categories that go right at these nodes."""
+    """Return the categories that go right at each of the nodes ``indices``."""
     if not indices:
         return {}
     of, first, size = (numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes"))

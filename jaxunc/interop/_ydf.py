@@ -14,7 +14,7 @@ from ._comparing_trees import AT_MOST, BELOW, NOT_IN_SET, ComparingTree, ensembl
 from ._documents import version_in, warn_if_newer
 
 _BOOSTED, _RANDOM = "GRADIENT_BOOSTED_TREES", "RANDOM_FOREST"
-# The numbers of YDF's losses, which its files hold, too. What it calls the activation of Poisson's is no exponential.
+# Links by YDF's numbers of losses, as in its files. YDF's activation of the Poisson loss does not say the exponential.
 _LINKS = {1: "logistic", 6: "logistic", 3: "softmax", 2: "identity", 8: "identity", 7: "exp"}
 _KINDS = ("NUMERICAL", "DISCRETIZED_NUMERICAL", "CATEGORICAL", "BOOLEAN")
 _TESTS = {"NumericalHigherThanCondition", "DiscretizedNumericalHigherThanCondition", "IsTrueCondition"}
@@ -45,8 +45,8 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
     TypeError
         If ``model`` is no YDF model, or a ``prior`` is given for a model without class counts.
     ValueError
-        If the model is of another kind or task (isolation forests, uplift, ranking, survival), has oblique tests, tests
-        of sets, vectors or categories that came as integers, or leaves without counts. They are named.
+        If the model is of another kind or task (isolation forests, uplift, ranking, survival), or has oblique tests,
+        tests of sets, vectors or categories that came as integers, or leaves without counts. The message names them.
 
     Warns
     -----
@@ -56,15 +56,15 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
     Notes
     -----
     YDF compares float32: an instance goes right, to the positive child, where x >= t or its category is in the set. A
-    missing value goes where the test says, as in ``predict_leaves`` and YDF's generic engine. Its fast ones put the
-    mean in its place, which may be another side of a test where numbers are large and discretised.
+    missing value goes where the test says, as in ``predict_leaves`` and YDF's generic engine. Its fast engines replace
+    it by the mean, which may go to the other side if numbers are large and discretised.
 
-    Words that its dictionary lacks are one category, the empty word is a missing value. Bools are 1 and 0; among words,
-    as in a column of objects, they are ``true`` and ``false``.
+    Words that the column's dictionary lacks are one category; the empty word is a missing value. Bools are 1 and 0;
+    among words, as in a column of objects, they are ``true`` and ``false``.
 
-    A random forest of YDF votes by default: its ``predict`` is the share of trees whose largest class it is. `Vote`
-    answers the same, but for leaves with ties, whose vote YDF gives to one class. For a forest grown with
-    ``winner_take_all=False`` it is what `Mean` answers.
+    A random forest of YDF votes by default: a class's ``predict`` is the share of trees in whose leaf it is largest.
+    `Vote` answers the same, but for leaves with ties, whose vote YDF gives to one class. For a forest grown with
+    ``winner_take_all=False``, ``predict`` is what `Mean` answers.
 
     Counts are YDF's probabilities times the examples of the leaf, snapped to integers within 1e-9 of it. Boosted
     models give probabilities even where YDF was asked for logits (``set_output_logits``).
@@ -117,7 +117,7 @@ class _Column(NamedTuple):
 
 
 class _Features:
-    """The columns that trees may test, by their numbers in the data specification."""
+    """The columns that trees may test (``by_number``: by their numbers in YDF's data specification), and ours."""
 
     def __init__(self, model: Any):
         spec, self.by_number, levels, names = model.data_spec(), {}, [], []
@@ -139,7 +139,7 @@ class _Features:
 
 
 def _levels(column: Any) -> Levels:
-    """The words of a dictionary from its first on, then the empty word; unknown ones are the code before."""
+    """Return a dictionary's words, then the empty word; its entry 0, of unknown words, is not a level (code -1)."""
     spec = column.categorical
     if spec.is_already_integerized:
         raise ValueError(f"the model's column {column.name!r} has categories that came as integers; give it words.")
@@ -151,7 +151,7 @@ def _levels(column: Any) -> Levels:
 
 
 def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list], np.ndarray]) -> ComparingTree:
-    """Return a tree with its nodes in YDF's order: those below the negative child before those below the positive."""
+    """Return a tree, depth first, its negative children left; ``held`` makes values of leaves (None at inner nodes)."""
     left, right, tests, leaves = [], [], [], []
     waiting = [(root, None)]
     while waiting:
@@ -184,7 +184,7 @@ def _test(what: str, condition: Any, features: _Features) -> _Test:
         codes = _codes(what, condition.mask, column.n_levels, missing)
         return _Test(column.index, NOT_IN_SET, 0.0, missing, codes)
     if name == "IsMissingInCondition":
-        # Of categories the last two codes are missing values, which are no NaN.
+        # Missing categories are not NaN: they have the last two codes.
         if is_categorical:
             return _Test(column.index, BELOW, column.n_levels - 1.0, True)
         return _Test(column.index, AT_MOST, np.inf, True)
@@ -200,7 +200,7 @@ def _test(what: str, condition: Any, features: _Features) -> _Test:
 
 
 def _codes(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> np.ndarray:
-    """The codes of a set, whose numbers are positions in the dictionary: a word's code is its position less 1."""
+    """Return the codes of a set; ``mask`` has positions in the dictionary, and a word's code is its position less 1."""
     codes = np.unique(np.asarray(mask, np.int64)) - 1
     if len(codes) and not -1 <= codes[0] <= codes[-1] < n_levels - 1:
         raise ValueError(f"{what} has a set of categories that are not in the dictionary: {list(mask)!r:.60}.")
@@ -225,7 +225,7 @@ def _boosted(model: Any, trees: list[ComparingTree], columns: Columns, labels: t
 
 
 def _counts(what: str, leaves: list, n_classes: int) -> np.ndarray:
-    """Class counts of leaves; those of inner nodes are zeros."""
+    """Return the class counts ``[nodes classes]``, zeros at inner nodes; None stands for these in ``leaves``."""
     counts, sizes = np.zeros((len(leaves), n_classes)), np.zeros(len(leaves))
     for i, leaf in enumerate(leaves):
         if leaf is not None:

@@ -21,11 +21,11 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
 class _Sums(NamedTuple):
-    """Numbers added for each output, and the meaning of sums."""
+    """The leaf values that are summed for each output, and how sums become predictions."""
 
     values: list[np.ndarray]
     outputs: list[np.ndarray]  # the outputs that each tree's values count for
-    base: np.ndarray
+    base: np.ndarray  # the number added to the sum of each output
     link: str
     class_labels: tuple[Any, ...] | None
 
@@ -43,8 +43,8 @@ def from_onnx(model: Any) -> AdditiveTrees:
     Returns
     -------
     AdditiveTrees
-        Its ``predict`` is what the graph's scores are. Class labels are those of the file, columns have no names. A
-        file that `to_onnx` made gives back its ensemble, names of columns included, but for levels: data are codes.
+        Its ``predict`` gives the graph's scores. Class labels are those of the file, columns have no names. A file that
+        `to_onnx` made gives back its ensemble and the columns' names, but no levels: data must be codes.
 
     Raises
     ------
@@ -57,9 +57,9 @@ def from_onnx(model: Any) -> AdditiveTrees:
         of trees, smallest or largest values in place of sums, the transforms ``PROBIT`` and ``SOFTMAX_ZERO``. Also
         where ONNX Runtime and the standard differ: two classes with weights for both and base values, or with weights
         for the second alone; one regression target with a transform; one weight for two classes that is never
-        negative and goes through ``LOGISTIC``; a transform of the operator ``TreeEnsemble``; one of two classes, or a
-        target with a base value, for which some leaves have no weights. Also for what `to_onnx` made of a forest, which
-        `jaxunc.save` keeps.
+        negative and goes through ``LOGISTIC``; a transform of the operator ``TreeEnsemble``; leaves without weights for
+        one of two classes, or for a target with a base value. Also if `to_onnx` made the file from a forest: keep
+        forests by `jaxunc.save`.
 
     Warns
     -----
@@ -117,7 +117,7 @@ def _proto(model: Any) -> Any:
 
 
 def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
-    """The trees and what they add up to, by the operator."""
+    """Return the trees of the graph's node, and their sums."""
     attributes = graph.attributes
     if graph.operator == "TreeEnsembleClassifier":
         read = read_nodes(attributes, "class")
@@ -143,7 +143,7 @@ def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
 
 
 def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
-    """Return the sums with the link and the labels that `to_onnx` kept in the metadata, and the names of columns."""
+    """Return ``sums`` with the link and labels that `to_onnx` wrote into the metadata, and the columns' names."""
     kind = properties.get("jaxunc.model")
     if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(
@@ -214,7 +214,7 @@ def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
 
 
 def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> _Sums:
-    """Two classes of which one has weights: the second's share, or how far it is ahead."""
+    """Return sums from one weight a leaf: the second class's probability if none is negative, else its score."""
     if read.output[0] != 0 or len(base) > 1 or link == "softmax":
         raise ValueError(
             f"the model has two classes, weights for that at {int(read.output[0])} alone, {len(base)} base values and "
@@ -235,7 +235,7 @@ def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> 
 
 
 def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the values that leaves add, ``[nodes outputs of the tree]``, and these outputs."""
+    """Return for each tree its leaf values ``[nodes outputs of the tree]``, and the outputs that they count for."""
     if read.output.min() < 0 or read.output.max() >= n_outputs:
         raise ValueError(f"the ONNX trees have weights for outputs beyond {n_outputs}.")
     order = np.argsort(read.of_tree, kind="stable")
@@ -256,7 +256,7 @@ def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.
 
 
 def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
-    """The outputs for which instances may reach leaves that have no weights for them, in every tree."""
+    """Return the outputs for which every tree has a leaf without a weight, so that an instance may get none at all."""
     n_leaves = np.array([np.count_nonzero(tree.left < 0) for tree in read.trees])
     n_weights = np.zeros((len(read.trees), n_outputs), np.int64)
     np.add.at(n_weights, (read.of_tree, read.output), 1)
@@ -264,7 +264,7 @@ def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
 
 
 def _after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
-    """Return the meaning of sums after the graph's last nodes."""
+    """Return the link of the sums after ``steps``, the graph's nodes behind the trees."""
     link, n_outputs = sums.link, len(sums.base)
     for step in steps:
         if step in ("Sigmoid", "Exp") and link == "identity" and sums.class_labels is None:
@@ -279,7 +279,7 @@ def _after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
 
 
 def _adds_to_one(read: OnnxTrees, sums: _Sums, link: str) -> bool:
-    """Whether answers are shares already, so that normalising them changes nothing."""
+    """Whether answers are probabilities already, so that an L1 normalisation changes nothing."""
     if link in ("softmax", "one-vs-rest") or (link == "logistic" and sums.class_labels is not None):
         return True
     total, least = sums.base.sum(), sums.base.copy()

@@ -1,9 +1,9 @@
-"""An ONNX graph in the making: nodes, each named by what it gives, and constants, each once; and trees as nodes.
+"""An ONNX graph in the making (`Graph`): nodes, known by the names of their outputs, and constants; and trees as nodes.
 
 `add_trees` adds one node, which sums any number of planes of leaf statistics in double precision. ONNX's trees compare
-with one number. Tests of sets of intervals become columns of 0 and 1 beside the instances (`_with_sides`): the bounds
-of a column's sets cut its numbers into pieces, a small tree finds the piece of an instance, and a table says on which
-side of each set it lies. So a forest has no node twice, however many intervals a set has.
+with one number. So tests of sets of intervals become columns of 0 and 1 behind the instances (`_with_sides`). The
+bounds of a column's sets cut its numbers into pieces. A small tree finds an instance's piece, and a table has the side
+of each set on which a piece lies. So no node of a forest is copied, however many intervals a set has.
 """
 
 import json
@@ -27,12 +27,12 @@ TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11}
 LARGEST = 2**31 - 2**20  # bytes that a file of protocol buffers may have, less some for what is around the nodes
 SETS = "jaxunc.sets"  # the entry of the metadata that holds the sets, in the order of their columns
 _MOST_PIECES = 2**24  # their numbers are float32
-_DIGITS = 50  # binary digits that sums of pieces have
+_DIGITS = 50  # binary digits of a number that its pieces keep
 _NODE, _WEIGHT = 50, 20  # bytes of a node and of a leaf's weight in the file
 
 
 class Graph:
-    """Nodes and constants of a graph. Values are known by their names."""
+    """A graph in the making. Methods take values by their names, and return the name of the new value."""
 
     def __init__(self) -> None:
         onnx: Any = import_module("onnx")
@@ -42,18 +42,18 @@ class Graph:
         self._constants: dict[tuple[Any, ...], Any] = {}
         self._names = 0
         self.properties: dict[str, str] = {}
-        """What the model's metadata say beside what `model` is given."""
+        """Entries of the model's metadata, besides those that `model` is given."""
 
     def node(
         self, op: str, *inputs: str, domain: str = "", output: str | None = None, unnamed: int = 0, **attributes: Any
     ) -> str:
-        """Add a node; return the name of its first output, behind which are so many that nobody asks for."""
+        """Add a node; return the name of its first output. ``unnamed`` is the number of further, unused outputs."""
         outputs = [output or self._name(), *(self._name() for _ in range(unnamed))]
         self._nodes.append(self._onnx.helper.make_node(op, list(inputs), outputs, domain=domain, **attributes))
         return outputs[0]
 
     def constant(self, values: Any) -> str:
-        """Return the name of an array; texts are an array of them."""
+        """Return the name of an array, of numbers or texts; equal arrays are stored once."""
         array = np.asarray(values)
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
@@ -74,7 +74,7 @@ class Graph:
         return self.node("Shape", name, start=0, end=1)
 
     def model(self, source: tuple[str, Any, int], outputs: dict, properties: dict[str, str], version: str) -> Any:
-        """Return the ``ModelProto``: input as name, type and columns, outputs with type and shape behind the rows."""
+        """Return the ``ModelProto``: input (name, type, columns), outputs {name: (type, shape of an instance)}."""
         helper, (name, dtype, n_columns) = self._onnx.helper, source
         kinds = {**TYPES, "str": 8}
 
@@ -91,7 +91,7 @@ class Graph:
         return model
 
     def _reaching(self, outputs: Any) -> tuple[list[Any], list[Any]]:
-        """The nodes and constants that outputs are made of."""
+        """Return the nodes and constants that the outputs depend on."""
         wanted, nodes = set(outputs), []
         for node in reversed(self._nodes):
             if wanted & set(node.output):
@@ -114,11 +114,11 @@ def add_trees(
     all_kept=False,
     base: Any = None,
 ) -> str:
-    """Add the node; return the name of its sums ``[instances sums]``, float32, each rounded once.
+    """Add a node of trees; return the name of its sums ``[instances sums]``, float32, each rounded once.
 
-    ``instances`` is their name, double. Leaves add ``values [trees nodes columns]``, float64, each column of a tree to
-    the sum ``target [trees columns]``: unless ``all_kept``, where it holds other numbers than 0. ``base
-    [sums]`` is added to the sums.
+    ``instances`` names the instances, double. Leaves add ``values [trees nodes columns]``, float64: each column of a
+    tree is added to the sum whose index is in ``target [trees columns]``. ``base [sums]`` is added to the sums.
+    Columns of a tree that are 0 in all leaves are left out, unless ``all_kept``.
     """
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
     is_leaf, number = np.zeros(values.shape[:2], bool), np.zeros(values.shape[:2], np.int64)
@@ -155,9 +155,9 @@ def add_trees(
 
 
 def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
-    """Cut numbers into pieces of few digits, so that sums of each over trees are float32 without rounding.
+    """Return numbers as sums of pieces, of so few digits that each piece's sum over trees is exact in float32.
 
-    The last piece may be rounded, beyond `_DIGITS` digits. Small integers are one piece.
+    The last piece holds what is left after `_DIGITS` digits, and its sum may be rounded. Small integers are one piece.
     """
     finite = np.isfinite(values)
     rest = np.where(finite, values, 0.0)
@@ -176,7 +176,7 @@ def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
 
 
 def _size_of_sides(sets: Sequence[PlainSet]) -> int:
-    """The bytes that the columns of sets take in a file, about."""
+    """Return about how many bytes of the file the columns of sets take."""
     total = sum(30 * len(plain_set.upper) for plain_set in sets)
     for column_sets in _by_column(sets).values():
         n_pieces = len(_bounds(column_sets)) + 2
@@ -185,9 +185,9 @@ def _size_of_sides(sets: Sequence[PlainSet]) -> int:
 
 
 def _with_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
-    """The name of the instances with a column for each set behind theirs, and nodes that test these columns.
+    """Append a column for each set to the instances; return their name, and the nodes, which test these columns.
 
-    A column is 0 where a number, or a missing one, goes left, and else 1.
+    A set's column is 0 for instances that go left, and 1 for instances that go right.
     """
     if not nodes.sets:
         return instances, nodes
@@ -198,7 +198,7 @@ def _with_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: int
     for i, (column_sets, ends) in enumerate(zip(columns.values(), bounds, strict=True)):
         piece = graph.node("Gather", pieces, graph.constant(np.int64(i)), axis=1)
         goes_right = np.stack([_goes_right(plain_set, ends) for plain_set in column_sets.values()], axis=1)
-        # A byte in the file; runtimes make numbers of them once.
+        # Bools take a byte in the file; runtimes cast this constant once.
         table = graph.cast(graph.constant(goes_right), np.float64)
         sides.append(graph.node("Gather", table, piece, axis=0))
         order += list(column_sets)
@@ -217,7 +217,7 @@ def _with_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: int
 
 
 def _by_column(sets: Sequence[PlainSet]) -> dict[int, dict[int, PlainSet]]:
-    """The sets and their numbers by column."""
+    """Return for each tested column its sets, by their positions in ``sets``."""
     columns: dict[int, dict[int, PlainSet]] = {}
     for k, plain_set in enumerate(sets):
         columns.setdefault(plain_set.feature, {})[k] = plain_set
@@ -229,13 +229,13 @@ def _bounds(sets: dict[int, PlainSet]) -> np.ndarray:
 
 
 def _goes_right(plain_set: PlainSet, bounds: np.ndarray) -> np.ndarray:
-    """Whether the numbers of each piece go right, and whether missing ones do, which are the last piece."""
+    """Return whether the numbers of each piece go right; missing values are the last piece."""
     which = np.searchsorted(plain_set.upper, np.append(bounds, np.inf))
     return np.append(~plain_set.goes_left[which], not plain_set.missing_left)
 
 
 def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.ndarray]) -> str:
-    """The name of the numbers of pieces, ``[instances columns]``: a tree for each column."""
+    """Add a tree for each of ``features`` that finds its number's piece; return their name ``[instances features]``."""
     parts = [_piece_tree(t, j, ends) for t, (j, ends) in enumerate(zip(features, bounds, strict=True))]
     nodes, values, leaves = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     tree, node, feature, true, missing_true, is_leaf = nodes.T
@@ -253,7 +253,11 @@ def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.n
 
 
 def _piece_tree(t: int, feature: int, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rows of nodes (see `_pieces`), their values, and what leaves hold: the number of bounds below."""
+    """Return a binary search tree: its nodes, their thresholds, and its leaves' numbers of pieces.
+
+    A node is a row of tree, node, feature, true child, whether missing values go there, and whether it is a leaf. A
+    piece's number is the number of bounds below it; missing values have the last one.
+    """
     if len(bounds) >= _MOST_PIECES - 1:
         raise ValueError(f"column {feature} has {len(bounds)} bounds of sets; ONNX distinguishes {_MOST_PIECES}.")
     # Every number is at or below infinity, and missing ones are not: they go to the last leaf.

@@ -1,7 +1,7 @@
 """Parts of an ONNX graph: its node of trees, what its data are, what becomes of its scores; and the trees themselves.
 
-`find_trees` finds the node and what is around it, `read_nodes` and `read_ensemble` read the trees of the operators'
-two forms, and `with_sets` gives back their sets to the trees of files that `to_onnx` made.
+`find_trees` finds the node and what is around it. `read_nodes` reads the trees of the older two operators,
+`read_ensemble` those of ``TreeEnsemble``. `with_sets` restores the sets in trees of files that `to_onnx` made.
 """
 
 import json
@@ -61,7 +61,7 @@ class Attributes:
             raise ValueError(f"the model's attribute {name} is none of {kind}. Is the file whole?")
         return getattr(attribute, field)
 
-    # Of lists there are no entries where there is no such attribute.
+    # Lists and tensors are empty if there is no such attribute.
 
     def ints(self, name: str) -> np.ndarray:
         return np.array(list(self._read(name, "INTS", "ints", ())), np.int64)
@@ -109,7 +109,7 @@ def find_trees(model: Any) -> TreesInGraph:
     graph = model.graph
     trees = [node for node in graph.node if node.op_type in OPERATORS]
     is_ours = model.producer_name == OURS
-    if is_ours:  # those before find the sides of sets, which the metadata say
+    if is_ours:  # nodes of trees before the last only find sides of sets, which are in the metadata
         trees = trees[-1:]
     if len(trees) != 1:
         names = sorted({node.op_type for node in graph.node})[:8]
@@ -124,7 +124,7 @@ def find_trees(model: Any) -> TreesInGraph:
     labels = node.output[0] if is_classifier else None
     scores = node.output[1] if is_classifier and len(node.output) > 1 else None if is_classifier else node.output[0]
     opset = max((entry.version for entry in model.opset_import if not entry.domain), default=1)
-    # What a file of our own does with sums its metadata say.
+    # The metadata of our own files have the link.
     after = () if is_ours else _after(graph, node, labels, scores, opset)
     properties, version = {item.key: item.value for item in model.metadata_props}, max(versions, default=1)
     attributes = Attributes(node)
@@ -132,7 +132,7 @@ def find_trees(model: Any) -> TreesInGraph:
 
 
 def _check_texts(model: Any) -> None:
-    """Raise a ValueError if a name is no text: protobuf gives bytes where they are no UTF-8."""
+    """Raise a ValueError if a name is not text: protobuf returns bytes that are not UTF-8 as they are."""
     graph = model.graph
     named = [*graph.node, *graph.input, *graph.output, *(entry for node in graph.node for entry in node.attribute)]
     texts = [model.producer_name, *(entry.domain for entry in model.opset_import), *(entry.name for entry in named)]
@@ -143,9 +143,9 @@ def _check_texts(model: Any) -> None:
 
 
 def _read_input(graph: Any, node: Any, allowed: tuple[str, ...]) -> tuple[bool, int | None]:
-    """Return whether the trees compare float64, and the number of the graph's columns, None if it does not say.
+    """Return whether the trees compare float64, and the number of the input's columns, None if the file has none.
 
-    Between the graph's input and the node of trees only operators of the types ``allowed`` may stand: else ValueError.
+    Raise a ValueError if operators other than ``allowed`` stand between the graph's input and the node of trees.
     """
     made_by = {name: value for value in graph.node for name in value.output}
     name, casts = node.input[0], []
@@ -176,7 +176,7 @@ def _target(cast: Any) -> int:
 
 
 def _after(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
-    """Return the nodes that scores go through on their way to the outputs; None stands for labels."""
+    """Return the nodes that change scores on their way to the outputs; a value's route is None if it holds labels."""
     routes: dict[str, tuple[str, ...] | None] = {}
     if labels:
         routes[labels] = None
@@ -218,10 +218,10 @@ class OnnxTrees(NamedTuple):
     """The trees of a node, without leaf values, and the weights of leaves."""
 
     trees: list[ComparingTree]
-    has_tracks: bool  # whether a missing value follows the true branch of any node
-    of_tree: np.ndarray  # for each weight its tree, the leaf there, the output that it counts for, and what it adds
-    node: np.ndarray
-    output: np.ndarray
+    has_tracks: bool  # whether any node is said to send missing values to its true branch
+    of_tree: np.ndarray  # the tree of each weight
+    node: np.ndarray  # the leaf of each weight, as its index in the tree
+    output: np.ndarray  # the output that each weight counts for
     weight: np.ndarray
 
 
@@ -274,7 +274,7 @@ def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
 
 
 class _Keys:
-    """Indices of nodes by tree and number."""
+    """A search for nodes by tree and ``node_id``; a ValueError if a node is there twice."""
 
     def __init__(self, of_tree: np.ndarray, node_id: np.ndarray):
         self._order = np.lexsort((node_id, of_tree))
@@ -284,8 +284,8 @@ class _Keys:
         self._distinct = np.unique(node_id)
 
     def index(self, tree: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the indices of nodes; a ValueError if there is no such node."""
-        # A number for each pair, of the rank of the node's among all, so that no product is too large.
+        """Return the indices of nodes in the file's lists; a ValueError if a node is not there."""
+        # Pairs of tree and node as one integer. Ranks stand for the numbers of nodes, which may be too large.
         n = len(self._distinct)
         keys = self._tree * n + np.searchsorted(self._distinct, self._node)
         wanted = np.minimum(np.searchsorted(self._distinct, node), n - 1)
@@ -303,7 +303,7 @@ def _tracks(attributes: Attributes, n_nodes: int) -> np.ndarray:
 
 
 def read_ensemble(attributes: Attributes) -> OnnxTrees:
-    """Return the trees of a ``TreeEnsemble``, of which nodes and leaves have lists of their own."""
+    """Return the trees of a ``TreeEnsemble``, which lists inner nodes and leaves apart."""
     modes = attributes.tensor("nodes_modes").astype(np.int64)
     n_nodes = len(modes)
     feature, split = attributes.ints("nodes_featureids"), attributes.tensor("nodes_splits")
@@ -340,7 +340,7 @@ def read_ensemble(attributes: Attributes) -> OnnxTrees:
 
 
 def _walk(root: int, sides: list, seen: np.ndarray) -> tuple[list, list, list, list]:
-    """The inner nodes of a tree, their children with leaves behind all of them, and these leaves."""
+    """Return a tree's inner nodes, their left and right children (leaves count on behind these), and its leaves."""
     inner, at, ends, leaves = [root], 0, ([], []), []
     while at < len(inner):
         node = inner[at]
@@ -364,7 +364,7 @@ def _padded(part: np.ndarray, length: int, value: int = 0) -> np.ndarray:
 
 
 def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """The sets of nodes that test them, as intervals of single numbers."""
+    """Return the sets by the nodes that test them, as intervals of single numbers."""
     nodes = np.flatnonzero(modes == 6).tolist()
     values = attributes.tensor("membership_values")
     groups = np.split(values, np.flatnonzero(np.isnan(values)) + 1) if nodes else []
@@ -382,7 +382,7 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
 
 
 def with_sets(trees: Sequence[ComparingTree], n_features: int, document: str) -> list[ComparingTree]:
-    """Return trees of our own files that test sets where they test the columns of their sides."""
+    """Return trees of our own files with tests of the sets in ``document`` in place of `to_onnx`'s appended columns."""
     sets = _read_sets(document, n_features)
     return [_tests_sets(tree, n_features, sets) for tree in trees]
 
@@ -411,7 +411,7 @@ def _tests_sets(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> C
     for index, k in zip(indices.tolist(), number.tolist(), strict=True):
         plain_set = sets[k]
         feature[index], missing_left[index] = plain_set.feature, plain_set.missing_left
-        # The set is of the intervals that do not reach infinity.
+        # A set holds the intervals on the side opposite to the last one, which reaches infinity.
         last_left = bool(plain_set.goes_left[-1])
         compare[index] = NOT_IN_SET if last_left else IN_SET
         first, chosen = np.append(-np.inf, plain_set.behind)[:-1], plain_set.goes_left[:-1] != last_left

@@ -1,7 +1,7 @@
 """Exporter of bound forests and additive trees as ONNX models.
 
-The trees are one node, which adds up what the combiner lifted (`_summed`). Behind it stands the combiner's own
-``finish``, which JAX traces for one instance and `translate` writes operator by operator.
+The trees are one node, which adds up what the combiner lifted (`_summed`). The combiner's ``finish`` follows: JAX
+traces it for one instance, and `translate` writes it operator by operator.
 """
 
 import json
@@ -53,9 +53,9 @@ def to_onnx(model: Any) -> Any:
         * `jaxunc.decisions.CautiousReport`: ``label``, ``probability``, ``set``, ``lower``, ``upper``;
         * several combiners: these with the combiner's name in front, as in ``mean.probability``; others: their fields;
         * `jaxunc.regression.LeafMoments`: ``mean``, ``std``, ``aleatoric``, ``epistemic``;
-        * `jaxunc.estimators.UncertainForestRegressor`: these, and ``lower``, ``upper`` of 90 % intervals. Of
-          ``model.bound_.asking(0.8, [0.1, 0.5])``: of 80 %, and ``quantile_0.1``, ``quantile_0.5``;
-        * an `AdditiveTrees`: ``raw``, and ``prediction`` or, of a classifier, ``label`` and ``probability``.
+        * `jaxunc.estimators.UncertainForestRegressor`: the same, and ``lower``, ``upper`` of 90 % intervals. With
+          ``model.bound_.asking(0.8, [0.1, 0.5])``, 80 % intervals, and ``quantile_0.1``, ``quantile_0.5``;
+        * an `AdditiveTrees`: ``raw``, and ``prediction`` or, for a classifier, ``label`` and ``probability``.
 
     Raises
     ------
@@ -64,9 +64,9 @@ def to_onnx(model: Any) -> Any:
     TypeError
         If ``model`` is something else, or traced.
     ValueError
-        If a merge of the combiner is no sum; if chances (`exceeds`) are asked for; if a conformal law has too few rows
-        for a level that is asked for; if its ``finish`` computes what has no operator, which is named; if empty leaves
-        are followed; if labels are neither all integers, all texts, all bools nor all floats; if the file would have
+        If a merge of the combiner is not a sum; if its ``finish`` computes what has no operator, which is named; if
+        chances (`exceeds`) are asked for; if a conformal law has too few rows for a level that is asked for; if empty
+        leaves are followed; if labels are not all integers, all texts, all bools or all floats; if the file would have
         more than two gigabytes; if trees share nodes other than in tests of sets.
 
     Notes
@@ -74,15 +74,15 @@ def to_onnx(model: Any) -> Any:
     **What is equal.** Instances reach the leaves that they reach here. Sums over trees are taken in double precision
     and rounded once; what follows is the combiner's own ``finish``, operation by operation. So answers differ by the
     last bits of exponentials, logarithms and powers alone: in ONNX Runtime by less than 1e-6 max(1, abs(answer)). They
-    are float32, float64 where JAX computes with 64 bits. What is said of numbers is float64: means of trees are taken
-    one by one, so that nothing cancels, and only float32 of the leaves' means (here, too) is between it and the truth.
+    are float32, float64 where JAX computes with 64 bits. Answers about numbers are float64: each tree's mean is an
+    output of the trees, so that nothing cancels. They are as exact as the leaves' means in float32, as here.
 
     **Columns.** Those with levels are given as codes, positions among the levels, as `jaxunc.tables.encode_instances`
     makes them; the model's metadata list them. If any column is compared as float64 (it has cuts), the whole input is
     double.
 
-    **Sets** of categories, and other tests of intervals, are columns that the graph appends to the instances, one for
-    each distinct set: trees of ONNX compare with one number.
+    **Sets** of categories, and other tests of intervals, become columns that the graph appends to the instances, one
+    for each distinct set, because trees of ONNX compare with one number.
 
     **Metadata.** ``feature_names``, ``class_labels`` and ``levels`` as JSON, where there are any, and
     ``jaxunc.version``. Operators are of ai.onnx 18 and ai.onnx.ml 3. ONNX Runtime 1.26.0 answers wrongly for missing
@@ -109,10 +109,10 @@ def to_onnx(model: Any) -> Any:
 
 
 class ExactSum(TwoFloat):
-    """An exact sum whose quotient needs no bits, which operators of ONNX do not show."""
+    """An exact sum whose division needs arithmetic alone, since ONNX has no operators for the bits of a float."""
 
     def divided_by(self, divisor: float | int) -> "ExactSum":
-        """Divide by a plain number, to twice the precision (Dekker, cut by Veltkamp's products)."""
+        """Return the quotient by a plain number, with twice a float's precision (Dekker, with Veltkamp's splitting)."""
         b = jnp.asarray(divisor, self.high.dtype)
         factor = jnp.asarray(2.0 ** ((jnp.finfo(b.dtype).nmant + 2) // 2) + 1, b.dtype)
 
@@ -142,7 +142,7 @@ def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
 
 
 def _of_sums(graph: Graph, model: OfSums) -> Any:
-    """Return a model of several bound forests, whose sums it reads in double precision."""
+    """Return the ONNX model of several bound forests, whose answer is made of their sums in double precision."""
     forest, names = model.parts[0].forest, []
     instances = _instances(graph, forest.trees)
     summed = [_summed(graph, instances, bound.forest, bound.combiner, by_tree=True) for bound in model.parts]
@@ -161,9 +161,9 @@ def _of_sums(graph: Graph, model: OfSums) -> Any:
 def _summed(
     graph: Graph, instances: str, forest: Forest, combiner: Combiner, *, by_tree: bool = False
 ) -> tuple[PyTree, list[Value]]:
-    """Add the trees; return the shapes of the merged statistic for one instance, and its values, leaf by leaf.
+    """Add the trees; return the shapes of the merged statistic for one instance, and its values in the graph.
 
-    ``by_tree``: what is collected is a sum for each tree.
+    Values are in the order of the pytree's leaves. ``by_tree`` allows the merge "collect": a sum for each tree.
     """
     table = leaf_table(forest, combiner)
     parts, structure = jax.tree.flatten(table)
@@ -179,7 +179,7 @@ def _summed(
                 "say. Export a combiner whose merges are sums, or take bound.export(), which needs JAX where it runs."
             )
         values = np.asarray(part, np.float64).reshape(*part.shape[:2], -1)
-        # A single sum of float32 is rounded once, as ours is. What is collected are sums of one tree each.
+        # A float32 sum in ONNX is rounded once, as ours is. What is collected is a sum over a single tree.
         is_plain = kind != "exact_sum" and part.dtype == np.float32
         cut[i] = [values] if is_plain else pieces_of(values, 1 if kind == "collect" else forest.n_trees)
     if not cut:
@@ -216,7 +216,7 @@ def _shape(value: Any) -> jax.ShapeDtypeStruct:
 
 
 def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """The sum of pieces, of a float's precision or of twice that."""
+    """Return the sum of the pieces (see `pieces_of`) as `Rows`, or as an `ExactSum` of them if ``kind`` asks for it."""
     if kind != "exact_sum" and dtype == np.float32:
         return Rows(names[0], shape, dtype)
     total = graph.cast(names[0], np.float64)
@@ -230,7 +230,7 @@ def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...]
 
 
 def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
-    """The merge of a number per tree, which is the same for all instances."""
+    """Return the merge of one number per tree, the same for all instances, as an array or an `ExactSum`."""
     if kind in ("min", "max"):
         return np.asarray(getattr(values, kind)(), dtype)
     total = values.sum()
@@ -241,7 +241,7 @@ def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
 
 
 def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The outputs of an answer for one instance; "label" is the position of a class."""
+    """Yield the outputs of an answer to one instance by name; a "label" is the index of a class."""
     if isinstance(answer, dict):
         for name, part in answer.items():
             yield from _named(part, f"{prefix}{name}.")
@@ -288,7 +288,7 @@ def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
 
 
 def _instances(graph: Graph, trees: Trees) -> str:
-    """The name of the instances in double precision, in which order and missing values stay what they are."""
+    """Return the name of the instances in double precision, which changes neither their order nor missing values."""
     return graph.cast(INPUT, np.float64) if trees.columns.cuts is None else INPUT
 
 

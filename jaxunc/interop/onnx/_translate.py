@@ -1,8 +1,8 @@
 """A combiner's ``finish`` as nodes of ONNX: the program that JAX traces, operator by operator.
 
-A value of the program is traced for one instance. In the graph it has a row for each, and its entries are the columns,
-in order: ``[instances entries]``. So whatever only moves entries is one choice of columns, which the operator itself
-makes of their numbers.
+A value of the program is traced for one instance. In the graph it has a row for each instance and a column for each of
+its entries, flattened: ``[instances entries]``. So an operator that only moves entries is one ``Gather`` of columns,
+whose indices are found by applying the operator to the columns' numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from ._graph import TYPES, Graph
 
 
 class Rows(NamedTuple):
-    """A value that differs between instances."""
+    """A value that differs between instances: a tensor ``[instances entries]`` of the graph."""
 
     name: str
     shape: tuple[int, ...]  # of one instance
@@ -30,9 +30,9 @@ class Rows(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """A value that has no counterpart, for which somebody may yet not ask."""
+    """A value that ONNX cannot compute, which is an error only if an output needs it."""
 
-    primitive: str
+    primitive: str  # the operator of JAX that has no counterpart
 
 
 Value = Rows | Unknown | np.ndarray  # the last is the same for all instances
@@ -43,7 +43,7 @@ _MOVING: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("gather", "dynamic_slice", "split"), (0,)),
     "scatter": (0, 2), "concatenate": None, "stack": None, "pad": None,
 }  # fmt: skip
-"""Which of the operands are moved; the others must be known. None: all."""
+"""Operators that only move entries, with the operands that are moved (None: all); the others must not be `Rows`."""
 _ALIKE = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "max": "Max", "min": "Min",
     "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh",
@@ -100,13 +100,13 @@ def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
 
 
 def _evaluate(equation: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
-    """Return the operator's own result for known values."""
+    """Return the results of JAX's operator for arrays, with parameters ``changed``."""
     made = equation.primitive.bind(*map(jnp.asarray, operands), **equation.params | changed)
     return [np.asarray(result) for result in (made if equation.primitive.multiple_results else [made])]
 
 
 def _columns(graph: Graph, value: Any, shape: tuple[int, ...]) -> str:
-    """The name of a value's columns, one or those of a shape; of one row, if it is the same for all instances."""
+    """Return the name of a tensor that broadcasts to a value of ``shape``: ``[instances or 1, size of shape or 1]``."""
     if isinstance(value, np.ndarray):
         return graph.constant((value if value.size == 1 else np.broadcast_to(value, shape)).reshape(1, -1))
     if value.size in (1, int(np.prod(shape, dtype=int))):
@@ -115,7 +115,7 @@ def _columns(graph: Graph, value: Any, shape: tuple[int, ...]) -> str:
 
 
 def expand(graph: Graph, value: Value, instances: str) -> str:
-    """Return the name of a value's columns, with a row for each instance of what is given."""
+    """Return the name of a value's columns, with as many rows as the tensor ``instances``."""
     if isinstance(value, Rows):
         return value.name
     row = _columns(graph, value, value.shape)  # pyright: ignore
@@ -124,14 +124,14 @@ def expand(graph: Graph, value: Value, instances: str) -> str:
 
 
 def _pick(graph: Graph, name: str, indices: np.ndarray, among: int = -1) -> str:
-    """Choose columns, unless it is all of them in order; indices of two axes make a further axis."""
+    """Return the name of these columns (no node for all of ``among``, in order); 2-D indices make a further axis."""
     if np.array_equal(indices, np.arange(among)):
         return name
     return graph.node("Gather", name, graph.constant(indices.astype(np.int64)), axis=1)
 
 
 def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Whatever moves entries moves their numbers, too."""
+    """Translate an operator that moves entries, by moving their numbers; None if it reads beyond its operands."""
     which = _MOVING[equation.primitive.name] or range(len(operands))
     if any(isinstance(operand, Rows) for i, operand in enumerate(operands) if i not in which):
         return _look_up(graph, equation, operands)
@@ -152,8 +152,8 @@ def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | Non
 def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
     """Translate a look-up along a one-axis operand at an index that differs between instances.
 
-    None where the equation is no such ``gather`` or ``dynamic_slice``. An index out of range ends ONNX's run in the
-    former, and is moved to the nearest end in the latter.
+    None if the equation is no such ``gather`` or ``dynamic_slice``. An index out of range is an error of ONNX's run in
+    a ``gather``; in a ``dynamic_slice`` it is moved to the nearest end.
     """
     name, output, (operand, indices) = equation.primitive.name, equation.outvars[0].aval, operands[:2]
     if name not in ("gather", "dynamic_slice") or not isinstance(indices, Rows) or len(operand.shape) != 1:
@@ -190,7 +190,7 @@ def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Val
 
 
 def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Return operators that keep an axis and mix its entries."""
+    """Translate a sort or a cumulative sum, which mixes entries along an axis; None for bools or several operands."""
     operand, params = operands[0], equation.params
     if len(operands) > 1 or operand.dtype == bool or not operand.size:
         return None
@@ -206,7 +206,7 @@ def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | No
 
 
 def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
-    """The columns of a value, with those of some axes behind each other: ``[others axes]``."""
+    """Return the column numbers of a value ``[rest chosen]``: the chosen axes flattened last, the rest before."""
     numbers = np.moveaxis(np.arange(operand.size).reshape(operand.shape), axes, range(-len(axes), 0))
     return numbers.reshape(-1, int(np.prod([operand.shape[axis] for axis in axes], dtype=int)))
 
@@ -247,7 +247,7 @@ def _log1p(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
 
 
 def _expm1(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    """(exp(x) - 1) x / log(exp(x)), likewise."""
+    """(exp(x) - 1) x / log(exp(x)), in which both roundings of exp(x) cancel (Kahan)."""
     unit = graph.constant(np.ones((1, 1), dtype))
     u = graph.node("Exp", x)
     less = graph.node("Sub", u, unit)
