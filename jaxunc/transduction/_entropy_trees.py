@@ -201,7 +201,7 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
 
 
 def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
-    """Return the test of largest gain, None if none is above 0; in ties the first feature's, lowest threshold."""
+    """Return the test of largest gain: of ties the first feature's, at its lowest threshold. None without a gain."""
     n, entropy = len(members), entropy_table(sample.n)
     totals = np.bincount(sample.label[members], minlength=sample.n_classes)
     if n < 2 * limits.min_samples_leaf or np.count_nonzero(totals) < 2:
