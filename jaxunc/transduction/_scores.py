@@ -126,7 +126,8 @@ def cuts_beside(
     If no other instance has its value, only one cut remains, with the instance on the side of the nearer neighbour.
     Otherwise both remain. With ``boundaries`` the classes beside the cut have to differ, too.
     """
-    # If no other instance has the value, both cuts divide the others alike: only the one on its side counts.
+    # If no other instance has the value, both cuts divide the others alike; the one that keeps the instance on the side
+    # of the nearer neighbour counts.
     left = beside.has_left & (~beside.alone | (beside.has_right & ~beside.goes_left))
     right = beside.has_right & (~beside.alone | (beside.has_left & beside.goes_left))
     if not boundaries:
