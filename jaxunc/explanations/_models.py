@@ -127,10 +127,7 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
 
 
 def _by_names(step: Any, n: int) -> np.ndarray:
-    """Return, for each output column of a step, the one input column whose name its name contains.
-
-    Raises a TypeError if there are none or several.
-    """
+    """Return for each output column of a step the input column named in its name; a TypeError unless it is one."""
     marks = [_MARK.format(j) for j in range(n)]
     step = copy.copy(step)
     vars(step).pop("feature_names_in_", None)  # otherwise the step would refuse other names

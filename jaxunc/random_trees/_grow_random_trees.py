@@ -1,8 +1,4 @@
-"""Growth of random decision trees.
-
-`grow_random_trees` encodes a sample (`_sample.py`), grows blocks of trees (`_step.py`), one on each core, and joins
-them to a forest: `read_block`, `join_blocks`.
-"""
+"""Growth of random decision trees: a sample is encoded, blocks of trees are grown on all cores, and joined."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -291,7 +287,7 @@ def grow_random_trees(
     Notes
     -----
     A node has as many tries as there are features. Each draws a feature uniformly from the numeric ones and the nominal
-    ones not yet tested on the path. A numeric test sends ``x < t`` or ``x <= t`` to the left, either with probability
+    ones not yet drawn on the path. A numeric test sends ``x < t`` or ``x <= t`` to the left, either with probability
     ½, where t is the value of an instance drawn uniformly from the node's sample. The first accepted test is used; if
     none is, the node is a leaf. A pure node is split like any other. ``min_samples_leaf=0`` of the published code is
     refused: it would accept tests with an empty side, without end.

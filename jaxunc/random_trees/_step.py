@@ -126,7 +126,7 @@ class DrawnTests(NamedTuple):
 def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"], state: State) -> State:
     """Write a test for every open node to ``scratch.test``, and reserve cells to count the values of multi-way tests.
 
-    Also gathers the open nodes from the followers of the last step, to ``scratch.open``.
+    Also gathers the open nodes to ``scratch.open``, from the followers of the last step.
     """
 
     def draw(start, carry):

@@ -124,10 +124,7 @@ class KeptNodes:
 def _send_on(
     pairs: Pairs, samples: Samples, nodes: "_SampledNodes", node: np.ndarray, waiting: np.ndarray, store: KeptNodes
 ) -> None:
-    """Send pairs that wait at nodes on to the children that they choose.
-
-    A pair ends at its node if no test has a gain, or in the child if that is a leaf; otherwise it waits at the child.
-    """
+    """Send pairs on from nodes to the children that they choose; a pair ends at its node if no test has a gain."""
     # Pairs choose in parts: the matrices of a choice have an entry for every pair and feature.
     few, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
     parts = []

@@ -312,10 +312,7 @@ class LeftOutTests:
         return cuts_beside(beside, self._settings.boundaries)
 
     def _class_without(self, instances, node, mixed, left, right, has_left, has_right) -> np.ndarray:
-        """Return the class of the other instances with an instance's value, for the pairs ``mixed``; -1 for several.
-
-        ``mixed`` has the positions of instances and features ``[pairs 2]``.
-        """
+        """Return the class of the other instances with an instance's value, -1 for several, at ``mixed [pairs 2]``."""
         cuts, at = self.cuts, tuple(mixed.T)
         # Counts below a cut are sums over all lower values; the value's own counts are their difference.
         upto = np.where(has_right[at], cuts.below[:, right[at]], self._totals[node[mixed[:, 0]]].T)

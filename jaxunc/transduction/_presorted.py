@@ -84,10 +84,7 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
 
 
 def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
-    """Return encoded instances ``[instances features]``, NaN where missing, as a sorted training set.
-
-    ``label [instances]`` are positions among the ``labels`` of the classes.
-    """
+    """Return encoded instances, NaN where missing, as a sorted training set; ``label`` are positions in ``labels``."""
     kinds = columns.is_nominal
     numeric, nominal_places = np.flatnonzero(~kinds), np.flatnonzero(kinds)
     value = _numbers(values[:, numeric]).T
@@ -256,8 +253,7 @@ def value_counts(
 ) -> Int[np.ndarray, "classes rows codes"]:
     """Return the numbers of a node's instances by class and by the codes of each nominal feature.
 
-    Several nodes of the same size may be given. The result has a row for each node and nominal feature, node after
-    node.
+    Several nodes of the same size may be given. The result has a row for each node and nominal feature.
     """
     members = np.atleast_2d(members)
     n_rows, n_classes = len(members) * len(sample.nominal), sample.n_classes

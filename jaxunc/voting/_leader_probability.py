@@ -183,10 +183,7 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
 
 
 def overtaken_by_one(votes: int, rival_votes: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
-    """Return `overtaken` for a single vote of two classes without abstention; ``first`` says if the rival is class 0.
-
-    ``alpha`` are those of leader and rival.
-    """
+    """Return `overtaken` for one vote of two classes, none abstaining; ``first`` says whether the rival is class 0."""
     mine, its, left = (np.array([[number]]) for number in (votes, rival_votes, n_trees - votes - rival_votes))
     return float(_ahead(mine, its, left, first, n_trees, (*alpha, 0.0))[0, -1])
 

@@ -261,10 +261,7 @@ def poll_by_levels(
     depth: int,
     block: int,
 ) -> tuple[StoppingResult, Array]:
-    """Count the votes of ``max_trees`` trees as `stop_after` does; also return the mark of the rows' values.
-
-    ``block`` instances are walked at a time, ``depth`` levels unrolled.
-    """
+    """Count the votes of ``max_trees`` trees as `stop_after` does; also return the mark of the rows' values."""
     plan, classes = jax.tree.map(lambda array: array[:max_trees], (plan, classes))
 
     def poll_block(x):

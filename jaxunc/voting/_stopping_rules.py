@@ -44,10 +44,7 @@ NEVER = 2**30
 
 
 def checked_promise(criterion: Criterion, confidence: float | None, disagreement: float | None) -> float:
-    """Return the checked disagreement for criterion "optimal", or the checked confidence for all others.
-
-    None means the default. Raises a ValueError if the criterion does not use what is passed.
-    """
+    """Return the disagreement for criterion "optimal", else the confidence: checked, and the default for None."""
     check_one_of("criterion", criterion, get_args(Criterion))
     if criterion == "optimal":
         if confidence is not None:
