@@ -1,13 +1,14 @@
-"""Shapley values against a background sample, path by path: an instance's columns, and the others of a row of it.
+"""Shapley values against a background sample, path by path.
 
-The instance's columns are let through by a leaf's path or not, and so are the row's. Let a be the number that stop the
-row, and b the number that stop the instance. A coalition reaches the leaf if it has the a columns and lacks the b ones;
-no coalition does if a column is among both. Else the leaf's statistic v adds::
+A coalition takes its columns from the instance, and the others from a row of the sample. Each column of a leaf's path
+lets the instance through or stops it, and likewise the row. Let a be the number of columns that stop the row, and b the
+number that stop the instance. A coalition reaches the leaf if it has all a columns and none of the b columns. No
+coalition does if a column stops both. Otherwise the leaf's statistic v adds::
 
     v (a - 1)! b! / (a + b)!     to each of the a columns
     -v a! (b - 1)! / (a + b)!    to each of the b columns
 
-and the shares are means over the rows of the sample.
+The shares are means over the rows of the sample.
 """
 
 from math import comb
@@ -35,7 +36,7 @@ from jaxunc.tables import Encoded
 from ._paths import Unrolled
 
 PATHS, ROWS = 16, 64
-"""Paths, and rows of the sample, of a block; instances of a call."""
+"""Number of paths in a block; number of the sample's rows in a block, and of instances in a call."""
 _SHAPES = Shapes(Chunk(ROWS, ROWS), None, (Chunk(8, 8),))
 
 
@@ -48,7 +49,7 @@ def values_by_background(
 ) -> Float[Array, "instances features stat"]:
     """Return the Shapley values of each column; ``table`` holds the statistic of the leaf at the end of each path."""
     n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
-    # Paths behind the last, and rows, count nothing; programs are shared by forests of like size.
+    # Padding adds nothing: paths have the statistic 0, rows the weight 0. Forests of like size share programs.
     parts = (*unrolled.paths.as_wide_as(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
     arrays = [padded_rows(part, power_of_two(n, PATHS)) for part in parts]
     n_rows = len(sample.values)
@@ -85,7 +86,7 @@ def _values(n_blocks, arrays, rows, counts, weights, x, mask):
         index = jnp.maximum(column, 0)
 
         def stopped(instances):
-            """Return whether columns of paths stop instances, ``[paths columns instances]``, and the same as bits."""
+            """Return which columns of paths stop which instances, ``[paths columns instances]``, and these as bits."""
             key, missing = (part[index] for part in instances)
             passes = jnp.where(missing, passes_missing[..., None], (key > low[..., None]) & (key <= high[..., None]))
             stops = ~passes & (column >= 0)[..., None]
@@ -120,6 +121,6 @@ def _values(n_blocks, arrays, rows, counts, weights, x, mask):
 
 
 def _keys(x: Array) -> tuple[Array, Array]:
-    """Return order keys and which values are missing, both ``[... columns instances]``."""
+    """Return the values' order keys, and whether they are missing, both ``[... columns instances]``."""
     x = jnp.swapaxes(x, -1, -2)
     return order_key(x), jnp.isnan(x)

@@ -2,10 +2,11 @@
 
 Each tree is walked once, depth first, in O(L D) time for each instance: L leaves, D distinct columns on a path at most.
 
-A coalition has every column with chance t; a column that it lacks sends an instance to a child by the child's share of
-the cover. For a node's column, let z be the product of shares at its tests above the node, and o in {0, 1} whether the
-instance passes these (both 1 at the first test); z_1 + z_2 = z the same with the node's test, for its children. With
-a = t + (1 - t) z, for a quadrature point t with weight w::
+A coalition has every column with chance t. A column that it lacks sends an instance to each child by the child's share
+of the cover. Take a node and its column. Let z be the product of the shares at the tests of this column above the node,
+and o in {0, 1} whether the instance passes these tests; both are 1 at the first test. With the node's test, z becomes
+z_1 for the first child and z_2 for the second, z_1 + z_2 = z. With a = t + (1 - t) z, for a quadrature point t of
+weight w::
 
     chance of the first child   p = its share of the cover   if o = 0
                                   1 - (1 - t) z_2 / a        if o = 1 and the instance goes there
@@ -15,12 +16,12 @@ a = t + (1 - t) z, for a quadrature point t with weight w::
     expected statistic          H = H_2 + p (H_1 - H_2)                  on the way up
     share of the node           beta sum_t  w / a^2  W (H_2 - H_1)       goes to its column
 
-The sums over nodes are the Shapley values: shares of a column's tests on one path telescope. What is integrated is a
-polynomial of one degree less than the path has distinct columns, for which half as many points are exact.
+The sums over nodes are the Shapley values: shares of a column's tests on one path telescope. The integrand is a
+polynomial whose degree is one less than the number of distinct columns on the path: half as many points are exact.
 
-A step takes one node, all points and a block of instances, and holds what belongs to its path alone: chances to arrive,
-and what is expected at first children that are done. If one child is a leaf, it is the first. Only numbers in arrays
-say what form the trees have: forests of like size share a program.
+A step takes one node, all points and a block of instances. It holds only what belongs to the node's path: chances to
+arrive, and the expected statistics at first children that are done. If one child is a leaf, it is the first. The shape
+of the trees is data in arrays, so forests of like size share a program.
 """
 
 from functools import partial
@@ -40,14 +41,14 @@ from jaxunc.tables import Encoded
 from ._paths import Unrolled, shares_of_cover
 
 CALLS = {"cpu": (512, 160), "accelerator": (2**16, 2**16)}
-"""Instances of a call, and those that take as long as all else of it. On a CPU what a step reads stays in its cache;
-an accelerator takes as long to go from step to step as for all instances of a step."""
+"""Number of instances in a call, and number of instances that take as long as the call's fixed cost. On a CPU what a
+step reads stays in its cache; an accelerator takes as long to go from step to step as for all instances of a step."""
 SMALL = 8, 128
-"""Instances of small calls."""
+"""Numbers of instances in small calls."""
 OF_A_THREAD = 16
-"""Instances that take as long as another thread to wake."""
+"""Number of instances that take as long as waking another thread."""
 STEP_BYTES = 2**28
-"""Memory of what the steps hold, beyond which calls take fewer instances."""
+"""Memory for what the steps hold; calls take fewer instances rather than more memory."""
 NODES, DEPTH = 4096, 32
 """The least sizes of programs; larger ones are powers of two."""
 
@@ -56,18 +57,18 @@ class Walk(NamedTuple):
     """The inner nodes of all trees in the order in which a walk enters them; without the statistics of leaves."""
 
     arrays: tuple[dict[str, Array], Array, dict[str, Array], Array]
-    """Arrays of all nodes; the nodes without two leaves, in the order in which the walk leaves them; arrays of turns;
-    the number of turns. A turn is a node of two leaves; after it the walk leaves some of the other nodes."""
+    """Arrays of all nodes; the other nodes (without two leaves), in the order in which the walk leaves them; arrays of
+    turns; the number of turns. A turn is a node of two leaves; after it the walk leaves some of the other nodes."""
     depth: int
-    """Places for a path's nodes, the first of which is above the root."""
+    """Number of entries for a path's nodes; the first entry is above the root."""
     leaves: Int[np.ndarray, "nodes 2"]
-    """The paths that end at the first and at the second child; -1 where it is no leaf."""
+    """The paths that end at the first and at the second child; -1 where the child is not a leaf."""
     shares: Float[np.ndarray, "paths"]
-    """The share of its tree's rows that each leaf has."""
+    """The share of its tree's rows in the leaf of each path."""
 
 
 def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Walk:
-    """Return the walk through trees whose nodes cover these numbers of rows."""
+    """Return the walk through trees; ``cover`` has the number of rows in each leaf."""
     left, above, shares = shares_of_cover(unrolled, cover)
     nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
     parent, depth, path = nodes.edge // 2, np.empty(n, int), np.full(2 * n + 1, -1)
@@ -91,7 +92,7 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
     t, weight = (t + 1) / 2, weight / 2
     a = t + (1 - t) * above[:, None]
     first, c = np.where(flip, 1 - left, left), (1 - t) / a
-    # Chances of a child are offset + slope p, with the p of its parent; of a root 1.
+    # The chance of a child is offset + slope p, with the p of its parent; the chance of a root is 1.
     offset, slope = ((depth == 1) | is_second), np.where(depth == 1, 0, np.where(is_second, -1, 1))
     arrays = nodes._asdict() | {
         "depth": depth,
@@ -115,7 +116,7 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
     turns = {
         "node": turn,
         "n_left": np.bincount(np.searchsorted(turn, end[others]), minlength=len(turn)),
-        # What is expected is kept for the parent of the node that is entered next.
+        # The depth at which a statistic is kept: that of the next entered node's parent, whose first child is done.
         "keeps": depth[(turn + 1) % n] - 1,
     }
     dtype, n_all = jnp.result_type(float), power_of_two(n, NODES)
@@ -184,7 +185,7 @@ class _Held(NamedTuple):
 def _values_and_mark(
     has_missing: bool, depth: int, block: int, arrays: tuple, x: Array, mask: Array | None
 ) -> tuple[Array, Array]:
-    """Return what `_values` does of all instances, ``block`` at a time, and the mark of their values."""
+    """Return what `_values` does for all instances, ``block`` at a time, and the mark of their values."""
     return in_blocks(partial(_values.function, has_missing, depth, arrays), block, x, mask)
 
 
@@ -204,7 +205,7 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
         return jnp.zeros((*shape, len(x)), dtype)
 
     def enter(i: Array, held: _Held) -> _Held:
-        """Add node i to the path: whether instances pass its test, and their chance to arrive."""
+        """Return the path with node i added: its alpha and beta, and the instances' chance to arrive there."""
         g = {name: _at(part, i) for name, part in nodes.items()}
         key, at = _at(keys, g["column"]), g["depth"]
         passes, goes_first = (key > g["low"]) & (key <= g["high"]), (key <= g["threshold"]) != g["flip"]

@@ -33,10 +33,10 @@ from ._statistic import LeafStatistic, leaf_statistic, margins_of
 
 
 def axes_of(ax: Any, **figure: Any) -> Any:
-    """Return the axes to draw on: those given, pyplot's current ones if they are empty, or those of a new figure."""
+    """Return the axes to draw on: ``ax``, or pyplot's current axes if they are empty, or the axes of a new figure."""
     if ax is not None:
         return ax
-    from matplotlib import pyplot as plt  # chooses how to show, only now
+    from matplotlib import pyplot as plt  # imported here: it chooses a backend
 
     if plt.get_fignums() and not plt.gca().has_data():
         return plt.gca()
@@ -44,11 +44,11 @@ def axes_of(ax: Any, **figure: Any) -> Any:
 
 
 class Attributions(NamedTuple):
-    """Shares of each column in a sum: ``values.sum(1) + base`` is what is explained, for each instance."""
+    """Shares of each column in what is explained, which is ``values.sum(1) + base`` for each instance."""
 
     values: Float[Array, "instances features stat"]
     base: Float[Array, "stat"] | Float[Array, "instances stat"]
-    """What is expected of an instance of which nothing is known; of each one where trees are masked."""
+    """What is expected of an instance of which nothing is known; one row for each instance where trees are masked."""
     of: str
     """What is explained: "probability", "class scores", "pooled counts", "uncertainty", …"""
     names: tuple[Any, ...]
@@ -66,9 +66,9 @@ class Attributions(NamedTuple):
         stat
             Which number of ``names``; default the last.
         most
-            Bars at most; the other columns are one together.
+            Largest number of columns with a bar; one more bar is for all others.
         ax
-            Axes of matplotlib; default pyplot's current ones if nothing is drawn on them, else those of a new figure.
+            Axes of matplotlib. Default: pyplot's current axes if nothing is drawn on them, else those of a new figure.
         """
         shares, base = self._one(instance, stat)
         check_integer("most", most, 1)
@@ -102,9 +102,9 @@ class Attributions(NamedTuple):
         return shap.Explanation(values[..., stat], base, data, feature_names=list(self.features))
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return arrays ``[instances]`` by names of columns: what is expected of all, and the share of each column.
+        """Return arrays ``[instances]`` by the names that they have in files: the base, and the share of each column.
 
-        Where ``of`` is ``"probability"`` and there are two classes, they are of the second one.
+        For the probability of two classes they are those of the second class alone.
         """
         values, arrays = np.asarray(self.values), {}
         base = np.broadcast_to(np.asarray(self.base), (len(values), values.shape[2]))
@@ -117,7 +117,7 @@ class Attributions(NamedTuple):
         return arrays
 
     def _one(self, instance: int, stat: int) -> tuple[np.ndarray, float]:
-        """The shares of an instance, and what is expected of all."""
+        """Return the shares of an instance in one number, and the base; an IndexError if an index is out of range."""
         check_integer("instance", instance)
         check_integer("stat", stat)
         n, _, n_stats = self.values.shape
@@ -136,16 +136,16 @@ def explain(
     background: Forest | InstancesLike | None = None,
     tree_mask: MaskLike | None = None,
 ) -> Attributions:
-    r"""Return the Shapley values of each column, for what a combiner's leaves add up to.
+    r"""Return the Shapley values of each column, for an answer that is a sum over leaves.
 
-    The value of a set S of columns is what is expected where these alone are known. Column i has
+    The value v(S) of a set S of columns is the expected answer where only these columns are known. Column i of F has
 
     .. math:: \phi_i = \sum_{S \not\ni i} \frac{|S|!\,(F - |S| - 1)!}{F!} \big(v(S \cup \{i\}) - v(S)\big)
 
     For a column that is not known, ``background`` says what is expected:
 
-    * by a forest's counts, an instance goes to both sides of its tests, in the shares of the rows that did;
-    * by a table, the value of each row of it is taken in turn, and v is the mean over the rows.
+    * by a forest's counts: an instance goes to both sides of the column's tests, in the shares of the rows that did;
+    * by a table: each of its rows gives its values in turn, and v is the mean over the rows.
 
     What is explained, ``of`` in the result:
 
@@ -157,9 +157,10 @@ def explain(
       ``"entropy"`` the aleatoric part;
     * ``"bounds of the probability"``: `AveragedIntervals`, all lower and then all upper ones;
     * ``"raw"``: the sums of an `AdditiveTrees`, before the link;
-    * ``"number"``: of an `UncertainForestRegressor` of a forest ``mean`` and ``aleatoric`` variance. Its epistemic
-      variance, standard deviation and widths are no sums. Of a boosted one ``mean`` (``raw`` before a link that is not
-      the identity) and ``log_variance``, which is log(s² - floor). Of transformed targets all is of these.
+    * ``"number"``: ``mean`` and ``aleatoric`` variance of an `UncertainForestRegressor` that holds a forest; its
+      epistemic variance, standard deviation and widths are not sums. For a boosted one ``mean`` (``raw`` before a link
+      other than the identity) and ``log_variance``, which is log(s² - floor). Transformed targets are not transformed
+      back.
 
     Parameters
     ----------
@@ -167,14 +168,14 @@ def explain(
         A forest, or an `AdditiveTrees`. Or a fitted estimator of this library, a model of another one, or a pipeline
         that ends in one of these, on raw columns. Where steps make several columns of one, their shares are added.
     combiner
-        One of those above, or such a one `Weighted`; None for an `AdditiveTrees` and for numbers, and for an
-        estimator's own combiner (of other models `Mean`).
+        One of the combiners above, or a `Weighted` one of them. It has to be None for an `AdditiveTrees` and for
+        numbers. For a classifier of this library None is its own combiner, for other models `Mean`.
     X
-        Instances ``[instances features]``, as for `bind`; X and the mask may be traced (`jit`, `vmap`), and are then
-        worked on all at once. The result has all columns, also of a sparse matrix.
+        Instances ``[instances features]``, as for `bind`. X and the mask may be traced (`jit`, `vmap`), and are then
+        answered all at once. The result has all columns, also for a sparse matrix.
     background
         A table of rows; or a forest of the same trees, whose counts say which shares of rows go where. Default: the
-        forest's own. An `AdditiveTrees` and a boosted model have none: pass rows (raw ones of a pipeline), or
+        forest's own counts. An `AdditiveTrees` and a boosted model have none: pass rows (raw ones for a pipeline), or
         ``ju.count_leaves(model.trees, X, y)``.
     tree_mask
         Which trees count for which instance, booleans ``[instances trees]``; default all.
@@ -182,26 +183,26 @@ def explain(
     Returns
     -------
     Attributions
-        ``values`` ``[instances features stat]`` and ``base`` ``[stat]``, with a mask ``[instances stat]``;
-        ``values.sum(1) + base`` is the answer.
+        ``values`` ``[instances features stat]`` and ``base`` ``[stat]``, or ``[instances stat]`` with a mask. The
+        answer is ``values.sum(1) + base``.
 
     Raises
     ------
     TypeError, ValueError
-        If the combiner's answer is no sum of what leaves say, or a leaf vetoes a class. If a forest follows empty
-        leaves, the background is of other trees, or X is what `bind` refuses. If a model is not fitted or has no
-        forest, or a step of a pipeline mixes columns, or does not name those that it makes.
+        If the combiner's answer is not a sum over leaves, or a leaf vetoes a class. If a forest follows empty leaves,
+        the background is a forest of other trees, or `bind` refuses X. If a model is not fitted or has no forest, or a
+        step of a pipeline mixes columns, or does not name those that it makes.
 
     Notes
     -----
-    Exact up to rounding. A column that no test asks has 0; so has every column of a tree of one leaf. Where no row of
-    the counts came, both sides of a test have one half. An instance whose mask has no tree has 0, and the base is what
-    is said of no tree. Not differentiable.
+    Exact up to rounding. A column that no test reads has the value 0. Where no counted row came to a test, each side
+    has the share one half. An instance whose mask has no tree has the values 0, and the constant of the answer as its
+    base. Not differentiable.
 
-    By a forest's counts the algorithm is Quadrature TreeSHAP, in O(L D) time for each instance: L leaves of all trees,
-    D the most distinct columns on a path, which half as many points integrate exactly. Against a table it is
-    interventional TreeSHAP, path by path, in O(L D B) for its B rows, of which some hundred are enough to tell. Memory
-    is that of a block of instances and of the result. Forests of like size share compiled programs.
+    By a forest's counts the algorithm is Quadrature TreeSHAP, in O(L D) time for each instance: L is the number of
+    leaves of all trees, and D the largest number of distinct columns on a path. Against a table it is interventional
+    TreeSHAP, path by path, in O(L D B) for its B rows, of which some hundred are enough. Memory is that of a block of
+    instances and of the result. Forests of like size share compiled programs.
 
     References
     ----------
@@ -229,7 +230,7 @@ def explain(
 
 
 def _of_columns(model: OpenedModel, X: Any, background: Any, tree_mask: Any) -> Attributions:
-    """Return the shares of a model's raw columns: sums of those of the columns that are made of them."""
+    """Return the shares of a model's raw columns: each is the sum over the trees' columns that are made of it."""
     if not is_concrete(X, tree_mask):
         raise TypeError("X or tree_mask is traced, and a model reads rows on the host: pass its forest_ instead.")
     is_rows = background is not None and not isinstance(background, Forest | AdditiveTrees | Trees)
@@ -246,7 +247,7 @@ def _of_columns(model: OpenedModel, X: Any, background: Any, tree_mask: Any) -> 
 
 
 def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, X: Any, tree_mask: Any) -> Attributions:
-    """Return the shares of the columns of trees."""
+    """Return the shares of the trees' columns; ``covered`` is the background. X and the mask may be traced."""
     traced, every, kept = not is_concrete(X, tree_mask), trees, None
     if traced:
         encoded = Encoded(encode_traced(X, trees.columns), True)
@@ -296,14 +297,17 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
 
 
 class _Explained(NamedTuple):
-    """What paths say, and what is expected of each tree ``[trees stat]``; without a walk against a table of rows."""
+    """Paths with the statistics of their leaves, and the expected statistic of each tree."""
 
     unrolled: Unrolled
     walk: Walk | None
+    """None against a table of rows."""
     table: np.ndarray
+    """The statistic at the end of each path ``[paths stat]``."""
     by_tree: np.ndarray
+    """The expected statistic of each tree ``[trees stat]``."""
     last_follows: bool
-    """Whether the numbers of a leaf add up to the same for all, such as probabilities: the last one follows."""
+    """Whether all leaves of a tree have numbers of the same sum, such as probabilities: the last number follows."""
 
 
 def _paths_of(trees: Trees, table: np.ndarray, covered: Forest | Encoded, dtype: np.dtype) -> _Explained:
@@ -323,14 +327,14 @@ def _paths_of(trees: Trees, table: np.ndarray, covered: Forest | Encoded, dtype:
 
 
 def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dtype) -> bool:
-    """Whether a number of leaves is the same for all of a tree, up to rounding."""
+    """Return whether a value is the same for all paths of each tree, up to rounding."""
     first = np.unique(tree, return_index=True)[1]
     return bool(np.all(np.abs(value - value[first][tree]) <= 8 * np.finfo(dtype).eps * scale))
 
 
 _UNROLLED: KeptWhileAlive[Unrolled] = KeptWhileAlive()
 _WALKS: KeptWhileAlive[Walk] = KeptWhileAlive()
-"""By all arrays of trees and of the counts that are the cover: forests are explained again and again."""
+"""Walks by the arrays of the trees and of the counts that cover them: forests are explained again and again."""
 
 
 def _arrays(trees: Trees) -> tuple[Array, ...]:
@@ -338,19 +342,19 @@ def _arrays(trees: Trees) -> tuple[Array, ...]:
 
 
 def _cover(covered: Forest) -> np.ndarray:
-    """The rows in each leaf."""
+    """Return the number of rows in each leaf, ``[trees nodes]``."""
     return np.asarray(covered.count_table, np.float64).sum(axis=1)[np.asarray(covered.code)]
 
 
 def _at(kept: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
-    """The columns that are tested."""
+    """Return rows with the columns ``kept``, all if None; sparse ones made dense."""
     if isinstance(rows.values, SparseRows):
         return Encoded(rows.values.of(kept, trees.columns), rows.missing)
     return rows if kept is None else Encoded(np.asarray(rows.values)[:, kept], rows.missing)
 
 
 def _asked(forest: Any, combiner: Any) -> LeafStatistic:
-    """What is explained."""
+    """Return the statistic of leaves that is explained; refuse combiners and forests without one."""
     if isinstance(forest, AdditiveTrees):
         if combiner is not None:
             raise TypeError(
@@ -368,7 +372,7 @@ def _asked(forest: Any, combiner: Any) -> LeafStatistic:
 
 
 def _background(forest: Any, background: Any) -> Forest | Encoded:
-    """The forest whose counts are the cover, or the rows of a table."""
+    """Return the forest whose counts are the background, or the encoded rows of a table; refuse anything else."""
     if background is None and not isinstance(forest, Forest):
         raise ValueError(
             "an AdditiveTrees or a boosted model does not say how many rows reached its leaves: pass background, a "

@@ -15,7 +15,7 @@ from jaxunc.interop import from_any, library_of
 from ._statistic import LeafStatistic
 
 _MARK = "\u27e8{}\u27e9"
-"""A name of a column that no name which a step makes of another one holds."""
+"""Name for an input column, by its number, that no name of an output column contains by chance."""
 
 
 class OpenedModel(NamedTuple):
@@ -29,13 +29,13 @@ class OpenedModel(NamedTuple):
     read: Callable[[Any], Any]
     """The function from raw rows to rows that the trees read."""
     sources: np.ndarray | None
-    """The raw column that each column of the trees is made of; None where these are the raw ones."""
+    """The raw column that each column of the trees is made of; None where the trees read raw columns."""
     n_columns: int
     names: tuple[str, ...] | None
 
 
 def open_model(model: Any, combiner: Any) -> OpenedModel | None:
-    """Open an estimator or a model of another library; None for this library's trees, and for what is no model."""
+    """Open an estimator or a model of another library; return None for this library's trees and for other objects."""
     library = None if isinstance(model, Forest | AdditiveTrees | Trees | type) else library_of(model)
     if library is None:
         return None
@@ -115,7 +115,7 @@ def _sources_of(step: Any, n: int) -> np.ndarray:
 
 
 def _positions(columns: Any, names: list[str]) -> np.ndarray:
-    """Return the positions of columns that a `ColumnTransformer` has chosen."""
+    """Return the positions of the columns that a `ColumnTransformer` names by ``columns``: slice, bools or names."""
     if isinstance(columns, slice):
         ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
         stop = ends[1] + 1 if isinstance(columns.stop, str) else ends[1]
@@ -127,10 +127,10 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
 
 
 def _by_names(step: Any, n: int) -> np.ndarray:
-    """Return, for each output column of a step, the input column whose name its name contains."""
+    """Return for each output column of a step the input column named in its name; a TypeError unless it is one."""
     marks = [_MARK.format(j) for j in range(n)]
     step = copy.copy(step)
-    vars(step).pop("feature_names_in_", None)  # which others may not differ from
+    vars(step).pop("feature_names_in_", None)  # otherwise the step would refuse other names
     try:
         made = [str(name) for name in step.get_feature_names_out(marks)]
         found = [[j for j, mark in enumerate(marks) if mark in name] for name in made]

@@ -1,7 +1,7 @@
-"""The paths of trees as arrays, level by level: each column of a path once, with the values that it lets pass.
+"""The paths of trees as arrays, level by level: each column of a path once, with the values that pass its tests.
 
-A node that several paths lead to, as tests of categories have them, is there once for each. Its cover is shared out
-evenly among them: then the shares of paths that differ in one column alone add up to those of one test.
+A node that several paths lead to, as in tests of categories, is there once for each of them. Its cover is divided
+evenly among these paths. So the shares of paths that differ in one column alone add up to those of one test.
 """
 
 from typing import NamedTuple
@@ -13,21 +13,21 @@ from jaxunc._numerics import NAN_FIRST, NAN_LAST
 from jaxunc.forest import Trees
 
 MOST = 2**22
-"""Nodes of a level beyond which trees are refused: nested tests of large sets have a path for each way through them."""
+"""Most nodes of a level, or the trees are refused: nested tests of large sets have a path for each way through them."""
 
 
 class Paths(NamedTuple):
-    """The distinct columns of paths from a root; where a path has fewer, the others let everything pass."""
+    """The distinct columns of paths from a root, each with the values that pass; unused entries let everything pass."""
 
     column: Int[np.ndarray, "paths columns"]
-    """The columns, -1 behind the last."""
+    """The columns; -1 in unused entries."""
     low: Int[np.ndarray, "paths columns"]
     high: Int[np.ndarray, "paths columns"]
     """Order keys that pass: low < key ≤ high."""
     missing: Bool[np.ndarray, "paths columns"]
     """Whether a missing value passes."""
     last: Int[np.ndarray, "paths columns"]
-    """The edge behind the last test of a column; -1 before the first."""
+    """The edge behind the last test of the column; -1 if it is yet untested."""
 
     @classmethod
     def of_roots(cls, n: int) -> "Paths":
@@ -39,12 +39,12 @@ class Paths(NamedTuple):
         return Paths(*(part[chosen] for part in self))
 
     def as_wide_as(self, width: int) -> "Paths":
-        """Return the paths with room for so many columns."""
+        """Return the paths with room for ``width`` columns."""
         more = ((0, 0), (0, width - self.column.shape[1]))
         return Paths(*(np.pad(part, more, constant_values=fill) for part, fill in zip(self, _FILLS, strict=True)))
 
     def with_tests(self, column: np.ndarray) -> tuple["Paths", np.ndarray]:
-        """Return the paths with a column each that is tested next, and its index on the path."""
+        """Return the paths with the column that each tests next, and the column's index on its path."""
         same, number = self.column == column[:, None], (self.column >= 0).sum(axis=1)
         index = np.where(same.any(axis=1), same.argmax(axis=1) if same.size else 0, number)
         paths = self.as_wide_as(max(self.column.shape[1], int(index.max(initial=-1)) + 1))
@@ -56,10 +56,10 @@ _FILLS = (np.int32(-1), NAN_FIRST, NAN_LAST, np.True_, np.int32(-1))
 
 
 class Nodes(NamedTuple):
-    """The inner nodes of all trees, level after level. Their edges: 2 i to the left of node i, 2 i + 1 to the right."""
+    """The inner nodes of all trees, level after level. Node i has the edges 2 i (left) and 2 i + 1 (right)."""
 
     edge: Int[np.ndarray, "nodes"]
-    """The edge to a node; -1 to a root."""
+    """The edge that leads to the node; -1 for a root."""
     tree: Int[np.ndarray, "nodes"]
     column: Int[np.ndarray, "nodes"]
     threshold: Int[np.ndarray, "nodes"]
@@ -67,31 +67,31 @@ class Nodes(NamedTuple):
     low: Int[np.ndarray, "nodes"]
     high: Int[np.ndarray, "nodes"]
     missing: Bool[np.ndarray, "nodes"]
-    """What passes the tests of this column above: all at its first test."""
+    """``low``, ``high`` and ``missing`` say what passes the tests of the node's column above it, as in `Paths`."""
     last: Int[np.ndarray, "nodes"]
-    """The edge behind the last of these tests; -1 at the first test."""
+    """The edge behind the last of these tests; -1 if there are none."""
 
 
 class Unrolled(NamedTuple):
-    """Inner nodes of trees, and the leaves at the ends of their paths; a tree of one leaf has a path without edges."""
+    """The inner nodes of trees, and a path to each leaf; a tree of one leaf has a path without edges."""
 
     nodes: Nodes
     levels: list[slice]
     """The nodes of each level."""
     edge: Int[np.ndarray, "paths"]
-    """The edge to the leaf; -1 if it is a root."""
+    """The edge that leads to the leaf; -1 if the leaf is a root."""
     tree: Int[np.ndarray, "paths"]
     leaf: Int[np.ndarray, "paths"]
     paths: Paths
 
     @property
     def most_columns(self) -> int:
-        """The most distinct columns on a path."""
+        """The largest number of distinct columns on a path."""
         return self.paths.column.shape[1]
 
 
 def unroll(trees: Trees) -> Unrolled:
-    """Return the paths of trees with values, on the host."""
+    """Return the paths of concrete trees, on the host; raise a ValueError if a level has more than `MOST` nodes."""
     child, column, threshold, missing_right = (
         np.asarray(part) for part in (trees.child, np.maximum(trees.feature, 0), trees.threshold, trees.missing_right)
     )
@@ -131,15 +131,15 @@ def unroll(trees: Trees) -> Unrolled:
 def shares_of_cover(
     unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]
 ) -> tuple[Float[np.ndarray, "inner"], Float[np.ndarray, "inner"], Float[np.ndarray, "paths"]]:
-    """Return how rows are shared out, of which each leaf has a number: chances of a column that is not known.
+    """Return the chances with which an instance takes each way where a column is not known, by the rows in leaves.
 
-    For each node, the share of its rows that goes left, one half where no row came; and the product of shares at the
-    tests of its column above, 1 at the first. For each path, the product of all.
+    For each inner node: the share of its rows that goes left (one half where no row came), and the product of the
+    shares at the tests of its column above it (1 if there are none). For each path: the product of all its shares.
     """
     nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
     times = np.zeros(cover.shape)
     np.add.at(times, (unrolled.tree, unrolled.leaf), 1)
-    # Of edges; what stands last belongs to roots, whose edge is -1.
+    # One entry for each edge; the last entry belongs to roots, whose edge is -1.
     rows, passing, arriving = (np.ones(2 * n + 1) for _ in range(3))
     rows[unrolled.edge] = (cover / np.maximum(times, 1))[unrolled.tree, unrolled.leaf]
     left, above = np.empty(n), np.empty(n)

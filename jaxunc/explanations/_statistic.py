@@ -1,7 +1,6 @@
 """What is explained of each combiner: numbers of leaves whose sum over the trees is the answer, or a part of it.
 
-`leaf_statistic` lifts a forest's leaves. Combiners whose answer is no such sum are refused, with what can be asked
-instead.
+`leaf_statistic` reads them from a forest. A combiner whose answer is not such a sum is refused, with an alternative.
 """
 
 from collections.abc import Callable
@@ -36,20 +35,20 @@ from jaxunc.scorers import score_width
 
 
 class LeafStatistic(NamedTuple):
-    """Numbers of leaves that add up, with a constant, to what is explained."""
+    """Numbers of leaves whose sum over the trees, plus a constant, is what is explained."""
 
     table: Float[np.ndarray, "trees nodes stat"]
     constant: Float[np.ndarray, "stat"]
     of: str
-    """What the sum is."""
+    """What the sum is: `Attributions.of`."""
     names: tuple[Any, ...]
     """What each number is about: a class label, or a kind of uncertainty."""
     weights: Float[np.ndarray, "trees"] | None = None
-    """The sum is divided by that of these; None: it is none of means."""
+    """Weights of the trees if the answer is a mean: the sum is divided by their sum. None if it is not a mean."""
 
 
 def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
-    """Return what is explained of a combiner. Raises a TypeError or ValueError where its answer is no sum."""
+    """Return what is explained of a combiner; raise a TypeError or ValueError where its answer is not a sum."""
     combiner = as_combiner(combiner)
     rule = combiner
     while isinstance(rule, Weighted):
@@ -74,7 +73,7 @@ def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
 
 
 def margins_of(model: AdditiveTrees) -> LeafStatistic:
-    """Return the values of leaves, each for its output."""
+    """Return the values of an additive model's leaves; a tree of one output has 0 for the others."""
     values = np.asarray(model.values, np.float64)
     if values.shape[2] < model.n_outputs:
         values = values * (model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs))
@@ -91,7 +90,7 @@ def _probability(width: float, score: np.ndarray, labels: tuple) -> LeafStatisti
 
 def _mean(rule: Mean, stat: dict, labels: tuple) -> LeafStatistic:
     score, width = stat["score"], score_width(rule.scorer)
-    # Of other scorers for several classes shares are cut off and divided by their sum.
+    # Probabilities by other scorers for several classes are not sums: they are clipped and divided by their sum.
     if np.isfinite(width) and (len(labels) == 2 or rule.scorer.func is scorers.probability):
         return _probability(width, score, labels)
     if score.shape[-1] == 1:

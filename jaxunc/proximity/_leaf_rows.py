@@ -1,8 +1,8 @@
-"""What each training row counts in the leaf of each tree, such that the leaves' own answers are weighted means.
+"""What each training row counts in each tree, such that the answer of a leaf is a weighted mean of its rows' targets.
 
-A row counts as often as a tree's bag drew it, times its sample weight and the weight of its class. What of that a model
-was grown with is found by comparison: the rows have to give the sizes of all leaves, and their targets, where they are
-at hand, the counts of classes or the means.
+A row counts as often as the tree's bag drew it, times its sample weight and the weight of its class. Which of these
+factors a model was grown with is found by trial: the rows have to give the sizes of all leaves. If targets are passed,
+they have to give the leaves' counts of classes or means, too.
 """
 
 from collections.abc import Callable
@@ -29,20 +29,20 @@ class Contents(NamedTuple):
 
     trees: Trees
     counts: tuple[np.ndarray, np.ndarray] | None = None
-    """Counts by class ``[distinct classes]``, and the row of each leaf ``[trees nodes]``; None of numbers."""
+    """Table of class counts ``[distinct classes]``, and the row of each leaf ``[trees nodes]``; None for regressors."""
     size: np.ndarray | None = None
-    """Weight of the rows of numbers, ``[trees nodes]``; None where it is not kept."""
+    """Total weight of the rows in each leaf of a regressor, ``[trees nodes]``; None where it is not kept."""
     mean: np.ndarray | None = None
-    """What leaves of numbers answer, ``[trees nodes]``; None of classes."""
+    """The mean target in each leaf of a regressor, ``[trees nodes]``; None for classes."""
     class_labels: tuple[Any, ...] = ()
 
 
 def opened_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the forest within pipelines and estimators, and a function from raw rows to those that it reads."""
+    """Return the forest inside a pipeline or estimator, and the function from raw rows to those that it reads."""
     if isinstance(model, BoundForest | Trees):
         return model if isinstance(model, Trees) else model.forest, lambda X: X
     if (library := library_of(model)) != "sklearn":
-        return model if library else from_any(model), lambda X: X  # of a file
+        return model if library else from_any(model), lambda X: X  # no library's object: the path of a file
     # Here, since they take scikit-learn.
     from sklearn.frozen import FrozenEstimator
     from sklearn.utils.validation import check_is_fitted
@@ -58,7 +58,8 @@ def opened_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
         forest, read = last, lambda X: X
     if not (steps := steps_of(whole)):
         return forest, read
-    empty = lambda X: np.zeros((0, contents_of(forest).trees.n_features), np.float32)  # which transformers refuse
+    # Transformers refuse tables without rows, so these do not reach them.
+    empty = lambda X: np.zeros((0, contents_of(forest).trees.n_features), np.float32)
     return forest, lambda X: read(transformed(steps, X)) if n_rows(X := known_to_sklearn(X)) else empty(X)
 
 
@@ -89,13 +90,13 @@ def contents_of(model: Any) -> Contents:
 
 
 def check_is_mean(model: Any, contents: Contents, kind: str) -> None:
-    """Raise a ValueError unless a model's answer is a mean of its rows' targets, by weights that can be found."""
+    """Raise a ValueError unless a model's answer is a weighted mean of its rows' targets, with known weights."""
     if lack := _what_is_lacking(model, contents, kind):
         raise ValueError(f"kind={kind!r} needs {lack}. {LEAVES}")
 
 
 def _what_is_lacking(model: Any, contents: Contents, kind: str) -> str | None:
-    """Return the words for what a kind of weights needs and the model lacks; None if it lacks nothing."""
+    """Return words for what a kind of weights needs and the model lacks; None if it lacks nothing."""
     name, members = type(model).__name__, getattr(model, "estimators_", [model])
     if isinstance(model, Trees):
         return "the rows that each tree drew, and of a saved regressor the trees alone are known"
@@ -120,10 +121,10 @@ def _what_is_lacking(model: Any, contents: Contents, kind: str) -> str | None:
 
 
 class RowCounts:
-    """A function from trees to what each row counts in them, ``[rows]``, checked against what leaves hold.
+    """A function that returns what each row counts in a tree ``[rows]``, checked against what the leaves hold.
 
-    Raises a ValueError or TypeError for targets and weights that are none, and an `OtherRowsError` unless rows, as
-    often as they were drawn, give the leaves' contents.
+    Raises a ValueError or TypeError for invalid targets and weights, and an `OtherRowsError` if the rows do not give
+    the leaves' contents.
     """
 
     def __init__(self, model: Any, contents: Contents, rows: Any, n: int, *, y: Any, sample_weight: Any):
@@ -150,9 +151,9 @@ class RowCounts:
         self._n = n
 
     def __call__(self, t: int, leaf: np.ndarray) -> np.ndarray:
-        """Return what each row counts in tree t, where its leaf is this one."""
+        """Return what each row counts in tree t; ``leaf`` is the leaf of each row in that tree."""
         drawn = np.ones(self._n) if self.bags is None else np.bincount(self.bags[t], minlength=self._n).astype(float)
-        # Bags are drawn by weight since scikit-learn 1.9, and weighed what was drawn before.
+        # Since scikit-learn 1.9 the weights decide what bags draw; before, they multiply what was drawn.
         ways = [drawn] if self._weight is None else [drawn * self._weight, drawn]
         if self._position is not None:
             ways = [way * self._class_weights(t, way)[self._position] for way in ways]
@@ -167,7 +168,7 @@ class RowCounts:
         return np.stack([np.bincount(bag, minlength=self._n) == 0 for bag in self.bags], axis=1)
 
     def _held(self, t: int) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
-        """Return the leaves' sizes, their counts by class or means, and which nodes are leaves."""
+        """Return for each node of tree t the size, the class counts or the mean, and whether it is a leaf."""
         contents = self._contents
         is_leaf = self._is_leaf[t]
         if contents.counts is not None:
@@ -177,7 +178,7 @@ class RowCounts:
         return None if contents.size is None else contents.size[t], contents.mean[t], is_leaf  # pyright: ignore
 
     def _class_weights(self, t: int, way: np.ndarray) -> np.ndarray:
-        """Return what a tree weighs the classes by: what its leaves hold of each, over what it drew."""
+        """Return the weight of each class in tree t: what its leaves hold of the class, over what ``way`` gives it."""
         assert self._position is not None
         n_classes = len(self._contents.class_labels)
         if library_of(self._model) == "sklearn":  # in float64
@@ -191,7 +192,7 @@ class RowCounts:
         return np.where(np.abs(weights - 1) < CLOSE, 1.0, weights)
 
     def _gives(self, t: int, leaf: np.ndarray, way: np.ndarray) -> bool:
-        """Return whether rows that count so give what a tree's leaves hold."""
+        """Return whether rows that count as ``way`` says give what the leaves of tree t hold."""
         size, held, is_leaf = self._held(t)
         n, total = len(is_leaf), np.bincount(leaf, way, len(is_leaf))
         if size is not None and not _alike(total[is_leaf], size[is_leaf]):

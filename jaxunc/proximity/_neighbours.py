@@ -1,8 +1,8 @@
 """The training rows behind an answer, with their weights in it.
 
-Leaves are lists of rows, each with its share of what the leaf counts: a sparse matrix P ``[leaves rows]``. A query is a
-row of Z ``[queries leaves]``, with a one for the leaf that it reaches in each tree. The weights of T trees are Z P / T.
-What a block of queries takes is known before it is computed, since each list has a length.
+A leaf is a list of rows, each with its share of what the leaf counts: together a sparse matrix P ``[leaves rows]``. A
+query is a row of Z ``[queries leaves]``, with a one for the leaf that it reaches in each tree. The weights of T trees
+are Z P / T. The lengths of the lists tell how much memory a block of queries takes, before it is computed.
 """
 
 from collections.abc import Iterator
@@ -35,22 +35,22 @@ from ._leaf_rows import RowCounts, check_is_mean, check_on_host, contents_of, op
 
 KINDS = ("prediction", "out_of_bag", "leaves")
 PAIRS = 3_000_000
-"""Number of pairs of a query and a row of one of its leaves that are merged at a time; less of a single query."""
+"""Number of pairs of a query and a row of one of its leaves that are merged at a time; a single query may have more."""
 QUERIES = 8192
 """Number of queries whose leaves are held at a time."""
 MOST_BYTES = 2 * 10**9
 """Size up to which all weights are handed out at once."""
 DENSE, GROUPS = 4, 32
-"""Part of the rows from which on a query's weights are added in an array of all rows; and of how many of them the
-largest is looked for at a time."""
+"""A query with at least 1/4 as many pairs as there are rows adds its weights in an array of all rows; and the number of
+values in a group whose largest one `_largest` compares."""
 EQUAL = 2.0**40
-"""Weights are compared by this many steps of 1: sums of the same numbers in another order are ties."""
+"""Weights are rounded to 1 / EQUAL before they are compared, so that equal sums in another order are ties."""
 DEVICE_SUMS = 2**25
-"""Number of sums, of queries for all rows, that an accelerator holds at a time, once and sorted."""
+"""Number of sums, one for each query and row, that an accelerator holds at a time."""
 FEW = 16
-"""Queries of the host that an accelerator answers at least in a call."""
+"""Least number of queries in an accelerator's call."""
 TREES = 8
-"""Trees that are added there in one pass over the weights."""
+"""Number of trees that an accelerator adds in one pass over the sums."""
 
 
 class Neighbours(NamedTuple):
@@ -61,18 +61,19 @@ class Neighbours(NamedTuple):
     weight: np.ndarray
     """Their weights, float64 ``[queries k]``; 0 where there are no more."""
     total: np.ndarray
-    """The sum of all rows' weights ``[queries]``: 1, less where leaves are empty, NaN where no tree counts; of the kind
-    ``"leaves"`` that of the shares."""
+    """The sum of all rows' weights ``[queries]``: 1, less where leaves are empty, NaN where no tree counts. For the
+    kind ``"leaves"`` it is the sum of the shares of trees."""
     effective: np.ndarray
-    """The number of rows behind the answer, total² / Σ w² ``[queries]``: that of equal weights. NaN without any."""
+    """The effective number of rows behind the answer, total² / Σ w² ``[queries]``; NaN if no row has weight."""
     ids: np.ndarray | None
-    """The rows' labels in the index of their frame of pandas, objects ``[queries k]``, None where there are no more."""
+    """The rows' labels in the index of their pandas frame, objects ``[queries k]``; an entry is None where there are no
+    more rows, and the field is None without a frame."""
 
 
 class NeighbourIndex:
-    r"""The rows of every leaf of a fitted model, to be asked again and again; `neighbours` asks it once.
+    r"""The rows of every leaf of a fitted model, for repeated queries; the function `neighbours` asks it once.
 
-    With :math:`c_{jt}` what row j counts in tree t, and :math:`L_t(x)` the leaf of x, a query gives row j the weight
+    Let :math:`c_{jt}` be what row j counts in tree t, and :math:`L_t(x)` the leaf of x. A query gives row j the weight
 
     .. math:: w_j(x) = \frac1T \sum_t \frac{c_{jt}\,[L_t(j) = L_t(x)]}{\sum_i c_{it}\,[L_t(i) = L_t(x)]}
 
@@ -88,7 +89,7 @@ class NeighbourIndex:
 
     Notes
     -----
-    Takes 12 bytes for each row in the bag of each tree; on an accelerator, there, 8 for each row and tree.
+    Takes 12 bytes for each row in the bag of each tree. An accelerator holds 8 bytes for each row and tree, too.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class NeighbourIndex:
         if kind != "leaves":
             counts = RowCounts(forest, contents, inner, n, y=y, sample_weight=sample_weight)
         leaves = self._leaves(encoded)
-        # Rows are of the type of ends, and take half of the memory as int32.
+        # SciPy keeps rows in the type of ends; as int32 they take half of the memory.
         ends = np.zeros(self._trees.n_trees * self._trees.n_nodes + 1, np.int32 if leaves.size < 2**31 else np.int64)
         lists = []
         for t, lengths in enumerate(ends[1:].reshape(self._trees.n_trees, -1)):
@@ -172,7 +173,7 @@ class NeighbourIndex:
         Raises
         ------
         ValueError
-            If they may take more than 2 GB: it names their size, before anything is computed.
+            If the weights may take more than 2 GB. The message names their size; nothing is computed before.
         """
         from scipy.sparse import vstack  # slow to import
 
@@ -190,7 +191,7 @@ class NeighbourIndex:
         return weights
 
     def means(self, values: np.ndarray, X: InstancesLike | None = None) -> np.ndarray:
-        """Return the weighted means of the rows' values ``[rows columns]`` for each query, NaN where no tree counts."""
+        """Return for each query the weighted means of ``values [rows columns]``; NaN where no tree counts."""
         parts = []
         for leaves in self._chunks(X):
             sums = np.zeros((len(leaves), values.shape[1]))
@@ -200,12 +201,12 @@ class NeighbourIndex:
         return np.concatenate(parts)
 
     def _leaves(self, encoded: Encoded) -> np.ndarray:
-        """Return the leaves of rows among those of all trees, int32 ``[rows trees]``."""
+        """Return the leaf of each row in each tree, int32 ``[rows trees]``, numbered over the nodes of all trees."""
         first = np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)
         return np.asarray(leaf_index(self._trees, encoded)) + first
 
     def _chunks(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the leaves of so many queries at a time; -1 where a tree does not count."""
+        """Yield the leaves of `QUERIES` queries at a time ``[queries trees]``; -1 where a tree does not count."""
         if X is None:
             for start in range(0, self.n_rows, QUERIES):
                 yield self._row_leaves[start : start + QUERIES]
@@ -215,7 +216,7 @@ class NeighbourIndex:
             yield self._leaves(Encoded(values[start : start + QUERIES], missing))
 
     def _rows_asked(self, X: Any) -> Any:
-        """Return queries as the trees read them."""
+        """Return queries as the trees read them; raise a ValueError for kind "out_of_bag"."""
         if self.kind == "out_of_bag":
             raise ValueError("kind='out_of_bag' asks about the rows themselves; leave X out, or take 'prediction'.")
         check_on_host(X)
@@ -224,7 +225,7 @@ class NeighbourIndex:
     def _lists_of(
         self, t: int, leaf: np.ndarray, counts: RowCounts | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the lengths of a tree's lists ``[nodes]``, their rows, and the rows' shares."""
+        """Return the lists of tree t: their lengths ``[nodes]``, their rows list after list, and the rows' shares."""
         n_nodes = self._trees.n_nodes
         leaf = leaf - t * n_nodes
         counted = np.ones(len(leaf)) if counts is None else counts(t, leaf)
@@ -236,12 +237,15 @@ class NeighbourIndex:
         return np.bincount(leaf[row], minlength=n_nodes), row, share
 
     def _lengths(self, leaves: np.ndarray) -> np.ndarray:
-        """Return how many rows are in leaves; 0 where a tree does not count."""
+        """Return how many rows each of the leaves has, ``[queries trees]``; 0 where a tree does not count."""
         ends = self._lists.indptr
         return np.where(leaves < 0, 0, ends[leaves + 1] - ends[leaves])
 
     def _blocks(self, leaves: np.ndarray, pairs: np.ndarray) -> Iterator[tuple[slice, Any]]:
-        """Yield sums of shares, in blocks of one query or of at most `PAIRS` of the pairs ``[queries]``."""
+        """Yield slices of the queries with their `_sums`, of at most `PAIRS` pairs or of a single query.
+
+        ``pairs [queries]`` says how many rows the leaves of a query have.
+        """
         up_to, start = np.cumsum(pairs), 0
         while start < len(leaves):
             before = up_to[start - 1] if start else 0
@@ -254,19 +258,20 @@ class NeighbourIndex:
         from scipy.sparse import csr_array
 
         counts = leaves >= 0
-        ends = np.concatenate([[0], np.cumsum(counts.sum(axis=1))]).astype(np.int32)  # or all lists would be cast
+        # As int32: otherwise the product would cast all lists.
+        ends = np.concatenate([[0], np.cumsum(counts.sum(axis=1))]).astype(np.int32)
         to_leaves = csr_array((np.ones(ends[-1]), leaves[counts], ends), shape=(len(leaves), self._lists.shape[0]))
         return to_leaves @ self._lists
 
     def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
-        """Return the parts of `Neighbours` that are numbers."""
+        """Return the fields of `Neighbours` but ``ids``."""
         length = self._lengths(leaves)
         index, sums, squares = self._largest_on_host(leaves, k, length.sum(axis=1))
         total = (length if self.kind == "leaves" else length > 0).sum(axis=1)
         return _weighed(index, sums, squares, total, _number_of_trees(leaves))
 
     def _nearest_on_device(self, X: Any, k: int) -> tuple[np.ndarray, ...]:
-        """Return what `_nearest` does for all queries, by one program, which looks at them; the host sends parts."""
+        """Return what `_nearest` does, for all queries: one program on the accelerator answers parts of them."""
         trees, leaves = self._trees, None
         if X is None:
             values, missing, leaves = np.zeros((self.n_rows, 0), np.float32), False, self._row_leaves
@@ -285,7 +290,7 @@ class NeighbourIndex:
         return _weighed(index, sums, squares, total, np.where(number > 0, number, np.nan))
 
     def _largest_on_host(self, leaves: np.ndarray, k: int, pairs: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the rows of the k largest sums and these ``[queries k]``, and the sum of all squares."""
+        """Return the rows of the k largest sums, the sums ``[queries k]``, and the sum of the squares of all sums."""
         index, sums = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
         squares, step = np.zeros(len(leaves)), (_number_of_trees(leaves) / EQUAL).tolist()
         few = DENSE * pairs < self.n_rows
@@ -306,9 +311,9 @@ class NeighbourIndex:
 
     @cached_property
     def _rows_by_tree(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The leaf of each row, -2 of rows that a tree has not drawn, the row's share of it, and the rows of leaves.
+        """The leaf of each row and its share there, both ``[trees rows]``, and the number of rows of each leaf.
 
-        Arrays ``[trees rows]``, ``[trees rows]`` and ``[leaves]``.
+        The leaf is -2 for a row that the tree has not drawn: no query has that leaf.
         """
         shape = self._trees.n_trees, self.n_rows
         leaf, share = np.full(shape, -2, np.int32), np.zeros(shape, jnp.result_type(float))
@@ -321,10 +326,11 @@ class NeighbourIndex:
 
 @jit(static_argnames=("k", "block", "depth", "kind"))
 def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, depth: int, kind: str):
-    """Return for queries the rows of the k largest sums of shares, these sums, and the mark of the queries' values.
+    """Return what `_weighed` takes for each query, and the mark of the queries' values.
 
-    Behind them the sum of all squares, the rows or leaves that count, and the trees. Rows are -1 where there are no
-    more. Of equal sums the lower row comes first. ``leaves`` are those of the queries, if they are known.
+    That is the rows of the k largest sums of shares, the sums, the sum of all squares, the number of trees with rows
+    (for "leaves" the number of rows), and of trees that count. Rows are -1 where there are no more; of equal sums the
+    lower row comes first. ``leaves`` are the queries' leaves, None if ``x`` has to be walked.
     """
     leaf, share, length = rows_by_tree
     (n_trees, n_places), n_nodes = plan.nodes.shape, len(length) // len(leaf)
@@ -349,7 +355,7 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
 
 
 def _weighed(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.ndarray, number: np.ndarray) -> tuple:
-    """Return the numbers of `Neighbours` from sums of shares, and the number of trees, NaN for none."""
+    """Return the fields of `Neighbours` but ``ids``; ``number`` is how many trees count, NaN for none."""
     effective = np.divide(total.astype(float) ** 2, squares, out=np.full(len(index), np.nan), where=squares > 0)
     return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective
 
@@ -361,9 +367,12 @@ def _number_of_trees(leaves: np.ndarray) -> np.ndarray:
 
 
 def _largest(value: np.ndarray, row: np.ndarray | None, k: int, *, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k largest sums above 0, equal to a step, and their rows; None: those of all rows, in their order."""
+    """Return the k largest sums above 0, and their rows, by descending sum; sums within a step are ties, by row.
+
+    ``row`` has the row of each sum, None if there is one for every row.
+    """
     least = 0.0
-    if len(value) > GROUPS * k:  # k groups have such a largest one, so that of k rows is no less
+    if len(value) > GROUPS * k:  # the k-th largest of groups' maxima bounds the k-th largest sum from below
         groups = value[: len(value) // GROUPS * GROUPS].reshape(GROUPS, -1).max(axis=0)
         least = max(float(np.partition(groups, len(groups) - k)[len(groups) - k]) - 2 * step, 0.0)
     at = np.flatnonzero(value > least)
@@ -394,18 +403,18 @@ def neighbours(
         A fitted forest, bag or tree of scikit-learn, for classes or numbers. Or any model that `jaxunc.from_any` takes,
         a pipeline that ends in one, or an estimator of this library, whose forest answers.
     X
-        Queries ``[queries features]``, as for `bind`; of a pipeline raw ones. Default: the rows themselves.
+        Queries ``[queries features]``, as for `bind`; raw ones for a pipeline. Default: the rows themselves.
     rows
         The rows that the model was grown on, all and in their order, as they went into ``model.fit``.
     k
-        Number of rows for each query, at most that of all rows.
+        Number of rows to return for each query, at most the number of all rows.
     kind
         ``"prediction"``: the weights of the forest's answer. ``"out_of_bag"``: the weights of the out-of-bag prediction
         of the rows themselves, each by the trees that have not seen it. ``"leaves"``: the share of trees in which two
-        rows reach the same leaf, in the bag or not. The latter gives no answer; it suits boosted models and any rows.
+        rows reach the same leaf, in the bag or not. These shares give no answer; they suit boosted models and any rows.
     y
-        The rows' targets or labels. Needed where classes weigh (``class_weight``) and for other libraries' models;
-        else, where they are at hand, they are compared with what leaves hold.
+        The rows' targets or labels. Needed where classes weigh (``class_weight``) and for other libraries' models.
+        Otherwise optional: if passed, they are compared with what leaves hold.
     sample_weight
         Weights ≥ 0 that the model was grown with ``[rows]``, if any.
     groups
@@ -423,10 +432,10 @@ def neighbours(
     TypeError
         If there is no importer for the model, y holds no numbers where the model predicts them, or X is traced.
     ValueError
-        If k is larger than the number of rows, kind is unknown, or an argument has no use for that kind. If leaves hold
-        no means: boosted models, forests of medians (``criterion="absolute_error"``), monotonic constraints. If the
-        rows do not give the sizes of all leaves, or with y their contents: other rows, another order, or other weights.
-        If the kind is ``"out_of_bag"`` and the forest's bags are unknown. As `bind`, for X and rows.
+        If k is larger than the number of rows, kind is unknown, or the kind does not use an argument. If leaves hold no
+        means: boosted models, forests of medians (``criterion="absolute_error"``), monotonic constraints. If the rows,
+        their order or weights are not those of ``fit``, so that they do not give the leaves' sizes, or with y their
+        contents. If the kind is ``"out_of_bag"`` and the forest's bags are unknown. As `bind`, for X and rows.
 
     Warns
     -----
@@ -435,13 +444,13 @@ def neighbours(
 
     Notes
     -----
-    A row that is in every bag has ``index`` -1 and ``total`` NaN out of bag. A query in leaves that hold no row has a
-    ``total`` of less than 1. Rows without bags or weights may be in any order; with bags, few rows that changed places
-    within a leaf are not seen.
+    Out of bag, a row that is in every bag has ``index`` -1 and ``total`` NaN. A query in leaves that hold no row has a
+    ``total`` of less than 1. Rows without bags or weights may be in any order; with bags, it is not noticed if a few
+    rows have changed places within a leaf.
 
-    Sparse lists on the host, in blocks: memory does not grow with the queries. Weights that differ by less than 1e-12
-    are ties. On an accelerator the leaves of all rows are compared there, and weights are those of JAX's floats: of
-    float32 to 1e-6, with ties by rounding. ``jax.default_device("cpu")`` keeps to the host's lists.
+    The host uses sparse lists, in blocks: memory does not grow with the queries. Weights that differ by less than 1e-12
+    are ties. An accelerator compares the leaves of all rows with the queries' in JAX's floats: float32 weights are
+    right to 1e-6, and rounding decides ties. ``jax.default_device("cpu")`` keeps to the host's lists.
 
     References
     ----------
@@ -490,7 +499,7 @@ def neighbour_weights(
     Raises
     ------
     ValueError, TypeError
-        As `neighbours` does. If the matrix may take more than 2 GB: its size is told before it is made.
+        As `neighbours` does. If the matrix may take more than 2 GB; nothing is computed before.
     """
     check_on_host(X, rows)
     index = NeighbourIndex(model, rows, kind=kind, y=y, sample_weight=sample_weight, groups=groups)

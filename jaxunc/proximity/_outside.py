@@ -15,36 +15,36 @@ VALUES = 2**23
 
 
 def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.ndarray:
-    """Return how far out each query lies, in [0, 1]: the share of columns in which it leaves its leaf's rows behind.
+    """Return how far out each query lies: the share of columns in which it is outside the range of its leaf's rows.
 
-    A leaf is a box that may be unbounded, and the rows in it fill a smaller one. A query far from all rows reaches a
-    leaf as any other does, and is answered as if it lay near. Here it is compared with the smaller boxes: the share of
-    the columns in which it lies outside, in the mean over the trees.
+    A leaf is a box that may be unbounded, and its rows fill a smaller box. A query far from all rows still reaches a
+    leaf, and is answered as if it lay near. Here it is compared with the smaller box of its leaf in each tree, and the
+    share is the mean over the trees.
 
     Parameters
     ----------
     model
         Any model that `neighbours` takes, boosted ones too.
     X
-        Queries ``[queries features]``, as for `bind`; of a pipeline raw ones.
+        Queries ``[queries features]``, as for `bind`; raw ones for a pipeline.
     rows
         The rows to compare with, in any order: as a rule those that the model was grown on.
 
     Returns
     -------
     numpy.ndarray
-        Float64 ``[queries]``. Of the rows themselves 0; 1 in leaves without rows.
+        Float64 ``[queries]`` in [0, 1]. A tree adds 0 for one of the rows, and 1 where the query's leaf has no rows.
 
     Raises
     ------
     TypeError, ValueError
-        If there is no importer for the model, no rows, or they are traced; as `bind` of X and of rows.
+        If there is no importer for the model, rows is empty, or X or rows is traced. As `bind`, for X and rows.
 
     Notes
     -----
-    Columns are those that trees test. A missing value lies outside where no row of the leaf lacks it. Levels are
-    compared by their codes. Rows that are new and alike lie outside, too: small leaves have narrow boxes. So compare
-    with the values of held-out rows.
+    Only columns that trees test count. A missing value lies outside where no row of the leaf lacks it. Levels are
+    compared by their codes. New rows of the same distribution lie outside, too, since small leaves have narrow boxes:
+    judge values by those of held-out rows.
 
     Examples
     --------
@@ -64,9 +64,9 @@ def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.nd
 
 
 class LeafBoxes:
-    """The rows of every leaf of a forest, to be compared with queries; `outside_share` asks it once.
+    """The rows of every leaf of a forest, for repeated queries; the function `outside_share` asks it once.
 
-    ``numbers`` are the rows where ``rows`` are encoded already, for trees that compare places among cuts.
+    ``numbers`` are the values of ``rows``, needed if ``rows`` are encoded already as positions among the trees' cuts.
     """
 
     def __init__(self, forest: Any, rows: InstancesLike, numbers: Encoded | None = None):
@@ -78,7 +78,7 @@ class LeafBoxes:
             raise ValueError("rows is empty; pass the rows that the model was grown on.")
 
     def outside_share(self, X: InstancesLike, numbers: Encoded | None = None) -> np.ndarray:
-        """Return how far out each query lies, float64 ``[queries]``; X and numbers as the rows."""
+        """Return how far out each query lies, float64 ``[queries]``; X and numbers are given as the rows are."""
         places, far = self._read(X, numbers, "X")
         leaves, near, trees, columns = self._leaves, self._rows, self._trees, self._columns
         kept = tested(trees)[1]
@@ -106,7 +106,10 @@ def _columns_of(values: Any, places: np.ndarray, columns: Columns) -> np.ndarray
 
 
 def _outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Return the number of columns in which queries at a place lie outside of the rows of that leaf, ``[queries]``."""
+    """Return in how many columns each query lies outside of the rows of its leaf, ``[queries]``.
+
+    ``leaf`` has the leaf of each row, ``place`` that of each query. Without rows in its leaf, all columns count.
+    """
     order = np.argsort(leaf, kind="stable")
     filled, first = np.unique(leaf[order], return_index=True)
     rows = rows[order]

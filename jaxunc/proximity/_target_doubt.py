@@ -1,4 +1,4 @@
-"""Wrong labels and targets: how far a training row's own is from those of its neighbours out of bag."""
+"""Wrong labels and targets: how far a training row's target is from the targets of its neighbours out of bag."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ._leaf_rows import contents_of, opened_model
 from ._neighbours import NeighbourIndex
 
 ROUNDING = 1e-14
-"""Relative size up to which a difference of sums is none."""
+"""Relative size up to which a difference of sums is only rounding."""
 
 
 def target_doubt(
@@ -22,14 +22,14 @@ def target_doubt(
     sample_weight: NumbersLike | None = None,
     groups: LabelsLike | None = None,
 ) -> np.ndarray:
-    r"""Return how doubtful each training row's target is, by its neighbours out of bag: the wrong ones come first.
+    r"""Return how doubtful each training row's target is, by its neighbours out of bag: large values point to errors.
 
     .. math:: d_i = 1 - \sum_j w_{ij} [y_j = y_i], \qquad
               d_i = \frac{|y_i - m_i|}{\sqrt{\sum_j w_{ij} (y_j - m_i)^2}}, \quad m_i = \sum_j w_{ij} y_j
 
-    A label's doubt is the weight of the neighbours that have another one: 1 less the forest's out-of-bag probability
-    of the row's own label, which ranks as well by itself. A number's doubt is the out-of-bag residual over the spread
-    of the neighbours' targets: it is large where rows like it agree with each other.
+    For labels, the first formula, the doubt is the weight of the neighbours with another label: 1 less the out-of-bag
+    probability of the row's label. For numbers, the second, it is the out-of-bag residual over the spread of the
+    neighbours' targets: it is large where the neighbours agree with each other.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ def target_doubt(
         A forest or bag of scikit-learn that was grown on bags, a pipeline that ends in one, or an estimator of this
         library with one: as `neighbours` takes for ``kind="out_of_bag"``.
     y
-        The labels or targets that it was grown with ``[rows]``.
+        The labels or targets that the model was grown with ``[rows]``.
     rows, sample_weight, groups
         As for `neighbours`.
 
     Returns
     -------
     numpy.ndarray
-        Float64 ``[rows]``, larger is more doubtful: in [0, 1] of labels, ≥ 0 of numbers. NaN for a row in every bag. Of
-        numbers 0 where the neighbours' targets are all the row's own, infinite where they are all one other number.
+        Float64 ``[rows]``, larger is more doubtful: in [0, 1] for labels, ≥ 0 for numbers. NaN for a row in every bag.
+        Where all neighbours have the same number, 0 if it is the row's target too, else infinite.
 
     Raises
     ------
@@ -55,12 +55,13 @@ def target_doubt(
     Warns
     -----
     UserWarning
-        As `neighbours`, of copies.
+        As `neighbours`, about copies.
 
     Notes
     -----
-    In blocks on the host: memory does not grow with the pairs of rows. Of 8 % wrong labels, 76 % are among as many rows
-    of largest doubt (mean of 8 data sets); of 5 % exchanged targets 47 %, and 43 % by the residual alone (7 data sets).
+    Computed in blocks on the host: memory does not grow with the pairs of rows. With 8 % wrong labels, the 8 % of rows
+    with the largest doubt hold 76 % of them (mean of 8 data sets). With 5 % exchanged targets, the 5 % of rows with the
+    largest doubt hold 47 % of them, and 43 % if the residual alone ranks (7 data sets).
 
     Examples
     --------
@@ -82,10 +83,10 @@ def target_doubt(
         position = class_positions(contents.class_labels, y)
         return 1 - index.means(np.eye(len(contents.class_labels))[position])[each, position]
     target = checked_target(y, index.n_rows)
-    offset = target - target.mean()  # or squares lose the digits of the spread
+    offset = target - target.mean()  # otherwise squares lose the digits of the spread
     mean, square = index.means(np.stack([offset, offset**2], axis=1)).T
     residual, variance = np.abs(offset - mean), square - mean**2
-    # What is left where all are alike is rounding.
+    # Where all targets are alike, what is left is rounding.
     spread = np.sqrt(np.where(variance <= ROUNDING * square, 0, variance))
     residual = np.where(residual <= ROUNDING * np.abs(offset).max(), 0, residual)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,5 +1,4 @@
-"""Growth of random decision trees: `grow_random_trees` encodes a sample (`_sample.py`), grows blocks of trees
-(`_step.py`), one on each core, and joins them to a forest: `read_block`, `join_blocks`."""
+"""Growth of random decision trees: a sample is encoded, blocks of trees are grown on all cores, and joined."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,10 +34,10 @@ _LARGE_WIDTH, _WIDTH_STEP = 2**17, 2**14
 
 @dataclass
 class TreeBlock:
-    """Nodes of a block's trees, cut to the size of the largest tree."""
+    """The trees of a block on the host, cut to the size of the largest tree."""
 
     arrays: dict[str, np.ndarray]
-    """Arrays of `Trees` by name, and ``code``, rows of ``table``: ``[trees nodes]``. `join_blocks` pops them."""
+    """Arrays ``[trees nodes]``: those of `Trees` by name, and ``code``, rows of ``table``. `join_blocks` pops them."""
     table: np.ndarray
     depth: np.ndarray
     forks: tuple[np.ndarray, np.ndarray, np.ndarray] | None
@@ -49,7 +48,10 @@ class TreeBlock:
 
 
 def read_block(shape: Shape, nodes: BlockNodes, leaves, n_live: int, sample: EncodedSample) -> TreeBlock:
-    """Copy a block's trees from the device."""
+    """Copy the first ``n_live`` trees of a block from the device.
+
+    ``leaves`` is what `grow_block` returns of them: class counts, or lanes in leaves where weights are fractions.
+    """
     n_nodes = np.asarray(nodes.n_nodes)[:n_live]
     width = int(n_nodes.max())
     by_name = _make_arrays(
@@ -71,7 +73,7 @@ def read_block(shape: Shape, nodes: BlockNodes, leaves, n_live: int, sample: Enc
 
 
 def _count_nodes(shape: Shape, leaves, sample: EncodedSample) -> np.ndarray:
-    """Return the class counts of all nodes; fractions are summed here, in float64."""
+    """Return the class counts of all nodes; weights that are fractions are summed here, in float64."""
     if sample.data.weight is not None:
         return np.asarray(leaves)
     instance, slot = (np.asarray(lane, np.int64) for lane in leaves)
@@ -82,9 +84,9 @@ def _count_nodes(shape: Shape, leaves, sample: EncodedSample) -> np.ndarray:
 
 
 def _find_forks(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
-    """Return the features, where -1 - k marks an empty leaf of multi-way test k, and `TreeBlock.forks`.
+    """Return the features, with -1 - k at an empty leaf of multi-way test k, and `TreeBlock.forks`.
 
-    ``top`` is the topmost node of the test that a child or an empty leaf belongs to; -1 elsewhere.
+    ``top`` is, for a child or an empty leaf of a multi-way test, the topmost node of that test; -1 elsewhere.
     """
     n_nodes = top.shape[1]
 
@@ -107,7 +109,7 @@ def _find_forks(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
 
 @jit(static_argnums=0)
 def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) -> dict[str, jax.Array]:
-    """Return the arrays of `Trees` by name, ``[trees nodes]``, and ``top`` and ``empty`` if features are nominal."""
+    """Return the arrays of `Trees` by name, ``[trees nodes]``; with nominal features also ``top`` and ``empty``."""
     node_number = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes
     threshold, left = split_words(block.test, jnp.int32, jnp.int32)
     inner = left >= 0
@@ -130,7 +132,7 @@ def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) 
 
 
 def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
-    """Join blocks of trees to a forest, array by array; a block's array is popped before the next is copied."""
+    """Join blocks of trees to a forest, array by array; blocks lose their arrays on the way, to save memory."""
     width = max(block.arrays["child"].shape[1] for block in blocks)
     # Powers of two share programs, but would waste gigabytes for large trees.
     width = power_of_two(width, 64) if width <= _LARGE_WIDTH else multiple_of(_WIDTH_STEP, width)
@@ -184,7 +186,7 @@ def _allocate_aligned(shape: tuple[int, ...], dtype) -> np.ndarray:
 
 
 def _join_forks(blocks: list[TreeBlock]) -> Forks | None:
-    """Return the multi-way tests of all blocks, and renumber them in the blocks' features; None without any."""
+    """Return the multi-way tests of all blocks, None if there are none; renumbers them in the blocks' features."""
     trees, sizes, members = [], [], []
     n_forks = n_trees = 0
     for block in blocks:
@@ -230,13 +232,13 @@ def grow_random_trees(
     sample_weight: NumbersLike | None = None,
     missing: str = "error",
 ) -> Forest:
-    """Grow random decision trees: every tree on the whole sample, every test drawn without a look at the labels.
+    """Grow random decision trees: every tree on the whole sample, every test drawn without regard to the labels.
 
     Parameters
     ----------
     key
-        A typed key, ``jax.random.key(seed)``. It alone determines the trees, whatever the backend and the number of
-        cores; tree i is the same whatever ``n_trees``.
+        A typed key, ``jax.random.key(seed)``. The trees do not depend on the backend or the number of cores, and tree i
+        does not depend on ``n_trees``.
     X
         Instances ``[instances features]`` (NumPy, JAX or pandas): numbers, used as float32, and what ``nominal`` names.
     y
@@ -244,12 +246,11 @@ def grow_random_trees(
     n_trees
         Number of trees, ≥ 1.
     min_samples_leaf
-        A test is accepted if both its sides (of a multi-way test: its two largest children) have as many instances,
-        ≥ 1.
+        A test is accepted if both sides (of a multi-way test: the two largest children) have this many instances; ≥ 1.
     min_samples_split
         Nodes with fewer instances are leaves; ≥ 1.
     max_depth
-        Nodes that many tests deep are leaves, a multi-way test counting once; ≥ 0, None for no limit.
+        Nodes at this depth are leaves, where a multi-way test counts once; ≥ 0, None for no limit.
     nominal
         The nominal features, tested at most once on a path, with a child for each value: bools ``[features]``, names,
         positions or ``"auto"``. Levels are found as by `jaxunc.tables.fit_columns`; a missing value is one of them.
@@ -258,25 +259,25 @@ def grow_random_trees(
         Weight of each instance in the leaves, ≥ 0. Weights do not change the tests, but an instance of weight 0 is left
         out altogether.
     missing
-        ``"error"`` refuses missing numbers (NaN); ``"random"`` sends them, when trees grow and when they are asked, in
-        a direction drawn for each node. A missing value is no threshold: to draw one is a try that fails.
+        ``"error"`` refuses missing numbers (NaN). ``"random"`` sends them to a side that is drawn for each node, in
+        growth and in prediction. A missing value cannot be a threshold: a try that draws one fails.
 
     Returns
     -------
     Forest
-        Grown-out trees without further limits. An instance with a value that was absent from a node ends in an empty
+        Trees that are grown as far as the limits allow. An instance whose value was absent from a node ends in an empty
         leaf. It gets the sum of the counts that it reaches through the leaf's siblings: see
-        `Forest.with_empty_leaves`. A sample smaller than ``min_samples_split``, or constant features alone, make trees
-        of a single leaf.
+        `Forest.with_empty_leaves`. A sample smaller than ``min_samples_split``, or with constant features alone, gives
+        trees of a single leaf.
 
     Raises
     ------
     TypeError
-        If ``key`` is no typed key, an argument is traced (by ``jit``, ``vmap`` or ``grad``), or a feature that is not
-        nominal holds no numbers.
+        If ``key`` is not a typed key, an argument is traced (by ``jit``, ``vmap`` or ``grad``), or a feature that is
+        not nominal does not hold numbers.
     ValueError
-        If X holds infinite numbers, or NaN where that is refused (among codes always), y a single class, codes are
-        anything but integers; if ``nominal`` names no features, lengths differ, or a parameter is out of range.
+        If X holds infinite numbers, NaN where that is refused (always among codes), or codes that are not integers. If
+        y has a single class, ``nominal`` does not fit X, lengths differ, or a parameter is out of range.
 
     Warns
     -----
@@ -285,11 +286,11 @@ def grow_random_trees(
 
     Notes
     -----
-    Up to as many tries as there are features: draw a feature uniformly from the numeric ones and the nominal ones not
-    yet drawn on the path. Numeric: left is ``x < t`` or ``x <= t``, either with probability ½, t being the value of an
-    instance drawn uniformly from the node's sample. The first accepted test is used; if none is, the node is a leaf. A
-    pure node is split like any other. ``min_samples_leaf=0`` of the published code is refused: it would accept tests
-    with an empty side, without end.
+    A node has as many tries as there are features. Each draws a feature uniformly from the numeric ones and the nominal
+    ones not yet drawn on the path. A numeric test sends ``x < t`` or ``x <= t`` to the left, either with probability
+    ½, where t is the value of an instance drawn uniformly from the node's sample. The first accepted test is used; if
+    none is, the node is a leaf. A pure node is split like any other. ``min_samples_leaf=0`` of the published code is
+    refused: it would accept tests with an empty side, without end.
 
     Numbers are drawn by Threefry from (key, tree, node, try). Not traceable.
 
@@ -320,7 +321,7 @@ def grow_random_trees(
     check_one_of("missing", missing, ("error", "random"))
     sample = encode(X, y, nominal, sample_weight, missing)
     n = sample.n_present
-    # Smaller nodes have no two sides that are large enough.
+    # In a smaller node no test has two sides that are large enough.
     min_split = min(max(min_samples_split, 2 * min_samples_leaf), NO_LIMIT)
     depth = NO_LIMIT if max_depth is None else min(max_depth, NO_LIMIT)
     limits = Limits(jnp.int32(min(min_samples_leaf, NO_LIMIT)), jnp.int32(min_split), jnp.int32(depth))
@@ -354,10 +355,10 @@ def grow_random_trees(
 
 
 def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
-    """Return the sizes of a block's arrays."""
+    """Return the sizes of the arrays of a block of ``n_trees`` trees."""
     n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
-    # No smaller node is open, except for the parts of a multi-way test.
+    # Open nodes are at least this large, except for parts of a multi-way test.
     smallest = 1 << (min(min_split, power_of_two(n)).bit_length() - 1)
     n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else smallest), SMALLEST_CHUNK)
     n_ranks = sample.boundaries.shape[1] if n_nominal and min_samples_leaf > 1 else 0

@@ -21,7 +21,7 @@ from jaxunc.tables import (
 from ._state import EncodedData
 
 SMALLEST = 256
-"""Smallest length of padded arrays, so that all small sets share their programs."""
+"""Least length of padded arrays, so that all small sets share their programs."""
 
 
 class EncodedSample(NamedTuple):
@@ -33,19 +33,19 @@ class EncodedSample(NamedTuple):
     present: np.ndarray
     """Positions of the instances with a positive weight, padded."""
     order: np.ndarray
-    """Features in the order of ``data``: numeric ones first."""
+    """Positions of the features in the order of ``data``: numeric ones first."""
     boundaries: np.ndarray
-    """Order key of the largest number of each rank of a nominal feature, ``[features ranks]``."""
+    """Order key of the largest number in each rank of a nominal feature, ``[features ranks]``."""
     weight: np.ndarray
     totals: np.ndarray
-    """Class counts of the sample."""
+    """Weighted class counts of the sample."""
     labels: tuple
     columns: Columns
-    """Columns: which are nominal, and the levels of those that did not come as codes."""
+    """Which columns are nominal, and the levels of nominal columns that do not hold codes already."""
 
 
 def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
-    """Check a training set and encode it; raises what `grow_random_trees` documents."""
+    """Return a training set checked and encoded; raises as `grow_random_trees`."""
     columns = _columns(X, nominal)
     values = np.asarray(encode_instances(X, columns)[0])
     if 0 in values.shape:
@@ -60,7 +60,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
     is_nominal = columns.is_nominal
     _check_missing(values, is_nominal, missing)
     warn_of_merged_values(X, columns)
-    # Numeric features first: the compiled program tells a nominal one by its index.
+    # Numeric features first: the compiled program knows a nominal feature by its index.
     order = np.concatenate([np.flatnonzero(~is_nominal), np.flatnonzero(is_nominal)])
     # Everything is padded to powers of two, so that samples of like size share a compiled program; ``stride`` and the
     # numbers of features tell what is real.
@@ -101,7 +101,7 @@ def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
 
 
 def _columns(X, nominal) -> Columns:
-    """Return the columns as `fit_columns` does, but columns of numbers that bools name hold codes."""
+    """Return the columns as `fit_columns` does, except that numbers in columns named by bools are codes already."""
     mask = np.asarray(nominal)
     if mask.dtype != bool or mask.shape != (numbers := holds_numbers(X)).shape:
         return fit_columns(X, nominal)
@@ -124,9 +124,10 @@ def _check_missing(values: np.ndarray, is_nominal: np.ndarray, missing: str) -> 
 
 
 def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rank of each value, and the order key of the largest number of each rank.
+    """Return the rank of each value in a nominal column, and the order key of the largest number in each rank.
 
-    Gaps have ranks, too: below the smallest value, between two that are not neighbours, and above the largest.
+    Gaps have ranks, too: below the smallest value, between values that are not successive integers, and above the
+    largest. Only values of the instances ``present`` count. Raises a ValueError for codes that are not small integers.
     """
     codes = np.unique(column[present])
     if np.any(codes != np.rint(codes)) or np.abs(codes).max() > LARGEST_CODE:

@@ -25,7 +25,7 @@ Carry = TypeVar("Carry")
 
 
 class Shape(NamedTuple):
-    """Sizes and options that a program's structure depends on."""
+    """Sizes and options that a program is compiled for."""
 
     n_trees: int
     n_nodes: int
@@ -35,15 +35,15 @@ class Shape(NamedTuple):
     n_open: int
     """Room for open nodes: enough for any step."""
     n_cells: int
-    """Room for counting the values of multi-way tests, where their children must be counted; else 0."""
+    """Room for counting the values of multi-way tests; 0 if one instance is enough for a child, or none are nominal."""
     n_classes: int
     n_words: int
-    """32-bit words for the nominal features that a path has used; 0 if no feature is nominal."""
+    """Number of 32-bit words for the nominal features that a path has used; 0 if no feature is nominal."""
     missing: bool
-    """Whether numeric features may be missing, and nodes draw a side for them."""
+    """Whether numeric values may be missing, so that nodes draw a side for them."""
     lane_chunk: int
     node_chunk: int
-    """Numbers of lanes, and of nodes, in a chunk: on a CPU as many as stay in the cache, else all."""
+    """Number of lanes, and of nodes, in a chunk: on a CPU as many as stay in the cache, else all."""
 
 
 class EncodedData(NamedTuple):
@@ -54,7 +54,7 @@ class EncodedData(NamedTuple):
     stride: Int32[Array, ""]
     label: Int32[Array, "instances"]
     weight: Int32[Array, "instances"] | None
-    """Weights of the instances; None for fractions, which are summed on the host."""
+    """Weights of the instances if all are integers; else None, and the host sums them."""
     n_features: Int32[Array, ""]
     n_numeric: Int32[Array, ""]
     n_ranks: Int32[Array, "features"]
@@ -70,16 +70,16 @@ class Limits(NamedTuple):
 
 
 class OpenCuts(NamedTuple):
-    """State of open nodes within multi-way tests, which are grown as several binary cuts of ranks.
+    """State of open nodes within multi-way tests, each of which is grown as several binary cuts of ranks.
 
-    Until its last cut, each part of a test is an open node itself, with the ranks ``low … high``. A part of a single
-    rank is a child of the test; a part without instances is an empty leaf.
+    A part of a test has the ranks ``low … high``. A part of several ranks is an open node, and is cut again. A part of
+    a single rank is a child of the test; a part without instances is an empty leaf.
     """
 
     n_cuts: Int32[Array, "open"]
     """Number of binary tests above the node."""
     cutting: Int32[Array, "open"]
-    """Nominal feature whose ranks are being cut, or -1."""
+    """Nominal feature whose ranks are being cut; -1 if none is."""
     low: Int32[Array, "open"]
     high: Int32[Array, "open"]
     group: Int32[Array, "open"]
@@ -107,9 +107,9 @@ class BlockNodes(NamedTuple):
 
     feature: Int32[Array, "slots"]
     test: Complex64[Array, "slots"]
-    """Pairs of the threshold and the left child's number in the tree, which is -1 in a leaf."""
+    """Pairs of the threshold and the left child's number in its tree; the latter is -1 in a leaf."""
     member: Complex64[Array, "slots"]
-    """Pairs of a topmost node's number and the number of instances, for children and empty leaves of a multi-way test.
+    """For children and empty leaves of a multi-way test: pairs of the test's topmost node and the number of instances.
 
     Elsewhere pairs of -1 and 0. A single pair if no feature is nominal.
     """
@@ -127,18 +127,18 @@ class Scratch(NamedTuple):
     test: Complex64[Array, "open"]
     """Packed tests of the open nodes."""
     before: Int32[Array, "lanes"]
-    """Number of lanes before each that go right, doubled, and 1 more if the lane goes right itself."""
+    """For each lane twice the number of lanes before it that go right, plus 1 if it goes right itself."""
     move: Complex64[Array, "2*open"]
-    """Target of the lanes of open nodes, left sides before right ones: a packed shift, and the node."""
+    """Target of the lanes of open nodes, all left sides before all right ones: a packed shift, and the node or slot."""
     values: Int32[Array, "open"]
-    """Start of the cells in which a multi-way test's values are counted, by node.
+    """For each node the first of the cells in which the values of its multi-way test are counted.
 
     Where one instance is enough for a child, nothing is counted: 1 if there is a value above that of the cut, else 0.
     """
     cells: Int32[Array, "cells"]
-    """Number of times that values occur."""
+    """Number of instances with each value."""
     frequent: Int32[Array, "cells"]
-    """Number of cells before each that occur often enough, doubled, and 1 more if the cell does itself."""
+    """For each cell twice the number of cells before it that are large enough for a child, plus 1 if it is itself."""
     n_cells: Int32[Array, ""]
 
 
@@ -151,7 +151,7 @@ class State(NamedTuple):
     n_done: Int32[Array, ""]
     """Number of lanes that have reached leaves."""
     follow: Open
-    """Followers of the last step's nodes: the left side of each, and from the middle on the right ones."""
+    """Followers of the last step's nodes: all left sides in the first half, all right sides in the second."""
     open_index: Int32[Array, "open"]
     """Indices of the open nodes among the followers."""
     lanes: Complex64[Array, "2*lanes"]
@@ -164,7 +164,7 @@ class State(NamedTuple):
 
 
 def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> State:
-    """Return the state in which every tree has a root with the whole sample."""
+    """Return the state in which each of the first ``n_live`` trees has an open root with the whole sample."""
     # Twice the room: `State.follow` has a half for left and a half for right sides.
     tree = jnp.arange(2 * shape.n_open, dtype=jnp.int32)
     live = tree < n_live
@@ -209,7 +209,7 @@ def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) 
 def count_leaves(
     shape: Shape, data: EncodedData, weight: Int32[Array, "instances"], state: State
 ) -> Int32[Array, "cells"]:
-    """Return the class counts of all nodes, from the lanes that have reached leaves."""
+    """Return the class counts of all nodes, flat by slot and class, from the lanes that have reached leaves."""
 
     def count(start, counts):
         done = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
@@ -231,10 +231,7 @@ def leaf_lanes(shape: Shape, state: State) -> tuple[Int32[Array, "lanes"], Int32
 
 
 def loop_chunks(n: Array, size: int, body: Callable[[Array, Carry], Carry], carry: Carry) -> Carry:
-    """Run ``body(start, carry)`` for each chunk of ``size`` among the first n entries of long arrays.
-
-    A chunk stays in the cache of a core.
-    """
+    """Run ``body(start, carry)`` for each chunk of ``size`` of the first ``n`` entries; return the last carry."""
     # A traced number of chunks: a step costs what is open, not what there is room for.
     return lax.fori_loop(0, (n + (size - 1)) // size, lambda i, carry: body(i * size, carry), carry)
 
@@ -245,7 +242,7 @@ def read_piece(array: Array, start, size: int) -> Array:
 
 
 def write_piece(array: Array, start, values: Array) -> Array:
-    """Write values from ``start`` on."""
+    """Return the array with values written from ``start`` on."""
     return lax.dynamic_update_slice(array, values, (start,))
 
 
@@ -260,7 +257,7 @@ def gather_pairs(pairs: Array, index: Int32[Array, "..."]) -> tuple[Array, Array
 
 
 def scatter(array: Array, index: Int32[Array, "n"], keep: Bool[Array, "n"], values) -> Array:
-    """Write values at distinct indices where ``keep`` is True."""
+    """Return the array with values written at distinct indices where ``keep`` is True."""
     # Other values go beyond the end, and are dropped: no branch, and no read of the old value.
     return array.at[jnp.where(keep, index, array.shape[0])].set(
         values, mode="drop", unique_indices=True, wrap_negative_indices=False

@@ -1,7 +1,7 @@
 """Growth of a block of trees to the end, in one program, and the four passes of each of its steps.
 
-A step advances all open nodes of all trees by one try. A node that fails stays open with one try more. So nodes at
-different depths and tries advance together, and the number of steps is that of the longest path.
+A step advances all open nodes of all trees by one try. A node whose test fails stays open with one more try counted. So
+nodes at different depths and tries advance together, and the longest path decides the number of steps.
 
 | pass | over | writes |
 |---|---|---|
@@ -16,9 +16,9 @@ The lanes of an open node lie side by side, node after node, tree after tree:
     a is split        | a left: 3 | a right: 4  | b: tries again  |     all three are open next
     or a left: a leaf | a right: 4  | b: 4 |  …  second half: | a left: 3 |
 
-Where nodes and lanes go are running sums over the nodes in their order, carried from chunk to chunk. So the order of
-trees, nodes and lanes never changes, and the trees do not depend on how many nodes a chunk holds. Random numbers are
-made by counter: what (tree, node, try) draws does not depend on what is grown beside it.
+The new indices of nodes and lanes are running sums over the nodes in their order, carried from chunk to chunk. So the
+order of trees, nodes and lanes never changes, and the trees do not depend on how many nodes a chunk holds. Random
+numbers are made by counter: what (tree, node, try) draws does not depend on what is grown beside it.
 """
 
 from functools import partial
@@ -72,10 +72,10 @@ def grow_block(
     n_instances: Int32[Array, ""],
     n_live: Int32[Array, ""],
 ) -> tuple[BlockNodes, PyTree[Int32[Array, "..."]]]:
-    """Grow the first ``n_live`` trees of a block on the first ``n_instances`` instances of ``sample``.
+    """Return the first ``n_live`` trees of a block, grown on the first ``n_instances`` instances of ``sample``.
 
-    Also returns the class counts of their leaves, or `leaf_lanes` where weights are fractions; none for trees whose
-    root cannot be split.
+    Also returns the class counts of their leaves, or `leaf_lanes` where weights are fractions. Trees whose root cannot
+    be split have no counts and no lanes.
     """
     root_open = (n_instances >= limits.min_split) & (limits.max_depth > 0)
     state = first_state(shape, sample, n_instances, jnp.where(root_open, n_live, 0))
@@ -92,7 +92,7 @@ def _step(shape: Shape, data: EncodedData, limits: Limits, words: UInt32[Array, 
 
 
 class DrawnTests(NamedTuple):
-    """Tests of open nodes, on integer keys: right is where ``key > threshold``."""
+    """Tests of open nodes, on integer keys: instances with ``key > threshold`` go right."""
 
     feature: Int32[Array, "open"]
     threshold: Int32[Array, "open"]
@@ -103,12 +103,12 @@ class DrawnTests(NamedTuple):
     exhausted: Bool[Array, "open"]
     """Whether there is no feature left to draw."""
     no_threshold: Bool[Array, "open"]
-    """Whether the instance that was drawn lacks the feature."""
+    """Whether the feature is missing in the drawn instance, so that there is no threshold."""
     missing_right: Bool[Array, "open"]
     """Whether a missing value goes right."""
 
     def pack(self) -> Complex64[Array, "open"]:
-        """Tests packed as pairs of 32-bit words."""
+        """Return the tests packed as pairs of 32-bit words."""
         flags = ((_MULTIWAY, self.multiway), (_CUT, self.cut), (_EXHAUSTED, self.exhausted))
         flags += ((_NO_THRESHOLD, self.no_threshold), (_MISSING_RIGHT, self.missing_right))
         word = self.feature
@@ -126,7 +126,7 @@ class DrawnTests(NamedTuple):
 def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"], state: State) -> State:
     """Write a test for every open node to ``scratch.test``, and reserve cells to count the values of multi-way tests.
 
-    The nodes are gathered to ``scratch.open`` from the followers of the last step.
+    Also gathers the open nodes to ``scratch.open``, from the followers of the last step.
     """
 
     def draw(start, carry):
@@ -179,7 +179,7 @@ def _draw(shape: Shape, data: EncodedData, words, state: State, nodes: Open) -> 
     exhausted = (n_free == 0) & ~cut
     feature = jnp.where(cut, nodes.cuts.cutting, jnp.where(exhausted, 0, feature))
     multiway = (feature >= data.n_numeric) & ~cut & ~exhausted
-    # Ranks are cut at that of the instance in the middle: frequent ones are told apart first.
+    # Ranks are cut at the rank of the instance in the middle, so that frequent ranks tend to be separated first.
     row = jnp.where(cut | multiway, nodes.first + nodes.size // 2, row)
     value = _read_value(shape, data, state, feature, row)
     low = jnp.where(cut, nodes.cuts.low, 0)
@@ -188,7 +188,7 @@ def _draw(shape: Shape, data: EncodedData, words, state: State, nodes: Open) -> 
 
 
 def _read_value(shape: Shape, data: EncodedData, state: State, feature: Array, row: Array) -> Array:
-    """Return the key of the instance in a lane."""
+    """Return the key of a feature for the instance in the lane ``row``."""
     instance, _ = gather_pairs(state.lanes, row)
     return gather(data.keys, feature * data.stride + instance)
 
@@ -202,7 +202,7 @@ def _first_bits(n) -> Array:
 def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) -> State:
     """Write to ``scratch.before`` which lanes go right, and count the values of multi-way tests.
 
-    The lanes are copied to ``scratch.lanes``.
+    Also copies the lanes to ``scratch.lanes``.
     """
     scratch = state.scratch
     if shape.n_cells:
@@ -263,8 +263,11 @@ def _count_frequent(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
 
 
 def count_in(before: Array, first: Array, size: Array) -> Array:
-    """Return the number of set entries among ``size`` from ``first`` on, by the doubled counts before each entry."""
-    # Counts before the last entry, and the last one's own bit: an entry behind the array is never read.
+    """Return the number of marked entries among the ``size`` entries from ``first`` on.
+
+    ``before`` has for each entry twice the number of marked entries before it, plus 1 if it is marked itself.
+    """
+    # The count before the last entry and the last entry's bit: nothing behind the array is read.
     last = gather(before, first + jnp.maximum(size, 1) - 1)
     return jnp.where(size > 0, (last >> 1) + (last & 1) - (gather(before, first) >> 1), 0)
 
@@ -278,19 +281,19 @@ class TestedNodes(NamedTuple):
     retry: Bool[Array, "open"]
     """Whether the test failed, and there are tries left."""
     child: Int32[Array, "open"]
-    """Number of the left child in its tree, if accepted; the right child has the next."""
+    """Number of the left child in its tree, if accepted; the right child has the next number."""
     n_left: Int32[Array, "open"]
 
 
 class Side(NamedTuple):
-    """Left or right children of open nodes. A node whose test failed is its own left child."""
+    """Left or right children of open nodes. A node whose test failed counts as its own left child."""
 
     nodes: Open
     """Nodes on this side; ``first`` is yet to be set."""
     is_open: Bool[Array, "open"]
-    """Whether each of them is open."""
+    """Whether each of them is open in the next step."""
     closed: Bool[Array, "open"] | None
-    """Whether each is a child or an empty leaf of a multi-way test."""
+    """Whether each is a child or an empty leaf of a multi-way test; None if no feature is nominal."""
 
 
 class _Totals(NamedTuple):
@@ -307,9 +310,9 @@ class _Totals(NamedTuple):
 
 
 def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tuple[State, Array, Array]:
-    """Split nodes, write those that are open next, and to ``scratch.move`` where lanes go.
+    """Split nodes, write the nodes that are open next, and write to ``scratch.move`` where lanes go.
 
-    Also returns the number of nodes that are open next, and of their lanes.
+    Returns the state, the number of nodes that are open next, and the number of their lanes.
     """
     # Nodes are written chunk by chunk, but all chunks number their children from these counts.
     n_nodes = state.nodes.n_nodes
@@ -369,7 +372,7 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
 def _fits(
     shape: Shape, data: EncodedData, limits: Limits, state: State, start, test: DrawnTests, n_left, n_right
 ) -> Array:
-    """Return whether a test leaves enough instances on two sides."""
+    """Return whether tests leave enough instances on two sides; further cuts of a multi-way test always fit."""
     fits = (n_left >= limits.min_samples_leaf) & (n_right >= limits.min_samples_leaf) & ~test.no_threshold
     if not shape.n_words:
         return fits
@@ -385,7 +388,7 @@ def _fits(
 
 
 def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes, right: bool) -> Side:
-    """Return the children on one side, or the node itself where its test failed."""
+    """Return the children on one side; a node whose test failed is on the left itself, and has nothing on the right."""
     nodes, test, split = tested.nodes, tested.test, tested.accepted
     tree_start = nodes.slot // shape.n_nodes * shape.n_nodes
     slot = jnp.where(split, tree_start + tested.child + int(right), nodes.slot)
@@ -404,7 +407,7 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
     else:
         low, high = jnp.where(test.cut, cuts.low, 0), test.threshold
     nominal = split & (test.multiway | test.cut)
-    # A part of several ranks is cut again, one of a single rank is a child, one without instances an empty leaf.
+    # A part of several ranks is cut again, a part of a single rank is a child, a part without instances an empty leaf.
     is_part = nominal & (low < high)
     is_closed = nominal & ~((low < high) & (size > 0))
     # The path's depth grows with the first cut, and a part of several ranks is at the depth of the children to be.
@@ -431,7 +434,7 @@ def _write_moves(shape: Shape, state: State, move: Array, start, tested: TestedN
     """Write to ``move`` where the lanes of both sides go; ``first`` and ``index`` are those of sides that stay open."""
     nodes, accepted = tested.nodes, tested.accepted
     begin = nodes.first, nodes.first + sides[0].nodes.size
-    # Lanes that go left, and that go right, before the node's first lane, over all nodes: as `move_lanes` counts them.
+    # Numbers of lanes of all nodes before the node's first lane that go left and right: as `move_lanes` counts them.
     right_before = gather(state.scratch.before, nodes.first) >> 1
     sides_before = nodes.first - right_before, right_before
     # ``first`` counts the lanes that stay, so the start of a side less its ``first`` is how many lanes before it are
@@ -452,7 +455,7 @@ def _write_moves(shape: Shape, state: State, move: Array, start, tested: TestedN
 
 
 def _split(trees: BlockNodes, tested: TestedNodes, tree: Array, sides: tuple[Side, Side]) -> BlockNodes:
-    """Write the accepted tests, and the children of multi-way ones, to the nodes of the trees."""
+    """Return the nodes of the trees with the accepted tests, and with the children of multi-way tests."""
     nodes, test, accepted = tested.nodes, tested.test, tested.accepted
     depth = (nodes.depth if nodes.cuts is None else nodes.cuts.n_cuts) + 1
     feature = test.feature + jnp.where(test.missing_right, 0, MISSING_LEFT)
@@ -472,7 +475,7 @@ def _split(trees: BlockNodes, tested: TestedNodes, tree: Array, sides: tuple[Sid
 
 
 def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> State:
-    """Write the lanes of the ``n_open`` nodes that are open next, and those that have reached leaves."""
+    """Move lanes to the ``n_open`` nodes that are open next, ``n_lanes`` in all, and the others to leaves."""
 
     def move(start, lanes):
         lane, used, instance, node = lane_piece(shape, state, state.scratch.lanes, start)
@@ -501,9 +504,9 @@ def _tree_keys(key, trees):
 
 
 def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return two words for every key and counter, element by element, by Threefry-2x32 with 20 rounds.
+    """Return two random words for each pair of key and counter, by Threefry-2x32 with 20 rounds (Salmon et al. 2011).
 
-    `jax.random` would be called once per node, which costs far more. Source: Salmon et al. 2011.
+    Calling `jax.random` once per node would cost far more.
     """
     words = (*key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
     a, b = counter[0] + words[0], counter[1] + words[1]

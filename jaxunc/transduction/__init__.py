@@ -1,7 +1,7 @@
-"""Certainty by transduction: the instance is inserted with each label, and the trees that follow are compared.
+"""Certainty by transduction: an instance is inserted with each label, and the trees that are then grown are compared.
 
-The two algorithms are those of greedy entropy trees. Other classifiers are fitted again for each label, by
-`jaxunc.estimators.TransductiveClassifier`.
+The two algorithms here are for greedy entropy trees. `jaxunc.estimators.TransductiveClassifier` fits other classifiers
+again for each label.
 """
 
 from ._certainty import (

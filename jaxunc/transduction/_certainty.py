@@ -1,7 +1,7 @@
-"""Certainty of a class, by the trees that are induced once the instance has been given each label.
+"""Certainty of a class, by the trees that are induced when the instance is inserted with each label.
 
-The public functions ask one of two algorithms for the counts of the leaves, which are the same (`counts_of`), and
-average over the labels (`label_average`). `BoundSample` holds a training set for instances that come later.
+The public functions take the counts of the leaves from one of two algorithms, which agree (`counts_of`), and average
+over the labels (`label_average`). `BoundSample` holds a training set for instances that come later.
 """
 
 import time
@@ -35,7 +35,7 @@ from ._scores import InductionSettings
 ALGORITHMS = ("auto", "grouped", "dense")
 
 MOST_WORK = {"host": 2**30, "accelerator": 2**40}
-"""Products of the dense algorithm's first step, beyond which shared samples cost less than rows of their own."""
+"""Largest number of products in the dense algorithm's first step (`dense_work`); beyond, the grouped is faster."""
 
 
 class TransductionSettings(TypedDict, total=False):
@@ -49,7 +49,7 @@ class TransductionSettings(TypedDict, total=False):
 
 
 DEFAULTS: dict[str, Any] = {"candidates": "boundary", "min_samples_leaf": 2, "algorithm": "auto"}
-"""Settings that are not None where they are not passed."""
+"""Defaults of the settings; those not named here are None."""
 
 
 @show_settings(TransductionSettings, DEFAULTS)
@@ -63,69 +63,68 @@ def transductive_certainty(
 ) -> Float[np.ndarray, "instances classes"]:
     r"""Return class probabilities by transduction: an instance is inserted with each label, and a tree is learned.
 
-    With L_i the leaf of x in the tree of the training set and (x, c_i), x counted:
+    Let L_i be the leaf of x in the tree of the training set and (x, c_i), with x counted, and k the number of classes:
 
     .. math:: \mathrm{Pred}(c)=\frac1k\sum_{i=1}^k\frac{|L_i(c)|+1}{|L_i|+k} \tag{1}
 
     Parameters
     ----------
     X_train, y_train
-        The training set, as for `jaxunc.transduction.grow_greedy_trees`: labels of two classes or more, of which the
-        sorted ones are the columns of the answer.
+        The training set, as for `jaxunc.transduction.grow_greedy_trees`: labels of two classes or more. The columns of
+        the answer are the sorted labels.
     X
-        Instances ``[instances features]``; none is an answer without rows. Default: leave-one-out, each instance of the
-        training set with all others as the training set. A class of a single instance is then inserted with all others,
-        though nothing in its training set has it.
+        Instances ``[instances features]``. Default: leave-one-out, each instance of the training set with all others
+        as its training set. It is inserted with every label of y, also one that no other instance has.
     nominal
         The nominal features, as for `jaxunc.tables.fit_columns`. Default: none.
     candidates
         ``"boundary"``: numeric features are cut between neighbouring values of different classes, and a node whose
-        training instances are of one class is a leaf; ``"all"``: they are cut between any two, and a node is a leaf
-        only if it is pure with x. Then a wrong label keeps splitting a pure node down to a single neighbour, which
-        costs the Brier score.
+        training instances are of one class is a leaf. ``"all"``: they are cut between any two values, and a node is a
+        leaf only if it is pure with x. Then a wrong label keeps splitting a pure node down to a single neighbour, which
+        makes the Brier score worse.
     min_samples_leaf
         Least number of instances on each side of a test, x among them; ≥ 1.
     algorithm
-        How it is computed; the counts are the same. ``"grouped"``: on the host, sample by sample. ``"dense"``: all
-        pairs in step, for nominal features alone. ``"auto"``: dense where it applies and is small enough, else grouped.
+        Algorithm; all give the same counts. ``"grouped"``: on the host, sample by sample. ``"dense"``: all pairs (x, c)
+        at once, level by level, for nominal features alone. ``"auto"``: dense where it applies and is small enough,
+        else grouped.
     progress
-        Called now and then with a tuple ``(done, total, seconds)``: the pairs (x, c) that are finished, and all. Dense
-        on an accelerator: once, at the end.
+        Called now and then with a tuple ``(done, total, seconds)``: the number of pairs (x, c) that are finished, and
+        of all. The dense algorithm on an accelerator calls it once, at the end.
     combiner
-        Combiner that makes probabilities of the k leaves, in place of (1), the mean of Laplace's estimates: any with a
-        probability, such as ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the tree's leaves.
+        Combiner that makes probabilities of the k leaves, in place of (1), the mean of Laplace's estimates. Any
+        combiner with a probability, such as ``Mean(scorer)``, or `SmoothedMean` with a prior fitted to the leaves.
 
     Returns
     -------
     Float[np.ndarray, "instances classes"]
-        Probabilities, adding to 1; float64 without a ``combiner``. The predicted class is that of the largest, whose
-        probability is the prediction's reliability.
+        Probabilities that add to 1; float64 without a ``combiner``. The largest is the predicted class's, and the
+        reliability of the prediction.
 
     Raises
     ------
     TypeError, ValueError
         As `jaxunc.transduction.grow_greedy_trees`. If X has other columns, or there are more than 2²⁶ instances. If the
-        algorithm is dense and a feature is numeric, ``combiner`` is not a `Combiner`, or ``progress`` not a function.
+        algorithm is dense and a feature is numeric, ``combiner`` is not a `Combiner`, or ``progress`` is not callable.
 
     Warns
     -----
     MergedValuesWarning
-        If float32, in which values are compared, cannot tell more than 1 % of a column's distinct values from others.
+        If more than 1 % of a column's distinct values are equal to others as float32, in which they are compared.
 
     Notes
     -----
-    The answers are those of k full inductions for each instance, to the last count, but all are found together: only
-    the path of x matters; what a test gains depends on the side of x alone; instances that meet the same sample share
-    its scores. The values of x make no thresholds, x counts in the gains. Gains are compared as integers, and of equal
-    ones the first feature's wins, at its lowest threshold: ties broken otherwise make other leaves (2 % of them on
-    iris, 39 % on tic-tac-toe). A missing number lies below all others, a missing nominal value is a value of its own.
-    Each answer is independent of the batch. Not traceable. Increasing maps of a feature that keep halfway
-    points halfway, and other names of the classes in the same order, change nothing.
+    The leaf counts are exactly those of k full inductions for each instance, but are found together: only the path of x
+    matters, the gain of a test depends only on the side of x, and instances that meet the same sample share its scores.
+    The values of x make no thresholds, but x counts in the gains. Gains are compared as integers. Of equal gains the
+    first feature's wins, at its lowest threshold: ties broken otherwise make other leaves (2 % of them on iris, 39 % on
+    tic-tac-toe). A missing number lies below all others, and a missing nominal value is a value by itself. No answer
+    depends on the batch. Increasing maps of a feature that keep halfway points halfway, and other names of the classes
+    in the same order, change nothing. Not traceable.
 
-    Leaving out takes 1.5 to 3.4 times as long as inserting as many instances (two to eleven classes), and much less
-    than n trainings. A sample has tables for each pair of a label and the class that is left out. Boundaries,
-    thresholds and purity are those without the instance, for which only the two cuts beside it are looked at anew.
-    Levels of nominal features are those of all instances.
+    Leave-one-out takes 1.5 to 3.4 times as long as inserting equally many instances (two to eleven classes), and much
+    less than n trainings. Boundaries, thresholds and purity are those without the instance; levels of nominal features
+    are those of all instances.
 
     References
     ----------
@@ -157,7 +156,7 @@ def transductive_leaf_counts(
     inductive: bool = False,
     **settings: Unpack[TransductionSettings],
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """Return the class counts of the leaves behind `transductive_certainty`, by the label of x; x itself is counted.
+    """Return the class counts of the leaves behind `transductive_certainty`, for each label of x; x itself is counted.
 
     Errors and notes are those of `transductive_certainty`.
 
@@ -166,7 +165,7 @@ def transductive_leaf_counts(
     X_train, y_train, X, nominal, candidates, min_samples_leaf, algorithm, progress
         See `transductive_certainty`.
     inductive
-        Whether a last entry of the labels' axis has the leaf of x in the tree of its training set, x not counted.
+        Whether to add a last entry on the labels' axis: the leaf of x in the tree without x, which is not counted.
 
     Examples
     --------
@@ -192,12 +191,12 @@ def transductive_leaf_counts(
 def label_average(
     counts: Num[np.ndarray, "... labels classes"], combiner: Combiner | None = None
 ) -> Float[np.ndarray, "... classes"]:
-    """Apply equation 1 of `transductive_certainty`, or a combiner, to given leaf counts.
+    """Return the probabilities of `transductive_certainty` from leaf counts, by its equation 1 or a combiner.
 
     Parameters
     ----------
     counts
-        Class counts of the leaf for each label.
+        Class counts of the leaf for each label with which the instance was inserted.
     combiner
         A combiner with a probability; default: the mean of (n_c + 1)/(n + k).
 
@@ -231,7 +230,7 @@ def label_average(
 
 
 class LabelAverage(NamedTuple):
-    """Class probabilities, and the class that they name."""
+    """Answer of class probabilities, and of the class with the largest."""
 
     probability: Float[np.ndarray, "instances classes"]
     """The mean over the labels with which an instance was inserted: `label_average`."""
@@ -245,7 +244,7 @@ class LabelAverage(NamedTuple):
 
 
 class BoundSample:
-    """A training set that is asked like a bound forest: each instance is inserted with each label.
+    """A training set that answers like a bound forest: each instance is inserted with each label.
 
     Arguments are those of `transductive_certainty`; ``block_size`` instances are inserted at a time.
     """
@@ -278,7 +277,7 @@ class BoundSample:
         return tuple(self.sample.class_labels)
 
     def leaf_counts(self, X: Any) -> Int32[np.ndarray, "instances labels classes"]:
-        """Return the counts of the leaves, by the label that the instance was given."""
+        """Return the class counts of the leaves, for each label with which an instance is inserted."""
         check_progress(self.progress)
         k, size = self.sample.n_classes, self.settings["block_size"]
         queries, parts = as_queries(X, self.sample), [np.zeros((0, k, k), np.int32)]
@@ -307,7 +306,7 @@ def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> In
 def counts_of(
     pairs: Pairs, algorithm: str, store: KeptNodes | None = None
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """Return the leaf counts of all pairs; the grouped algorithm reads nodes from the store, and adds to it."""
+    """Return the leaf counts of all pairs; the grouped algorithm reads nodes from ``store``, and adds nodes to it."""
     device = "host" if default_platform() == "cpu" else "accelerator"
     if algorithm == "auto":
         algorithm = choose_algorithm(pairs, device)

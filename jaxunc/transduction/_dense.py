@@ -1,7 +1,7 @@
-"""Dense algorithm, for nominal features alone: all pairs in step, the sample of a pair's node a row of a matrix.
+"""Dense algorithm, for nominal features alone: each step takes all pairs one test down.
 
-On the host pairs that have ended are dropped after each step; on an accelerator one program follows all pairs, block by
-block.
+The sample of a pair's node is a row of a matrix. On the host, pairs that have ended are dropped after each step. On an
+accelerator one program follows all pairs, block by block.
 """
 
 from functools import partial
@@ -31,19 +31,19 @@ class Dense(NamedTuple):
     passes: Bool[Array | np.ndarray, "tests instances"]
     """Whether an instance has the value of a test."""
     by_class: Float[Array | np.ndarray, "instances columns"]
-    """Indicators of an instance's class ``[classes]``, and of its class where it has a value ``[classes tests]``."""
+    """Indicators of an instance's class ``[classes]``, then of class and tested value together ``[classes tests]``."""
     entropy: Int64[Array | np.ndarray, " sizes"]
 
 
 class DensePairs(NamedTuple):
-    """Some pairs, and their nodes."""
+    """Some pairs, and the nodes where they are."""
 
     members: Bool[Array | np.ndarray, "pairs instances"]
     """Sample of the node, without the inserted instance."""
     has: Bool[Array | np.ndarray, "pairs tests"]
     """Whether the inserted instance has the value of a test."""
     gained: Int[Array | np.ndarray, "pairs classes"]
-    """Indicator of the label, 1 in its place."""
+    """Indicator of the label with which the instance is inserted; zeros for none."""
 
     def rows(self, which) -> "DensePairs":
         return DensePairs(*(part[which] for part in tuple(self)))
@@ -87,7 +87,7 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
 
 
 def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """Return feature and value of every test, in the order in which the first of equal ones wins."""
+    """Return the feature and the value of every test, in the order in which the first of equal tests wins."""
     code = pairs.sample.code
     is_seen = np.zeros((len(code), pairs.sample.n_codes), bool)
     is_seen[np.arange(len(code))[:, None], code] = True
@@ -103,7 +103,7 @@ def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted
         goes = ~ends
         pairs_left, inserted, chosen = pairs_left[goes], inserted.rows(goes), chosen[goes]
         side = inserted.has[np.arange(len(pairs_left)), chosen]
-        # Those on the instance's side of the test stay in its node.
+        # Members on the instance's side of the test stay in its node.
         stays = dense.passes[chosen] == side[:, None]
         inserted = inserted._replace(members=inserted.members & stays)
 
@@ -131,7 +131,7 @@ def _leaves(
     leaves_out: bool,
     boundaries: bool,
 ) -> Int[Array, "pairs classes"]:
-    """Return the class counts of the leaves of pairs with these numbers, and of as many training instances."""
+    """Return the class counts of the leaves of the pairs numbered ``number``; ``n_instances`` excludes padding."""
     # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
     n, n_classes = dense.passes.shape[1], dense.by_class.shape[1] // (1 + len(dense.passes))
@@ -166,7 +166,7 @@ def _best_tests(dense: Dense, inserted: DensePairs, product, min_samples_leaf, b
     products = product(members.astype(np.float32), dense.by_class).astype(np.int32)
     without, inside = products[:, :k], products[:, k:].reshape(len(products), k, n_tests)
     totals, n_inside = without + gained, inside.sum(axis=1)
-    # By the training set alone: the inserted instance does not justify a test.
+    # Only tests with training instances on both sides: the inserted instance alone does not justify a test.
     is_test = parts_a_value(n_inside, without.sum(axis=1)[:, None] - n_inside, 0, 0)
     by_class = [inside[:, c] + where(has, gained[:, c, None], 0) for c in range(k)]
     inside = members.__array_namespace__().stack(by_class)

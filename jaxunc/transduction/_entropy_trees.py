@@ -2,7 +2,7 @@
 
 `grow_greedy_trees` sorts the training set, and `grow_greedy_tree` grows a tree level by level, by the `best_test` of
 each node. `forest_of` makes a `Forest` of the trees. Gains are compared as integers (`entropy_table`), so that
-equal ones are equal on every machine.
+ties are the same on every machine.
 """
 
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ from ._scores import scores_with
 CANDIDATES = ("boundary", "all")
 
 MOST_BITS = 40
-"""Number of binary places of a logarithm; for 2¹⁷ instances they fit into 64 bits."""
+"""Largest number of binary places of a logarithm; up to 2¹⁷ instances sums then fit into 64 bits."""
 
 MOST_INSTANCES = 2**26
-"""Largest number of instances: beyond it, too few places would be left to tell gains apart."""
+"""Largest number of instances: for more, too few binary places would be left to tell gains apart."""
 
 
 class SplitLimits(NamedTuple):
@@ -39,7 +39,7 @@ class SplitLimits(NamedTuple):
 
 
 class GreedyTree(NamedTuple):
-    """A tree by levels, a nominal test being two: see `grow_greedy_tree`."""
+    """The nodes of a tree, level after level; a nominal test takes two nodes (`grow_greedy_tree`)."""
 
     feature: list[int]
     threshold: list[float]
@@ -54,7 +54,7 @@ class ChosenTest(NamedTuple):
     feature: int
     threshold: float
     members: Int[np.ndarray, " members"]
-    """Instances that pass the test, which go left."""
+    """Instances that pass the test."""
 
 
 def grow_greedy_trees(
@@ -69,7 +69,7 @@ def grow_greedy_trees(
 ) -> Forest:
     r"""Grow unpruned trees by information gain, with binary tests; the same instances give the same tree everywhere.
 
-    A test that parts the n instances of a node into sides of n_1 and n_2 gains
+    A test that divides the n instances of a node into sides of n_1 and n_2 instances has the gain
 
     .. math:: n\,H - n_1 H_1 - n_2 H_2,\qquad n\,H = n\log_2 n-\sum_c n_c\log_2 n_c.
 
@@ -80,8 +80,8 @@ def grow_greedy_trees(
     y
         Labels ``[instances]``, two classes or more.
     samples
-        The instances that each tree is grown on, positions ``[trees drawn]``; a repeated instance counts again.
-        Default: one tree, on all.
+        The positions of the instances that each tree is grown on, ``[trees drawn]``; a repeated instance counts again.
+        Default: one tree, on all instances.
     nominal
         The nominal features: bools, names, positions or ``"auto"``, as for `jaxunc.tables.fit_columns`, which finds the
         levels. Default: none.
@@ -91,18 +91,18 @@ def grow_greedy_trees(
     min_samples_leaf
         Least number of instances on each side of a test, ≥ 1.
     max_depth
-        Nodes that many tests deep are leaves, ≥ 0; None for no limit.
+        Nodes at this depth are leaves, ≥ 0; None for no limit.
 
     Returns
     -------
     Forest
-        A forest of one tree, or of as many as ``samples`` has rows. Features of a single value, or pure samples, make a
-        leaf.
+        A forest of one tree, or of a tree for each row of ``samples``. A pure sample, or one whose features each have a
+        single value, gives a tree of one leaf.
 
     Raises
     ------
     TypeError
-        If a feature that is not nominal holds no numbers, or a parameter no integer.
+        If a feature that is not nominal does not hold numbers, or a parameter is not an integer.
     ValueError
         If X holds infinite numbers, y a single class, lengths differ, ``nominal`` or ``samples`` do not fit X, or a
         parameter is out of range.
@@ -110,15 +110,15 @@ def grow_greedy_trees(
     Warns
     -----
     MergedValuesWarning
-        If float32 cannot tell more than 1 % of a column's distinct values from others.
+        If more than 1 % of a column's distinct values are equal to others as float32.
 
     Notes
     -----
     Numeric tests are ``x <= t``, t halfway between two neighbouring values of the node's sample; a missing number lies
-    below all others. Nominal tests are ``x = v`` against the rest; a missing value is a value of its own, and one that
-    was not seen belongs to the rest. Gains are compared as integers (`entropy_table`), so equal ones are equal: then
-    the first feature is tested, at its lowest threshold. A node is a leaf if it is pure, has fewer than twice
-    ``min_samples_leaf`` instances, or no test gains. On the host; not traceable.
+    below all others. Nominal tests are ``x = v`` against the rest; a missing value is a value by itself, and an unseen
+    value belongs to the rest. Gains are compared as integers (`entropy_table`), so that ties are exact: then the first
+    feature is tested, at its lowest threshold. A node is a leaf if it is pure, has fewer than twice
+    ``min_samples_leaf`` instances, or no test has a gain above 0. On the host; not traceable.
 
     References
     ----------
@@ -142,7 +142,7 @@ def grow_greedy_trees(
 
 
 def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None = None) -> SplitLimits:
-    """Return the split limits; raises a TypeError or a ValueError for settings that are none."""
+    """Return the split limits; raise a TypeError or a ValueError for invalid settings."""
     check_one_of("candidates", candidates, CANDIDATES)
     check_integer("min_samples_leaf", min_samples_leaf, 1)
     if max_depth is not None:
@@ -165,8 +165,8 @@ def _check_samples(samples, n: int) -> np.ndarray:
 def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
     """Grow a tree level by level.
 
-    A nominal test "code = v" is two tests of the arrays, x ≤ v and x ≤ v - 1, with one child in common. Three nodes
-    side by side are the second test, the rest, and the instances with code v.
+    A nominal test "code = v" is two tests in the arrays, x ≤ v and below it x ≤ v - 1, with one child in common. Three
+    nodes side by side are the second test, the node of all other codes, and the node of code v.
     """
     members = np.arange(sample.n, dtype=np.int32)
     kinds = sample.columns.is_nominal
@@ -201,7 +201,7 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
 
 
 def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
-    """Return the test of largest gain; of several the first feature's, with its lowest threshold. None if no gain."""
+    """Return the test of largest gain: of ties the first feature's, at its lowest threshold. None without a gain."""
     n, entropy = len(members), entropy_table(sample.n)
     totals = np.bincount(sample.label[members], minlength=sample.n_classes)
     if n < 2 * limits.min_samples_leaf or np.count_nonzero(totals) < 2:
@@ -232,7 +232,7 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
 
 
 def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
-    """Split orders and members into those of the chosen instances and of the others, sorted as before."""
+    """Return orders and members of the chosen instances, and orders and members of the others, sorted as before."""
     flags = np.zeros(n, bool)
     flags[chosen] = True
     at, among = flags[order], flags[members]
@@ -242,7 +242,7 @@ def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
 
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
-    """Return the forest of greedy trees; ``sample`` is the set that all were drawn from."""
+    """Return the forest of greedy trees; ``sample`` is the training set that their samples were drawn from."""
     # Rounded widths, so that forests of about one size share compiled programs. Nodes beyond those of a tree lead to
     # themselves, as leaves do, and have the code of the zero vector: nothing reaches them.
     width = power_of_two(max(len(tree.child) for tree in trees), 64)
@@ -286,9 +286,9 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
 
     .. math:: F(i) = i\sum_p v_p(i)\,\mathrm{round}(2^b\log_2 p)
 
-    over the primes p, v_p(i) being how often p divides i. So log(ab) = log a + log b holds to the last bit. Two tests
-    have the same sum of F exactly where their gains are the same number, as long as primes are independent. b is 40 up
-    to n = 2¹⁷, and less beyond: F(n) stays below 2⁶², so that no difference of sums of F overflows.
+    over the primes p, where v_p(i) is how often p divides i. So log(ab) = log a + log b holds to the last bit, and
+    equal gains have equal sums of F. b is 40 up to n = 2¹⁷, and less beyond: F(n) stays below 2⁶², so that no
+    difference of sums of F overflows.
     """
     if n > MOST_INSTANCES:
         raise ValueError(f"{n} instances are more than exact gains are made for (2**26); draw a sample of them.")
@@ -297,7 +297,7 @@ def entropy_table(n: int) -> Int64[np.ndarray, " counts"]:
 
 
 def binary_places(n: int) -> int:
-    """Return the binary places b of `entropy_table` for n: as many as leave F(n) below 2⁶²."""
+    """Return the number of binary places b of `entropy_table` for n: the most that keep F(n) below 2⁶², at most 40."""
     return int(min(MOST_BITS, np.floor(62 - np.log2(n) - np.log2(np.log2(n)))))
 
 

@@ -1,7 +1,7 @@
 """Grouped algorithm: pairs that meet the same sample share its tables (on the host).
 
 `descend_grouped` takes all samples of the largest size, and makes the tests of each (`_SampledNodes`). It sends the
-pairs that wait there on to the children that they choose. Nodes can be kept for further instances (`KeptNodes`).
+pairs that wait at a sample on to the children that they choose. Nodes can be kept for later instances (`KeptNodes`).
 """
 
 from collections.abc import Iterator
@@ -17,17 +17,17 @@ from ._presorted import Presorted, Queries
 from ._scores import Change
 
 MOST_VALUES = 2**18
-"""Number of instances times features that choose their tests at a time, and of values in nodes looked at together."""
+"""Largest number of instances times features that choose their tests at a time, and of values in a batch of nodes."""
 
 LEAST_KEPT, MOST_KEPT, TIMES_KEPT = 2**24, 2**28, 16
-"""Bytes of nodes kept between calls: `TIMES_KEPT` times those of the training set, but within the other two."""
+"""Bytes for nodes kept between calls: `TIMES_KEPT` times the bytes of the training set, within the other two bounds."""
 
 FEW = 32
-"""Number of instances up to which sorting anew is quicker than finding them among their parent's."""
+"""Largest sample for which sorting anew is quicker than filtering the order of its parent."""
 
 
 def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
-    """Follow all pairs down to their leaves, sample by sample; ``store`` has nodes of earlier calls."""
+    """Follow all pairs down to their leaves, sample by sample; ``store`` keeps nodes between calls."""
 
     sample, samples = pairs.sample, Samples(pairs.sample.n)
     store = KeptNodes(0) if store is None else store
@@ -44,7 +44,7 @@ def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
 
 
 def _of_one_size(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, np.ndarray]]:
-    """Take waiting samples of the largest size, as many as `MOST_VALUES` allows."""
+    """Take waiting samples of the largest size off the queue, as many as `MOST_VALUES` allows but at least one."""
     sample, size, batch = pairs.sample, samples.largest, []
     values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
     while samples.largest == size and len(batch) <= MOST_VALUES // values:
@@ -55,7 +55,7 @@ def _of_one_size(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, 
 def _nodes_of(
     pairs: Pairs, batch: list[tuple[np.ndarray, Any, np.ndarray]], store: "KeptNodes"
 ) -> Iterator[tuple["_SampledNodes", np.ndarray, np.ndarray]]:
-    """Yield nodes, the pairs that wait there, and for each the number of its node."""
+    """Yield nodes of one size that share tables, the number of the node of each waiting pair, and these pairs."""
     groups: dict[int, list] = {}
     new = [entry for entry in batch if not isinstance(entry[1], _KeptNode)]
     for _, source, waiting in batch:
@@ -87,9 +87,10 @@ class _KeptNode(NamedTuple):
 
 
 class KeptNodes:
-    """A cache of a training set's nodes, for instances that are not part of it.
+    """A cache of a training set's nodes, for instances that are not part of the set.
 
-    Those that are met first are kept, in each call the largest first, up to ``n_bytes``. A copy or pickle has none.
+    Nodes are kept in the order in which they are met, the largest of a call first, up to ``n_bytes``. A copy or pickle
+    is empty.
     """
 
     def __init__(self, n_bytes: int):
@@ -123,7 +124,7 @@ class KeptNodes:
 def _send_on(
     pairs: Pairs, samples: Samples, nodes: "_SampledNodes", node: np.ndarray, waiting: np.ndarray, store: KeptNodes
 ) -> None:
-    """Send pairs that wait at nodes on to the children that they choose: each ends there, or waits again."""
+    """Send pairs on from nodes to the children that they choose; a pair ends at its node if no test has a gain."""
     # Pairs choose in parts: the matrices of a choice have an entry for every pair and feature.
     few, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
     parts = []
@@ -151,7 +152,7 @@ def _send_on(
 
 
 class _SampledNodes:
-    """Some nodes whose samples are of one size: these samples, their class counts, and the tests to choose among."""
+    """Some nodes whose samples have the same size: the samples, their class counts, and the tests to choose among."""
 
     def __init__(self, pairs: Pairs, order: Int[np.ndarray, "rows size"], members: Int[np.ndarray, "nodes size"]):
         self._sample, self.order, self.members = pairs.sample, order, members
@@ -160,8 +161,7 @@ class _SampledNodes:
         self.totals = np.bincount(cell.ravel(), minlength=k * len(members)).reshape(-1, k)
         self.numeric: Any = (LeftOutTests if pairs.leaves_out else InsertedTests)(sample, order, self.totals, settings)
         self.nominal = NominalTests(sample, members, self.totals, settings) if len(sample.nominal) else None
-        # A test as one integer: node, feature, place of the cut or code, side. Pairs are then grouped by sorting
-        # integers.
+        # A test and its side are one integer, of node, feature, cut or code, and side, so that sorting groups pairs.
         self._stride = 2 * max(int(np.diff(self.numeric.cuts.start).max(initial=0)), sample.n_codes, 1)
 
     @property
@@ -178,15 +178,16 @@ class _SampledNodes:
         return tables + 8 * len(cuts.row) + cells + len(self.members) * (self._sample.n // 8)
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]):
-        """Return the scores of all tests of some nodes under a change."""
+        """Return the scores of the numeric and of the nominal tests of some nodes under a change."""
         return self.numeric.scores(change, nodes), None if self.nominal is None else self.nominal.scores(change, nodes)
 
     def choose(
         self, scores, line: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"], queries: Queries, instances: np.ndarray
     ) -> tuple[Int64[np.ndarray, " q"], Int[np.ndarray, " q"], Int[np.ndarray, "q classes"]]:
-        """Return for each instance the largest score, the number of the test with its side, the counts of that side.
+        """Return for each instance the largest score, the number of the test with the instance's side, and its counts.
 
-        ``node`` is the node of each instance; ``line`` is its position among the nodes that ``scores`` has.
+        These are the class counts of the samples on that side. ``node`` is the node of each instance, and ``line`` the
+        node's position among the nodes that were scored.
         """
         sample, cuts = self._sample, self.numeric.cuts
         numeric = self.numeric.choose(scores[0], self.numeric.place(queries, instances, node), line)
@@ -195,7 +196,7 @@ class _SampledNodes:
             nominal = self.nominal.choose(scores[1], line, queries.code[instances])
             score = np.empty((len(line), sample.columns.number), np.int64)
             score[:, sample.numeric], score[:, sample.nominal] = numeric.score, nominal.score
-        # In the order of the data's columns, so that the first feature wins among equals.
+        # In the order of the data's columns, so that the first feature wins ties.
         feature = score.argmax(axis=1)
         best = score[np.arange(len(line)), feature]
         threshold, side = np.zeros(len(line), np.intp), np.zeros(len(line), bool)
@@ -215,7 +216,7 @@ class _SampledNodes:
         return best, test, np.where(side[:, None], self.totals[node] - inside.T, inside.T)
 
     def child(self, test: int) -> tuple[int, Int[np.ndarray, " chosen"]]:
-        """Return the node of a test, and the instances on one side of it."""
+        """Return the node of a numbered test, and the instances on the side that the number tells."""
         sample = self._sample
         node_and_feature, threshold_and_side = divmod(test, self._stride)
         node, feature = divmod(node_and_feature, sample.columns.number)
@@ -231,10 +232,9 @@ class _SampledNodes:
     def child_order(
         self, node: int, chosen: Int[np.ndarray, " chosen"], flags: Bool[np.ndarray, " instances"]
     ) -> Int[np.ndarray, "numeric chosen"] | None:
-        """Return the chosen instances of a node in the order of each numeric feature; None if they are few.
+        """Return the chosen instances of a node in the order of each numeric feature; None for up to `FEW`.
 
-        The order is filtered from the node's, never sorted again, unless the child is small: sorting all small ones of
-        one size is less than looking through their parents.
+        The order is filtered from the node's order. Small children are sorted anew later, all of one size together.
         """
         if len(chosen) <= FEW:
             return None

@@ -1,21 +1,22 @@
-"""The best test of a node for each of its instances: numeric and nominal tests of the grouped algorithm (in NumPy).
+"""The best test of a node for each instance there: numeric and nominal tests of the grouped algorithm (in NumPy).
 
-Nodes of the same size are looked at together; their tables have a row for every node and feature. `InsertedTests` are
-the numeric tests for instances that are not part of the sample. All cuts whose thresholds are less than the
-instance's value lie below it, so running maxima of the scores from either end serve all instances.
+Nodes of the same size are looked at together; their tables have a row for every node and feature.
 
-`LeftOutTests` are those for instances of the sample that change their class (leave-one-out):
+`InsertedTests` are the numeric tests for instances that are not part of the sample. The cuts below an instance are the
+first of a row, and it lies below all others. So running maxima of the scores from either end serve all instances.
+
+`LeftOutTests` are the numeric tests for instances of the sample that change their class (leave-one-out):
 
     values   2   3   3   5   7   9        the instance x has the value 5
     cuts       |       |   |   |
     kind       0       1   2   3
 
-All cuts but the two beside x are the same with and without it; only their counts differ. So running maxima serve all
-instances here, too, and the cuts beside x (kinds 1 and 2) are looked at one by one. If nobody shares the value of x,
-they are one cut without it, between 3 and 7. Then x falls on the side of the nearer value, and only one of the two is
-left.
+All cuts but the two beside x are the same with and without x; only their counts differ. So running maxima serve all
+instances here, too, and the cuts beside x (kinds 1 and 2) are looked at one by one. If no other instance has the value
+of x, these two become one cut without x, between 3 and 7. Then x falls on the side of the nearer value, and only the
+cut between x and the farther value is kept.
 
-`NominalTests` are tests for a single value, whoever is inserted.
+`NominalTests` are tests for a single value, both for inserted and for left-out instances.
 """
 
 from typing import NamedTuple
@@ -45,18 +46,18 @@ class Running(NamedTuple):
     above: Int64[np.ndarray, "rows width"]
     """Scores with the instance above the cut."""
     best_before: Int64[np.ndarray, "rows width+1"]
-    """Largest of the first i scores ``above`` in column i; the lowest number for i = 0."""
+    """Column i has the largest of the first i scores ``above``; `LOWEST` for i = 0."""
     best_from: Int64[np.ndarray, "rows width+1"]
-    """Largest of the scores ``below`` from column i on; the lowest number behind the last."""
+    """Column i has the largest of the scores ``below`` from column i on; `LOWEST` behind the last."""
 
     def lowest_of_first(self, row: Int[np.ndarray, " q"], end: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
-        """Return the lowest of the first ``end`` cuts of each row that has their largest score."""
+        """Return, of the first ``end`` cuts of each row, the lowest one with the largest score ``above``."""
         rows, at = np.unique(row, return_inverse=True)
         record = np.where(self.above[rows] > self.best_before[rows, :-1], np.arange(self.above.shape[1]), -1)
         return np.maximum.accumulate(record, axis=1)[at, end - 1]
 
     def lowest_of_last(self, row: Int[np.ndarray, " q"], begin: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
-        """Return the lowest of the cuts of each row from ``begin`` on that has their largest score."""
+        """Return, of the cuts of each row from ``begin`` on, the lowest one with the largest score ``below``."""
         rows, at = np.unique(row, return_inverse=True)
         width = self.below.shape[1]
         record = np.where(self.below[rows] >= self.best_from[rows, 1:], np.arange(width), width)
@@ -64,16 +65,18 @@ class Running(NamedTuple):
 
 
 class CutsOfRows(NamedTuple):
-    """Some rows of cuts, and where their cuts stand in a table that has a line for each of these rows."""
+    """The cuts of some rows, and their entries in a table that has a line for each of these rows."""
 
     which: Int[np.ndarray, " some"] | slice
+    """Indices of these cuts among all."""
     line: Int[np.ndarray, " some"]
     column: Int[np.ndarray, " some"]
     shape: tuple[int, int]
+    """Shape of the table."""
 
     @classmethod
     def of(cls, cuts: Cuts, rows: Int[np.ndarray, " rows"], width: int) -> "CutsOfRows":
-        """Find the cuts of rows, given by increasing numbers."""
+        """Return the cuts of the rows with these increasing numbers; the table has ``width`` columns."""
         shape, row = (len(rows), width), cuts.row
         if len(rows) == len(cuts.start) - 1:
             return cls(slice(None), row, np.arange(len(row)) - cuts.start[row], shape)
@@ -89,7 +92,7 @@ class CutsOfRows(NamedTuple):
         """
         tables = []
         for scores in (below, above):
-            # What is beyond a row's cuts is the lowest.
+            # Entries behind a row's cuts stay `LOWEST`.
             tables.append(np.full(self.shape, LOWEST))
             tables[-1][self.line, self.column] = scores
         below, above = tables
@@ -100,7 +103,7 @@ class CutsOfRows(NamedTuple):
 
 
 def _rows(n_features: int, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some features"]:
-    """Return the rows of some nodes, one for each of as many features."""
+    """Return the numbers of the rows of some nodes, one row for each of ``n_features`` features."""
     return nodes[:, None] * n_features + np.arange(n_features)
 
 
@@ -111,13 +114,13 @@ class Choice(NamedTuple):
     is_above: Bool[np.ndarray, "q numeric"]
     """Whether the instance is above the cut."""
     place: Int[np.ndarray, "q numeric"]
-    """Number of the feature's cuts below the instance."""
+    """Number of the feature's cuts that lie below the instance."""
     line: Int[np.ndarray, "q numeric"]
-    """Row of ``scores`` for the instance's node and the feature."""
+    """Line of ``scores`` for the instance's node and the feature."""
     scores: Running
 
     def cut(self, which: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
-        """Return the cuts of features (their numbers among each feature's) that some of the instances choose."""
+        """Return the cut (its index in the feature's row) that each of some instances chooses of a feature."""
         place, above, line = (part[which, feature] for part in (self.place, self.is_above, self.line))
         return np.where(above, self.scores.lowest_of_first(line, place), self.scores.lowest_of_last(line, place))
 
@@ -125,8 +128,8 @@ class Choice(NamedTuple):
 class InsertedTests:
     """Numeric tests for instances that are not part of the nodes' samples.
 
-    The best cut with the instance above it has the largest of the first scores ``above``, up to the instance's place.
-    The best of the others has the largest of the scores ``below`` from there on.
+    Of the cuts below the instance, the best has the largest score ``above`` (the instance lies above the cut). Of the
+    other cuts, the best has the largest score ``below``.
     """
 
     def __init__(self, sample: Presorted, order: np.ndarray, totals: np.ndarray, settings: InductionSettings):
@@ -141,16 +144,16 @@ class InsertedTests:
     def place(
         self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]
     ) -> Int[np.ndarray, "q numeric"]:
-        """Return the number of cuts of each feature that lie below each instance, in the node where it is."""
+        """Return for each instance and feature the number of cuts, in the instance's node, that lie below it."""
         cuts, rows = self.cuts, _rows(self._n_features, node)
         place = np.zeros(rows.shape, np.intp)
-        # Most features have no cut that may be the best.
+        # Only features with cuts: most have none that may be the best (`contenders`).
         q, feature = np.nonzero((cuts.start[1:] > cuts.start[:-1])[rows])
         if not len(q):
             return place
         row, at = rows[q, feature], (instances[q], feature)
         cut = np.searchsorted(cuts.upper, queries.rank[at] + row * self._stride, side="right")
-        # The cut above which the next value lies may still be below the instance itself.
+        # The instance may lie in the gap of the next cut, above its threshold: then it counts, too.
         nearest = np.minimum(cut, len(cuts.row) - 1)
         passes = (cut < cuts.start[row + 1]) & (self._threshold[nearest] < queries.value[at])
         place[q, feature] = cut + passes - cuts.start[row]
@@ -163,7 +166,7 @@ class InsertedTests:
         return some.running(*side_scores(self._settings.entropy, below, above, change, self._settings.min_samples_leaf))
 
     def choose(self, scores: Running, place: Int[np.ndarray, "q numeric"], node: Int[np.ndarray, " q"]) -> Choice:
-        """Return the best test of each feature; of two with the same score the lower one.
+        """Return the best test of each feature for each instance; of tests with the same score the lowest cut's.
 
         ``node`` holds, for each instance, the position of its node among the nodes that were scored.
         """
@@ -178,16 +181,17 @@ def contenders(
 ) -> Int[np.ndarray, " some"]:
     """Return the cuts that may be the best of their node for some inserted instance.
 
-    With d(i) = F(i+1) - F(i), an instance of class c on a side of n instances, n_c of them of its class, changes the
-    score by d(n_c) - d(n). In a node of m instances this lies in [-D, U], whatever the instance. So a cut is never the
-    best if its score without the instance is further behind than D + U.
+    Let d(i) = F(i+1) - F(i). An instance that joins a side of n instances, n_c of them of its class, changes the score
+    by d(n_c) - d(n). In a node of a given size this lies in [-D, U] for any instance. So a cut can be the best only if
+    its score without the instance is within D + U of the best score.
     """
     entropy, min_size = settings.entropy, settings.min_samples_leaf
     steps = np.diff(entropy[: size + 2])
     largest = np.maximum.accumulate(steps)
-    # U is 0 but for rounding, where the table has so few digits that steps may decrease.
+    # U is 0 except for rounding: in a table of few digits the steps d may decrease.
     reach = largest[-1] + (largest - steps).max()
-    # The instance may bring a side that lacks one to the least size: no test for others, so none to be measured by.
+    # A side that lacks one instance gets the least size by the inserted one. Such cuts are candidates, but they are not
+    # tests for instances on the other side, so the best score is taken of the other cuts.
     scores = scores_with(entropy, cuts.below, above, min_size - 1)
     is_test_for_all = np.minimum(cuts.size, size - cuts.size) >= min_size
     reliable = np.append(np.where(is_test_for_all, scores, LOWEST), LOWEST)
@@ -196,19 +200,19 @@ def contenders(
 
 
 class Place(NamedTuple):
-    """Places of instances among the cuts of a node; the two cuts beside an instance are taken without it."""
+    """Where instances of the sample lie among the cuts of their nodes; cuts are numbered within a feature's row."""
 
     left: Int[np.ndarray, "q numeric"]
-    """Number of cuts below, less the one beside the instance; so also the number of that cut."""
+    """Index of the cut beside and below the instance, if there is one; also the number of cuts further below."""
     right: Int[np.ndarray, "q numeric"]
-    """Number of the cut beside the instance and above it."""
+    """Index of the cut beside and above the instance, if there is one."""
     left_stands: Bool[np.ndarray, "q numeric"]
-    """Whether the cut beside and below the instance is a test."""
+    """Whether the cut beside and below the instance is a test once the instance is left out."""
     right_stands: Bool[np.ndarray, "q numeric"]
     next: Int[np.ndarray, "q numeric"]
-    """Number of the first cut above that is not beside the instance."""
+    """Index of the first cut further above."""
     row: Int[np.ndarray, "q numeric"]
-    """Row of the instance's node for each feature."""
+    """Row of cuts for the instance's node and the feature."""
 
 
 class LeftOutChoice(NamedTuple):
@@ -227,7 +231,7 @@ class LeftOutChoice(NamedTuple):
         return self.kind < 2
 
     def cut(self, which: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
-        """Return the cuts of features (their numbers among each feature's) that some of the instances choose."""
+        """Return the cut (its index in the feature's row) that each of some instances chooses of a feature."""
         places, line = (self.place.left, self.place.right, self.place.next), self.line[which, feature]
         left, right, following = (part[which, feature] for part in places)
         candidates = (self.scores.lowest_of_first(line, left), left, right, self.scores.lowest_of_last(line, following))
@@ -248,9 +252,9 @@ class LeftOutTests:
         self._is_boundary = cuts.is_boundary
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[Running, np.ndarray, np.ndarray]:
-        """Return running maxima over the tests of some nodes, and the scores of all their cuts below and above.
+        """Return running maxima over the tests of some nodes, and the scores ``below`` and ``above`` of all cuts.
 
-        All scores are those under a change of the sample. The last entry of the latter two is `LOWEST`.
+        All scores are those under a change of the sample. The last two arrays have one more entry, `LOWEST`.
         """
         some = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
         below, above = side_scores(
@@ -263,8 +267,8 @@ class LeftOutTests:
         # Running maxima see tests only. The plain scores keep every cut: `cuts_beside` decides about those beside x.
         no_test = ~self._is_boundary[some.which] if self._settings.boundaries else np.zeros(len(below), bool)
         tests = some.running(np.where(no_test, LOWEST, below), np.where(no_test, LOWEST, above))
-        # Cuts of other nodes are never looked up. The last entry is what index -1 reads: a cut beside x that is no
-        # test (`choose`).
+        # Cuts of other nodes are never looked up. Index -1 reads the last entry: for a cut beside x that is not a test
+        # (`choose`).
         plain = []
         for scores in (below, above):
             plain.append(np.full(len(self.cuts.row) + 1, LOWEST))
@@ -272,7 +276,7 @@ class LeftOutTests:
         return tests, plain[0], plain[1]
 
     def place(self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]) -> Place:
-        """Return the places of instances of the samples, each in the node where it is."""
+        """Return where instances of the samples lie among the cuts, each in the node where it is."""
         cuts, n_cuts, row = self.cuts, len(self.cuts.row), _rows(self._n_features, node)
         begin, end = cuts.start[row], cuts.start[row + 1]
         if not n_cuts:
@@ -289,7 +293,7 @@ class LeftOutTests:
         return Place(left - begin, right - begin, left_stands, right_stands, right + has_right - begin, row)
 
     def _beside(self, queries, instances, node, left, right, has_left, has_right):
-        """Return whether the cuts beside each instance are tests of the node's sample without that instance."""
+        """Return whether the cuts beside each instance, below and above, are tests of the sample without it."""
         cuts, last = self.cuts, len(self.cuts.row) - 1
         # Without a cut on a side the index is only kept in range: ``has_left`` and ``has_right`` mask what it reads.
         left, right = np.minimum(left, last), np.minimum(right, last)
@@ -297,8 +301,8 @@ class LeftOutTests:
         alone = to - from_ == 1
         goes_left = queries.value[instances] <= halfway(cuts.lower_value[left], cuts.upper_value[right])
         value_class = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
-        # Where several classes share the value of x, the others may have one class alone. Only these places are
-        # looked at, by their counts.
+        # Where several classes share the value of x, the others with that value may be of one class. Only there are
+        # the class counts of the value read.
         mixed = np.argwhere((value_class < 0) & (has_left | has_right))
         if self._settings.boundaries and len(mixed):
             value_class[tuple(mixed.T)] = self._class_without(instances, node, mixed, left, right, has_left, has_right)
@@ -308,7 +312,7 @@ class LeftOutTests:
         return cuts_beside(beside, self._settings.boundaries)
 
     def _class_without(self, instances, node, mixed, left, right, has_left, has_right) -> np.ndarray:
-        """Return the class of the other instances with an instance's value; -1 if they have several."""
+        """Return the class of the other instances with an instance's value, -1 for several, at ``mixed [pairs 2]``."""
         cuts, at = self.cuts, tuple(mixed.T)
         # Counts below a cut are sums over all lower values; the value's own counts are their difference.
         upto = np.where(has_right[at], cuts.below[:, right[at]], self._totals[node[mixed[:, 0]]].T)
@@ -335,10 +339,10 @@ class LeftOutTests:
 
 
 class NominalTests:
-    """Tests for a single value.
+    """Tests for a single value of a nominal feature.
 
-    All tests but that for the instance's own value have the instance outside. So the best of them is the best of all
-    or, if that is the own value's, the second best.
+    All tests except that for the instance's value have the instance outside. So the best of them is the best of all
+    outside scores or, if that is the test for the instance's value, the second best.
     """
 
     def __init__(self, sample: Presorted, members: np.ndarray, totals: np.ndarray, settings: InductionSettings):
@@ -347,9 +351,9 @@ class NominalTests:
         self.outside = np.repeat(totals, len(sample.nominal), axis=0).T[:, :, None] - self.inside
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores ``[rows codes]`` of some nodes with the instance inside and outside.
+        """Return the scores ``[rows codes]`` of the tests of some nodes, with the instance inside and outside.
 
-        The score is `LOWEST` where a side holds no other instance.
+        The score is `LOWEST` where a side has no other instance.
         """
         rows = _rows(self._n_features, nodes).ravel()
         with_inside, with_outside = self.inside[:, rows], self.outside[:, rows]
@@ -364,18 +368,18 @@ class NominalTests:
     def choose(
         self, scores: tuple[np.ndarray, np.ndarray], node: Int[np.ndarray, " q"], code: Int[np.ndarray, "q nominal"]
     ) -> NominalChoice:
-        """Return the best test of each feature; of two with the same score the one for the lower code.
+        """Return the best test of each feature for each instance; of two with the same score that for the lower code.
 
         ``node`` holds, for each instance, the position of its node among the nodes that were scored.
         """
         inside, outside = scores
         rows, at = np.arange(len(inside)), _rows(self._n_features, node)
         best = outside.argmax(axis=1)
-        # The best test but one, for instances whose own value the best one tests.
+        # The second best test, for instances whose value the best one tests.
         others = outside.copy()
         others[rows, best] = LOWEST
         second = others.argmax(axis=1)
-        # No test is for a value that was not seen.
+        # There is no test for an unseen value.
         value_score = np.where(code >= 0, inside[at, code], LOWEST)
         tops = [(number[at], score[rows, number][at]) for number, score in ((best, outside), (second, others))]
         return value_or_other(code, value_score, *tops)

@@ -13,7 +13,7 @@ from ._scores import Change, InductionSettings, is_leaf
 
 
 class PairsProgress(NamedTuple):
-    """Number of pairs of an instance and a label that have ended; for `TransductiveTreeClassifier`, of instances."""
+    """Progress: the number of pairs that have ended, and of all; for `TransductiveTreeClassifier`, of instances."""
 
     done: int
     total: int
@@ -23,8 +23,8 @@ class PairsProgress(NamedTuple):
 class Pairs:
     """All pairs of an instance x and a label c; a pair's number is x times the number of labels, plus c.
 
-    Without ``queries`` the instances are those of the training set, each left out of it before it is inserted.
-    ``inductive``: a further label, the last, stands for none: the leaf of x in the tree without it.
+    Without ``queries`` the instances are those of the training set, each left out of it before it is inserted. With
+    ``inductive`` there is one more label, the last, for which x is not inserted: its leaf in the tree without it.
     """
 
     def __init__(
@@ -49,24 +49,27 @@ class Pairs:
 
     @property
     def leaf_counts(self) -> Int32[np.ndarray, "instances labels classes"]:
-        """Class counts of the leaves of pairs that have ended, the inserted instance among them."""
+        """Class counts of the pairs' leaves with the inserted instance; zeros for pairs that have not ended."""
         return self._counts.reshape(-1, self.n_labels, self.sample.n_classes)
 
     def with_instance(self, totals: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return class counts of a sample without and with the instance of each pair, ``[pairs classes]``."""
+        """Return the class counts of a sample without and with the instance of each pair, both ``[pairs classes]``."""
         instance, label = np.divmod(pairs, self.n_labels)
         without = totals - self._unit[self.label[instance]] if self.leaves_out else np.atleast_2d(totals)
         return without, without + self._unit[label]
 
     def end(self, pairs: Int[np.ndarray, " pairs"], counts: np.ndarray) -> None:
-        """End these pairs in leaves of these counts."""
+        """Record that pairs end in leaves of these class counts."""
         self._counts[pairs] = counts
         self._done += len(pairs)
 
     def waiting(
         self, totals: Int[np.ndarray, "*pairs classes"], pairs: Int[np.ndarray, " pairs"]
     ) -> Bool[np.ndarray, " pairs"]:
-        """Return which pairs wait at a sample, one for all or one for each; the others are in a leaf, and end there."""
+        """Return which pairs wait at their samples; the others are in leaves, and are ended.
+
+        ``totals`` are the class counts of one sample for all pairs, or of one for each.
+        """
         without, counts = self.with_instance(totals, pairs)
         ends = np.asarray(is_leaf(without, counts, self.settings.boundaries, self.settings.min_samples_leaf))
         self.end(pairs[ends], counts[ends])
@@ -82,7 +85,7 @@ class Pairs:
                 yield Change(gained if gained < k else -1), np.flatnonzero(label == gained)
             return
         lost = self.label[instance]
-        # Kind 0 has what changes nothing, whatever the class.
+        # Change number 0 stands for all changes that change nothing: the label is the instance's own.
         change_number = np.where(label == lost, 0, label * k + lost)
         for number in np.flatnonzero(np.bincount(change_number)).tolist():
             gained, was = divmod(number, k)
@@ -95,22 +98,22 @@ class Pairs:
 
 
 class Samples:
-    """A queue of the samples that are to be looked at, the largest first, with the pairs that wait there.
+    """A queue of samples, the largest first, with the pairs that wait at each.
 
-    All pairs that reach a sample come from larger ones, so none arrives once it is taken. A sample that is reached on
-    several ways is recognised by a sum of random numbers, and compared.
+    All pairs that reach a sample come from larger samples, so none arrives once it is taken. A sample that is reached
+    in several ways is recognised by a sum of random numbers, and then compared.
     """
 
     def __init__(self, n: int):
-        # A random number for each instance: the sum of a sample's numbers (modulo 2⁶⁴) is its key in a dict. That of
-        # another sample equals it by chance hardly ever; if it does, `add` sees it.
+        # A random number for each instance: the sum of a sample's numbers (modulo 2⁶⁴) is its key in a dict. Two
+        # samples hardly ever have the same key; if they do, `add` notices.
         self._number = np.random.default_rng(0).integers(2**63, size=n, dtype=np.uint64)
         self._heap: list[tuple[int, int]] = []
         self._waiting: dict[int, tuple[np.ndarray, Any, list[np.ndarray]]] = {}
         self._flags = np.zeros(n, bool)
 
     def add(self, chosen: Int[np.ndarray, " chosen"], pairs: np.ndarray, keep: Callable[[np.ndarray], Any]) -> None:
-        """Add pairs that arrive at the chosen instances; ``keep`` makes what is kept for a new sample."""
+        """Add pairs that arrive at the sample ``chosen``; for a new one, keep what ``keep`` returns for its flags."""
         key = int(self._number[chosen].sum())
         self._flags[chosen] = True
         while key in self._waiting:
@@ -131,16 +134,16 @@ class Samples:
         return -self._heap[0][0] if self._heap else 0
 
     def take(self) -> tuple[np.ndarray, Any, np.ndarray]:
-        """Take the largest sample: its instances, what was kept of it, and the pairs that wait there, sorted."""
+        """Remove the largest sample, and return its instances, what was kept for it, and its waiting pairs, sorted."""
         chosen, kept, pairs = self._waiting.pop(heapq.heappop(self._heap)[1])
         # Sorted, so that results do not depend on the order of arrival.
         return chosen, kept, np.sort(np.concatenate(pairs))
 
 
 def by_number(numbers: Int[np.ndarray, " n"], values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each distinct number, and the values that have it."""
+    """Yield each distinct number in ascending order, and the values that have it."""
     order = np.argsort(numbers, kind="stable")
     numbers, values = numbers[order], values[order]
     begins = np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1)).tolist()
-    for begin, end in zip(begins, [*begins[1:], len(numbers)], strict=False):  # of nothing, nothing
+    for begin, end in zip(begins, [*begins[1:], len(numbers)], strict=False):  # no pairs if there are no numbers
         yield int(numbers[begin]), values[begin:end]

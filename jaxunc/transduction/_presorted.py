@@ -1,7 +1,7 @@
 """A training set sorted once by every numeric feature, and the tests that a node's sample allows.
 
-`presort` makes a `Presorted` of data, `as_queries` compares instances with its values. `find_cuts` finds the cuts
-between values of numeric features, `value_counts` counts the values of nominal ones.
+`presort` makes a `Presorted` of data, and `as_queries` finds the ranks and codes of instances in it. `find_cuts` finds
+the cuts between values of numeric features, and `value_counts` counts the values of nominal ones.
 """
 
 from typing import Any, NamedTuple
@@ -12,11 +12,11 @@ from jaxtyping import Bool, Float32, Float64, Int
 from jaxunc.tables import Columns, encode_instances, fit_columns, training_labels, warn_of_merged_values
 
 LOWEST = np.int64(-(2**62))
-"""Score of no test: below all others, and differences do not overflow."""
+"""Score where there is no test: below all others, and such that differences do not overflow."""
 
 
 class Presorted(NamedTuple):
-    """A training set, divided into numeric and nominal features, with instances sorted by each numeric feature."""
+    """A training set, divided into numeric and nominal features, and sorted by each numeric feature."""
 
     columns: Columns
     class_labels: tuple[Any, ...]
@@ -26,14 +26,14 @@ class Presorted(NamedTuple):
     nominal: Int[np.ndarray, " nominal"]
     """Positions of the nominal features."""
     value: Float64[np.ndarray, "numeric instances"]
-    """Numbers; a missing one is -inf, below all others."""
+    """Values of the numeric features; a missing value is -inf, below all others."""
     rank: Int[np.ndarray, "numeric instances"]
-    """Place of each value among the distinct values of its feature."""
+    """Index of each value among the sorted distinct values of its feature."""
     order: Int[np.ndarray, "numeric instances"]
-    """Instances by increasing value."""
+    """Positions of the instances by increasing value."""
     code: Int[np.ndarray, "nominal instances"]
     n_codes: int
-    """Number above every code."""
+    """Largest code of all nominal features, plus 1."""
 
     @property
     def n(self) -> int:
@@ -44,7 +44,7 @@ class Presorted(NamedTuple):
         return len(self.class_labels)
 
     def take(self, rows: Int[np.ndarray, " rows"]) -> "Presorted":
-        """Return the set of some of the instances, which may come more than once."""
+        """Return the training set of the instances at ``rows``, which may be repeated."""
         rank = self.rank[:, rows]
         return self._replace(
             label=self.label[rows],
@@ -60,9 +60,9 @@ class Queries(NamedTuple):
 
     value: Float64[np.ndarray, "queries numeric"]
     rank: Int[np.ndarray, "queries numeric"]
-    """Place of the largest value of the training set that is not above; -1 if there is none."""
+    """Rank of the training set's largest value that is not above the query's; -1 if there is none."""
     code: Int[np.ndarray, "queries nominal"]
-    """Code of each value; -1 for a value that is not in the training set."""
+    """Code of each value; -1 for a value that the training set does not have."""
 
     @property
     def n(self) -> int:
@@ -73,7 +73,7 @@ class Queries(NamedTuple):
 
 
 def presort(X, y, nominal, *, name: str = "X") -> Presorted:
-    """Check a training set and sort it; raises what `grow_greedy_trees` documents."""
+    """Check a training set and sort it; raises as `grow_greedy_trees`."""
     columns = fit_columns(X, nominal, name=name)
     values = np.asarray(encode_instances(X, columns, name)[0])
     if 0 in values.shape:
@@ -84,7 +84,7 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
 
 
 def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
-    """Sort instances ``[instances features]`` of known columns and labels; NaN where a number is missing."""
+    """Return encoded instances, NaN where missing, as a sorted training set; ``label`` are positions in ``labels``."""
     kinds = columns.is_nominal
     numeric, nominal_places = np.flatnonzero(~kinds), np.flatnonzero(kinds)
     value = _numbers(values[:, numeric]).T
@@ -94,7 +94,7 @@ def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np
     steps = np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1, dtype=np.int32)
     np.put_along_axis(rank[:, :], order, np.pad(steps, ((0, 0), (1, 0))), axis=1)
     code = np.ascontiguousarray(values[:, nominal_places].T).astype(np.int32)
-    # Labels are gathered for every instance and feature of a node: bytes stay in the cache longer.
+    # Labels are gathered for every instance and feature of a node: as bytes more of them fit into the cache.
     narrow = np.int8 if len(labels) < 128 else np.int32
     return Presorted(
         columns=columns,
@@ -111,12 +111,12 @@ def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np
 
 
 def as_queries(X, sample: Presorted) -> Queries:
-    """Return instances as queries: their values become ranks and codes of the training set."""
+    """Return instances as queries, with the ranks and codes that their values have in the training set."""
     values = np.asarray(encode_instances(X, sample.columns)[0])
     value = _numbers(values[:, sample.numeric])
     rank = np.empty(value.shape, np.int32)
     for f, order in enumerate(sample.order):
-        # By the values of the training set: an instance's rank is that of the largest one that is not above it.
+        # An instance's rank is that of the training set's largest value that is not above its own.
         below = np.searchsorted(sample.value[f], value[:, f], side="right", sorter=order)
         rank[:, f] = np.where(below > 0, sample.rank[f, order[below - 1]], -1)
     return Queries(np.ascontiguousarray(value), rank, values[:, sample.nominal].astype(np.int32))
@@ -129,7 +129,7 @@ def sample_queries(sample: Presorted) -> Queries:
 
 
 def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
-    """Return the instances as they were: numbers, NaN where missing, and codes."""
+    """Return the instances as they were before sorting: numbers, NaN where missing, and codes."""
     values = np.empty((sample.n, sample.columns.number), np.float32)
     values[:, sample.numeric] = np.where(np.isneginf(sample.value), np.nan, sample.value).T
     values[:, sample.nominal] = sample.code.T
@@ -137,33 +137,33 @@ def values_of(sample: Presorted) -> Float32[np.ndarray, "instances features"]:
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
-    """Return numbers as float64: missing ones below all others, and a single zero."""
-    # Adding 0 turns -0 into +0: both are one value, to the last bit.
+    """Return numbers as float64, with -inf for missing ones and 0 for -0."""
+    # Adding 0 turns -0 into +0, so that both are one value to the last bit.
     wide = values.astype(np.float64) + 0.0
     return np.where(np.isnan(wide), -np.inf, wide)
 
 
 class Cuts(NamedTuple):
-    """Cuts between distinct neighbouring values, feature after feature and from low to high."""
+    """Cuts between neighbouring distinct values: row after row (one for each node and feature), from low to high."""
 
     row: Int[np.ndarray, " cuts"]
-    """Row of the order that the cut is in: of one node, the place of its feature among the numeric ones."""
+    """Row of ``order`` (see `find_cuts`) that each cut is in; for one node, the index of its numeric feature."""
     size: Int[np.ndarray, " cuts"]
     """Number of instances below each cut."""
     start: Int[np.ndarray, " ends"]
-    """Start of each row's cuts; the last entry is the number of all."""
+    """Index of each row's first cut; the last entry is the number of all cuts."""
     below: Int[np.ndarray, "classes cuts"]
-    """Class counts of the instances below."""
+    """Class counts of the instances below each cut."""
     lower_value: Float64[np.ndarray, " cuts"]
     upper_value: Float64[np.ndarray, " cuts"]
     upper: Int[np.ndarray, " cuts"]
-    """The rank of the value above, increased by ``row`` times the number of ranks."""
+    """The rank of the value above, plus ``row`` times the number of training instances: increasing over all cuts."""
     lower_class: Int[np.ndarray, " cuts"]
-    """The class of the instances that have the value below; -1 if they have several."""
+    """The class of the instances that have the value below; -1 if they are of several classes."""
     upper_class: Int[np.ndarray, " cuts"]
 
     def some(self, which: Int[np.ndarray, " some"]) -> "Cuts":
-        """Return some of the cuts, given by increasing numbers."""
+        """Return the cuts at increasing indices ``which``."""
         by_cut = {name: part[..., which] for name, part in self._asdict().items() if name != "start"}
         return Cuts(**by_cut, start=np.searchsorted(by_cut["row"], np.arange(len(self.start))))
 
@@ -174,14 +174,15 @@ class Cuts(NamedTuple):
 
     @property
     def is_boundary(self) -> Bool[np.ndarray, " cuts"]:
-        """Whether the instances of the two values have different classes."""
+        """Whether the instances with the two values are not all of one class."""
         return parts_classes(self.lower_class, self.upper_class)
 
 
 def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundaries: bool) -> Cuts:
-    """Find the cuts of a node: all, or those between different classes (Fayyad and Irani's boundary points).
+    """Return the cuts of a node: all, or only those between different classes (Fayyad and Irani's boundary points).
 
-    Several nodes of the same size may follow each other, each with a row for every numeric feature.
+    ``order`` has a row for each numeric feature: the node's instances by increasing value. The rows of several nodes of
+    the same size may follow each other.
     """
     n_rows, m = order.shape
     base = (np.arange(n_rows) % max(len(sample.numeric), 1))[:, None] * sample.n
@@ -227,7 +228,7 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
 
 def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
     counts = np.empty((n_classes, len(position)), np.intp)
-    # The first class is what the others leave: one running sum less.
+    # The first class's count is what the others leave of the size: one running sum less.
     counts[0] = size
     for c in range(1, n_classes):
         counts[c] = np.cumsum(label == c, axis=1, dtype=np.int32).ravel()[position]
@@ -236,23 +237,23 @@ def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_c
 
 
 def parts_classes(lower, upper):
-    """Return whether cuts are between different classes: those of the values below and above, -1 for several."""
+    """Return whether cuts separate classes, by the class of the value below and above each; -1 is several."""
     return (lower != upper) | (lower < 0)
 
 
 def halfway(below, above):
-    """Return a threshold that parts two values: no less than the lower, less than the upper."""
+    """Return a threshold between two values, halfway if possible: no less than the lower, less than the upper."""
     middle = (below + above) / 2
-    # Between neighbouring floats the middle rounds to one of them; at the upper one ``x <= t`` would part nothing.
+    # Between adjacent floats the middle rounds to one of them; at the upper one ``x <= t`` would separate nothing.
     return np.where(middle < above, middle, below)
 
 
 def value_counts(
     sample: Presorted, members: Int[np.ndarray, "*nodes members"]
 ) -> Int[np.ndarray, "classes rows codes"]:
-    """Count a node's instances by class and by the values of each nominal feature.
+    """Return the numbers of a node's instances by class and by the codes of each nominal feature.
 
-    Several nodes of the same size may be given, each with a row for every nominal feature.
+    Several nodes of the same size may be given. The result has a row for each node and nominal feature.
     """
     members = np.atleast_2d(members)
     n_rows, n_classes = len(members) * len(sample.nominal), sample.n_classes

@@ -1,6 +1,6 @@
-"""Scores of a node's tests with an inserted instance: two for each test, by the instance's side, for any instance.
+"""Scores of a node's tests with an inserted instance: two for each test, one for each side the instance may be on.
 
-`scores_with`, `is_leaf` and `parts_a_value` take NumPy's arrays and JAX's: the dense algorithm computes by them, too.
+`scores_with`, `is_leaf` and `parts_a_value` take arrays of NumPy and of JAX: the dense algorithm uses them, too.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class InductionSettings(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Change of a node's sample: class ``gained`` has one instance more, and class ``lost`` one less."""
+    """Change of a node's sample: an instance of class ``gained`` comes in, and one of class ``lost`` is left out."""
 
     gained: int
     """Class that gains an instance; -1 for none."""
@@ -32,7 +32,7 @@ class Change(NamedTuple):
 
     @property
     def added(self) -> int:
-        """Number of instances that come in, less those that are left out."""
+        """Change of the number of instances."""
         return int(self.gained >= 0) - self.removed
 
     @property
@@ -55,11 +55,12 @@ def side_scores(
 ) -> tuple[Int64[np.ndarray, "*tests"], Int64[np.ndarray, "*tests"]]:
     """Return the scores of all tests if the change happens inside, and if it happens outside.
 
-    A score is Σ_c F(n_c) - F(n) of both sides, minus n times the conditional entropy. It is the lowest where a side is
-    smaller than ``min_samples_leaf`` with the instance, and undefined where the side lacks the class that loses one.
+    A score is the sum over both sides of Σ_c F(n_c) - F(n): minus n times the conditional entropy. It is `LOWEST` where
+    a side is smaller than ``min_samples_leaf`` after the change. It is undefined where the changed side has no instance
+    of the class ``lost``.
     """
     n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
-    # What both answers share. A change then touches one class on one side: two look-ups in place of a sum over classes.
+    # Both results share this sum. A change touches one class on one side: two look-ups instead of a sum over classes.
     base = entropy[inside].sum(axis=0)
     base += entropy[outside].sum(axis=0)
     results = []
@@ -79,7 +80,7 @@ def side_scores(
 
 
 def scores_with(entropy, inside, outside, min_samples_leaf):
-    """Return the scores of all tests ``[classes *tests]``, the instance being counted on its side."""
+    """Return the scores of all tests from the class counts of both sides, ``[classes *tests]``, instance included."""
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
     scores = entropy[inside].sum(axis=0) + entropy[outside].sum(axis=0) - entropy[n_inside] - entropy[n_outside]
     where = inside.__array_namespace__().where
@@ -89,43 +90,44 @@ def scores_with(entropy, inside, outside, min_samples_leaf):
 def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array | np.ndarray, "..."]:
     """Return whether a node is a leaf, by its class counts ``[... classes]`` without the instance and with it."""
     ends = ((counts > 0).sum(axis=-1) < 2) | (counts.sum(axis=-1) < 2 * min_samples_leaf)
-    # Without the instance a single one is left, which no test can divide.
+    # Fewer than two instances besides the inserted one cannot be divided by a test.
     ends |= without.sum(axis=-1) < 2
     return ends | ((without > 0).sum(axis=-1) < 2) if boundaries else ends
 
 
 def parts_a_value(inside, outside, removed_inside, removed_outside):
-    """Return whether a test for a nominal value has instances of the training set on both sides."""
+    """Return whether a test for a nominal value has training instances on both sides, after those removed."""
     return (inside - removed_inside > 0) & (outside - removed_outside > 0)
 
 
 class Beside(NamedTuple):
-    """Neighbours of instances of a node's sample, by numeric feature; arrays ``[instances numeric]``."""
+    """What lies beside each instance of a node's sample, by numeric feature; arrays ``[instances numeric]``."""
 
     has_left: Bool[np.ndarray, "q numeric"]
-    """Whether some of the sample lie below."""
+    """Whether some instances of the sample have smaller values."""
     has_right: Bool[np.ndarray, "q numeric"]
     alone: Bool[np.ndarray, "q numeric"]
     """Whether no other instance has the value."""
     goes_left: Bool[np.ndarray, "q numeric"]
-    """Whether the value is not above halfway between its neighbours."""
+    """Whether the value is at most halfway between its neighbours."""
     lower: Int[np.ndarray, "q numeric"]
-    """Class of the value below; -1 for several."""
+    """Class of the instances with the next smaller value; -1 for several classes."""
     equal: Int[np.ndarray, "q numeric"]
-    """Class of the others with the same value; -1 for several."""
+    """Class of the other instances with the same value; -1 for several classes."""
     upper: Int[np.ndarray, "q numeric"]
-    """Class of the value above; -1 for several."""
+    """Class of the instances with the next larger value; -1 for several classes."""
 
 
 def cuts_beside(
     beside: Beside, boundaries: bool
 ) -> tuple[Bool[np.ndarray, "q numeric"], Bool[np.ndarray, "q numeric"]]:
-    """Return whether the cuts just below and just above an instance are still tests once it is left out.
+    """Return whether the cuts just below and just above each instance are still tests once it is left out.
 
-    If nobody shares its value only one of the two partitions is left, with the instance on the side of the nearer
-    neighbour; otherwise both are, if the classes still differ.
+    If no other instance has its value, only one cut remains, with the instance on the side of the nearer neighbour.
+    Otherwise both remain. With ``boundaries`` the classes beside the cut have to differ, too.
     """
-    # Without others of its value both cuts are the same partition: the instance takes it from its side alone.
+    # If no other instance has the value, both cuts divide the others alike; the one that keeps the instance on the side
+    # of the nearer neighbour counts.
     left = beside.has_left & (~beside.alone | (beside.has_right & ~beside.goes_left))
     right = beside.has_right & (~beside.alone | (beside.has_left & beside.goes_left))
     if not boundaries:

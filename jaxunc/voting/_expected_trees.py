@@ -1,6 +1,7 @@
 """Expected numbers of trees that a vote takes: for known probabilities, and for a sample of instances.
 
-With two classes a random walk of the lead says it exactly (`_open_walks`); with more, simulated votes (`_open_votes`).
+With two classes the lead is a random walk, which is followed exactly (`_open_walks`); with more, votes are simulated
+(`_open_votes`).
 """
 
 from typing import NamedTuple
@@ -52,8 +53,8 @@ class ForestSize(NamedTuple):
     def unsettled(self) -> float:
         """Share of instances that even the largest forest leaves open.
 
-        More trees settle more of them, but slowly: where one class is hardly more frequent than another, ten times as
-        many trees leave about a third of the share. Such a vote is nearly a tie, and hardly worth its trees.
+        More trees settle more instances, but slowly: ten times the trees leave open about a third of those whose vote
+        is nearly a tie.
         """
         return 1 - float(self.settled[-1])
 
@@ -71,11 +72,11 @@ def expected_trees(
 ) -> ExpectedTrees:
     r"""Return the mean number of trees that a vote uses, if each tree votes for class i with probability p_i.
 
-    Two classes: exact, by the distribution of the lead among votes that are not settled, tree by tree. More: the mean
-    over 2000 simulated votes.
+    For two classes the mean is exact: the distribution of the lead among open votes is followed tree by tree. For more
+    classes it is the mean over 2000 simulated votes.
 
-    All trees vote here. If a tree abstains with probability q, whatever else, the mean number of trees used is
-    1/(1 - q) times as large, and so must ``max_trees`` be.
+    No tree abstains here. If each abstains with probability q, independently of its vote, multiply ``max_trees`` and
+    the mean number of trees used by 1/(1 - q).
 
     Parameters
     ----------
@@ -84,12 +85,12 @@ def expected_trees(
     confidence, disagreement, criterion, population
         See `stop_after`. A finite population has ``max_trees`` trees.
     max_trees
-        Trees that are used at most. Even at p = 1/2 every vote is settled in the end, half of them wrongly: the lead
-        of a random walk exceeds any multiple of √t some time.
+        Largest number of trees used. Without such a limit every vote would be settled in the end, at p = 1/2 half of
+        them wrongly: the lead of a random walk exceeds any multiple of √t some time.
     prior
         See `stop_after`.
     key
-        For the simulated votes, by default ``jax.random.key(0)``.
+        Random key of the simulated votes; by default ``jax.random.key(0)``.
 
     Returns
     -------
@@ -99,8 +100,8 @@ def expected_trees(
     Raises
     ------
     ValueError
-        If p are no probabilities, or as `stop_after`. If votes of three classes and more have no table: by the exact
-        probability, of a finite population, or with a prior that differs between classes.
+        If ``p`` does not hold probabilities, and as `stop_after`. For three classes and more only ``"certain"`` is
+        taken, and ``"bound"`` for an infinite population with one prior for all classes: the others have no table.
 
     References
     ----------
@@ -129,39 +130,38 @@ def forest_size_for(
     prior: NumbersLike | None = None,
     key: jax.Array | None = None,
 ) -> ForestSize:
-    """Return how many trees a forest needs to settle a share of such instances.
+    """Return how many trees a forest needs to settle a share of instances, from the votes of a small forest.
 
-    From the votes of a small forest: each instance's probabilities of a vote have a Dirichlet posterior, whose prior is
-    fitted to the sample. One draw for each instance (for 2000, if there are more) votes as in `expected_trees`.
+    Each instance's probabilities of a vote have a Dirichlet posterior, whose prior is fitted to the sample. They are
+    drawn once for each instance (of more than 2000, for 2000), and votes are followed as in `expected_trees`.
 
     Parameters
     ----------
     vote_counts
-        Votes for instances that the trees were not grown on ``[instances classes]``; of some tens of trees. Trees that
-        abstain are not in them, nor in the answer: if a share q abstains, divide its numbers of trees by 1 - q.
+        Votes of some tens of trees for instances that these were not grown on, ``[instances classes]``. Trees that
+        abstain count neither here nor in the answer: if a share q abstains, divide the returned numbers by 1 - q.
     confidence
-        See `stop_after`. By the criterion ``"optimal"`` every size of forest has a boundary of its own, whose cost
-        `optimal_votes` returns.
+        See `stop_after`. The criterion is ``"bound"``; `optimal_votes` returns what ``"optimal"`` costs.
     share
         The share of instances to be settled, in (0, 1).
     max_trees
         The largest forest that is looked at.
     prior
-        α of the posterior; by default `fit_vote_prior`, which warns where it can learn nothing and takes the uniform
-        one. The stopping rule itself is that of the uniform prior.
+        α of the sample's Dirichlet prior; by default that of `fit_vote_prior`, which warns and takes the uniform prior
+        where nothing can be learned. The stopping rule always has the uniform prior.
     key
-        ``jax.random.key``, by default 0.
+        Random key; by default ``jax.random.key(0)``.
 
     Returns
     -------
     ForestSize
-        For sizes 1 to ``max_trees`` in steps of a tenth; ``needed`` is the answer, ``unsettled`` the share that the
-        largest leaves open.
+        For sizes from 1 to ``max_trees``, each about a fifth larger than the one before. ``needed`` is the answer,
+        ``unsettled`` the share that the largest leaves open.
 
     Raises
     ------
     ValueError
-        If votes or share are not as above.
+        If votes, confidence, share or prior are not as above.
     """
     check_class_axis(vote_counts, "vote_counts")
     check_counts(vote_counts, "vote_counts")
@@ -173,7 +173,7 @@ def forest_size_for(
     draw, vote = jax.random.split(checked_key(key))
     if len(counts) > LARGEST_SAMPLE:
         counts = counts[np.linspace(0, len(counts) - 1, LARGEST_SAMPLE).astype(int)]
-    # A draw for each instance from what its votes leave open: p itself is not known.
+    # p is not known: one draw for each instance from its posterior.
     p = np.asarray(jax.random.dirichlet(draw, jnp.asarray(counts + alpha)), float)
     check_confidence(confidence)
     rule = _table(counts.shape[1], max_trees, confidence, 1.0)
@@ -207,11 +207,11 @@ def _table(
 def _left_open(
     p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws: int = DRAWS
 ) -> Float[np.ndarray, "polled n"]:
-    """Return the share of votes that are not settled after 0, 1, … trees."""
+    """Return for each probability vector the share of votes that are open after 0, 1, … trees."""
     if isinstance(rule, Thresholds):
         least = np.asarray(rule.least, np.int64)
         t = np.arange(max_trees + 1)
-        # In terms of the lead of class 1; within ±widest a vote may still be open.
+        # The leads of class 1 with which class 1 and class 0 settle; open votes have leads within ±widest.
         high = np.minimum(2 * least[1] - t, t + 1)
         low = np.maximum(t - 2 * least[0], -t - 1)
         widest = int(max(high.max(), -low.min()))
@@ -222,8 +222,11 @@ def _left_open(
 
 @jit(static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
-    """Return the probability, after each tree, that the lead, a random walk, has stayed within its bounds."""
-    # One place beyond the widest on either side takes what has just been settled, and is then set to 0.
+    """Return the probability after each tree that the lead of class 1, a random walk, has stayed within its bounds.
+
+    By number of trees, a lead of ``low`` or less, or of ``high`` or more, settles the vote.
+    """
+    # One entry beyond the widest lead on either side takes what has just been settled, and is then set to 0.
     lead = jnp.arange(-widest - 1, widest + 2)
 
     def step(state, bounds):
@@ -239,7 +242,7 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
 
 @jit(static_argnames=("max_trees", "draws"))
 def _open_votes(rule: StoppingRule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
-    """Return the share of simulated votes that are open after each tree."""
+    """Return for each probability vector the share of simulated votes that are open after 0, 1, … trees."""
     n = log_p.shape[0]
     votes = jnp.zeros((rule.n_rows, n * draws), jnp.int32)
 

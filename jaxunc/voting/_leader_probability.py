@@ -29,7 +29,7 @@ RACE_ENTRIES = 2**18
 """Number of votes times classes times nodes that are integrated at a time."""
 
 PAIR_ENTRIES = 2**17
-"""Number of distinct votes, times trees that remain, that are looked at together."""
+"""Number of entries of a table of distinct votes and trees that remain."""
 
 
 def leader_probability(
@@ -40,11 +40,10 @@ def leader_probability(
     population: Population,
     alpha: Float[np.ndarray, "classes"] | Float[np.ndarray, "ones"],
 ) -> Float[np.ndarray, "n"]:
-    """Return the probability that a criterion compares with the confidence, for the first class with most votes.
+    """Return the probability that the class in the lead (the first of several) wins, as a criterion computes it.
 
-    A finite population has ``n_trees`` trees, of which ``polled`` were used; "certain" is about it, too: 1 where
-    nothing can change any more. Trees that abstained have no part in an infinite population. "optimal" has the
-    probabilities of "bound"; ``alpha`` may be weights of final counts there.
+    For a finite population, and for "certain", the class has to win the vote of all ``n_trees`` trees, of which
+    ``polled`` were used. "optimal" has the probabilities of "bound"; its ``alpha`` may be weights of final counts.
     """
     if len(alpha) != votes.shape[1]:
         return leads_at_the_end(votes, alpha)
@@ -60,7 +59,7 @@ def _by_pairs(votes: Votes, alpha):
     """Return Eq. 8: the product over rivals of the probability that the leader's share is larger."""
     n, n_classes = votes.shape
     width = int(votes.max(initial=0)) + 1
-    if n_classes == 2:  # both votes as one integer, and one look for all instances
+    if n_classes == 2:  # both votes as one integer, and one look-up for all instances
         pair = votes[:, 0].astype(np.int64) * width + votes[:, 1]
         seen = _distinct(pair, width * width)
         table, zeros, ones = np.zeros(int(seen.max(initial=0)) + 1), seen // width + alpha[0], seen % width + alpha[1]
@@ -84,7 +83,7 @@ def _by_pairs(votes: Votes, alpha):
 
 
 def _distinct(values: Int[np.ndarray, "n"], limit: int) -> Int[np.ndarray, "distinct"]:
-    """Return the distinct values, sorted; by marks where few are possible, which is faster than to sort."""
+    """Return the distinct values, sorted. Below a small ``limit`` they are marked, which is faster than sorting."""
     if limit > 2**24:
         return np.unique(values)
     marks = np.zeros(limit, bool)
@@ -121,12 +120,12 @@ def loss(
     *,
     most: float = np.inf,
 ) -> Float[np.ndarray, "n"]:
-    """Return a bound on the probability that the first class with most votes is not that of all trees.
+    """Return an upper bound on the probability that the class in the lead loses the vote of all trees.
 
-    The bound is the sum over rivals; for two classes it is the probability itself. Of R remaining trees m vote
-    for the leader or the rival (Beta-binomial), and of those k for the rival. The rival is ahead with more votes, and
-    with as many if its class is the first of both. To abstain is one more answer, of no weight in the prior: so it goes
-    on as often as so far. Where the runner-up alone has ``most`` or more, the other rivals are left out.
+    The bound is the sum over rivals, exact for two classes. Of the R trees that remain, m vote for the leader or the
+    rival (Beta-binomial), and k of these for the rival. The rival wins with more votes than the leader, or with equally
+    many if its class comes first. Abstaining is one more answer, of prior weight 0: trees go on to abstain as often as
+    so far. Where the runner-up's probability alone is ``most`` or more, the other rivals are left out.
     """
     n, n_classes = votes.shape
     rows, rivals, leader = np.arange(n), np.arange(n_classes), votes.argmax(axis=1)
@@ -148,19 +147,20 @@ def loss(
 
 
 def allowed_loss(confidence: float) -> float:
-    """Return the largest loss at a confidence: a hair less than 1 - π, so that rounding lets no equal one pass."""
+    """Return what a settled vote's loss is below: a hair less than 1 - π, so that rounding lets no equal loss pass."""
     return (1 - confidence) * (1 - 1e-12)
 
 
 def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.ndarray, "n"]:
-    """Return the probability that a rival is ahead of the leader at the end; each of ``[n]``, distinct ones once.
+    """Return the probability that a rival is ahead of the leader once all trees have voted, ``[n]``.
 
-    It depends on the order of the classes, on both α where they differ, on both votes, and on the trees that remain.
+    ``leader`` and ``rival`` are classes ``[n]``. Computed once for each distinct case: the order of the two classes
+    (the classes themselves if α differs between classes), their votes, and the trees that remain.
     """
     leaders_votes, rivals_votes = (
         np.take_along_axis(votes, at[:, None], axis=1)[:, 0].astype(np.int64) for at in (leader, rival)
     )
-    # With one α for all classes only their order matters, so that more votes are the same question.
+    # With one α for all classes only the order of the two matters, so that more votes are the same case.
     pair = rival < leader if np.all(alpha == alpha[0]) else leader * len(alpha) + rival
     size = n_trees + 1
     _, first_of, which = np.unique(
@@ -183,15 +183,16 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
 
 
 def overtaken_by_one(votes: int, rival_votes: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
-    """Return `overtaken` for one vote of two classes, no tree abstaining; ``first``: whether the rival is class 0."""
+    """Return `overtaken` for one vote of two classes, none abstaining; ``first`` says whether the rival is class 0."""
     mine, its, left = (np.array([[number]]) for number in (votes, rival_votes, n_trees - votes - rival_votes))
     return float(_ahead(mine, its, left, first, n_trees, (*alpha, 0.0))[0, -1])
 
 
 def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
-    """Return the probability that the rival is ahead after m more votes for one of both, for m from 0 on.
+    """Return the probability that the rival is ahead after m = 0, 1, … more votes for the leader or the rival.
 
-    From m to m + 1 it changes at the border alone: a level rival goes ahead, or one that is one ahead falls back.
+    ``first``: a tie counts as ahead. From m to m + 1 the probability changes only at the border: a level rival may go
+    ahead, and a rival that is one vote ahead may become level.
     """
     a, b, _ = shapes
     m = np.minimum(np.arange(int(remaining.max()) + 1), remaining)
@@ -210,7 +211,11 @@ def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float
 
 
 def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarray, "n"]:
-    """Return the mean over m, the votes for one of both among R trees; so far there were ``pair`` such votes."""
+    """Return the mean of ``ahead`` over m, the number of remaining trees that vote for the leader or the rival.
+
+    So far ``pair`` trees voted for one of them. The first shape in ``shapes`` is the leader's α, the second the
+    rival's, and the third the sum of all other α.
+    """
     a, b, prior = shapes
     neither = n_trees - remaining - pair  # votes for others, and trees that abstained
     mean = np.take_along_axis(ahead, remaining, axis=1)[:, 0]
@@ -234,13 +239,13 @@ def _log_gammas(most: int, shape: float) -> Float[np.ndarray, "values"]:
 
 
 def is_final_weights(prior: NumbersLike, population: str, n_trees: int) -> bool:
-    """Return whether a prior has weights of a finite population's final counts, 0 to n_trees votes for class 1."""
+    """Return whether a prior has a weight for each final count of a finite population, 0 to n_trees for class 1."""
     # With one tree the two numbers are an α for each class, and there is nothing to stop.
     return population == "finite" and n_trees > 1 and is_concrete(prior) and np.shape(prior) == (n_trees + 1,)
 
 
 def checked_weights(prior: NumbersLike) -> Float[np.ndarray, "ones"]:
-    """Return weights of final counts that add to 1; a ValueError for negative ones, or only zeros."""
+    """Return weights of final counts, scaled to add to 1; a ValueError if one is negative or infinite, or all are 0."""
     check_numbers("prior", prior)
     weights = np.asarray(prior, float)
     if not (np.all(weights >= 0) and np.all(np.isfinite(weights)) and weights.sum() > 0):
@@ -252,9 +257,9 @@ def checked_weights(prior: NumbersLike) -> Float[np.ndarray, "ones"]:
 
 
 def leads_at_the_end(votes: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, "ones"]) -> Float[np.ndarray, "n"]:
-    """Return the probability that the leader of two classes is that of all trees, by weights of their final counts.
+    """Return the probability that the leader of two classes wins the vote of all trees, by weights of the final counts.
 
-    Class 0 wins ties. NaN for votes that the weights exclude, unless all trees have voted.
+    Class 0 wins ties. The probability is NaN for votes that the weights exclude, unless all trees have voted.
     """
     distinct, which = np.unique(votes, axis=0, return_inverse=True)
     probabilities = np.array([_leads(int(zeros), int(ones), weights) for zeros, ones in distinct])

@@ -1,10 +1,10 @@
 r"""`optimal_votes`: the votes at which to stop two classes, with the fewest trees for a promised disagreement.
 
-A state is (votes so far n, those for class 1 k). `ExchangeableVotes` has the two probabilities of each state: p that
-the next vote is for class 1, and e that the leader loses. A vote stops where the first term of V (see `optimal_votes`)
-is not larger. The larger the price L of an error, the fewer states stop, and the fewer errors are made. The least
-price that keeps the promise has the fewest trees: `optimal_boundary` searches it. States that stop at a price too
-large stop at all smaller ones. So only states that are reached at that price are looked at, at many prices together.
+A state is (n, k): n votes so far, k of them for class 1. `ExchangeableVotes` has two probabilities for each state: p
+that the next vote is for class 1, and e that the leader loses. A vote stops where the first term of V (see
+`optimal_votes`) is at most the second. The larger the price L of an error, the fewer states stop, and the fewer errors
+are made. The least price that keeps the promise takes the fewest trees: `optimal_boundary` searches for it. States that
+stop at a high price stop at all lower ones. So the search looks only at states that are reached at its highest price.
 """
 
 from collections.abc import Callable
@@ -24,17 +24,17 @@ DISAGREEMENT = 0.01
 """The disagreement by default."""
 
 PRICES, ROUNDS = 16, 4
-"""Number of prices that are tried together, and how often: the last ones are closer than one in a thousand."""
+"""Number of prices that are tried together, and number of rounds: the last prices are within 1/1000 of each other."""
 
 States = list[Float[np.ndarray, "ones"]]
-"""Numbers of the states of each number of votes n: ``[n][ones]``, for 0 to n votes for class 1."""
+"""A number for each state ``[n][k]``: n votes so far, k from 0 to n of them for class 1."""
 
 
 class OptimalVotes(NamedTuple):
     """The boundary with the fewest trees for a promised disagreement, and what it costs if the prior is right."""
 
     least: Int32[np.ndarray, "2 polled"]
-    """By number of trees the least votes with which class 0 and class 1 settle; -1 where no number does."""
+    """Least votes with which class 0 and class 1 are settled, by number of trees used; -1 where no number is enough."""
     n_trees_used: float
     """Mean number of trees used."""
     disagreement: float
@@ -51,27 +51,27 @@ def optimal_votes(
     prior: NumbersLike = 1.0,
     n_trees: int | None = None,
 ) -> OptimalVotes:
-    r"""Return the votes at which to stop so that a share of wrong answers is kept with the fewest trees.
+    r"""Return the votes at which to stop, such that a limit on wrong answers is kept with the fewest trees.
 
     A rule settles votes for the class in the lead, and lets ties go on. Among the rules that settle at most a share
     ``disagreement`` of the instances for another class than the population's, this one has the least mean number of
-    trees. The means are over the prior. By backward induction, with a price L of an error in trees:
+    trees. Shares and means are over the prior. Computed by backward induction, where an error costs L trees:
 
     .. math:: V_n(k) = \min\{L\,e_n(k),\; 1 + (1 - p_n(k))\,V_{n+1}(k) + p_n(k)\,V_{n+1}(k + 1)\}
 
-    after n trees, k of them for class 1, where e is the probability that the leader loses, and p that the next vote is
-    for class 1. All ends at ``max_trees``, at no further price. L is the least that keeps the promise.
+    after n votes, k of them for class 1. Here e is the probability that the leader loses, and p the probability that
+    the next vote is for class 1. At ``max_trees`` V is 0. L is the least price that keeps the promise.
 
     Parameters
     ----------
     max_trees
         The largest number of trees that is used.
     disagreement
-        The share of instances, in (0, .5).
+        The share of instances that may be settled for the wrong class, in (0, .5).
     population
-        ``"infinite"``: the class is that of an infinite ensemble; a vote that reaches ``max_trees`` is not settled, and
-        counts for nothing. ``"finite"``: the class is that of ``n_trees`` trees; of a tie, class 0. With ``max_trees``
-        below those the promise is about settled votes alone there, too.
+        ``"infinite"``: the right class is the winner of an infinite ensemble. ``"finite"``: it is the winner of
+        ``n_trees`` trees, class 0 in a tie. The promise is about settled votes alone: a vote that is open after
+        ``max_trees`` trees is not an error.
     prior
         α of the Dirichlet prior, one number or one for each of two classes (`fit_vote_prior` learns it). For a finite
         population also the weights of its final counts, from 0 to n_trees votes for class 1 ``[n_trees + 1]``.
@@ -86,17 +86,17 @@ def optimal_votes(
     Raises
     ------
     TypeError, ValueError
-        If a number is no positive integer, the share lies outside of (0, .5), the population is unknown or has fewer
-        trees than ``max_trees``, or the prior is none.
+        If a number is not a positive integer, the share lies outside of (0, .5), the population is unknown or has fewer
+        trees than ``max_trees``, or the prior is traced or invalid, or so uneven that no such table is optimal.
 
     Notes
     -----
-    Each rule of this form is the best for the share that it has; a share between two of them is met by the more careful
-    one. Votes that weights exclude (final counts of weight 0) go on to the end. In float64, on the host: .2 seconds for
-    500 trees, 1 second for 2000.
+    Each price gives the best rule for the share of errors that it makes. Where the promise lies between the shares of
+    two rules, the more careful rule is returned. Votes that weights exclude (final counts of weight 0) go on to the
+    end. In float64, on the host: .2 seconds for 500 trees, 1 second for 2000.
 
-    The promise is one of the mean. Instances near a tie are wrong more often than the share says, others hardly ever:
-    that is what saves trees. `critical_votes` promises a confidence to each instance.
+    The promise is about the mean: instances near a tie are wrong more often, others hardly ever, and that saves trees.
+    `critical_votes` promises a confidence to each instance.
 
     References
     ----------
@@ -134,12 +134,12 @@ def optimal_votes(
 
 
 def check_disagreement(disagreement: Any) -> None:
-    """Raise a TypeError or a ValueError unless it is a share in (0, .5)."""
+    """Raise a TypeError or a ValueError unless ``disagreement`` is a number in (0, .5)."""
     check_within("disagreement", disagreement, "(0, 0.5)", ": the share of instances that may be answered otherwise")
 
 
 def _at_the_end(population: Population, n_trees: int, max_trees: int) -> Int32[np.ndarray, "2 1"]:
-    """Return the votes of ``max_trees`` trees that are certain to win; more than there are if there is no end."""
+    """Return the least votes of ``max_trees`` trees with which a class is certain to win; more than all if none are."""
     if population == "infinite":
         return np.full((2, 1), max_trees + 1, np.int32)
     more_than_rival = max_trees // 2 + 1
@@ -148,18 +148,18 @@ def _at_the_end(population: Population, n_trees: int, max_trees: int) -> Int32[n
 
 
 class ExchangeableVotes(NamedTuple):
-    """Votes of two classes in random order, so that (votes so far, votes for class 1) says all; up to a horizon."""
+    """Probabilities of votes for two classes whose order does not matter: by state (n, k), up to a horizon."""
 
     next_one: Callable[[int], Float[np.ndarray, "ones"]]
-    """After n votes: the probability that the next is for class 1, by how many of the n were."""
+    """Function of n: the probability that the next vote is for class 1, for k = 0 … n."""
     wrong: States
     """Probability that the class in the lead loses; infinite for ties and for votes that the prior excludes."""
 
 
 def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int, horizon: int) -> ExchangeableVotes:
-    """Return the probabilities of at most ``horizon`` votes: with a Beta prior, or weights of the final counts.
+    """Return the probabilities of at most ``horizon`` votes, by a Beta prior or by weights of the final counts.
 
-    Class 0 wins the ties of a finite population, which has ``n_trees``. Raises a ValueError for a prior that is none.
+    A finite population has ``n_trees`` trees, and class 0 wins its ties. Raises a ValueError for an invalid prior.
     """
     if is_final_weights(prior, population, n_trees):
         return _by_weights(checked_weights(prior), n_trees, horizon)
@@ -178,7 +178,10 @@ def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int,
 
 
 def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) -> ExchangeableVotes:
-    """Return the votes by weights of final counts: f_n(k) = f_{n+1}(k) + f_{n+1}(k+1) for one order of n votes."""
+    """Return the probabilities of votes by weights of the final counts.
+
+    The probability f_n(k) of one order of n votes, k of them for class 1, is f_{n+1}(k) + f_{n+1}(k+1).
+    """
     k, log = np.arange(n_trees + 1), gammaln(np.arange(n_trees + 2) + 1.0)
     with np.errstate(divide="ignore"):
         paths = np.log(weights) - log[n_trees] + log[k] + log[n_trees - k]
@@ -187,7 +190,7 @@ def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) 
     for n in range(n_trees - 1, -1, -1):
         before = np.logaddexp(paths[:-1], paths[1:])
         excluded[n] = np.isneginf(before)
-        # What follows votes that the prior excludes does not matter: they go on to the end.
+        # The value does not matter where the prior excludes the votes: they go on to the end.
         chances[n] = np.where(excluded[n], 0.5, np.exp(paths[1:] - np.where(excluded[n], 0.0, before)))
         paths = before
     next_one = chances.__getitem__
@@ -210,7 +213,10 @@ def _chances_to_win(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, n
 
 
 def _wrong(won, lost, next_one) -> States:
-    """Return by n the probability that the leader loses; both chances, since 1 less one of them would round away."""
+    """Return for each state the probability that the leader loses; infinite for ties.
+
+    ``won`` and ``lost`` are the chances of class 1 at the horizon: two arrays, since 1 less one would round away.
+    """
     wrong = [np.zeros(0)] * len(won)
     for n in range(len(won) - 1, -1, -1):
         if n < len(won) - 1:
@@ -223,7 +229,7 @@ def _wrong(won, lost, next_one) -> States:
 
 
 class Region(NamedTuple):
-    """Votes for class 1 between which a vote goes on: by n the first and the last number, reachable ones alone."""
+    """The least and the largest number of votes for class 1 with which a vote goes on, by n, among reachable states."""
 
     first: list[int]
     last: list[int]
@@ -233,7 +239,7 @@ class OptimalBoundary(NamedTuple):
     """States in which a vote stops, and what that costs under the prior."""
 
     goes_on: list[Bool[np.ndarray, "ones"]]
-    """By n, for the reachable votes for class 1 from ``region.first[n]`` on: whether the vote goes on."""
+    """Whether a vote goes on, by n, for ``region.first[n]`` to ``region.last[n]`` votes for class 1."""
     region: Region
     horizon: int
     n_trees_used: float
@@ -241,17 +247,17 @@ class OptimalBoundary(NamedTuple):
     polled_all: float
 
     def least_votes(self) -> Int32[np.ndarray, "2 polled"]:
-        """Return the least votes with which class 0 and class 1 stop after n; n + 1 where none do."""
+        """Return the least votes with which class 0 and class 1 stop, by number of votes n; n + 1 where none do."""
         least = np.empty((2, self.horizon), np.int32)
         for n in range(self.horizon):
-            # A vote that cannot get here stops at any lead.
+            # States that cannot be reached stop at any lead.
             on = self.region.first[n] + np.flatnonzero(self.goes_on[n]) if n < len(self.goes_on) else np.zeros(0)
             least[1, n] = max(n // 2, on.max(initial=0)) + 1
             least[0, n] = n - min((n + 1) // 2, on.min(initial=n)) + 1
         return least
 
     def is_boundary(self) -> bool:
-        """Return whether all leads stop from the least on, and none before: what a table of least votes can say."""
+        """Return whether all reachable states with fewer than the least votes go on, so that a table says all."""
         least = self.least_votes()
         for n, (first, goes_on) in enumerate(zip(self.region.first, self.goes_on, strict=False)):
             ones = first + np.flatnonzero(~goes_on)
@@ -262,7 +268,7 @@ class OptimalBoundary(NamedTuple):
 
 def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float) -> OptimalBoundary:
     """Return the boundary with the fewest trees among those that keep the promise."""
-    # Never to stop costs the horizon, so that at this price no more than the promise is spent on errors.
+    # Never to stop costs `horizon` trees, so at the price `high` the share of errors is half of the promise at most.
     low, high = 1.0, 2 * horizon / disagreement
     region, _ = _stop_at_price(votes, horizon, high)
     for _ in range(ROUNDS):
@@ -278,10 +284,7 @@ def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float
 
 
 def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tuple[Region, list[np.ndarray]]:
-    """Return the states that go on where a wrong answer costs ``price`` trees: their region, and by n which of it do.
-
-    A region has the first and the last number of votes for class 1 that go on among those that can be reached.
-    """
+    """Return where votes go on if a wrong answer costs ``price`` trees: the region, and by n which of its states do."""
     first, last, goes_on, low, high = [], [], [], 0, 0
     for flags in _going_on(votes, horizon, price):
         ones = low + np.flatnonzero(flags[low : high + 1])
@@ -296,7 +299,7 @@ def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tupl
 
 
 def _going_on(votes: ExchangeableVotes, horizon: int, price: float) -> list[np.ndarray]:
-    """Return by n, for every number of votes for class 1, whether to go on costs less than to stop."""
+    """Return for each state ``[n][k]`` whether going on costs less than stopping."""
     value, on = np.zeros(horizon + 1), []
     for n in range(horizon - 1, -1, -1):
         p = votes.next_one(n)
@@ -309,7 +312,7 @@ def _going_on(votes: ExchangeableVotes, horizon: int, price: float) -> list[np.n
 def _errors(
     votes: ExchangeableVotes, region: Region, prices: Float[np.ndarray, "prices"]
 ) -> Float[np.ndarray, "prices"]:
-    """Return the probability of a wrong answer at each price, none of them above that of the region."""
+    """Return the probability of a wrong answer at each price; no price is above the one that made the region."""
     price, end = prices[:, None], len(region.first)
     chance = _reachable(votes, region, end)
     value, error = price * chance, np.broadcast_to(chance, (len(prices), len(chance)))
@@ -320,7 +323,7 @@ def _errors(
         stops = stopped <= further
         error = np.where(stops, chance, (1 - p) * error[:, :-1] + p * error[:, 1:])
         value = np.where(stops, stopped, further)
-        # Around those that may go on lie reachable ones that stop at all of the prices.
+        # Reachable states around the region stop at all of the prices.
         before, whole = first - (region.first[n - 1] if n else 0), _reachable(votes, region, n)
         around = [np.broadcast_to(whole, (len(prices), len(whole))).copy() for _ in range(2)]
         around[0] *= price
@@ -331,13 +334,13 @@ def _errors(
 
 
 def _reachable(votes: ExchangeableVotes, region: Region, n: int) -> Float[np.ndarray, "ones"]:
-    """Return the probability of an error in each reachable state of n votes, where all stop; 0 at the horizon."""
+    """Return the probability of an error in each reachable state of n votes if it stops there; 0 at the horizon."""
     first, last = (region.first[n - 1], region.last[n - 1] + 1) if n else (0, 0)
     return votes.wrong[n][first : last + 1] if n < len(votes.wrong) - 1 else np.zeros(last + 1 - first)
 
 
 def _costs(votes: ExchangeableVotes, region: Region, goes_on: list, horizon: int) -> tuple[float, float, float]:
-    """Return what is expected: trees used, disagreement, and unsettled votes."""
+    """Return the mean number of trees used, the disagreement, and the share of votes that are open at the horizon."""
     end = len(goes_on)
     errors = _reachable(votes, region, end)
     costs = np.stack([np.zeros_like(errors), errors, np.full_like(errors, end == horizon)])

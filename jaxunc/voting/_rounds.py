@@ -1,12 +1,12 @@
-"""Votes counted until each instance is settled: in rounds, after which the settled are dropped, or at once.
+"""Votes counted until each instance is settled: in rounds, after which settled instances are dropped, or at once.
 
-`poll_part` is one program for rounds of all trees. It takes stopping rules of tables alone. Few instances go one by one
-instead, each through several trees at once; so do small blocks. `poll_by_levels` is the program of an accelerator: all
-trees vote, and the votes are counted in order. `poll_by_rounds` walks some trees for the instances that are left,
-padded to one of few sizes, and looks for the first tree at which each is settled. It serves `ProbabilityRule`.
+| function | where | stopping rules |
+|---|---|---|
+| `poll_part` | one program on a CPU, in rounds; few instances go one by one, through several trees at once | tables |
+| `poll_by_levels` | one program on an accelerator: all trees vote, then the votes are counted in order | tables |
+| `poll_by_rounds` | rounds driven by the host, open instances padded to one of few sizes | `ProbabilityRule` |
 
-Whichever way, each instance is looked at after every tree. So the answer is the sequential rule's, whatever rounds,
-blocks and sizes are.
+All of them check the rule after every tree. So the answer is the sequential rule's for any rounds, blocks and sizes.
 """
 
 from collections.abc import Callable
@@ -37,25 +37,24 @@ from ._stop_after import ProbabilityRule, StoppingResult, poll_on_host
 from ._stopping_rules import StoppingRule
 
 SHORTEST, LONGEST = 4, 128
-"""Numbers of trees in a round of the compiled program."""
+"""Least and largest number of trees in a round of the compiled program."""
 
 FEW = 16
-"""Number of instances that go without rounds, one by one and in the thread that calls."""
+"""Largest number of instances that are polled one by one, without rounds, in the thread that calls."""
 
 SMALL, LANES, TOGETHER = 64, 1024, 24
-"""Instances of a block that walk several trees at once: pairs of an instance and a tree, and most trees.
-
-A step of a loop costs as much as hundreds of pairs."""
+"""Blocks of up to `SMALL` instances walk several trees at once: `LANES` pairs of an instance and a tree, and
+`TOGETHER` trees at most. A step of a loop costs as much as hundreds of pairs."""
 
 LEAST_SIZE = 256
 """Number of instances in the smallest round of the host; each next size is four times as large."""
 
 LENGTHS = (8, 16, 32, 64, 128)
-"""Numbers of trees in a round of the host: an eighth of those used so far, about."""
+"""Numbers of trees in a round of the host: about an eighth of the trees used so far."""
 
 
 class Polled(NamedTuple):
-    """The votes of a part's instances when each was settled, or when all trees had voted."""
+    """The votes of a part's instances at the tree that settled each of them, or of all trees."""
 
     n_trees_used: Int32[Array, "n"]
     settled: Bool[Array, "n"]
@@ -66,18 +65,18 @@ class _Outcome(NamedTuple):
     """The votes of a part's instances so far, and when each was settled."""
 
     settled_at: Int32[Array, "n"]
-    """By how many trees the vote was settled, 0 while it is not."""
+    """Number of trees that settled the vote; 0 while it is open."""
     votes: Int32[Array, "rows n"]
 
 
 class _Kept(NamedTuple):
-    """The open instances of a part, at the front of its arrays, and the outcome of all instances."""
+    """The open instances of a part, at the front of ``order`` and ``votes``, and the outcome of all instances."""
 
     order: Int32[Array, "n"]
     """Positions of the open instances in the part."""
     votes: Int32[Array, "rows n"]
     live: Int32[Array, ""]
-    """Number of open instances; what lies behind them has no meaning."""
+    """Number of open instances; entries behind them have no meaning."""
     outcome: _Outcome
 
 
@@ -116,7 +115,7 @@ def poll_part(
     cost_of_round = (20 + n_columns) / (3 + jnp.mean(plan.top.rest))
 
     def of_few(live, length):
-        """Lengthen the round for few instances: small blocks walk trees in groups, and a single one stops by itself."""
+        """Return a longer round for few instances: small blocks walk trees in groups, and a single one stops itself."""
         length = jnp.where(live <= 4 * SMALL, jnp.maximum(length, LANES // SMALL), length)
         return jnp.where(live <= SMALL, LONGEST, length)
 
@@ -129,8 +128,8 @@ def poll_part(
         start = jnp.int32(0)
         for size in blocks:
             left = old.live - start
-            # A block that is more than half full is cheaper than several smaller ones: each takes the time of some two
-            # hundred instances for itself (measured). The smallest have all that is left.
+            # A block that is more than half full is cheaper than several smaller ones, since a block costs as much as
+            # some two hundred instances (measured). Blocks of the smallest size take all that is left.
             number = (left + (size - 1) // (1 if size == blocks[-1] else 2)) // size
             number = jnp.maximum(number, 0)
 
@@ -146,7 +145,8 @@ def poll_part(
 
             kept = lax.fori_loop(0, number, block, kept)
             start = start + number * size
-        # Where nothing settles the rounds grow longer; the first, which ends when votes first can, says little.
+        # Rounds grow longer where few votes settle. The first round, which ends when votes first can settle, counts as
+        # one tree.
         trees = jnp.where(state.t == 0, 1, end - state.t)
         share = (old.live - kept.live) / (old.live * trees)
         # A round of L trees wastes about share · L² / 2 walks on settled instances, and costs a round: this L is the
@@ -168,7 +168,10 @@ def _polled(outcome: _Outcome, max_trees) -> Polled:
 
 
 def _keep(kept: _Kept, index, real, polled: _Outcome) -> _Kept:
-    """Write a block's results, and append its open instances to those of earlier blocks."""
+    """Return ``kept`` with a block's results, and with its open instances behind those of earlier blocks.
+
+    ``index`` has the instances' positions in the part; only entries marked ``real`` are instances.
+    """
     rows = kept.order.shape[0]
     # An index beyond the end is dropped by the scatter: the mask costs no branch.
     place = jnp.where(real, index, rows)
@@ -188,7 +191,7 @@ def _keep(kept: _Kept, index, real, polled: _Outcome) -> _Kept:
 
 def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end) -> _Outcome:
     """Count the votes of a block from tree ``t`` to ``end``; a small block stops once all of it is settled."""
-    # What is no instance counts as settled.
+    # Entries that are not instances count as settled.
     carry, size = (t, votes, jnp.where(real, 0, 1)), len(real)
 
     def vote_of(t):
@@ -210,7 +213,7 @@ def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, e
 
 
 def _poll_one_by_one(plan: Plan, classes, rule: StoppingRule, x, n, max_trees, *, missing: bool) -> _Outcome:
-    """Count the votes of few instances; each is walked by itself, so that none waits for another."""
+    """Count the votes of the first ``n`` instances, one by one, so that none waits for another."""
 
     def poll_row(i, out):
         keys = keys_of_one(lax.dynamic_slice_in_dim(x, i, 1), missing=missing).reshape(-1, 1)
@@ -224,10 +227,10 @@ def _poll_one_by_one(plan: Plan, classes, rule: StoppingRule, x, n, max_trees, *
 
 
 def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *, stops_early: bool):
-    """Add the votes of one tree after the other, and check the rule after each.
+    """Return ``carry`` after the votes of the trees up to ``end``; the rule is checked after each tree.
 
-    ``carry`` holds the number of trees, the votes, and by how many trees each vote was settled. ``stops_early`` says
-    whether to end as soon as all are settled.
+    ``carry`` holds the number of trees so far, the votes, and the number of trees that settled each vote (0 while
+    open). ``vote_of(t)`` has the votes of tree t. With ``stops_early`` counting ends once all votes are settled.
     """
 
     def step(carry):
@@ -241,7 +244,7 @@ def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *,
 
 
 def _goes_on(end, stops_early: bool, carry) -> Bool[Array, ""]:
-    """Return whether trees are left, and instances that are not settled."""
+    """Return whether trees are left and, with ``stops_early``, instances that are not settled."""
     t, _, settled_at = carry
     return (t < end) & jnp.any(settled_at == 0) if stops_early else t < end
 
@@ -258,7 +261,7 @@ def poll_by_levels(
     depth: int,
     block: int,
 ) -> tuple[StoppingResult, Array]:
-    """Count the votes of ``max_trees`` trees as `stop_after` does, ``block`` instances at a time; and mark the rows."""
+    """Count the votes of ``max_trees`` trees as `stop_after` does; also return the mark of the rows' values."""
     plan, classes = jax.tree.map(lambda array: array[:max_trees], (plan, classes))
 
     def poll_block(x):
@@ -268,9 +271,9 @@ def poll_by_levels(
 
 
 def _poll_at_once(rule: StoppingRule, votes: UInt[Array, "n trees"]) -> StoppingResult:
-    """Count the votes up to each tree, all of them at once, and stop at the first at which the rule holds.
+    """Count the votes up to every tree at once, and stop each instance at the first tree at which the rule holds.
 
-    One tree after the other would be some kernels for each tree, which take longer to launch than to run.
+    A loop over the trees would launch some kernels for each tree, which takes longer than running them.
     """
     n, n_trees = votes.shape
     none, everyone = jnp.zeros((rule.n_rows, n), jnp.int32), jnp.ones(n, bool)
@@ -290,7 +293,7 @@ class RoundsWalk(NamedTuple):
     """Whether values are missing."""
     walk: Walk
     depth: int
-    """Levels that are unrolled."""
+    """Number of levels that are unrolled."""
 
 
 def poll_by_rounds(
@@ -330,7 +333,7 @@ def _padded(rows: np.ndarray) -> np.ndarray:
 
 @jit(static_argnames=("length", "way"))
 def _votes(plan, classes, x, start, *, length: int, way: RoundsWalk):
-    """Return the votes of ``length`` trees from ``start`` on, ``[instances trees]``: a slice of a plan is a plan."""
+    """Return the votes of the ``length`` trees from number ``start`` on, ``[instances trees]``."""
     some_trees, of_leaves = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))
     keys = column_keys(x, missing=way.missing)
     if way.walk == "levels":

@@ -1,7 +1,7 @@
 """`stop_after`: votes counted tree by tree, up to the tree at which the winner is settled.
 
-Two ways. `poll` is one compiled scan over the trees, by a `StoppingRule`, which compares integers with tables. Where no
-table has the answer, `poll_on_host` computes the leader's probability for whole votes, by a `ProbabilityRule`.
+`poll` is one compiled scan over the trees, by a `StoppingRule`, which compares integers with tables. Where there is no
+table, `poll_on_host` computes the leader's probability after each tree, by a `ProbabilityRule`.
 """
 
 from typing import NamedTuple
@@ -24,10 +24,9 @@ class StoppingResult(NamedTuple):
     """The vote of each instance, counted up to the tree that settled it, or over all trees where none did."""
 
     n_trees_used: Int32[Array | np.ndarray, "instances"]
-    """Trees used, those that abstained among them: up to the first at which the vote was settled, all if it never
-    was."""
+    """Number of trees used, abstaining ones included: up to the tree that settled the vote, or all."""
     predicted: Int32[Array | np.ndarray, "instances"]
-    """The class with most votes then, the first of several; the first class of all where every tree abstained."""
+    """The class with most votes of the trees used, the first of several; class 0 where every tree abstained."""
     settled: Bool[Array | np.ndarray, "instances"]
     """Whether the vote was settled."""
     votes: Int32[Array | np.ndarray, "instances classes"]
@@ -44,10 +43,10 @@ def stop_after(
     population: Population = "infinite",
     prior: NumbersLike = 1.0,
 ) -> StoppingResult:
-    r"""Count the votes of one tree after the other, and stop each instance at the first where the winner is settled.
+    r"""Count votes tree by tree, and stop each instance at the first tree that settles its winner.
 
-    Settled: the probability that the class in the lead wins exceeds ``confidence`` = π; or, by the criterion
-    ``"optimal"``, the votes have reached the boundary of `optimal_votes`.
+    A vote is settled if the probability that the class in the lead wins exceeds ``confidence`` = π; by the criterion
+    ``"optimal"``, if the votes have reached the boundary of `optimal_votes`.
 
     Parameters
     ----------
@@ -59,25 +58,23 @@ def stop_after(
     confidence
         π in (.5, 1), both excluded; by default .99.
     disagreement
-        With ``criterion="optimal"``, and with no other, in place of the confidence: the share of all instances, in
-        (0, .5), that may be settled for another class than the population's; by default .01.
+        Only for ``criterion="optimal"``, in place of the confidence: the share of all instances, in (0, .5), that may
+        be settled for another class than the population's; by default .01.
     criterion
         * ``"bound"``: stop once :math:`L(y^*|t) > \pi` (Eq. 8). For two classes L is the exact probability
           :math:`I_{1/2}(t_2 + \alpha_2, t_1 + \alpha_1)`, with the leader's votes t₁ and the regularised incomplete
           beta function (`critical_votes`); for more a product over the rivals.
         * ``"exact"``: stop once the exact probability exceeds π: earlier with three classes and more, on the host and
           slower.
-        * ``"certain"``: stop once the lead exceeds the number of trees that remain, which all may vote. The confidence
-          plays no part.
-        * ``"optimal"``, of two classes: use the fewest trees in the mean that keep the disagreement, if the prior is
-          right. Not each instance has the confidence, but all have together.
+        * ``"certain"``: stop once the lead exceeds the number of trees that remain. The confidence plays no part.
+        * ``"optimal"``, for two classes: use the fewest trees in the mean that keep the disagreement, if the prior is
+          right. The promise holds for the mean of all instances, not for each.
     population
-        ``"infinite"``: the votes stand for an infinite ensemble. ``"finite"``: they stand for these trees, and the
-        probability is that the remaining ones do not change the class (three classes and more: 1 less the sum over
-        rivals, or 0 where that is more than 1).
+        ``"infinite"``: the class has to win the vote of an infinite ensemble. ``"finite"``: it has to win the vote of
+        all these trees (for three classes and more a bound: 1 less the sum over rivals, 0 at least).
     prior
         α of the Dirichlet prior, one number or one for each class; see `fit_vote_prior`. For the criterion
-        ``"optimal"`` of a finite population also weights of its final counts; see `optimal_votes`.
+        ``"optimal"`` and a finite population also weights of the final counts; see `optimal_votes`.
 
     Returns
     -------
@@ -88,23 +85,22 @@ def stop_after(
     ------
     ValueError
         If there is no tree, votes lie outside of the classes, the confidence outside of (.5, 1), a name is unknown, or
-        the prior is not positive. Also if criterion "exact" is asked of a finite population with three classes or more,
-        "optimal" of three classes or more, or a promise is given that is another criterion's.
+        the prior is not positive. For three classes or more also if the criterion is "optimal", or "exact" with a
+        finite population. If the criterion makes no use of the confidence or disagreement that is passed.
     TypeError
         If votes are not integers.
 
     Notes
     -----
-    A tree that abstains is counted in ``n_trees_used``, and is no vote. In an infinite ensemble the class with most
-    votes wins. So its probability given the votes is that of Eq. 7 and 8, whoever else abstained. Among the remaining
-    trees of a finite population as many are expected to abstain as did so far. There the criterion ``"optimal"`` has a
-    boundary only while no tree has abstained. Afterwards an instance is settled by the probability that its class
-    stays, 1 less the disagreement: that keeps the promise, with more trees.
+    A tree that abstains counts in ``n_trees_used``, but not as a vote. In an infinite ensemble Eq. 7 and 8 hold
+    however many trees abstained. In a finite population the remaining trees are expected to abstain as often as those
+    so far. There the boundary of ``"optimal"`` holds only while no tree has abstained. Afterwards an instance is
+    settled once its class stays with a probability of 1 less the disagreement: the promise is kept, with more trees.
 
-    Traceable in the votes, with two exceptions: the criterion ``"exact"``, and with three classes and more a prior that
-    differs between them or a finite population. Traced votes of a finite population are not settled once a tree has
-    abstained, since a table of two classes has no entry for them. No gradient. The votes of a boosted model mean
-    nothing here: its trees are not exchangeable.
+    Traceable in the votes; with three classes or more only for ``"certain"``, and for ``"bound"`` with an infinite
+    population and one prior for all classes. Traced votes of two classes and a finite population are not settled once a
+    tree has abstained: their tables have no entry for that. No gradient. The votes of a boosted model mean nothing
+    here: its trees are not exchangeable.
 
     References
     ----------
@@ -124,7 +120,7 @@ def stop_after(
     rule = make_rule(*settings, abstaining=abstaining)
 
     def coded(votes):
-        """Return votes as rules take them: an abstention is coded as the number of classes."""
+        """Return votes as rules take them: an abstention is the number of classes."""
         integers = votes.astype(np.int32)
         return integers.__array_namespace__().where(integers < 0, n_classes, integers)
 
@@ -160,7 +156,7 @@ def poll(
     before: Int32[Array, "instances classes"],
     t: Int32[Array, ""],
 ) -> StoppingResult:
-    """Count the votes of further trees, for open instances whose first ``t`` trees gave the votes ``before``."""
+    """Count the votes of further trees for open instances, after ``t`` trees that gave the votes ``before``."""
 
     def step(carry, tree):
         counts, polled, settled = carry
@@ -182,8 +178,7 @@ def poll(
 class ProbabilityRule(NamedTuple):
     """A stopping rule without a table: it computes the leader's probability, on the host.
 
-    A function of votes ``[n classes]`` and the number of trees used, those that abstained among them. It holds settings
-    instead of a closure, so that bound votes are copied and pickled.
+    It holds settings instead of a closure, so that bound votes can be copied and pickled.
     """
 
     n_trees: int
@@ -193,18 +188,18 @@ class ProbabilityRule(NamedTuple):
     population: Population
     alpha: Float[np.ndarray, "classes"]
     least: Int32[np.ndarray, "2 polled"] | None = None
-    """By t the least votes for each class, for criterion "optimal" where no tree has abstained."""
+    """Least votes for each class, by t, for criterion "optimal" while no tree has abstained; else None."""
 
     def __call__(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
-        """Return which votes are settled."""
+        """Return which votes are settled after ``t`` trees, abstaining ones included."""
         top = np.sort(votes, axis=1)
-        settled = top[:, -1] > top[:, -2]  # a tied rival is a factor of one half
+        settled = top[:, -1] > top[:, -2]  # ties never settle: a tied rival is a factor of one half
         settled[settled] = self._is_settled(votes[settled], t)
         return settled
 
     def _is_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
         if self.least is not None:
-            # The table holds where all trees have voted. Where some abstained each instance keeps the promise itself.
+            # The table holds where no tree abstained. Elsewhere each instance has to keep the promise by itself.
             least = np.where(self.least[:, t] < 0, t + 1, self.least[:, t])
             settled, abstained = np.any(votes >= least, axis=1), votes.sum(axis=1) < t
             settled[abstained] = self._stays(votes[abstained], t, 1 - self.promise)
@@ -217,7 +212,7 @@ class ProbabilityRule(NamedTuple):
         # The exact probability lies between the product of its factors and the least of them.
         low, high = self._probability(votes, polled, "bound"), np.ones(len(votes))
         if np.all(self.alpha == self.alpha[0]):
-            # The leader and the runner-up: their factor is the least of all.
+            # The factor of the leader and the runner-up is the least of all.
             worst = np.sort(votes, axis=1)[:, :-3:-1]
             high = leader_probability(worst, worst.sum(axis=1), 0, "bound", "infinite", self.alpha[:2])
         # The integral is computed only where its bounds do not decide.
@@ -226,7 +221,7 @@ class ProbabilityRule(NamedTuple):
         return low > self.promise
 
     def _stays(self, votes: Votes, t: int, confidence: float) -> Bool[np.ndarray, "n"]:
-        """Return whether the leader stays the leader once all trees have voted, with at least this probability."""
+        """Return for which votes the leader also leads once all trees have voted, with at least this probability."""
         allowed = allowed_loss(confidence)
         return loss(votes, np.full(len(votes), t), self.n_trees, self.alpha, most=allowed) < allowed
 
@@ -244,12 +239,10 @@ def make_probability_rule(
     *,
     max_trees: int | None = None,
 ) -> ProbabilityRule:
-    """Return the rule for votes that `make_rule` has no table for.
+    """Return the rule for settings that `make_rule` has no table for.
 
-    They have three classes or more, or are of two classes and a finite population whose trees may abstain.
-
-    Raises a ValueError for the exact probability of a finite population of three classes or more, and for weights of
-    final counts.
+    These have three classes or more, or two classes and a finite population whose trees may abstain. Raises a
+    ValueError for criterion "exact" with three classes or more in a finite population, and for weights of final counts.
     """
     if population == "finite" and criterion == "exact" and n_classes > 2:
         raise ValueError(

@@ -1,6 +1,6 @@
-"""Rules of when a vote is settled: tables of integers that are made once, so that votes alone decide.
+"""Stopping rules: tables of integers that are made once, and tell from votes alone whether they are settled.
 
-A uniform prior over infinitely many trees is tabulated in whole numbers (`_exact_table`), other tables in float64.
+The table of a uniform prior and infinitely many trees is computed in whole numbers (`_exact_table`), others in float64.
 
 `make_rule` returns the `StoppingRule` of a criterion:
 
@@ -44,7 +44,7 @@ NEVER = 2**30
 
 
 def checked_promise(criterion: Criterion, confidence: float | None, disagreement: float | None) -> float:
-    """Return the disagreement that criterion "optimal" promises, or the confidence of the others; checked."""
+    """Return the disagreement for criterion "optimal", else the confidence: checked, and the default for None."""
     check_one_of("criterion", criterion, get_args(Criterion))
     if criterion == "optimal":
         if confidence is not None:
@@ -66,7 +66,7 @@ def checked_promise(criterion: Criterion, confidence: float | None, disagreement
 
 
 class StoppingRule(eqx.Module):
-    """A stopping rule: how it counts the votes for each of ``n`` instances, and when these are settled.
+    """A stopping rule: how the votes for each of ``n`` instances are counted, and when they are settled.
 
     Votes are int32 ``[rows n]``, a row for each class. With two classes, if no tree abstains, there is one row: the
     votes for class 1.
@@ -82,23 +82,23 @@ class StoppingRule(eqx.Module):
         return self.n_classes
 
     def add(self, votes: Int32[Array, "rows n"], vote: Array, counts: Bool[Array, "n"]) -> Int32[Array, "rows n"]:
-        """Return the votes with one more for each instance that ``counts``; a vote beyond the classes is none."""
+        """Return the votes with ``vote`` added where ``counts`` is True; a vote beyond the classes is an abstention."""
         if self.n_rows == 1:
             return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
         cast = (jnp.arange(self.n_classes, dtype=jnp.int32)[:, None] == vote.astype(jnp.int32)) & counts
         return votes + cast.astype(jnp.int32)
 
     def by_class(self, votes: Int32[Array, "rows n"], polled: Int32[Array, "n"]) -> Int32[Array, "n classes"]:
-        """Return the votes for each class."""
+        """Return the votes for each class, after ``polled`` trees."""
         return jnp.stack([polled - votes[0], votes[0]], axis=1) if self.n_rows == 1 else votes.T
 
     @abc.abstractmethod
     def holds(self, votes: Int32[Array, "rows n"], t: Int32[Array, ""]) -> Bool[Array, "n"]:
-        """Return whether the vote of t trees is settled."""
+        """Return which votes of ``t`` trees are settled."""
 
 
 class Thresholds(StoppingRule):
-    """Rule for two classes if no tree abstains: a table, by t, of the votes with which each class wins."""
+    """Rule for two classes if no tree abstains: a table of the least votes that settle each class, by trees used."""
 
     least: Int32[np.ndarray | Array, "2 polled"]
     first: Int32[np.ndarray | Array, ""]
@@ -116,7 +116,7 @@ class Thresholds(StoppingRule):
 
 
 class ThresholdsByVotes(StoppingRule):
-    """Rule for two classes if trees may abstain: a table, by the number of votes, of those that win for a class."""
+    """Rule for two classes if trees may abstain: a table of the least votes that settle each class, by votes cast."""
 
     least: Int32[np.ndarray | Array, "2 voted"]
     first: Int32[np.ndarray | Array, ""]
@@ -146,7 +146,10 @@ class Costs(StoppingRule):
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
-        """Compare the costs. A leader is its own rival with lead 0: one such cost is taken off, a second stays."""
+        """Compare the sum of costs with the budget.
+
+        The leader counts as a rival of lead 0, whose cost is subtracted; a tied rival's cost remains, over the budget.
+        """
         most = jnp.max(votes, axis=0)
         rivals, leads = self.cost.shape
         row, column = jnp.minimum(votes, rivals - 1), jnp.minimum(most - votes, leads - 1)
@@ -155,14 +158,14 @@ class Costs(StoppingRule):
 
 
 class Leads(StoppingRule):
-    """Rule of certainty: a table, by t, of the lead over the second class that the other trees cannot make up for."""
+    """Rule for certainty: a table of the least lead that the remaining trees cannot make up for, by trees used."""
 
     least: Int32[np.ndarray | Array, "polled"]
     first: Int32[np.ndarray | Array, ""]
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
-        """Compare the lead of the first over the second."""
+        """Compare the lead over the runner-up with the table."""
         most = jnp.max(votes, axis=0)
         leader = jnp.arange(self.n_classes)[:, None] == jnp.argmax(votes, axis=0)
         return most - jnp.max(jnp.where(leader, -1, votes), axis=0) >= self.least[t]
@@ -179,11 +182,10 @@ def make_rule(
     max_trees: int | None = None,
     abstaining: bool | None = False,
 ) -> StoppingRule | None:
-    """Return a stopping rule that compares votes with tables; None where no table holds. Raises as `stop_after`.
+    """Return a stopping rule that compares votes with tables; None where there is no table. Raises as `stop_after`.
 
-    ``promise`` is what `checked_promise` returns. ``max_trees`` is the number of trees that vote, if less than
-    ``n_trees``, those of the population. ``abstaining`` says whether a tree may abstain; None if votes are traced, so
-    that it is unknown.
+    ``promise`` is what `checked_promise` returns. ``n_trees`` is the population's number of trees, and ``max_trees``
+    the number that vote if it is less. ``abstaining`` says whether a tree may abstain; None if votes are traced.
     """
     check_integer("max_trees", n_trees, 1)
     check_one_of("population", population, POPULATIONS)
@@ -203,7 +205,7 @@ def make_rule(
 
 
 def _thresholds(table, population: Population, abstaining: bool | None) -> StoppingRule:
-    # -1, no number of votes suffices, would be reached by any vote.
+    # Any vote would reach -1, which stands where no number of votes suffices.
     least = np.broadcast_to(table, (2, np.shape(table)[-1]))
     least = np.where(least < 0, NEVER, least).astype(np.int32)
     first = _first((least < NEVER).any(axis=0))
@@ -237,18 +239,18 @@ def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> C
 
 
 def _first(able) -> np.ndarray:
-    """Return the first number of trees that can settle a vote."""
+    """Return the least number of trees that can settle a vote, `NEVER` if none can; ``able`` says which can."""
     return np.array(able.argmax() if able.any() else NEVER, np.int32)
 
 
 def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.0) -> Int32[np.ndarray, "..."]:
-    r"""Return the least votes of t trees with which the leader of two classes wins the infinite vote.
+    r"""Return the least votes of t trees with which the leader of two classes wins the vote of an infinite ensemble.
 
     .. math:: t^*(t; \pi) = \min\{t_1 \ge t/2 : I_{1/2}(t - t_1 + \alpha,\; t_1 + \alpha) > \pi\}
 
-    Computed in integers (by the binomial sum of Eq. 7) if α = 1, so that no rounding decides; a confidence such as .99
-    is the double of that name. For any other prior the incomplete beta function is computed in float64. Trees that
-    abstain are not among the t.
+    For α = 1 it is computed in integers (by the binomial sum of Eq. 7), so that no rounding decides; a confidence such
+    as .99 is the double nearest to it. For any other prior the incomplete beta function is computed in float64. Trees
+    that abstain are not counted in t.
 
     Parameters
     ----------
@@ -262,13 +264,13 @@ def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.
     Returns
     -------
     np.ndarray
-        ``[max_trees + 1]``, by t; -1 where no number of votes suffices. With a prior for each class
-        ``[2 max_trees+1]``, for class 0 and class 1.
+        Least votes ``[max_trees + 1]``, by t; -1 where no number of votes suffices. If ``prior`` has a number for each
+        class ``[2 max_trees+1]``, for class 0 and class 1.
 
     Raises
     ------
     TypeError, ValueError
-        If ``max_trees`` is no positive integer, the confidence lies outside of (.5, 1), or the prior is not positive.
+        If ``max_trees`` is not a positive integer, the confidence is outside of (.5, 1), or the prior is not positive.
 
     References
     ----------
@@ -295,12 +297,11 @@ def critical_votes(max_trees: int, confidence: float, *, prior: NumbersLike = 1.
 def critical_final_votes(
     max_trees: int, confidence: float, *, prior: NumbersLike = 1.0
 ) -> Int32[np.ndarray, "2 polled"]:
-    """Return the least votes with which a class leads when all ``max_trees`` trees have voted, at this confidence.
+    """Return the least votes of t trees with which a class wins the vote of all ``max_trees`` trees.
 
-    Given t votes, those of the T - t trees that remain are Beta-binomial. The class that leads wins unless the others
-    overtake it, class 0 also by a tie (argmax takes the first). No tree abstains: where one may, `stop_after` computes
-    the probability itself. Arguments and errors are those of `critical_votes`. The table is ``[2 max_trees+1]``, for
-    class 0 and class 1; -1 where no number of votes suffices (Hernández-Lobato et al. 2009).
+    Given t votes, the votes of the remaining trees are Beta-binomial. Class 0 wins a tie. No tree abstains: where one
+    may, `stop_after` computes the probability itself. Arguments and errors are those of `critical_votes`. The table is
+    ``[2 max_trees+1]``, for class 0 and class 1; -1 where no number of votes suffices (Hernández-Lobato et al. 2009).
 
     >>> critical_final_votes(8, 0.99)
     array([[-1, -1, -1,  3,  4,  4,  4,  4,  5],
@@ -318,9 +319,10 @@ def critical_final_votes(
 
 
 def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled"]:
-    """Tabulate the least votes where the leader loses with 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1.
+    """Return the table of `critical_votes` for α = 1.
 
-    Here m is the rival's votes; both sums go from n to n + 1.
+    If the rival has m of t votes, the leader loses with probability 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1. The sum, and its
+    last term, are carried from n to n + 1.
     """
     # Whole numbers from here on: a vote that just reaches the confidence must not depend on rounding.
     allowed = 1 - Fraction(float(confidence))
@@ -338,7 +340,7 @@ def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled
 
 
 def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: float) -> Int32[np.ndarray, "polled"]:
-    """Return, by t, the leader's least votes such that ``lost(t, votes of the rival)`` is below ``allowed``.
+    """Return the leader's least votes, by t, such that ``lost(t, votes of the rival)`` is below ``allowed``; else -1.
 
     From one t to the next, the rival's votes at that limit grow by one at most.
     """
@@ -361,7 +363,7 @@ def optimal_table(
             "keeps a promised mean with the fewest trees. Choose criterion='bound' or 'exact', with a confidence."
         )
     polled = n_trees if max_trees is None else max_trees
-    if not is_concrete(prior) or np.asarray(prior).dtype.kind not in "iuf":  # which is refused there
+    if not is_concrete(prior) or np.asarray(prior).dtype.kind not in "iuf":  # `optimal_votes` refuses these
         return optimal_votes(polled, disagreement, population=population, prior=prior, n_trees=n_trees).least
     values = np.asarray(prior, float)
     return _kept_table(polled, disagreement, population, values.shape, values.tobytes(), n_trees)

@@ -1,8 +1,8 @@
 """`predict_until_settled`: the classes of instances, by as many trees of a forest as each of them needs.
 
-`bind_vote` makes the stopping rule, `BoundVote` packs the trees and cuts the instances into parts, and a part goes
-through one compiled program, or through rounds that the host drives (`_rounds.py`). On an accelerator all instances go
-through one program.
+`bind_vote` makes the stopping rule, and `BoundVote` packs the trees. On a CPU it cuts the instances into parts, each of
+which goes through one compiled program, or through rounds that the host drives (`_rounds.py`). On an accelerator one
+program takes all instances.
 """
 
 from functools import cached_property
@@ -43,10 +43,10 @@ from ._stopping_rules import StoppingRule, checked_promise, make_rule
 from ._vote_prior import check_votes, checked_prior, leaf_votes
 
 SIZES = (1024, 4096, 16384, 65536)
-"""Numbers of instances of a compiled call; one, and `FEW`, have their own."""
+"""Numbers of instances in a compiled call; calls of one instance and of `FEW` have sizes of their own."""
 
 MOST_VALUES = 2**21
-"""Number of values (instances times columns) of a compiled call."""
+"""Largest number of values (instances times columns) in a compiled call."""
 
 SMALL_BLOCKS = (512, 64)
 """Numbers of instances that are walked at a time where few are left."""
@@ -56,27 +56,26 @@ ONE_THREAD = 512
 
 
 class VoteResult(NamedTuple):
-    """The vote for each instance, as far as trees were used."""
+    """The vote on each instance, by the trees that were used."""
 
     predicted: Int32[np.ndarray, "instances"]
-    """The class with most votes (its place in ``forest.class_labels``), the first of several; the first class of all
-    where every tree abstained."""
+    """The class with most votes (its index in ``forest.class_labels``), the first of several; class 0 where every tree
+    abstained."""
     n_trees_used: Int32[np.ndarray, "instances"]
-    """Number of trees used, those that abstained among them."""
+    """Number of trees used, abstaining ones included."""
     settled: Bool[np.ndarray, "instances"]
     """Whether the vote was settled; else ``max_trees`` were used."""
     probability: Float[np.ndarray, "instances"]
-    """Probability of the class to win, by the criterion, given the votes, settled or not; in [0, 1].
+    """Probability that the class wins, by the criterion, given the votes, settled or not; in [0, 1].
 
     * Infinite population, "bound": a lower bound, exact for two classes.
-    * Finite population, or "certain": that the class is that of all trees; 1 where nothing can change any more.
-    * "optimal": that of "bound"; NaN where its prior weighs final counts and excludes the votes.
-
-    That of all trees is exact for two classes, else 1 less a sum over rivals, or 0 where the sum is more than 1."""
+    * Finite population, or "certain": the probability that the class wins the vote of all trees. It is exact for two
+      classes, else a lower bound: 1 less a sum over rivals, 0 at least.
+    * "optimal": as for "bound"; NaN where the prior has weights of final counts that exclude the votes."""
     votes: Int32[np.ndarray, "instances classes"]
     """Votes of the trees used."""
     n_trees: int
-    """Number of trees that might have been used."""
+    """Largest number of trees that could be used."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -84,7 +83,7 @@ class VoteResult(NamedTuple):
         return ("class", "trees_polled")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The class; or how many trees were used, and whether these settled the vote."""
+        """Return the columns of an output: the class, or the number of trees used and whether they settled the vote."""
         return {output: self.predicted} if output == "class" else {output: self.n_trees_used, "settled": self.settled}
 
     @property
@@ -115,17 +114,17 @@ def predict_until_settled(
     ----------
     forest
         Trees grown independently of each other given the sample: bagging, random forests, extra-trees, random decision
-        trees. A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes
-        for the one at place t mod k among these. It abstains if all classes are tied, or it is empty.
+        trees. A leaf votes for its largest class. If k classes are tied, a leaf of tree number t (from 0) votes for the
+        one at position t mod k among them. It abstains if all classes are tied, or it is empty.
     X
         Instances, as for `bind`.
     confidence, disagreement
         See `stop_after`; by default a confidence of .99, and a disagreement of .01.
     max_trees
-        Trees that are used at most; by default all. With fewer, the promise is about settled answers alone.
+        Largest number of trees used; by default all. With fewer, the promise is about settled answers alone.
     criterion, population, prior
-        See `stop_after`. The finite population, and ``"certain"``, are about the vote of all trees of the forest,
-        also if ``max_trees`` are fewer.
+        See `stop_after`. The finite population, and ``"certain"``, mean the vote of all trees of the forest, also if
+        ``max_trees`` is less.
 
     Returns
     -------
@@ -135,24 +134,24 @@ def predict_until_settled(
     Raises
     ------
     TypeError
-        If ``forest`` is no `Forest`; boosted models are refused, since their trees correct each other and do not vote.
+        If ``forest`` is not a `Forest`. The trees of boosted models correct each other and do not vote.
     ValueError
-        As `stop_after` and `bind`; if ``max_trees`` exceeds the forest's, or empty leaves are followed.
+        As `stop_after` and `bind`. If ``max_trees`` exceeds the forest's number of trees, or empty leaves are followed.
 
     Notes
     -----
-    The vote of all trees is that of ``criterion="certain"``. scikit-learn's own ``predict`` is another class, that of
-    the largest mean probability. With two classes the vote is that of the combiner `Vote`, in which tied classes share
-    a tree's vote. With more the two differ where that share is decisive. Their winner in an infinite ensemble is the
-    same: over the trees each tied class gets the same number of votes, whatever the order of rows.
+    ``criterion="certain"`` gives the winner of all trees. scikit-learn's ``predict`` may give another class: that of
+    the largest mean probability. With two classes the winner of all trees is that of the combiner `Vote`, in which tied
+    classes share a tree's vote. With more classes they differ where such a share is decisive, but not in an infinite
+    ensemble: over the trees each tied class gets the same number of votes.
 
-    A tree that abstains is used, and has no vote; see `stop_after`.
+    A tree that abstains counts as used, and has no vote; see `stop_after`.
 
-    On a CPU one compiled program counts votes and drops settled instances; up to 16 go one by one, in the thread that
-    calls. On an accelerator one program asks all trees, and counts up to the tree that settles each instance. For the
-    criteria that `stop_after` computes on the host, the host drives the vote in rounds. Not traceable.
+    On a CPU one compiled program counts votes and drops settled instances; up to 16 go one by one, in the calling
+    thread. On an accelerator one program walks all trees, and counts up to the tree that settles each instance. For
+    criteria without a table (see `stop_after`) the host drives the vote in rounds. Not traceable.
     `jaxunc.voting.bind_vote` prepares a forest once for many calls. The votes of leaves are kept while the forest
-    lives, the packed trees of the last two that voted.
+    lives, the packed trees of the last two forests that voted.
 
     References
     ----------
@@ -187,7 +186,7 @@ class VoteSettings(NamedTuple):
 def bind_vote(forest: Forest, *, threads: int | None = None, walk: Walk | None = None, **settings: Any) -> "BoundVote":
     """Prepare a forest for many calls of `predict_until_settled`: tables made, trees packed.
 
-    ``settings`` are `VoteSettings`; ``threads`` and ``walk`` are those of `bind`.
+    ``settings`` are the fields of `VoteSettings`; ``threads`` and ``walk`` are those of `bind`.
     """
     confidence, disagreement, max_trees, criterion, population, prior = VoteSettings(**settings)
     check_votes(forest)
@@ -199,7 +198,7 @@ def bind_vote(forest: Forest, *, threads: int | None = None, walk: Walk | None =
     check_integer("max_trees", max_trees, 1)
     if max_trees > forest.n_trees:
         raise ValueError(f"max_trees={max_trees}, but the forest has {forest.n_trees} trees.")
-    # Of a finite population the winner is that of all trees, also where only some of them may be polled.
+    # The winner of a finite population is that of all trees, also where only some of them may be used.
     whole = population == "finite" or criterion == "certain"
     n_trees = forest.n_trees if whole else int(max_trees)
     promise = checked_promise(criterion, confidence, disagreement)
@@ -217,7 +216,7 @@ class BoundVote(Pickled, OfForest):
     """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
 
     combiner: None = None
-    """There is none: a vote counts the leaves' classes."""
+    """None: a vote counts the leaves' classes, without a combiner."""
     _guess: bool = False
     """Whether the last batch had missing values: an accelerator begins the next one as if it had, too."""
 
@@ -263,7 +262,7 @@ class BoundVote(Pickled, OfForest):
     answer = __call__
 
     def blank_answer(self) -> VoteResult:
-        """An answer for one instance that says nothing: zeros of the right shapes and types."""
+        """Return an answer of zeros for one instance, of the right shapes and types."""
         zero = np.zeros(1, np.int32)
         votes = np.zeros((1, self.forest.n_classes), np.int32)
         return VoteResult(zero, zero, zero > 0, np.zeros(1, np.float32), votes, self.max_trees)
@@ -273,7 +272,10 @@ class BoundVote(Pickled, OfForest):
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
     def _poll_on_device(self, trees: Trees, x: Any, missing: bool | None) -> StoppingResult:
-        """Return the votes of instances of the host, or that lie on an accelerator: what is missing is guessed next."""
+        """Return the votes for instances, which lie on the host or the accelerator, by one program there.
+
+        Where ``missing`` is None, it is guessed from the last batch, and the program checks it.
+        """
         n_columns, n_classes = x.shape[1], self.forest.n_classes
         # Counting holds three numbers of each tree and class, where two classes may be one (`StoppingRule.n_rows`).
         block = block_size("levels", self.max_trees, 2 * n_columns + 3 * self.max_trees * self.rule.n_rows)
@@ -333,7 +335,7 @@ class BoundVote(Pickled, OfForest):
         return StoppingResult(polled, predicted.astype(np.int32), settled, votes)
 
     def _plan(self, trees: Trees, missing: bool) -> tuple[Plan, Array]:
-        """Return the packed trees, by all columns or those that are tested, and the classes that places vote for."""
+        """Return the packed trees, by the columns that ``trees`` has, and the class that each place votes for."""
         key = missing, trees.columns
         if key not in self._plans:
             arrays = trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
@@ -350,7 +352,7 @@ class BoundVote(Pickled, OfForest):
 
 
 _PACKED: KeptWhileAlive[tuple[Plan, Array]] = KeptWhileAlive(most=2)
-"""For calls that bind a forest each: 9 bytes for each place, of few forests."""
+"""Packed trees of the last forests, for calls that bind a forest each time: 9 bytes for each place."""
 
 
 def _packed(trees: Trees, votes: np.ndarray, missing: bool) -> tuple[Plan, Array]:
@@ -359,7 +361,7 @@ def _packed(trees: Trees, votes: np.ndarray, missing: bool) -> tuple[Plan, Array
 
 
 def _parts(n: int, columns: int, threads: int) -> list[slice]:
-    """Return equal parts, several for each thread if they would be too large."""
+    """Return slices of about equal size over ``n`` instances: one or more for each thread."""
     # A part fits the largest compiled size of bounded memory; few rows are not worth a second thread.
     largest = max((size for size in SIZES if size * columns <= MOST_VALUES), default=SIZES[0])
     number = 1 if n <= ONE_THREAD else threads

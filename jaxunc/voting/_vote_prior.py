@@ -1,7 +1,7 @@
-"""The votes of a forest's leaves, and the Dirichlet prior of an instance's votes, learned from a sample of them.
+"""The votes of a forest's leaves, and a Dirichlet prior of the votes for an instance, learned from a sample.
 
-The way: `leaf_votes` (the class that each leaf votes for) → `out_of_bag_votes` → `fit_vote_prior`, whose α all of this
-room takes as ``prior``, by `checked_prior`.
+`leaf_votes` (the class that each leaf votes for) → `out_of_bag_votes` → `fit_vote_prior`, whose α this room's functions
+take as ``prior``, by `checked_prior`.
 """
 
 from typing import Any
@@ -19,18 +19,18 @@ from jaxunc.smoothing import PriorStatus, fit_dirichlet_prior
 from jaxunc.tables import Encoded, InstancesLike, MaskLike, NumbersLike, SparseRows, encode_rows
 
 SMALLEST, LARGEST = 1e-3, 1e4
-"""Range of a fitted α: a class that nobody votes for sends it beyond."""
+"""Range of a fitted α: it would leave it for a class that no tree votes for."""
 
 
 ROUTED_ENTRIES = 2**22
-"""Number of leaves that are looked up at a time."""
+"""Number of pairs of an instance and a tree whose leaves are looked up at a time."""
 
 ABSTAINS = -1
 """Vote of a tree that abstains."""
 
 
 class VotePriorWarning(UserWarning):
-    """No prior could be fitted to the votes; the uniform one stands in for it."""
+    """Warning that no prior could be fitted to the votes, and that the uniform one is returned."""
 
 
 def fit_vote_prior(
@@ -38,15 +38,15 @@ def fit_vote_prior(
 ) -> Float[np.ndarray, "classes"]:
     r"""Fit the Dirichlet prior under which the votes for a sample of instances are most likely.
 
-    Maximises :math:`\sum_h \log B(t^h + \alpha) - \log B(\alpha)`, the Dirichlet-multinomial likelihood. The paper's
-    uniform prior (α = 1) spreads instances evenly from clear to doubtful. Where more of them are doubtful (the paper
-    names liver and threenorm), it stops too early.
+    It maximises :math:`\sum_h \log B(t^h + \alpha) - \log B(\alpha)`, the Dirichlet-multinomial log-likelihood of the
+    votes :math:`t^h` for instance h. The paper's uniform prior (α = 1) spreads instances evenly from clear to doubtful.
+    Where more of them are doubtful (the paper names liver and threenorm), votes stop too early by it.
 
     Parameters
     ----------
     vote_counts
         Votes of several trees for instances that the trees were not grown on (held out, or out of bag)
-        ``[instances classes]``. Instances without a vote, and trees that abstain, have no part.
+        ``[instances classes]``. Instances without a vote are left out, and trees that abstain are not counted.
     symmetric
         Whether all classes share one α. Then nothing is assumed about which class is common, and votes of three
         classes and more are settled by the fast tables.
@@ -54,9 +54,8 @@ def fit_vote_prior(
     Returns
     -------
     np.ndarray
-        The prior α ``[classes]``, within [1e-3, 1e4]. All 1, with a warning, where no finite, positive α is the most
+        The prior α ``[classes]``, within [1e-3, 1e4]. All 1, with a warning, where no finite, positive α is most
         likely: trees agree on every instance, or instances differ no more than by chance (one instance, or all alike).
-        By such a prior one vote would settle all, or no number of votes any.
 
     Raises
     ------
@@ -126,7 +125,7 @@ def _symmetric(counts: np.ndarray) -> float:
 
 
 def checked_prior(prior: NumbersLike, n_classes: int) -> Any:
-    """Return α ``[classes]``; a ValueError unless there is one positive, finite number, or one for each class."""
+    """Return α ``[classes]``, a traced prior unchanged; a ValueError if it is invalid or of another shape."""
     if not is_concrete(prior):
         return prior
     alpha = np.asarray(prior)
@@ -140,16 +139,16 @@ def checked_prior(prior: NumbersLike, n_classes: int) -> Any:
 
 
 def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> Int64[np.ndarray, "instances classes"]:
-    """Return how many trees vote for each class, of those that ``tree_mask`` has for an instance.
+    """Return how many trees vote for each class; ``tree_mask`` says which trees vote on which instance.
 
-    Training instances get votes as new instances would, by the mask of `jaxunc.counting.oob_mask`. `fit_vote_prior`
-    and `forest_size_for` learn from these, without any data set aside.
+    With the mask of `jaxunc.counting.oob_mask` training instances get votes as new instances would. `fit_vote_prior`
+    and `forest_size_for` learn from these votes, without data set aside.
 
     Parameters
     ----------
     forest
-        As for `predict_until_settled`; leaves vote by the forest's own counts. These should be the counts of the bags,
-        which `jaxunc.from_sklearn` has: in counts of all training instances each would vote for itself.
+        As for `predict_until_settled`. Its counts should be those of the bags, as `jaxunc.from_sklearn` makes them: in
+        counts of all training instances each instance would vote for itself.
     X
         The instances, as for `bind`, in the order of the mask.
     tree_mask
@@ -158,14 +157,14 @@ def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> I
     Returns
     -------
     np.ndarray
-        Votes ``[instances classes]``, int64; trees that abstain are in none. Zeros where no tree votes.
+        Votes ``[instances classes]``, int64, without trees that abstain. Zeros where no tree votes.
 
     Raises
     ------
     TypeError
-        If ``forest`` is no `Forest`, the mask holds no booleans, or something is traced.
+        If ``forest`` is not a `Forest`, the mask does not hold booleans, or an argument is traced.
     ValueError
-        As `bind` for the instances; if the mask has another shape, or empty leaves are followed.
+        As `bind` for the instances. If the mask has another shape, or empty leaves are followed.
 
     Examples
     --------
@@ -201,12 +200,12 @@ def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> I
 def votes_of_counts(
     counts: Num[np.ndarray, "... classes"], tree: Int[np.ndarray, "..."] | int
 ) -> Int[np.ndarray, "..."]:
-    """Return the votes of leaves with these counts, each in tree number ``tree``; `ABSTAINS` if all classes tie.
+    """Return the class that each leaf votes for; ``tree`` is the number of its tree, from 0.
 
-    A leaf votes for its largest class. In tree number t (from 0) a leaf in which k classes are tied votes for the one
-    at place t mod k among these: over the trees each has an equal share, as the combiner `Vote` gives it. A leaf in
-    which *all* classes are tied, such as an empty one, abstains: equal shares would decide nothing. So with two classes
-    the winner of all votes is exactly that of `Vote`; with more, in an infinite ensemble.
+    A leaf votes for its largest class. If k classes are tied, a leaf of tree t votes for the one at position t mod k
+    among them: over the trees each gets an equal share, as from the combiner `Vote`. A leaf in which *all* classes are
+    tied, such as an empty one, abstains (`ABSTAINS`). With two classes the winner is exactly that of `Vote`; with more
+    it is in an infinite ensemble.
     """
     tied = counts == counts.max(axis=-1, keepdims=True)
     number = tied.sum(axis=-1)
@@ -217,7 +216,7 @@ def votes_of_counts(
 
 
 def check_votes(forest: Any) -> None:
-    """Raise a TypeError or a ValueError unless it is a forest whose trees vote, with known arrays."""
+    """Raise a TypeError or a ValueError unless ``forest`` is an untraced `Forest` that does not follow empty leaves."""
     if not isinstance(forest, Forest):
         name = type(forest).__name__
         if any(word in name for word in ("Boost", "XGB", "LGBM", "Booster")):
@@ -236,9 +235,9 @@ def check_votes(forest: Any) -> None:
 
 
 def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
-    """Return the class that each leaf votes for by its counts (the number of classes: it abstains); any elsewhere.
+    """Return the class that each leaf votes for, or the number of classes if it abstains; other nodes mean nothing.
 
-    Kept while the forest's arrays live: a byte for each node.
+    The array is kept while the forest's arrays live: a byte for each node, two from 256 classes on.
     """
     table, code = forest.leaf_rows()
     child = forest.trees.child
@@ -250,12 +249,12 @@ _VOTES: KeptWhileAlive[UInt[np.ndarray, "trees nodes"]] = KeptWhileAlive()
 
 
 def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees nodes"]:
-    # Bytes instead of counts: all that a vote needs of a leaf, and few enough to stay in the cache.
+    # Bytes instead of counts: all that a vote needs of a leaf, and small enough to stay in the cache.
     most = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
     votes = most[code]
     is_tied = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1
     is_inner = child != np.arange(child.shape[1], dtype=child.dtype)
-    # A leaf is the root or somebody's child; other nodes without children are padding (`Trees.is_leaf`).
+    # A leaf is the root or the child of a node; other nodes without children are padding (`Trees.is_leaf`).
     is_used, (tree, node) = np.zeros(child.shape, bool), np.nonzero(is_inner)
     left = child[tree, node]
     is_used[:, 0] = is_used[tree, left] = is_used[tree, left + 1] = True

@@ -1,9 +1,8 @@
 """The probability of each class to win the vote of an infinite ensemble: `win_probability`.
 
-Whether a vote stops is decided by the class in the lead alone: `_leader_probability`.
-
-Below them the two special functions that they need, in forms that keep their digits in float32: I_x(a, b), the
-regularised incomplete beta function, and the probability that one gamma variable exceeds all others.
+The module also has the two special functions behind it, in forms accurate in float32: I_x(a, b), the regularised
+incomplete beta function, and the probability that one gamma variable exceeds all others. Stopping rules ask about the
+class in the lead alone: `_leader_probability`.
 """
 
 from typing import Literal, get_args
@@ -26,13 +25,13 @@ STEPS = 24
 """Number of steps of the continued fraction: enough for a + b up to `LARGE` in float32."""
 
 LARGE = {4: 256, 8: 20_000}
-"""Size of a + b, by the width of floats, beyond which the normal form is better at 1/2: its error falls as a square."""
+"""Size of a + b, by bytes of a float, beyond which the normal approximation at 1/2 is better than the fraction."""
 
 NODES = 128
-"""Number of nodes of the trapezoidal rule, over [-12, 9] standard deviations of log g: 7e-12 in float64."""
+"""Number of nodes of the trapezoidal rule over [-12, 9] standard deviations of log g; its error is 7e-12 in float64."""
 
 SMALL_SHAPE = 12.0
-"""Argument below which, in float32, the incomplete gamma function uses its series; above, Temme's expansion."""
+"""Shape a below which the float32 incomplete gamma function uses its series; from there on, Temme's expansion."""
 
 SERIES_TERMS = 96
 
@@ -49,11 +48,12 @@ def win_probability(
     Parameters
     ----------
     vote_counts
-        Votes for each class ``[... classes]``, finite and >= 0. Trees that abstain have no part.
+        Votes for each class ``[... classes]``, finite and >= 0, without trees that abstain.
     method
         ``"bound"``: Eq. 8, a lower bound, exact for two classes. ``"exact"``: the probability that the class's share
         is the largest, as one integral over a gamma variable (the paper calls the exact sum unmanageable):
-        :math:`\int g^{a_i-1}e^{-g}/\Gamma(a_i) \prod_{j\ne i} P(a_j, g)\,dg` with a = t + α. The classes add to 1.
+        :math:`\int g^{a_i-1}e^{-g}/\Gamma(a_i) \prod_{j\ne i} P(a_j, g)\,dg` with a = t + α. It adds to 1 over the
+        classes.
     prior
         α of the Dirichlet prior, one positive number or one for each class ``[classes]``; 1 is the paper's uniform
         prior. `fit_vote_prior` learns it.
@@ -61,8 +61,9 @@ def win_probability(
     Returns
     -------
     Array
-        Probabilities ``[... classes]``, in float32 within 2e-6 for any votes up to 10⁶. Without votes and with a
-        uniform prior 1/classes (the bound: 2 to the power 1 - classes). A tied rival is a factor of exactly 1/2.
+        Probabilities ``[... classes]``, in float32 within 2e-6 for any votes up to 10⁶. Without votes, and with one
+        prior for all classes, 1/classes (the bound: 2 to the power 1 - classes). In the bound, a tied rival is a factor
+        of exactly 1/2.
 
     Raises
     ------
@@ -72,8 +73,8 @@ def win_probability(
 
     Notes
     -----
-    The gradient in ``prior`` is right for ``"bound"`` in float32 (that of the continued fraction), and not defined in
-    float64 (``betainc`` has none in its shapes). In votes, which are counts, it has no meaning.
+    For ``"bound"`` the gradient in ``prior`` is right in float32 (by the continued fraction), and not defined in
+    float64 (``betainc`` has none in its shapes). The gradient in votes, which are counts, has no meaning.
 
     References
     ----------
@@ -106,7 +107,7 @@ def _win_probability(counts, alpha, method: Method):
 
 
 def checked_probabilities(p: Float[Array | np.ndarray, "... classes"]) -> Float[np.ndarray, "... classes"]:
-    """Return the probabilities of a tree's vote in float64; a TypeError or a ValueError if they are none."""
+    """Return ``p`` as float64; a TypeError or a ValueError unless it holds probabilities that add to 1."""
     check_class_axis(p, "p")
     check_numbers("p", p)
     values = np.asarray(p, float)
@@ -118,8 +119,8 @@ def checked_probabilities(p: Float[Array | np.ndarray, "... classes"]) -> Float[
 def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""Return I_{1/2}(a, b), the probability that a Beta(a, b) variable is below 1/2, for a, b > 0; 1/2 if b = a.
 
-    ``gap`` is b - a, which of votes and priors is known better than their rounded sums say. By a continued fraction (in
-    float64 JAX's ``betainc``); for large a + b, with n = a + b - 1 and z = (b - a)/√n,
+    ``gap`` is b - a, which the caller knows without the rounding of a and b. Computed by a continued fraction (in
+    float64 JAX's ``betainc``); for large a + b, with n = a + b - 1 and z = (b - a)/√n, by
 
     .. math:: \Phi(z) + \frac{\varphi(z)}{12 n}\,(z^3 - z).
 
@@ -143,7 +144,7 @@ def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, 
 def incomplete_beta(
     x: Float[Array, "..."], a: Float[Array, "..."], b: Float[Array, "..."], *, steps: int
 ) -> Float[Array, "..."]:
-    """Return I_x(a, b) for 0 ≤ x ≤ 1 and a, b > 0, by a continued fraction whose steps grow with √(a + b)."""
+    """Return I_x(a, b) for 0 ≤ x ≤ 1 and a, b > 0, by a continued fraction, which needs about √(a + b) steps."""
     # The fraction converges on the side of the mean on which x lies.
     above = x * (a + b) > a
     p, q = jnp.where(above, b, a), jnp.where(above, a, b)
@@ -163,7 +164,7 @@ def _front(x, a, b):
 
 
 def _fraction(x, a, b, steps: int):
-    """Return the continued fraction of I_x(a, b), by Lentz's method."""
+    """Return the value of the continued fraction of I_x(a, b) after some steps of Lentz's method."""
     tiny = jnp.finfo(a.dtype).tiny ** 0.5
 
     def nonzero(value):
@@ -207,8 +208,8 @@ def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... cl
 
     .. math:: \int_0^\infty \frac{g^{a_i-1}e^{-g}}{\Gamma(a_i)} \prod_{j\ne i} P(a_j, g)\,dg,
 
-    P being the regularised lower incomplete gamma function, by the trapezoidal rule in log g. Everything is measured
-    from log a_i, so that shapes of 10⁶ lose nothing. Absolute error 2e-6 in float32, 1e-11 in float64.
+    P being the regularised lower incomplete gamma function. Computed by the trapezoidal rule in log g, relative to
+    log a_i, so that shapes of 10⁶ lose no digits. Absolute error 2e-6 in float32, 1e-11 in float64.
     """
     spread = lax.rsqrt(shape)
     steps = np.linspace(-12, 9, NODES)
@@ -255,7 +256,7 @@ def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, 
 
 
 def _uniform(a, eta, front):
-    """Return Φ(η√a) - exp(-aη²/2)/√(2πa) (c₀ + c₁/a + c₂/a²)."""
+    """Return P by Temme's expansion, Φ(η√a) - front (c₀ + c₁/a + c₂/a²), front = exp(-aη²/2)/√(2πa)."""
     near = jnp.clip(eta, -2, 2)  # beyond, the factor in front is nothing
     rest = jnp.zeros_like(eta)
     for coefficients in reversed(_TEMME):
@@ -267,7 +268,7 @@ def _uniform(a, eta, front):
 
 
 def _by_series(a, v, front):
-    """Return exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)); 1 where g is far above a."""
+    """Return P by its series, exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)) with g = a exp(v); 1 where g > 60."""
     g = a * jnp.exp(jnp.minimum(v, 10.0))
     far = g > 60
 
