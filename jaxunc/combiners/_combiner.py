@@ -1,7 +1,7 @@
 """The contract of a combiner: lift → merge → finish.
 
 `Combiner` is that contract, and its methods answer for counts ``[... trees classes]``. `learned_field` and `tree_field`
-declare its numbers. Beside it are the steps that it takes, what is read of answers (`_answer`), and the merges.
+declare its numbers. The steps from counts to read-outs are in `_answer`, the merges in `_merge`.
 """
 
 import abc
@@ -63,8 +63,8 @@ class Combiner(PickledModule, Generic[AnswerT]):
     def reads_sizes(self) -> bool:
         """Whether the answer depends on how many instances leaves hold, and not on their shares alone.
 
-        If so, a warning tells of counts that look like frequencies. By default as the scorers and the combiners within
-        it say; a combiner that reads sizes itself says so: ``reads_sizes: ClassVar[bool] = True``.
+        If so, counts that look like frequencies give a warning. Default: whether a scorer or a combiner within it reads
+        sizes. A combiner that reads sizes itself declares ``reads_sizes: ClassVar[bool] = True``.
         """
         parts = jax.tree.leaves(vars(self), is_leaf=lambda part: isinstance(part, Combiner | Partial))
         return any(
@@ -74,10 +74,10 @@ class Combiner(PickledModule, Generic[AnswerT]):
 
     @property
     def count_sets(self) -> tuple[str, ...]:
-        """The names of the counts that the combiner reads of a leaf, which stand side by side in what it lifts.
+        """The names of the count sets that the combiner reads; `lift` gets their columns side by side, in this order.
 
-        By default those of the combiners within it, each once, and else the forest's own alone. A combiner of several
-        hands each its columns: `columns_of`.
+        Default: the count sets of the combiners within it, each once; if there are none, the forest's own counts. A
+        combiner made of several gives each its columns by `columns_of`.
         """
         return tuple(dict.fromkeys(name for part in self._within() for name in part.count_sets)) or (DEFAULT_COUNTS,)
 
@@ -90,9 +90,9 @@ class Combiner(PickledModule, Generic[AnswerT]):
         """Return the answer: an `Answer`, or whatever else the combiner returns."""
 
     def answer(self, counts: Counts) -> AnswerT:
-        """Return everything that `finish` says of the leaves' counts.
+        """Return the whole answer for the leaves' counts, as `finish` returns it.
 
-        Whole numbers that do not fit 32 bits are taken as floats (unless JAX has 64), floats of 16 bits as float32.
+        Integers that do not fit 32 bits become floats (unless JAX has 64-bit types); 16-bit floats become float32.
 
         Parameters
         ----------
@@ -142,12 +142,12 @@ class Combiner(PickledModule, Generic[AnswerT]):
         return combine_counts(self, counts, readout)
 
     def _within(self) -> Iterator["Combiner"]:
-        """The combiners that this one holds."""
+        """Return the combiners directly within this one."""
         parts = jax.tree.leaves(vars(self), is_leaf=lambda part: isinstance(part, Combiner))
         return (part for part in parts if isinstance(part, Combiner))
 
     def _own_scorers(self) -> Iterator[Partial]:
-        """The scorers of a user's own that are called with the counts as they are given."""
+        """Yield scorers, here and in combiners within, that users wrote and that get the counts as they come."""
         scorer = vars(self).get("scorer")
         if isinstance(scorer, Partial) and not _module_of(scorer).startswith("jaxunc."):
             yield scorer
@@ -156,7 +156,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
 
 
 def check_is_combiner(value: Any, name: str = "combiner") -> None:
-    """Raise a TypeError that says what to pass unless it is a combiner."""
+    """Raise a TypeError, which says what to pass instead, unless ``value`` is a `Combiner`."""
     if isinstance(value, Combiner):
         return
     if isinstance(value, type) and issubclass(value, Combiner):
