@@ -183,11 +183,12 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
         (a single number: that of class 1), ``"log_simplex"``, their logarithms, or ``"ordered"``, increasing;
         ``"fixed"``, not to be learned. Array fields that declare nothing are real.
     spread
-        Expected move of the value from where it starts, as a standard deviation: a difference of a real number, of the
-        logarithm of a positive one, of the log odds between 0 and 1 and on a simplex. Learning a value from few
-        instances is held back accordingly; by one instance's log loss at one standard deviation.
+        Expected move of the value from its start, as a standard deviation. It is a move of a real number, of the
+        logarithm of a positive number, or of log odds (``"unit"`` and simplexes). Learning adds half the squared move
+        in this unit to the sum of losses over instances, so few instances move a value little.
     nearest
-        Where learning starts from a bound of the domain, from which nothing pulls a value away: so far from it.
+        Distance from a bound of the domain at which learning starts where the value lies on that bound, since nothing
+        would pull it away from there.
     **kwargs
         As for `equinox.field`.
 
@@ -202,8 +203,8 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
 def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
     """Declare a field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
 
-    `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
-    shared by all trees.
+    `lift` sees the entry of one tree; binding, blocks and shards slice the field by tree. A number without axes serves
+    all trees.
 
     Parameters
     ----------
