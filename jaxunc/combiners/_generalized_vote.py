@@ -120,7 +120,8 @@ class GeneralizedVote(Combiner[Preference]):
 
     Exact for integer counts: n_c - n_c' ≥ s is decided without division. For equal and leaf-size masses ``excess`` is 0
     at half of the total and nowhere else, up to totals of 2⁴⁶ in float32. Masses of certainty are rounded: ``excess``
-    within 1e-6 (float64: 1e-12) of the total is 0. Leaf sizes of weighted instances are floats, compared as such. An empty leaf abstains; if all are empty, masses of size and certainty have the total 0.
+    within 1e-6 (float64: 1e-12) of the total is 0. Leaf sizes of weighted instances are floats, compared as such. An
+    empty leaf abstains; if all are empty, masses of size and certainty have the total 0.
 
     Merges C(C - 1) numbers, and one more for masses that vary: two classes cost little more than the mean. Of each a
     bit is looked up, 32 in a word. Lifting takes some 16 C² bytes for each distinct vector of counts, an answer 8 C²
