@@ -32,8 +32,8 @@ def combine_masses(
     The sets are ∅, the singletons, and Ω, which are closed under intersection: ∅ absorbs, Ω is neutral, and two
     different singletons meet in ∅.
 
-    The cautious rule is for mass functions that may share evidence. A mass with m(Ω) > 0 is, in one way, the
-    conjunctive combination of simple masses with m(A) = 1 - w(A) and m(Ω) = w(A). On ∅, the singletons and Ω
+    The cautious rule is for mass functions that may share evidence. A mass function with m(Ω) > 0 is in exactly one way
+    the conjunctive combination of simple ones with m(A) = 1 - w(A) and m(Ω) = w(A). On ∅, the singletons and Ω
 
     .. math:: w(\{c\}) = \frac{m(\Omega)}{m(\{c\}) + m(\Omega)}, \qquad
               w(\emptyset) = m(\Omega) \prod_c \frac{m(\{c\}) + m(\Omega)}{m(\Omega)}
@@ -51,8 +51,8 @@ def combine_masses(
     rule
         ``"conjunctive"`` or ``"cautious"``.
     normalized
-        Divide by 1 - m(∅), which makes Dempster's rule of the conjunctive one (normalisation commutes with
-        combination).
+        Divide by 1 - m(∅), which turns the conjunctive rule into Dempster's. Normalising at the end is enough, since
+        it commutes with combination.
 
     Returns
     -------
@@ -62,24 +62,24 @@ def combine_masses(
     Raises
     ------
     ValueError
-        If the rule is unknown, there is no tree, fewer than four sets, or (outside a trace) masses are negative or do
-        not add to 1; for the cautious rule also if some are dogmatic, m(Ω) = 0: such a mass has no canonical weights.
+        If the rule is unknown, there is no tree, or there are fewer than four sets. Outside a trace also if masses are
+        negative or do not add to 1, or, for the cautious rule, are dogmatic (m(Ω) = 0), without canonical weights.
 
     Notes
     -----
-    The reference that the closed forms of `DempsterRule` and `CautiousRule` are tested against; it accepts any masses
-    on these sets.
+    It is the reference that the closed forms of `DempsterRule` and `CautiousRule` are tested against, and accepts any
+    masses on these sets.
 
-    Conjunctive: with many trees that disagree nearly all mass is on ∅: unnormalised, what is left rounds to 0.
-    Normalised it does not: powers of two are taken out, class by class, as the scan goes, which rounds nothing. Total
-    conflict, where trees exclude every class and Ω, leaves nothing to divide: m(∅) is 1 then, normalised or not, and 0
-    in all other cases. Differentiable in the masses. If normalised, a class that a tree excludes has a slope in that
-    tree's masses as large as its return would be. That slope is at most about the root of the largest float.
+    Conjunctive: with many trees that disagree, nearly all mass is on ∅, and unnormalised masses of other sets round to
+    0. Normalised masses do not, since powers of two are taken out for each class during the scan, without rounding. In
+    total conflict, where the trees exclude every class and Ω, m(∅) is 1, normalised or not; in all other cases the
+    normalised m(∅) is 0. Differentiable in the masses. If normalised, the slope of a class that a tree excludes, in
+    that tree's masses, may be large: up to about the root of the largest float.
 
-    Cautious: associative, commutative and idempotent: a mass combined with itself stays as it is. w(∅) may exceed 1.
-    Logarithms throughout, so the normalised form is never 0/0. Under a trace m(Ω) is raised to the smallest normal
-    float. Gradient: through the tree with the smallest weight, shared between two that tie. Finite where m(Ω) > 1e-19
-    (1e-154 in float64).
+    Cautious: associative, commutative and idempotent (a mass function combined with itself stays as it is). w(∅) may
+    exceed 1. Computed in logarithms, so the normalised form is never 0/0. Under a trace m(Ω) is raised to the smallest
+    normal float. Gradient: through the tree with the smallest weight, shared on ties; finite where m(Ω) > 1e-19 (1e-154
+    in float64).
 
     References
     ----------
@@ -119,10 +119,10 @@ def _conjunctive(masses, normalized):
 
 
 def _combined(a, b):
-    """Combine two mass functions: every set of a with every set of b."""
+    """Return the conjunctive combination of two mass functions."""
     singles_a, singles_b, omega_a, omega_b = a[..., 1:-1], b[..., 1:-1], a[..., -1:], b[..., -1:]
     singles = singles_a * singles_b + singles_a * omega_b + omega_a * singles_b
-    # All pairs of singletons less the equal ones: the pairs themselves would be classes² numbers.
+    # The sum over pairs of different singletons, as all pairs minus equal ones: listed, they would be classes² numbers.
     conflict = jnp.sum(singles_a, -1, keepdims=True) * jnp.sum(singles_b, -1, keepdims=True)
     conflict = not_negative(conflict - jnp.sum(singles_a * singles_b, -1, keepdims=True))
     empty = a[..., :1] + b[..., :1] - a[..., :1] * b[..., :1] + conflict
@@ -130,10 +130,10 @@ def _combined(a, b):
 
 
 class _Class(NamedTuple):
-    """Masses of a combination for each class, each scaled by a power of two of its own.
+    """For each class m({c}) and m(Ω) of a combination, scaled by a power of two that depends on the class.
 
-    The sum of both masses is the commonality of the class, a product over trees. With that scale it stays near 1. Where
-    one mass rounds to 0 beside the other it does not matter to this class.
+    Their sum is the commonality of the class, a product over trees; the scale keeps it near 1. Where one of them rounds
+    to 0 beside the other, it does not matter to this class.
     """
 
     single: Float[Array, "... classes"]
@@ -145,7 +145,7 @@ class _Class(NamedTuple):
 
 
 def _per_class(mass):
-    """Place m(Ω) beside each of the singletons."""
+    """Return m(Ω) repeated for each class."""
     return jnp.broadcast_to(mass[..., -1:], mass[..., 1:-1].shape)
 
 
@@ -157,7 +157,7 @@ def _combined_by_class(a: _Class, b) -> _Class:
 
 def _rescaled(a: _Class) -> _Class:
     """Rescale each class so that its commonality lies between 1/2 and 1; an excluded class stays as it is."""
-    # Multiplying by a power of two rounds nothing, so the scale may change at every tree. It has no slope of its own.
+    # Multiplying by a power of two rounds nothing, so the scale may change at every tree. It counts as constant.
     _, shift = jnp.frexp(lax.stop_gradient(a.single + a.omega))
     factor = jnp.ldexp(jnp.ones_like(a.single), -shift)
     return _Class(a.single * factor, a.omega * factor, jnp.broadcast_to(a.exponent + shift, shift.shape))
@@ -168,10 +168,10 @@ def _normalized(a: _Class):
     least, room = jnp.iinfo(jnp.int32).min // 4, jnp.finfo(a.single.dtype).maxexp // 2
     exponent = jnp.where(alive, a.exponent, least)
     best = jnp.argmax(exponent, axis=-1, keepdims=True)
-    # A class that is excluded keeps its slope; it may be steep.
+    # An excluded class keeps its slope, which may be steep.
     above = jnp.clip(a.exponent - jnp.take_along_axis(exponent, best, axis=-1), -4 * room, room)
     singles = a.single * jnp.ldexp(jnp.ones_like(a.single), above)
-    # Ω by the class with the largest commonality: beside it Ω keeps its digits, or does not matter.
+    # m(Ω) is taken from the class with the largest commonality: beside that, Ω keeps its digits or does not matter.
     rest = jnp.concatenate([singles, jnp.take_along_axis(a.omega, best, axis=-1)], axis=-1)
     agreed = jnp.sum(rest, axis=-1, keepdims=True)
     conflict = (agreed == 0).astype(rest.dtype)
@@ -189,17 +189,17 @@ def _cautious(masses, normalized):
 
 
 def _log_weights(mass):
-    """Logarithms of the canonical weights of ∅ and the singletons."""
+    """Return the logarithms of the canonical weights of ∅ and the singletons, ``[... 1 + classes]``."""
     omega = jnp.maximum(mass[..., -1:], jnp.finfo(mass.dtype).tiny)
     against = jnp.log1p(mass[..., 1:-1] / omega)
     return jnp.concatenate([jnp.log(omega) + jnp.sum(against, axis=-1, keepdims=True), -against], axis=-1)
 
 
 def _recombined(log_weights, normalized):
-    """Return the mass function with these weights."""
+    """Return the mass function with these canonical weights, normalised or not."""
     log_empty, log_singles = log_weights[..., :1], log_weights[..., 1:]
     weights = jnp.eye(log_singles.shape[-1], dtype=bool)
-    # The weights of the other singletons, added as such: their own taken from the total would cancel.
+    # Sums over the other singletons, added directly: total minus own weight would cancel.
     log_scale = jnp.sum(jnp.where(weights, 0.0, log_singles[..., None, :]), axis=-1)
     # Normalised, w(∅) cancels; with the largest weight factored out instead, the masses add to 1 or more.
     factor = -lax.stop_gradient(jnp.max(log_scale, axis=-1, keepdims=True)) if normalized else log_empty
@@ -260,7 +260,7 @@ def _pignistic(masses):
 
 
 def checked(masses: Array | np.ndarray, *, trees: bool = False) -> Float[Array, "... sets"]:
-    """Return the masses as floats; a ValueError if they are no masses, or (with ``trees``) lack an axis of trees."""
+    """Return the masses as floats; raise a ValueError if they are not masses, or (``trees``) lack an axis of trees."""
     check_numbers("masses", masses)
     masses = copy_in(masses)
     expected = "[... trees sets]" if trees else "[... sets]"

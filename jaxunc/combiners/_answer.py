@@ -1,7 +1,7 @@
 """The answer of most combiners, its read-outs, and the steps to it: lift each tree's leaves, merge, finish, read.
 
-`combine_counts` takes them for counts ``[... trees classes]``. Where instances are streamed, `jaxunc.inference` takes
-the same steps one by one.
+`combine_counts` takes these steps for counts ``[... trees classes]``. Where instances are streamed, `jaxunc.inference`
+takes the same steps one by one.
 """
 
 import math
@@ -28,8 +28,8 @@ class Answer(NamedTuple):
     """The read-outs of one merged statistic. Under `jax.jit` only those that are used are computed."""
 
     class_scores: Float[Array, "... classes"]
-    """A number per class, larger is better; the largest decides (the lowest index on ties). Rank-safe: they do not
-    saturate. Their scale is the combiner's own."""
+    """A number per class, larger is better; the largest decides (the lowest index on ties). They do not saturate, so
+    they are safe to rank by. Their scale depends on the combiner."""
     score: Float[Array, "..."] | None
     """The published binary score, positive for class 1; None for more classes."""
     probability: Float[Array, "... classes"] | None
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     def predicted(self) -> Int[Array | np.ndarray, "..."]:
         """The class with the largest class score (the lowest index on ties).
 
-        Where the trees contradict each other, and all scores are -inf, the most probable class. NumPy of NumPy arrays.
+        Where all class scores are -inf (every class vetoed), it is the most probable class. NumPy scores give NumPy.
         """
         xp = np if isinstance(self.class_scores, np.ndarray) else jnp
         scores = self.class_scores
@@ -52,11 +52,11 @@ class Answer(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of outputs that `columns` has."""
+        """The names of outputs that `columns` takes."""
         return ("class", "score", *(("probability",) if self.probability is not None else ()))
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The columns of one of the `outputs`: positions of classes, numbers to rank by, or probabilities."""
+        """Return ``{output: array}``: classes; margins (scores by class if more than two); or probabilities."""
         if output == "class":
             return {output: np.asarray(self.predicted)}
         if output == "probability":
@@ -66,28 +66,27 @@ class Answer(NamedTuple):
 
     @classmethod
     def from_shares(cls, shares: Array, class_scores: Array, score: Array | None) -> "Answer":
-        """Answer with probabilities as shares. Their logarithm is floored at that of the smallest normal float."""
+        """Return an answer with ``shares`` as probabilities; their logarithms are floored by `floored_log`."""
         return cls(class_scores, score, shares, floored_log(shares))
 
     @classmethod
     def from_log_evidence(cls, log_evidence: Array) -> "Answer":
-        """Answer with unnormalised log probabilities as class scores; the score is their difference, the logit."""
+        """Return an answer with unnormalised log probabilities as class scores; the score is the logit (2 classes)."""
         score = margin(log_evidence) if log_evidence.shape[-1] == 2 else None
         log_probability = log_softmax(log_evidence)
         return cls(log_evidence, score, jnp.exp(log_probability), log_probability)
 
 
 def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
-    """Class score of class 1 less that of class 0: the number to rank instances by.
+    """Return the class score of class 1 minus that of class 0: the number to rank instances by.
 
-    With many trees the published differences of masses or products vanish or saturate: where the trees agree, the
-    normalised one rounds to 1 or -1, and instances tie that are not alike. Margins of class scores keep their order.
-    Raises a ValueError unless there are two classes.
+    With many trees the published scores, differences of masses or products, vanish or round to 1 or -1. Then different
+    instances tie. Margins of class scores keep their order. Raises a ValueError unless there are two classes.
 
     Parameters
     ----------
     class_scores
-        A combiner's answer when it is called, ``[... 2]``.
+        Class scores ``[... 2]``, which a combiner returns when it is called.
 
     Returns
     -------
@@ -106,7 +105,10 @@ def margin(class_scores: Float[Scores, "... 2"]) -> Float[Scores, "..."]:
 
 
 def read_answer(answer: PyTree, readout: str | None) -> PyTree:
-    """Return one read-out of every `Answer` in a pytree; for None the answers themselves."""
+    """Replace each `Answer` in a pytree by its ``readout``; for None return the pytree as it is.
+
+    Other leaves stay. Raises a ValueError if an answer does not have the read-out.
+    """
     if readout is None:
         return answer
 
@@ -131,7 +133,7 @@ def read_answer(answer: PyTree, readout: str | None) -> PyTree:
 
 
 def kind_of(answer: Any) -> str:
-    """Return the kind of a combiner's answer in words; an array that is traced has a type of JAX's own."""
+    """Return the type of a combiner's answer in words, for messages: "an array" for arrays, traced ones included."""
     return "an array" if isinstance(answer, jax.Array | np.ndarray) else type(answer).__name__
 
 
@@ -155,7 +157,7 @@ if TYPE_CHECKING:
 
 
 def typed_by_answer(method: Callable[Concatenate[Any, Parameters], Any]) -> "_ReadOut[Parameters]":
-    """Return a method as it is; type checkers have it of what answers with an `Answer`, or several by name, alone."""
+    """Return the method unchanged; type checkers allow it only on combiners that answer `Answer`, alone or by name."""
     return method  # pyright: ignore[reportReturnType]
 
 
@@ -166,11 +168,11 @@ def combine_counts(
     readout: str | None,
     mask: Bool[Array, "... trees"] | None = None,
 ) -> PyTree:
-    """Lift each tree's counts, merge those that the mask lets pass in the order of the trees, finish."""
+    """Return the read-out (None: the answer) of counts: lift by tree, merge where ``mask`` is True in order, finish."""
     *lead, n_trees, n_classes = counts.shape
     by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
     check_tree_fields(combiner, n_trees)
-    # Arrays [trees rows ...], and numbers per tree [trees].
+    # The statistic's arrays are [trees rows ...], its scalars become [trees].
     stat = jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, by_tree)
     passing = None if mask is None else jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
 
@@ -181,7 +183,10 @@ def combine_counts(
 
 
 def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
-    """Lift one tree's leaves, checking that the statistic has the shape that a combiner promises."""
+    """Return the statistic of one tree's leaves, as floats except for exact sums.
+
+    Raises a ValueError if a plane is neither a scalar nor has one entry per leaf along its first axis.
+    """
     stat = combiner.lift(counts)
     rows = counts.shape[0]
     for path, part in jax.tree_util.tree_leaves_with_path(stat):
@@ -200,7 +205,7 @@ def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
 
 
 def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
-    """Merge the statistics of those trees that pass, in the order of the trees."""
+    """Merge a statistic over its leading tree axis, in order; trees count for rows where ``passing`` (None: all)."""
     parts, structure = jax.tree.flatten(stat)
     merging = Merging.of(combiner.merge, stat)
     if passing is not None:
@@ -212,22 +217,22 @@ def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | 
 _lift_rows_once = jit(lift_tree)
 _SHORT, _LONG, _LIFTED_NUMBERS = 1024, 16384, 2**22
 _MOST_LIFTED = 2**29
-"""Numbers that may be lifted in all, 2 GB of 32 bits: some times as much is in use while they are packed."""
+"""Upper limit of the numbers in a lifted table, 2 GB in float32; packing the table takes several times as much."""
 
 
 MANY = 32
-"""Classes up to which each is worth numbers of its own in what is computed with pairs of them, or kept for a part."""
+"""Number of classes up to which numbers for every pair of classes, or large parts to lift, fit into memory."""
 
 
 def lifted_together(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
-    """Return how many of the count vectors one program lifts: in such parts they need none for each number."""
+    """Return how many count vectors are lifted at a time: a divisor of their number, so few programs are compiled."""
     n_rows, n_classes = counts.shape
     lengths = (_LONG, _SHORT, n_rows) if n_classes <= MANY else (_length(combiner, counts), n_rows)
     return next(part for part in lengths if n_rows % part == 0)
 
 
 def lift_rows(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> PyTree:
-    """Lift a power of two of count vectors that are the same for all trees (outside a trace)."""
+    """Lift distinct count vectors, which all trees share, in parts; their number is a power of two (not in a trace)."""
     if (length := lifted_together(combiner, counts)) == len(counts):
         return _lift_rows_once(combiner, counts)
     rows = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
@@ -240,7 +245,7 @@ def lift_rows(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> PyTre
 
 
 def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
-    """Rows that are lifted at a time where classes are many: a power of two."""
+    """Return how many rows are lifted at a time where classes are many; a ValueError if the table is too large."""
     n_rows, n_classes = counts.shape
     lifted = jax.eval_shape(_lift_rows_once, combiner, jax.ShapeDtypeStruct((1, n_classes), counts.dtype))
     numbers = max(n_classes, *(math.prod(part.shape) for part in jax.tree.leaves(lifted)))
@@ -257,7 +262,7 @@ def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
 
 
 def tree_axes(combiner: PyTree) -> PyTree:
-    """Return the axes to map a combiner over trees by: 0 for arrays with a leading tree axis, None for all others."""
+    """Return ``in_axes`` for `jax.vmap` over trees: 0 for the arrays of tree fields, None for all other leaves."""
 
     def axis(path, leaf):
         node: Any = combiner
@@ -297,7 +302,7 @@ def check_tree_fields(combiner: PyTree, n_trees: int) -> None:
     jax.tree_util.tree_map_with_path(check, tree_axes(combiner), combiner, is_leaf=lambda x: x is None)
 
 
-# What is checked of counts first.
+# Checks of counts before they are lifted.
 
 
 def warn_if_sizes_are_lost(combiner: PyTree, counts: Num[Array, "... classes"]) -> None:

@@ -2,11 +2,11 @@
 
 A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a, where at most one of s± is not zero. So one of its commonalities q(±) =
 m({±}) + m(Ω) is 1. The other, of the class that the leaf speaks against, is m(Ω). The combination has m(Ω) = q(−) q(+)
-under both rules. They differ in the merge: the product of commonalities, or their minimum. They also differ in what a
-leaf contributes for the class that it does not speak against: 1, or nothing at all. Either changes nothing.
+under all rules. Dempster's and the conjunctive rule multiply commonalities, the cautious rule takes their minimum. For
+the class that it does not speak against, a leaf contributes the neutral value of that merge (`silence`).
 
 With p = s₊ - s₋, log q(−) = min{log(1 - p), 0} and log q(+) = min{log(1 + p), 0} have a kink at p = 0, an evenly split
-leaf. The slopes there are the means of both sides, which makes that of their difference, the margin, exact.
+leaf. There each has the mean of the slopes at both sides, so that the slope of their difference, the margin, is exact.
 """
 
 from typing import ClassVar
@@ -32,7 +32,7 @@ class BeliefRule(Combiner[Answer]):
     """Settings, lift and finish of both combiners of belief functions; abstract, since it has no merge."""
 
     silence: eqx.AbstractClassVar[float]
-    """Contribution of a leaf for a class that it does not speak against: it changes nothing in the merge."""
+    """What a leaf contributes for a class that it does not speak against: the neutral value of the merge."""
     normalized: bool = eqx.field(static=True)
     eps: Float[Array, ""] = learned_field("fixed")
     prior: Float[Array, "..."] = learned_field("unit")
@@ -68,9 +68,9 @@ class BeliefRule(Combiner[Answer]):
     def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
         """Return the logarithms of the commonalities of class 0 and class 1, ``[... 2]``.
 
-        The class that a leaf speaks against has the log of the leaf's ignorance (after ``eps`` and ``reliability``),
-        the other one `silence`. An empty leaf has `silence` for both, an evenly split one 0 for both. Raises a
-        ValueError unless there are two classes.
+        The class that a leaf speaks against has the log of the leaf's ignorance (after ``eps`` and ``reliability``).
+        The other class has `silence`. An empty leaf has `silence` for both classes, an evenly split leaf 0 for both.
+        Raises a ValueError unless there are two classes.
         """
         if counts.shape[-1] != 2:
             name = type(self).__name__
@@ -95,7 +95,7 @@ class BeliefRule(Combiner[Answer]):
         return jnp.stack([against_negative, against_positive], axis=-1)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """Apply the Möbius inversion, with the larger commonality factored out."""
+        """Return the masses' answer by Möbius inversion, with the larger commonality factored out."""
         larger, smaller = jnp.max(stat, axis=-1, keepdims=True), jnp.min(stat, axis=-1, keepdims=True)
         # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊; less log of the larger
         log_excess = jnp.log1p(jnp.exp(smaller - larger) * -jnp.expm1(larger))
@@ -105,7 +105,7 @@ class BeliefRule(Combiner[Answer]):
         scale = log_agreement if self.normalized else jnp.zeros_like(log_agreement)
         size = (jnp.exp(larger - scale) * -jnp.expm1(smaller - larger))[..., 0]
         lead, even = margin(stat), (larger == smaller)[..., 0]
-        # Where the margin is 0 its sign has no slope, the score has.
+        # Where the margin is 0, its sign has no slope, but the score has one: that of the margin.
         falling = jnp.exp(larger - scale)[..., 0] * (lax.stop_gradient(lead) - lead)
         score = jnp.where(even, -falling, jnp.sign(lead) * size)
         return Answer(stat, score, jnp.exp(log_probability), log_probability)
@@ -113,7 +113,7 @@ class BeliefRule(Combiner[Answer]):
 
 @jax.custom_jvp
 def discounted(log_ignorance: Float[Array, "..."], reliability: Float[Array, "..."]) -> Float[Array, "..."]:
-    """log(1 - r + r m(Ω)): the ignorance of a leaf that is trusted with reliability r only."""
+    """Return log(1 - r + r m(Ω)), the log ignorance of a leaf whose tree has reliability r."""
     return jnp.logaddexp(jnp.log1p(-reliability), jnp.log(reliability) + log_ignorance)
 
 
@@ -121,7 +121,7 @@ def discounted(log_ignorance: Float[Array, "..."], reliability: Float[Array, "..
 def _discounted_jvp(primals, tangents):
     (log_ignorance, reliability), (d_log_ignorance, d_reliability) = primals, tangents
     value = discounted(log_ignorance, reliability)
-    # At r = 1 and no ignorance the slope in r is infinite: large and finite instead.
+    # At r = 1 and no ignorance the slope in r is infinite; a large finite slope replaces it.
     inverse = jnp.exp(jnp.minimum(-value, jnp.log(jnp.finfo(value.dtype).max) / 2))
     slope = jnp.expm1(log_ignorance) * inverse
     return value, jnp.exp(log_ignorance - value) * reliability * d_log_ignorance + slope * d_reliability
@@ -143,11 +143,11 @@ class DempsterRule(BeliefRule):
         Busch et al. call Dempster).
     eps
         Smallest ignorance of a leaf: m_i(Ω) ≥ eps, applied once to each leaf. With eps = 0 the rule is exact, and the
-        more certain of two opposed leaves wins; the paper's code clips at every step of a pairwise recursion, so that
+        more certain of two opposed leaves wins. The paper's code clips at every step of a pairwise recursion, so that
         its answer depends on the order of the trees.
     prior
-        Prior probability of class 1, or [negative, positive]: support then counts from there instead of from 1/2. An
-        addition to the paper, for imbalanced classes; 1/2 (the default) is the paper.
+        Prior probability of class 1, or [negative, positive], from which support counts. Default: 1/2, as in the paper.
+        Other priors are an addition, for imbalanced classes.
     reliability
         Classical discounting: m(A) → r m(A), m(Ω) → 1 - r + r m(Ω) before combining. One number in [0, 1], or one per
         tree; differentiable. Default: no discounting.
@@ -160,14 +160,14 @@ class DempsterRule(BeliefRule):
 
     Notes
     -----
-    Class scores: log Q of the singletons (− and +), at most 0; `margin` of them, the log ratio of the plausibilities,
-    ranks (an addition: in the paper's place of the score). Score: m(+) - m(−), normalised or not: with many trees the
-    unnormalised one vanishes and the normalised one saturates, so do not rank by it. Probability: pignistic, of the
+    Class scores: log Q of the singletons (− and +), at most 0. Rank by their `margin`, the log ratio of the
+    plausibilities (an addition; the paper has the score). Score: m(+) - m(−), normalised or not. With many trees the
+    unnormalised score vanishes and the normalised one saturates, so do not rank by it. Probability: pignistic, of the
     normalised masses. An empty leaf is neutral; no tree: scores 0, probability 1/2.
 
-    Gradient: that of the plausibility; 0 for leaves beyond eps and for empty ones. The margin is smooth where a leaf is
-    evenly split, as are score and probability where the margin is 0; a class score has a kink at such a leaf, and the
-    mean of the slopes at both sides.
+    Gradient: that of the plausibility; 0 for empty leaves and where m_i(Ω) is below eps. The margin is smooth where a
+    leaf is evenly split, as are score and probability where the margin is 0. A class score has a kink at such a leaf,
+    with the mean of the slopes at both sides.
 
     References
     ----------
@@ -215,10 +215,10 @@ class CautiousRule(BeliefRule):
     normalised or not. Probability: pignistic, of the normalised masses. An empty leaf is neutral; no tree: scores 0.
 
     Gradient: that of the plausibility of the leaf with the smallest weight, the first tree's on ties. A leaf enters the
-    weight of the class that it supports, an evenly split one both. The latter counts where no other leaf supports the
-    class, with the mean of the slopes at both sides of the kink. Empty and opposed leaves never take its place. So the
-    margin of evenly split leaves alone has its exact slope. Beside a leaf that supports one class it has a kink, and
-    half of the slope.
+    weight of the class that it supports, an evenly split leaf both weights. The split leaf has the gradient where no
+    other leaf supports the class: the mean of the slopes at both sides of the kink. Empty leaves, and leaves for the
+    other class, never have it. So the margin's slope is exact if all leaves are evenly split. Beside a leaf that
+    supports one class, the margin has a kink at a split leaf, and half of the slope.
 
     References
     ----------
@@ -239,5 +239,5 @@ class CautiousRule(BeliefRule):
         super().__init__(normalized, eps, prior, reliability)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """Finish as all belief rules do. Where no leaf enters a weight its minimum is infinite: nothing is known."""
+        """Return the answer; a weight that no leaf enters (its minimum is infinite) is 1."""
         return super().finish(jnp.where(jnp.isposinf(stat), 0.0, stat))

@@ -54,8 +54,8 @@ CONFIGURED: dict[str, tuple[str, Mapping[str, Any]]] = {
     "dempster-p": ("dempster", _PRIOR),
     "cautious-p": ("cautious", _PRIOR),
 }
-"""Combiners with options set, by the names that comparisons show. The ending -p: measured against the forest's prior
-rather than one half; -pls: of plausibility scores."""
+"""Combiners with preset options: a key of `COMBINERS` and the options, by the names that comparisons show. The ending
+-p: against the forest's prior instead of one half; -pls: of plausibility scores."""
 
 
 def combiner_by_name(
@@ -113,7 +113,7 @@ def combiner_by_name(
     accepted = sorted(parameters)
     if unknown := sorted(set(options) - set(accepted)):
         raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
-    # Evidence needs a prior, so the forest's stands in; belief rules count from one half by default.
+    # Evidence accumulation needs a prior, so the forest's is its default; belief rules count from one half by default.
     if "prior" in accepted and (make is EvidenceAccumulation or options.get("prior") is not None):
         wish = options.get("prior", "forest")
         options["prior"] = prior if isinstance(wish, str) and wish == "forest" else wish
@@ -152,7 +152,7 @@ def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callabl
 
 
 def check_name(argument: str, name, names: Iterable[str]) -> str:
-    """Return the name, if it is known; else a ValueError that lists the names and suggests the nearest."""
+    """Return the name if it is one of ``names``; else raise a ValueError that lists them and suggests the nearest."""
     names = list(names)
     if isinstance(name, str) and name in names:
         return name

@@ -1,7 +1,7 @@
 """The contract of a combiner: lift → merge → finish.
 
 `Combiner` is that contract, and its methods answer for counts ``[... trees classes]``. `learned_field` and `tree_field`
-declare its numbers. Beside it are the steps that it takes, what is read of answers (`_answer`), and the merges.
+declare its numbers. The steps from counts to read-outs are in `_answer`, the merges in `_merge`.
 """
 
 import abc
@@ -63,8 +63,8 @@ class Combiner(PickledModule, Generic[AnswerT]):
     def reads_sizes(self) -> bool:
         """Whether the answer depends on how many instances leaves hold, and not on their shares alone.
 
-        If so, a warning tells of counts that look like frequencies. By default as the scorers and the combiners within
-        it say; a combiner that reads sizes itself says so: ``reads_sizes: ClassVar[bool] = True``.
+        If so, counts that look like frequencies give a warning. Default: whether a scorer or a combiner within it reads
+        sizes. A combiner that reads sizes itself declares ``reads_sizes: ClassVar[bool] = True``.
         """
         parts = jax.tree.leaves(vars(self), is_leaf=lambda part: isinstance(part, Combiner | Partial))
         return any(
@@ -74,10 +74,10 @@ class Combiner(PickledModule, Generic[AnswerT]):
 
     @property
     def count_sets(self) -> tuple[str, ...]:
-        """The names of the counts that the combiner reads of a leaf, which stand side by side in what it lifts.
+        """The names of the count sets that the combiner reads; `lift` gets their columns side by side, in this order.
 
-        By default those of the combiners within it, each once, and else the forest's own alone. A combiner of several
-        hands each its columns: `columns_of`.
+        Default: the count sets of the combiners within it, each once; if there are none, the forest's own counts. A
+        combiner made of several gives each its columns by `columns_of`.
         """
         return tuple(dict.fromkeys(name for part in self._within() for name in part.count_sets)) or (DEFAULT_COUNTS,)
 
@@ -90,9 +90,9 @@ class Combiner(PickledModule, Generic[AnswerT]):
         """Return the answer: an `Answer`, or whatever else the combiner returns."""
 
     def answer(self, counts: Counts) -> AnswerT:
-        """Return everything that `finish` says of the leaves' counts.
+        """Return the whole answer for the leaves' counts, as `finish` returns it.
 
-        Whole numbers that do not fit 32 bits are taken as floats (unless JAX has 64), floats of 16 bits as float32.
+        Integers that do not fit 32 bits become floats (unless JAX has 64-bit types); 16-bit floats become float32.
 
         Parameters
         ----------
@@ -142,12 +142,12 @@ class Combiner(PickledModule, Generic[AnswerT]):
         return combine_counts(self, counts, readout)
 
     def _within(self) -> Iterator["Combiner"]:
-        """The combiners that this one holds."""
+        """Return the combiners directly within this one."""
         parts = jax.tree.leaves(vars(self), is_leaf=lambda part: isinstance(part, Combiner))
         return (part for part in parts if isinstance(part, Combiner))
 
     def _own_scorers(self) -> Iterator[Partial]:
-        """The scorers of a user's own that are called with the counts as they are given."""
+        """Yield scorers, here and in combiners within, that users wrote and that get the counts as they come."""
         scorer = vars(self).get("scorer")
         if isinstance(scorer, Partial) and not _module_of(scorer).startswith("jaxunc."):
             yield scorer
@@ -156,7 +156,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
 
 
 def check_is_combiner(value: Any, name: str = "combiner") -> None:
-    """Raise a TypeError that says what to pass unless it is a combiner."""
+    """Raise a TypeError, which says what to pass instead, unless ``value`` is a `Combiner`."""
     if isinstance(value, Combiner):
         return
     if isinstance(value, type) and issubclass(value, Combiner):
@@ -183,11 +183,12 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
         (a single number: that of class 1), ``"log_simplex"``, their logarithms, or ``"ordered"``, increasing;
         ``"fixed"``, not to be learned. Array fields that declare nothing are real.
     spread
-        Expected move of the value from where it starts, as a standard deviation: a difference of a real number, of the
-        logarithm of a positive one, of the log odds between 0 and 1 and on a simplex. Learning a value from few
-        instances is held back accordingly; by one instance's log loss at one standard deviation.
+        Expected move of the value from its start, as a standard deviation. It is a move of a real number, of the
+        logarithm of a positive number, or of log odds (``"unit"`` and simplexes). Learning adds half the squared move
+        in this unit to the sum of losses over instances, so few instances move a value little.
     nearest
-        Where learning starts from a bound of the domain, from which nothing pulls a value away: so far from it.
+        Distance from a bound of the domain at which learning starts where the value lies on that bound, since nothing
+        would pull it away from there.
     **kwargs
         As for `equinox.field`.
 
@@ -202,8 +203,8 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
 def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float = 0.01, **kwargs: Any) -> Any:
     """Declare a field of a `Combiner` with one entry per tree along its leading axis (a weight, a reliability).
 
-    `lift` sees the entry of its own tree; binding, blocks and shards slice the field alike. A number without axes is
-    shared by all trees.
+    `lift` sees the entry of one tree; binding, blocks and shards slice the field by tree. A number without axes serves
+    all trees.
 
     Parameters
     ----------

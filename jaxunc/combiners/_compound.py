@@ -1,4 +1,4 @@
-"""Combiners made of others: several at once, their average, one with a weight for every tree, one made more certain."""
+"""Combiners made of others: several at once, their average, one with a weight for every tree, one calibrated."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -59,7 +59,7 @@ class Together(Combiner[dict[str, EachT]]):
 
 
 def as_combiner(value: Any) -> Combiner:
-    """Return a combiner as it is, several by name `Together`; raises as `check_is_combiner` does."""
+    """Return a combiner as it is, and a mapping of names to combiners as `Together`; else raise a TypeError."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             if not isinstance(key, str):
@@ -73,7 +73,7 @@ def as_combiner(value: Any) -> Combiner:
 
 
 def lift_each(several: Any, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
-    """Lift each combiner of ``rules`` from the counts that it reads."""
+    """Return the statistic of each combiner in ``several.rules``, by name, from the columns of its count sets."""
     read = several.count_sets
     return {name: part.lift(columns_of(counts, read, part.count_sets)) for name, part in several.rules.items()}
 
@@ -81,7 +81,7 @@ def lift_each(several: Any, counts: Num[Array, "... columns"]) -> dict[str, PyTr
 def columns_of(
     counts: Num[Array, "... columns"], names: tuple[str, ...], wanted: tuple[str, ...]
 ) -> Num[Array, "... asked_columns"]:
-    """Return the asked columns of counts that stand side by side in the order of the given names."""
+    """Return the columns of the count sets ``wanted`` from counts whose sets ``names`` stand side by side."""
     if names == wanted:
         return counts
     n_classes = counts.shape[-1] // len(names)
@@ -95,29 +95,29 @@ class Stack(Combiner[Answer]):
 
     .. math:: P(c) = \sum_i v_i P_i(c)
 
-    Where rows do not tell which of two combiners is better, an average of both loses little against the better one. Its
-    log loss is at most log 1/v_i above that of combiner i in any row, and often below both.
+    Where rows do not tell which of two combiners is better, their average loses little against the better one. In any
+    row its log loss is at most log 1/v_i above that of combiner i. Its mean log loss is often below both.
 
     Parameters
     ----------
     rules
         Combiners with probabilities: by name, or a sequence, where names are positions (``"0"``, ``"1"``, …). Each
-        reads its own of the leaves' counts (`Combiner.count_sets`).
+        reads the count sets that it names (`Combiner.count_sets`).
     weights
-        v, adding to 1, one number per combiner ``[rules]`` in their order. Default: all alike.
+        v, adding to 1, one number per combiner ``[rules]`` in the order of ``rules``. Default: all alike.
 
     Raises
     ------
     TypeError
-        If something is no `Combiner`, or ``rules`` are neither by name nor a sequence.
+        If a rule is not a `Combiner`, or ``rules`` is neither a mapping by name nor a sequence.
     ValueError
-        Without combiners, if the weights are no probabilities or of another number or, when called, if a combiner has
-        no probabilities.
+        If ``rules`` is empty, or the weights are negative, do not add to 1 or are not one per combiner. When called, if
+        a combiner has no probabilities.
 
     Notes
     -----
-    Class scores: log P, which do not saturate; score: their difference. A combiner that is undefined (no tree) makes
-    the whole undefined. Gradient: smooth in the weights (0 included) and in the numbers of the combiners.
+    Class scores: log P, which do not saturate; score: their difference. If one combiner's answer is undefined (no
+    tree), so is the average. Gradient: smooth in the weights (0 included) and in the numbers of the combiners.
 
     References
     ----------
@@ -170,9 +170,9 @@ class Stack(Combiner[Answer]):
                 raise ValueError(f"rules[{name!r}] ({type(part).__name__}) has no probabilities to average.")
             logs.append(answer.log_probability)
         stacked = jnp.stack(logs, axis=-1)
-        # Averaged as logarithms, so that probabilities below the smallest float count, too.
+        # Averaged from logarithms, so that probabilities below the smallest float count, too.
         log_share = log_average(stacked, self.weights.astype(stacked.dtype))
-        log_share = log_softmax(log_share)  # which adds to 1 but for rounding
+        log_share = log_softmax(log_share)  # the shares add to 1 but for rounding: normalised anew
         score = margin(log_share) if log_share.shape[-1] == 2 else None
         return Answer(log_share, score, jnp.exp(log_share), log_share)
 
@@ -186,16 +186,16 @@ class Weighted(Combiner[AnswerT]):
     Parameters
     ----------
     rule
-        A combiner whose merges are sums. That of Dempster's rule is one, of logarithms: the weight is an exponent
-        there. For discounting see its ``reliability``.
+        A combiner whose merges are sums. Dempster's rule sums logarithms, so there the weight is an exponent. For
+        discounting see the ``reliability`` of `DempsterRule`.
     weights
         One weight per tree, ≥ 0, shape ``[trees]``.
 
     Raises
     ------
     ValueError
-        If a merge of the combiner is no sum, or a weight is negative or not finite. When called, if the trees are of
-        another number.
+        If a merge of the combiner is not a sum, or a weight is negative or not finite. When called, if there are more
+        or fewer trees than weights.
     """
 
     rule: Combiner[AnswerT]
@@ -223,10 +223,10 @@ class Weighted(Combiner[AnswerT]):
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Lift the leaves as the combiner does, times this tree's weight."""
+        """Return the combiner's statistic times this tree's weight."""
 
         def weigh(part: Array):
-            # A veto (-inf) stays one at any weight but 0; a product would be NaN, there or in its gradient.
+            # A veto (-inf) stays a veto unless the weight is 0; a product would be NaN there, or in its gradient.
             part = part.astype(float_dtype(part, self.weights))
             vetoed = jnp.isinf(part)
             return jnp.where(vetoed & (self.weights > 0), part, jnp.where(vetoed, 0, part) * self.weights)
@@ -249,12 +249,12 @@ class Calibrated(Combiner[Answer]):
               \bar P(c) = \min(\max(P(c), \epsilon), 1 - \epsilon)
 
     One scale for all classes is the inverse of a temperature. With a bias per class it is Platt's scaling of two
-    classes; with a scale per class too, vector scaling. It starts as the combiner itself.
+    classes; with a scale per class too, vector scaling. The defaults leave the combiner's answer as it is but for clip.
 
     Parameters
     ----------
     rule
-        The combiner; its own numbers are learned along, if any.
+        The combiner. If it has numbers that can be learned, they are learned together with these.
     scale
         s > 0: one number, or one per class ``[classes]``.
     bias
@@ -262,15 +262,15 @@ class Calibrated(Combiner[Answer]):
     clip
         ε in [0, 1): smaller probabilities are taken for it. Not learned.
     one_vs_rest
-        The second formula. It serves where the probabilities of the others tell a class, as one between two others.
+        Use the second formula. It helps where the other classes' probabilities tell a class, such as one between two.
 
     Raises
     ------
     TypeError
-        If ``rule`` is no `Combiner` or, when called, does not answer with an `Answer`.
+        If ``rule`` is not a `Combiner` or, when called, does not answer with an `Answer`.
     ValueError
-        If a number is outside of its range (0 < ε < 1/2 with ``one_vs_rest``) or, when called, the combiner has no
-        probabilities or other classes.
+        If a number is outside of its range (0 < ε < 1/2 with ``one_vs_rest``). When called, if the combiner has no
+        probabilities, or a scale or bias per class is given for another number of classes.
 
     Notes
     -----
@@ -327,8 +327,7 @@ class Calibrated(Combiner[Answer]):
                 raise ValueError(f"{field} has shape {value.shape}; {name} has {log_share.shape[-1]} classes.")
         scale, bias, clip = (part.astype(log_share.dtype) for part in (self.scale, self.bias, self.clip))
         if self.one_vs_rest:
-            # Each class against the rest is a logistic model of its own; their answers are evidence, which is
-            # normalised.
+            # Each class against the rest has a logistic model. The models' log probabilities are evidence, normalised.
             share = jnp.clip(jnp.exp(log_share), clip, 1 - clip)
             return Answer.from_log_evidence(
                 log_sigmoid(scale_and_move(jnp.log(share) - jnp.log1p(-share), scale, bias))

@@ -1,4 +1,4 @@
-"""The reasons why a cautious forest does not decide, and how far it would have to be trusted to."""
+"""Explanations of a cautious forest's votes: who abstains, and up to which strength s a single class is decided."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,28 +24,28 @@ class Explanation(NamedTuple):
     """The reasons behind the decision of a cautious forest."""
 
     support: Float[Array | np.ndarray, "... classes"]
-    """Share of the mass whose trees prefer this class to all others: for it (two classes: the other one's is against
-    it). 0 if there is no mass."""
+    """Share of the mass in trees that prefer this class to all others. 0 if there is no mass."""
     abstaining: Float[Array | np.ndarray, "..."]
-    """Share of the mass whose trees prefer no class to all others; 1 if there is no mass. It completes the support."""
+    """Share of the mass in trees that prefer no class to all others; 1 if there is no mass. With the support of all
+    classes it adds to 1."""
     abstaining_trees: Bool[Array | np.ndarray, "... trees"]
-    """Whether each tree abstains, that is prefers no class to all others; False for masked trees."""
+    """Whether each tree abstains, which means that it prefers no class to all others; False for masked trees."""
     largest_s: Float[Array | np.ndarray, "..."]
-    """The largest s at which the decision is a single class. 0: at none, since tied leaves leave it open however small
-    s is. NaN for masses of certainty, which themselves depend on s."""
+    """The largest s at which the decision is a single class. 0 if there is no such s, since ties leave it open however
+    small s is. NaN for masses of certainty, which themselves depend on s."""
 
 
 class ExplainedVote(Combiner[Explanation]):
-    r"""Explanation of a `GeneralizedVote`: who is for, against and undecided, and up to which s it decides.
+    r"""Explanation of a `GeneralizedVote`: which trees are for each class or abstain, and up to which s it decides.
 
-    As s grows, trees only ever stop preferring. So for equal and leaf-size masses an order statistic tells the largest
-    s at which c' is rejected: that of the trees' leads over c', weighted by their masses:
+    As s grows, a tree can only lose preferences. So for equal and leaf-size masses the largest s that rejects c' is an
+    order statistic: a weighted quantile of the trees' leads over c', with their masses as weights:
 
     .. math:: s_{c \succ c'} = \max \Big\{ d : \sum_t m_t [n_{t,c} - n_{t,c'} \ge d] \ge \tfrac12 \sum_t m_t \Big\},
               \qquad s_{c'} = \max_c s_{c \succ c'}
 
-    (more than half, for class 0 over 1 of two), 0 if it is not positive. The decision is a single class for
-    s in (s₍₁₎, s₍₂₎], the least of the s_c' and the second one; of two classes the least is always 0.
+    It is 0 if that is not positive. With two classes, class 0 needs more than half to reject class 1. The decision is a
+    single class for s in (s₍₁₎, s₍₂₎], the least and the second least s_c'. For two classes the least is always 0.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ class ExplainedVote(Combiner[Explanation]):
     ``[... trees]`` and ``largest_s`` ``[...]``.
 
     The masses are compared exactly, as in `GeneralizedVote`; ``largest_s`` itself is rounded to a float. No mass:
-    ``largest_s`` is 0. It collects every tree's leads for a chunk of instances and sorts them, C(C - 1) times: for the
-    few instances that one wants to understand. Gradient of ``largest_s``: that of the lead of one tree.
+    ``largest_s`` is 0. Every tree's leads are kept for a chunk of instances and sorted, C(C - 1) times: ask it of few
+    instances. Gradient of ``largest_s``: that of the lead of one tree.
 
     References
     ----------
@@ -99,7 +99,7 @@ class ExplainedVote(Combiner[Explanation]):
         self.s, self.mass = single_strength(s), mass
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Mass for each class and in all; the tree's leads of classes over each other, and whether it abstains."""
+        """Return the tree's mass by supported class and in all, its leads by pair of classes, and if it abstains."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         beside = ~jnp.eye(counts.shape[-1], dtype=bool)
         sure = jnp.all(dominance(counts, self.s) | ~beside, axis=-1)
@@ -111,7 +111,7 @@ class ExplainedVote(Combiner[Explanation]):
     def finish(self, stat: PyTree) -> Explanation:
         """Divide by the total, and take the order statistic."""
         support, total = total_of(stat["support"]), total_of(stat["total"])
-        # Added as pairs of floats: what abstains is the small difference between a total and nearly all of it.
+        # Added as pairs of floats: the abstaining share may be a small difference of nearly equal masses.
         decided = total_of_classes(support)
         whole = jnp.broadcast_to(total.value, decided.high.shape)
         trees = stat["trees"]
@@ -128,7 +128,7 @@ class ExplainedVote(Combiner[Explanation]):
 
 
 def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
-    """Return masses as planes of floats: integers become half words, which floats hold exactly."""
+    """Return masses as planes that can be collected as floats: integers as half words, which float32 holds exactly."""
     units = pieces.get("units")
     if units is None or not jnp.issubdtype(units.dtype, jnp.integer):
         return pieces
@@ -136,7 +136,10 @@ def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
 
 
 def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], total: TwoFloat) -> Float[Array, "..."]:
-    """The largest s of a single class, from leads (NaN: masked trees), masses (none: equal ones) and their sum."""
+    """Return the largest s that decides a single class, 0 if none does.
+
+    Leads of masked trees are NaN; ``mass`` is empty for equal masses; ``total`` is the sum of masses.
+    """
     present = ~jnp.isnan(leads)
     by_pair = {name: jnp.where(present, part[..., None], 0) for name, part in mass.items()} or {"units": present}
     if "low" in mass or not mass:

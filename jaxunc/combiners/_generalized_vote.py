@@ -1,8 +1,8 @@
 """The vote of a cautious forest: trees whose intervals do not tell the classes apart abstain.
 
-`GeneralizedVote` is as published, `LearnedVote` has numbers that can be learned; both answer with a `Preference`. The
-steps that they and `ExplainedVote` share come last: the mass of a tree, in pieces that add up without rounding, and the
-pairs of classes.
+`GeneralizedVote` is as published, `LearnedVote` has numbers that can be learned; both answer with a `Preference`. Last
+come the steps that both share with `ExplainedVote`: a tree's mass, in pieces that add up without rounding, and pairs
+of classes.
 """
 
 import dataclasses
@@ -35,22 +35,22 @@ class Preference(NamedTuple):
     total: Float[Array | np.ndarray, "..."]
     """The mass of all trees, those included that abstain. 0 if no tree counts, or all leaves are empty."""
     excess: Float[Array | np.ndarray, "... classes classes"] | None = None
-    """2 mass - total, taken before rounding, so that exact halves are 0: ≥ 0 where at least half of the mass prefers c
-    to c'. None in preferences made by hand: then of the mass and the total as they are."""
+    """2 mass - total, computed before rounding, so that an exact half gives 0: ≥ 0 where at least half of the mass
+    prefers c to c'. None in preferences made by hand; then it is computed from ``mass`` and ``total``."""
 
     @property
     def belief(self) -> Array:
-        """The belief of "class 1" ``[...]``: the share of the mass that prefers it, 0 of no mass. For two classes."""
+        """The belief of class 1 ``[...]``, for two classes: the share of the mass that prefers it; 0 without mass."""
         return self._share(1, 0)
 
     @property
     def plausibility(self) -> Array:
-        """The plausibility of "class 1" ``[...]``: the share that does not prefer class 0, 1 of no mass. As above."""
+        """The plausibility of class 1 ``[...]``, for two classes: the share not preferring class 0; 1 without mass."""
         return 1 - self._share(0, 1)
 
     @property
     def remaining(self) -> Bool[Array | np.ndarray, "... classes"]:
-        """The classes that no half of the mass rejects: `jaxunc.decisions.nondominated`; NumPy of NumPy arrays."""
+        """The classes that no half of the mass rejects, see `jaxunc.decisions.nondominated`; NumPy for NumPy arrays."""
         xp = np if isinstance(self.mass, np.ndarray) else jnp
         total = self.total[..., None, None]
         excess = 2 * self.mass - total if self.excess is None else self.excess
@@ -66,7 +66,7 @@ class Preference(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names that `columns` knows."""
+        """The names of outputs that `columns` takes."""
         return ("set",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
@@ -83,7 +83,7 @@ class Preference(NamedTuple):
 
 
 class GeneralizedVote(Combiner[Preference]):
-    r"""Trees vote for a class over another where the interval of their leaf is on its side of one half, or abstain.
+    r"""A vote in which a tree prefers a class if its leaf's interval is on that side of one half, and else abstains.
 
     With the intervals of the imprecise Dirichlet model and masses m_t of the trees, for two classes
 
@@ -119,13 +119,13 @@ class GeneralizedVote(Combiner[Preference]):
     ``.belief`` and ``.plausibility``. `jaxunc.decisions.nondominated` decides.
 
     Exact for integer counts: n_c - n_c' ≥ s is decided without division. For equal and leaf-size masses ``excess`` is 0
-    at half of the total and nowhere else, up to totals of 2⁴⁶ in float32. Masses of certainty are rounded: within 1e-6
-    (float64: 1e-12) of the total a half is a half. Leaf sizes of weighted instances are compared as the floats that
-    they are. An empty leaf abstains; if all are empty, masses of size and certainty have the total 0.
+    at half of the total and nowhere else, up to totals of 2⁴⁶ in float32. Masses of certainty are rounded: ``excess``
+    within 1e-6 (float64: 1e-12) of the total is 0. Leaf sizes of weighted instances are floats, compared as such. An
+    empty leaf abstains; if all are empty, masses of size and certainty have the total 0.
 
-    Merges C(C - 1) numbers, and one for masses that are no constant: two classes cost little more than the mean. A bit
-    of each is looked up, 32 in a word. Memory is of pairs, too: lifting takes some 16 C² bytes for each distinct vector
-    of counts, an answer 8 C² bytes. Gradient: of the masses of certainty alone.
+    Merges C(C - 1) numbers, and one more for masses that vary: two classes cost little more than the mean. Of each a
+    bit is looked up, 32 in a word. Lifting takes some 16 C² bytes for each distinct vector of counts, an answer 8 C²
+    bytes. Gradient: of the masses of certainty alone.
 
     References
     ----------
@@ -153,12 +153,12 @@ class GeneralizedVote(Combiner[Preference]):
         self.s, self.mass = single_strength(s), mass
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return a tree's mass, and for each pair of classes the mass again if the leaf prefers the first, else 0."""
+        """Return a tree's mass, and for each pair of classes that mass if the leaf prefers the first class, else 0."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
         return {"mass": share_out(pieces, pairs(dominance(counts, self.s))), "total": pieces}
 
     def finish(self, stat: PyTree) -> Preference:
-        """Arrange the pairs as a matrix."""
+        """Return the preference, its pairs of classes arranged as matrices."""
         mass, total = total_of(stat["mass"]), total_of(stat["total"])
         by_pair = TwoFloat(*(jnp.broadcast_to(part[..., None], mass.high.shape) for part in total))
         excess = beyond_half(mass, by_pair, self.mass)
@@ -224,11 +224,11 @@ class LearnedVote(Combiner[Preference]):
         self.softness = copy_in(softness, dtype)
 
     def hardened(self) -> "LearnedVote":
-        """The combiner with its learned numbers and exact comparisons, τ = 0: the published vote with these numbers."""
+        """Return this combiner with exact comparisons (τ = 0): the published vote with the learned numbers."""
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return a tree's mass by the leaf's counts, and the part of it that each pair gives to its first class."""
+        """Return a tree's mass, and for each pair of classes the part of the mass that prefers the first class."""
         dtype = float_dtype(counts, self.s)
         counts = counts.astype(dtype)
         number = lambda value: value.astype(dtype)
@@ -245,7 +245,7 @@ class LearnedVote(Combiner[Preference]):
         return {"mass": mass[..., None] * beats, "total": mass}
 
     def finish(self, stat: PyTree) -> Preference:
-        """Arrange the pairs as a matrix."""
+        """Return the preference, its pairs of classes arranged as a matrix."""
         return Preference(matrix(stat["mass"], jnp.zeros_like(stat["total"])), stat["total"])
 
 
@@ -258,7 +258,7 @@ def check_mass(mass: str) -> None:
 
 
 def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[str, Array]:
-    """The masses of leaves with these counts, as planes for exact sums: ``units``, or the limbs of large integers."""
+    """Return the masses of leaves as planes for exact sums: ``units``, or limbs ``low`` and ``high`` of integers."""
     if mass == "equal":
         return {"units": jnp.ones(())}
     whole = jnp.issubdtype(counts.dtype, jnp.integer)
@@ -274,12 +274,12 @@ def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[s
 
 
 def share_out(pieces: dict[str, Array], where: Bool[Array, "... k"]) -> dict[str, Array]:
-    """Return a tree's mass in each column in which ``where`` is true, else 0."""
+    """Return a tree's mass, in pieces, in each of k columns where ``where`` is true, else 0."""
     return {name: jnp.where(where, piece[..., None], 0) for name, piece in pieces.items()}
 
 
 def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
-    """Return the merged mass: exact for integers up to 2⁴⁶ in float32."""
+    """Return the merged mass from its merged pieces: exact for integers up to 2⁴⁶ in float32."""
     if "high" not in pieces:
         return pieces["units"]
     # A power of two moves no digits, so only the last sum could round; as a pair of floats it does not.
@@ -289,7 +289,7 @@ def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
 def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
     """Return 2 mass - total with an exact sign: the difference is taken before the sums are rounded.
 
-    Masses of certainty are rounded already, so their difference is 0 if it is within rounding of 0.
+    Masses of certainty come rounded, so differences that may be due to rounding become 0.
     """
     excess = TwoFloat(2 * mass.high, 2 * mass.low).minus(total).value
     if kind != "certainty":
@@ -301,17 +301,17 @@ def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
 def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:
     """Return the entries off the diagonal, row by row."""
     n_classes = by_pair.shape[-1]
-    # The diagonal is left out: nobody prefers a class to itself, and each pair is a plane to carry. After its first
-    # entry come n_classes others, and the next one behind them.
+    # The diagonal is left out: no tree prefers a class to itself, and each pair is a plane to carry. In the flat matrix
+    # n_classes other entries lie between two entries of the diagonal.
     flat = by_pair.reshape(*by_pair.shape[:-2], n_classes * n_classes)[..., 1:]
     rows = flat.reshape(*by_pair.shape[:-2], n_classes - 1, n_classes + 1)[..., :-1]
     return rows.reshape(*by_pair.shape[:-2], n_classes * (n_classes - 1))
 
 
 def matrix(by_pair: Float[Array, "... pairs"], diagonal: Float[Array, "..."]) -> Float[Array, "... classes classes"]:
-    """Return the matrix of the entries that `pairs` took out, with a value for the diagonal."""
+    """Return the matrix whose entries off the diagonal `pairs` returned, with ``diagonal`` on the diagonal."""
     n_classes = (1 + math.isqrt(1 + 4 * by_pair.shape[-1])) // 2
-    # After each entry of the diagonal but the last come n_classes others, row by row.
+    # In the flat matrix n_classes other entries lie between two entries of the diagonal.
     rows = by_pair.reshape(*diagonal.shape, n_classes - 1, n_classes)
     first = jnp.broadcast_to(diagonal[..., None, None], (*diagonal.shape, n_classes - 1, 1))
     flat = jnp.concatenate([first, rows], axis=-1).reshape(*diagonal.shape, -1)

@@ -50,11 +50,11 @@ class LearnedPool(Combiner[Answer]):
         s and b: one number per class ``[classes]`` (default: 1 and 0), or one for all. A scale above 1 makes the answer
         more certain.
     noise
-        ε in [0, 1): the share of labels that say nothing. It keeps a few rows that no forest could know from making all
-        answers less certain. Learning starts at 1 % where it is 0: some is kept back even if no row is wrong. Another
-        start, or ``freeze=("noise",)``, keeps less.
+        ε in [0, 1): the share of labels that are noise. It keeps a few wrong labels from making all answers less
+        certain. Where it is 0, learning starts at 1 %, and some noise may remain even if no label is wrong. A smaller
+        start, or ``freeze=("noise",)``, leaves less.
     inbag_weight
-        a ≥ 0: what an in-bag instance counts, where an out-of-bag one counts 1: the first of two count_sets.
+        a ≥ 0: what an instance of the first count set (in-bag) counts, where one of the second (out-of-bag) counts 1.
 
     Raises
     ------
@@ -167,14 +167,14 @@ class LearnedPool(Combiner[Answer]):
         size = sum_in_order(counts, 0, keepdims=True) + strength
         empty = size == 0
         share = jnp.where(empty, prior, (counts + strength * prior) / jnp.where(empty, jnp.ones_like(size), size))
-        # Not log(0), whose slope is infinite: classes may have neither instances nor a prior.
+        # Not log(0), whose slope is infinite: without a prior (m = 0) a class may have the share 0.
         log_share = jnp.log(share + jnp.finfo(dtype).tiny)
         log_weight = self.size_power.astype(dtype) * jnp.log(jnp.where(empty, SMALLEST_SIZE, size).astype(dtype))
         power = jnp.exp(log_weight + self.mean_power.astype(dtype) * log_share)
         return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the mean, and its logarithm scaled and moved."""
+        """Return the answer: the power mean, its logarithm scaled and moved, and the noise."""
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
         mean = divide_by_shared(stat["power"], weight, prior**self.mean_power)
         # The mean is one of powers p^q: its q-th root is a probability again.
@@ -204,7 +204,7 @@ class LearnedPool(Combiner[Answer]):
 
 
 def checked_names(reads) -> tuple[str, ...]:
-    """Return names of one or two counts; raises a TypeError or a ValueError for anything else."""
+    """Return the names of one or two count sets as a tuple; raise a TypeError or a ValueError for anything else."""
     check_collection("reads", reads, "names of counts, such as ('own',) or ('own', 'oob')")
     if not all(isinstance(name, str) for name in reads):
         raise TypeError(f"reads={reads!r:.60} must be names of counts, such as ('own',) or ('own', 'oob').")
@@ -215,7 +215,7 @@ def checked_names(reads) -> tuple[str, ...]:
 
 
 def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
-    """Mix into an answer's probabilities the share of labels that say nothing."""
+    """Return the answer's probabilities and their logarithms, mixed with the uniform distribution by ``noise``."""
     log_share = jnp.asarray(certain.log_probability)
     noise = noise.astype(log_share.dtype)
     share = scale_and_move(jnp.exp(log_share), 1 - noise, noise / log_share.shape[-1])

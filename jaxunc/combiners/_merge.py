@@ -1,7 +1,7 @@
 """The merges: how the planes of a statistic accumulate over trees.
 
-`Merging` holds the merge of a whole statistic, as loops (`Merging.scan`) and reductions (`Merging.reduce`) carry it. It
-is made of an `Accumulator` for each plane. What is carried is the same for trees one by one, blocks, shards and hosts.
+`Merging` merges a whole statistic, by loops (`Merging.scan`) or reductions (`Merging.reduce`) over trees. It is made of
+an `Accumulator` for each plane. The carry has one form, for trees one by one, blocks, shards and hosts.
 """
 
 from collections.abc import Callable
@@ -20,16 +20,16 @@ MERGES = ("sum", "exact_sum", "min", "max", "collect")
 
 
 class Accumulator(NamedTuple):
-    """The merge of one plane, as loops and reductions over trees carry it; a carry is a tuple of arrays."""
+    """The merge of one plane, as functions of carries; a carry is a tuple of arrays."""
 
     neutral: float
     """The value that changes nothing: what a masked tree contributes."""
     enter: Callable[..., Any]
-    """values → carry of that one tree."""
+    """values → carry of one tree with these values."""
     include: Any
-    """(carry, values) → carry; None if every tree's value is kept."""
+    """(carry, values) → carry with one more tree; None if every tree's value is kept (collected)."""
     join: Any
-    """(carry, carry) → carry, likewise."""
+    """(carry, carry) → carry of the trees of both; None if every tree's value is kept."""
     result: Callable[..., Any]
     """carry → what `Combiner.finish` sees."""
 
@@ -39,7 +39,7 @@ class Accumulator(NamedTuple):
         return self.include is None
 
     def start(self, shape: tuple[int, ...], dtype) -> tuple[Any, ...]:
-        """The carry of no tree at all."""
+        """Return the carry of no tree at all, for a plane of this shape."""
         return self.enter(jnp.full(shape, self.neutral, dtype))
 
 
@@ -47,8 +47,7 @@ class Merging(NamedTuple):
     """The accumulators of all planes of a statistic: static and hashable.
 
     A carry has one entry for each plane: a tuple of arrays of the plane's shape. The entry of a collected plane has an
-    axis of trees behind the instances. Carries of trees that follow each other are joined by `join`: that is what
-    blocks of trees, shards and hosts need to know.
+    axis of trees behind the instances. `join` joins the carries of consecutive trees, of blocks, shards or hosts.
     """
 
     kinds: tuple[str, ...]
@@ -57,7 +56,7 @@ class Merging(NamedTuple):
 
     @classmethod
     def of(cls, merge: PyTree, stat: PyTree) -> "Merging":
-        """The merging of a statistic whose merges are a prefix of it."""
+        """Return the merging of a statistic; ``merge`` is a pytree prefix of it with names of merges as leaves."""
         return cls(merge_kinds(merge, stat), tuple(jnp.asarray(part).dtype.name for part in jax.tree.leaves(stat)))
 
     @property
@@ -71,7 +70,7 @@ class Merging(NamedTuple):
         return "collect" in self.kinds
 
     def start(self, shapes: list[tuple[int, ...]]) -> list[Any]:
-        """The carry of no tree at all, for planes of these shapes: ``[instances ...]``."""
+        """Return the carry of no tree at all, for planes of these shapes, ``[instances ...]``."""
         full = [
             (*shape[:1], 0, *shape[1:]) if acc.collects else shape
             for acc, shape in zip(self.planes, shapes, strict=True)
@@ -79,7 +78,7 @@ class Merging(NamedTuple):
         return [acc.start(s, jnp.dtype(d)) for acc, s, d in zip(self.planes, full, self.dtypes, strict=True)]
 
     def mask(self, values: list[Array], passing: Bool[Array, "..."]) -> list[Array]:
-        """Return the values of trees that pass, and elsewhere the value that changes nothing."""
+        """Return the values where ``passing`` is True, and elsewhere each plane's neutral value."""
 
         def masked(acc: Accumulator, part: Array) -> Array:
             if part.ndim < passing.ndim:  # a number for a whole tree
@@ -90,7 +89,7 @@ class Merging(NamedTuple):
         return [masked(acc, part) for acc, part in zip(self.planes, values, strict=True)]
 
     def include(self, carry: list[Any], values: list[Array]) -> tuple[list[Any], list[Array]]:
-        """The carry with one more tree's values, and the values that are collected."""
+        """Return the carry with one more tree's values (but for collected planes), and the values to collect."""
         merged = [
             c if acc.collects else acc.include(c, v) for acc, c, v in zip(self.planes, carry, values, strict=True)
         ]
@@ -99,9 +98,9 @@ class Merging(NamedTuple):
     def scan(
         self, visit: Callable[[Any], list[Array]], carry: list[Any], trees: PyTree, *, unroll: int = 1
     ) -> list[Any]:
-        """The carry with the values that ``visit`` has for each tree, in the order of the trees.
+        """Return the carry with the values ``visit(tree)`` of each tree added, in order, by a loop over ``trees``.
 
-        ``unroll``: trees of one step of the loop.
+        ``unroll`` is the number of trees in one step of the loop.
         """
         open_carry = [() if acc.collects else c for acc, c in zip(self.planes, carry, strict=True)]
 
@@ -112,7 +111,7 @@ class Merging(NamedTuple):
 
         joined, kept = lax.scan(include, [_as_one(value) for value in open_carry], trees, unroll=unroll)
         open_carry, kept = [_apart(value, like) for value, like in zip(joined, open_carry, strict=True)], iter(kept)
-        # Values of one tree after the other come with the trees in front.
+        # The loop stacks collected values with the trees in front.
         more = [
             (jnp.moveaxis(next(kept), 0, 1),) if acc.collects else c
             for acc, c in zip(self.planes, open_carry, strict=True)
@@ -122,7 +121,7 @@ class Merging(NamedTuple):
         ]
 
     def reduce(self, carry: list[Any], values: list[Array], axis: int) -> list[Any]:
-        """The carry with all trees of an axis at once: for accelerators, by a single reduction."""
+        """Return the carry with the values of all trees along ``axis`` added, by one reduction: for accelerators."""
         closed = [(acc, v) for acc, v in zip(self.planes, values, strict=True) if not acc.collects]
         entered, start = [acc.enter(v) for acc, v in closed], [acc.start((), v.dtype) for acc, v in closed]
         sums = [acc for acc, _ in closed]  # `join` outlives this call: it must not hold the values
@@ -135,7 +134,7 @@ class Merging(NamedTuple):
         return self.join(carry, more)
 
     def join(self, first: list[Any], second: list[Any]) -> list[Any]:
-        """The carry of the first trees and then the second ones."""
+        """Return the carry of the first trees followed by the second."""
         return [
             self._behind(acc, a, b) if acc.collects else acc.join(a, b)
             for acc, a, b in zip(self.planes, first, second, strict=True)
@@ -153,7 +152,7 @@ class Merging(NamedTuple):
 
 
 def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
-    """The merge of every array of a statistic, from a prefix of it."""
+    """Return the name of the merge of each array of a statistic; ``merge`` is a pytree prefix of ``stat``."""
     kinds: list[str] = []
     jax.tree.map(lambda kind, part: kinds.extend([kind] * len(jax.tree.leaves(part))), merge, stat)
     for kind in kinds:
@@ -165,7 +164,7 @@ def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
 
 
 def _float_sum(result: Callable[..., Any]) -> Accumulator:
-    """Sum floats with compensation: the carry is the rounded sum and the sum of the rounding errors."""
+    """Return the accumulator of a compensated sum: its carry is the rounded sum and the sum of rounding errors."""
 
     def include(carry, values):
         high, error = two_sum(carry[0], values)
@@ -179,12 +178,12 @@ def _float_sum(result: Callable[..., Any]) -> Accumulator:
 
 
 def _rounded(carry):
-    # A veto (-inf) makes the error term NaN: the plain sum is right there.
+    # A veto (-inf) makes the sum of errors NaN; the rounded sum is right there.
     return jnp.where(jnp.isfinite(carry[0]), carry[0] + carry[1], carry[0])
 
 
 def _integer_sum() -> Accumulator:
-    """Sum integers in two 32-bit limbs: exact up to 2⁶³ without 64-bit integers."""
+    """Return the accumulator of integers in two 32-bit limbs: exact up to 2⁶³ without 64-bit types."""
 
     def enter(values):
         wide = values.dtype.itemsize > 4
@@ -201,7 +200,7 @@ def _integer_sum() -> Accumulator:
 
 
 def _short_sum() -> Accumulator:
-    """Sum numbers that are whole, not negative and in all below 2³²: `_integer_sum` of the lower limb alone."""
+    """Return the accumulator of integers ≥ 0 whose total is below 2³²: `_integer_sum` with the lower limb alone."""
 
     def join(a, b):
         return (a[0] + b[0],)
@@ -217,7 +216,7 @@ def _short_sum() -> Accumulator:
 
 def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
     def join(a, b):
-        # Of equals the first is kept, and has the gradient; NaN stays NaN.
+        # Among equal values the first is kept, and has the gradient; NaN stays NaN.
         return (jnp.where(beats(b[0], a[0]) | jnp.isnan(b[0]), b[0], a[0]),)
 
     def include(carry, values):
@@ -227,7 +226,7 @@ def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
 
 
 def _accumulator(merge: str, dtype) -> Accumulator:
-    if merge == "short_sum":  # what `exact_sum` becomes where the numbers are known
+    if merge == "short_sum":  # stands for `exact_sum` where the totals are known to be below 2³²
         return _short_sum()
     if merge == "collect":
         return Accumulator(jnp.nan, lambda values: (values,), None, None, lambda carry: carry[0])
@@ -247,7 +246,7 @@ def _is_pair(carry: tuple) -> bool:
 
 
 def _as_one(carry: tuple) -> tuple:
-    """Two arrays of a carry as one of 8-byte elements: a loop over trees on a CPU then runs one kernel, not two."""
+    """Pack two 4-byte arrays of a carry into one of 8 bytes: a loop on a CPU then runs one kernel, not two."""
     if not _is_pair(carry):
         return carry
     is_float = carry[0].dtype == jnp.float32  # which must stay differentiable
@@ -255,7 +254,7 @@ def _as_one(carry: tuple) -> tuple:
 
 
 def _apart(carry: tuple, like: tuple) -> tuple:
-    """The arrays that `_as_one` joined, of the types of another carry."""
+    """Return the arrays that `_as_one` packed, with the dtypes of the carry ``like``."""
     if not _is_pair(like):
         return carry
     if like[0].dtype == jnp.float32:
@@ -264,7 +263,7 @@ def _apart(carry: tuple, like: tuple) -> tuple:
 
 
 def _reduce(entered, start, join: Callable[..., Any], axis: int):
-    """Reduce a pytree of carries by one variadic reduction, which compiles to one kernel."""
+    """Reduce a pytree of carries along an axis by one variadic `lax.reduce`, which compiles to one kernel."""
     flat, structure = jax.tree.flatten(entered)
 
     def join_flat(*operands):

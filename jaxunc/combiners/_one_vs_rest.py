@@ -18,21 +18,21 @@ from ._merge import merge_kinds
 
 
 class OneVsRest(Combiner[Answer]):
-    """A binary combiner for every class against the rest of them: counts (N - w_c, w_c).
+    """A binary combiner applied to each class c against the rest, with counts (N - w_c, w_c).
 
     Parameters
     ----------
     rule
-        A combiner for two classes. Or a list of such, one for each class, that differ in their numbers alone: in the
-        prior of the class against its rest, say.
+        A combiner for two classes. Or a list of them, one for each class, which differ in their numbers alone, such as
+        the prior of the class against the rest.
 
     Raises
     ------
     TypeError
-        If ``rule`` is no `Combiner`, nor a list of them, or, when called, answers with no `Answer` (`Together`: put
-        OneVsRest inside of it).
+        If ``rule`` is neither a `Combiner` nor a list of them. When called, if it does not answer with an `Answer`
+        (with `Together`, put OneVsRest inside).
     ValueError
-        If the combiners of a list differ in more than numbers or, when called, are not as many as the classes.
+        If the combiners of a list differ in more than numbers. When called, if there is not one for each class.
 
     Notes
     -----
@@ -43,8 +43,8 @@ class OneVsRest(Combiner[Answer]):
     are uneven each has its own, ``OneVsRest([DempsterRule(prior=p) for p in forest.prior])``; evidence accumulation
     takes the same numbers, scorers theirs as `Partial`. Combiners of a list answer as each would alone.
 
-    Integer counts stay integers. Where N - w_c does not fit 32 bits, the pair is taken for one of the same shares with
-    1/C of the instances. Gradient: the combiners'.
+    Integer counts stay integers. Where N - w_c does not fit 32 bits, both counts of the pair are divided by C.
+    Gradient: the combiners'.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class OneVsRest(Combiner[Answer]):
         return self._rules[0].merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Lift the leaves for each class, along the axis after the leaves'."""
+        """Return the binary statistic of each class against the rest, with the class axis after the leaves' axes."""
         pairs = _against_rest(counts)
         if isinstance(self.rule, tuple):
             if len(self.rule) != counts.shape[-1]:
@@ -99,8 +99,8 @@ class OneVsRest(Combiner[Answer]):
         return jax.tree.map(lambda part: part.reshape(*counts.shape, *part.shape[1:]) if jnp.ndim(part) else part, stat)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Weigh each class's binary answer against the others."""
-        # Shapes alone, without computing: which axes of the statistic are the combiner's own, behind the classes'.
+        """Return the margins of the binary answers as class scores, and their normalised probabilities."""
+        # Shapes alone, without computing: how many axes the binary combiner's planes have behind the class axis.
         one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
         alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
         parts, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
@@ -126,7 +126,7 @@ class OneVsRest(Combiner[Answer]):
         return Answer(scores, None, jnp.exp(log_probability), log_probability)
 
     def _own_scorers(self) -> Iterator[Partial]:
-        """None: they see counts of each class against the others."""
+        """Return no scorers, since those within get counts of each class against the rest."""
         return iter(())
 
 
@@ -144,12 +144,12 @@ def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
 
 
 def _form(rule: Combiner) -> tuple:
-    """Return all of a combiner but its numbers: its structure, shapes and dtypes."""
+    """Return a combiner's pytree structure, shapes and dtypes: all but its numbers, to be compared."""
     return jax.tree.structure(rule), [(jnp.shape(part), jnp.result_type(part)) for part in jax.tree.leaves(rule)]
 
 
 def _of_one_tree(rule: Combiner) -> Combiner:
-    """Return the combiner as `lift` sees it: the first entry of every field that has one per tree."""
+    """Return the combiner as `lift` sees it for the first tree: with the first entry of each tree field."""
     first = lambda axis, part: part if axis is None else part[0]
     return jax.tree.map(first, tree_axes(rule), rule, is_leaf=lambda node: node is None)
 
@@ -160,7 +160,7 @@ def _stacked(rules: tuple[Combiner, ...]) -> Combiner:
 
 
 def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... 2"]):
-    """Lift every leaf by itself: numbers for the whole tree, which may differ by class, are repeated leaf by leaf."""
+    """Return the statistic with an entry per leaf: scalars of the tree, which may differ by class, are repeated."""
     lead, stat = counts.shape[:-1], rule.lift(counts.reshape(-1, 2))
     return jax.tree.map(
         lambda part: part.reshape(*lead, *part.shape[1:]) if jnp.ndim(part) else jnp.broadcast_to(part, lead), stat
@@ -179,13 +179,16 @@ def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 
     if not jnp.issubdtype(exact.dtype, jnp.integer):
         return exact
     rounded = pairs(counts.astype(float_dtype(counts)))
-    # The total may have wrapped: what is left of it is right where it fits.
+    # Integer totals may have wrapped, so the exact pairs are right only where the rounded ones fit.
     fits = rounded[..., :1] < 0.999 * jnp.iinfo(exact.dtype).max
     return jnp.where(fits, exact, (rounded / counts.shape[-1]).astype(exact.dtype))
 
 
 def _class_axis_leads(part: Array, *, trailing: int, collected: bool) -> Array:
-    """Move the class axis behind those that the binary combiner only carries along, as if classes were instances."""
+    """Return a plane with the class axis where the binary combiner expects instances: in front of its further axes.
+
+    ``trailing`` is the number of these axes, -1 for a scalar of the tree; ``collected`` adds an axis of trees.
+    """
     if trailing < 0:  # a number per tree has no class axis: give it one, so that it meets every class
         return part[..., None] if part.ndim else part
     return jnp.moveaxis(part, -1 - trailing, -2 - trailing) if collected else part

@@ -1,7 +1,7 @@
 """Combiners of one score a leaf: their mean, weighted or not, their median, the most extreme one, and mixtures.
 
-`score_planes` has each leaf's scores, `answer_of_mean` and `answer_of_scores` read probabilities from the combined
-ones. Last comes `BetaAggregation`, which averages each leaf's whole density in place of one score.
+`score_planes` returns the leaves' scores; `answer_of_mean` and `answer_of_scores` make an answer of combined scores.
+Last comes `BetaAggregation`, which averages the leaves' whole densities instead of scores.
 """
 
 import math
@@ -58,7 +58,7 @@ class Mean(Combiner[Answer]):
         self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Score of the leaf along a last axis (of one entry if it is binary), and 1 for the tree."""
+        """Return the leaf's scores along a last axis (one entry if binary), and 1 for the tree."""
         return {"score": score_planes(self.scorer, counts), "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
@@ -67,16 +67,16 @@ class Mean(Combiner[Answer]):
 
 
 def answer_of_mean(stat: PyTree, width: float) -> Answer:
-    """Return the answer of a statistic: totals of leaf scores (``"score"``) and numbers of trees (``"trees"``).
+    """Return the answer for totals of leaf scores ``stat["score"]`` and numbers of trees ``stat["trees"]``.
 
-    ``width`` is the length of the interval of the scorer's values, infinite without bounds.
+    ``width`` is the length of the interval of the scorer's values, infinite for scores without a bound.
     """
     total, trees = stat["score"], jnp.asarray(stat["trees"])[..., None]
     scores = divide_by_shared(total, trees)
     if total.shape[-1] == 1 or math.isinf(width):
         return answer_of_scores(scores, width)
-    # A class that no tree gives anything has exactly 0. So shares come from the totals: the mean of many times -1/C,
-    # rounded, need not be -1/C. And 0 comes by comparison, with the total's slope: a sum may be fused with a product.
+    # A class without counts in any leaf must have exactly 0. So shares come from the totals, since a rounded mean of
+    # many -1/C need not be -1/C. The 0 comes by comparison, with the total's slope, whatever the compiler fuses.
     total, equal = total / width, trees * (1 / total.shape[-1])
     shares = jnp.where(total <= -equal, total - lax.stop_gradient(total), total + equal)
     return Answer.from_shares(shares_of(shares), scores, None)
@@ -104,7 +104,7 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
 
 
 def score_planes(scorer: Callable[..., Any], counts: Num[Array, "... classes"]) -> Array:
-    """Scores with a last axis: one entry for a binary score, one per class otherwise."""
+    """Return leaf scores with a last axis: one entry for a binary score, else one per class; or a ValueError."""
     score = scorer(counts)
     if score.shape == counts.shape[:-1] and counts.shape[-1] == 2:
         return score[..., None]
@@ -135,7 +135,7 @@ class EpistemicWeighting(Combiner[Answer]):
     reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
-        """The weighted score, and 1 for the tree."""
+        """Return the weighted score, and 1 for the tree."""
         leaf = support(counts)
         certainty = -jnp.expm1(jnp.min(leaf.log_degrees, axis=-1))
         return {"score": (certainty * leaf.preference)[..., None], "trees": jnp.ones(())}
@@ -174,12 +174,12 @@ class Median(Combiner[Answer]):
         return score_planes(self.scorer, counts)
 
     def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
-        """The middle of the trees that count."""
+        """Return the answer of the median over the trees that count."""
         return answer_of_scores(median_of_trees(stat), score_width(self.scorer))
 
 
 def median_of_trees(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
-    """The median over trees, leaving out NaN; 0 if nothing is left."""
+    """Return the median over trees without NaN (masked trees); 0 if no tree is left."""
     # Masked trees are NaN: they sort last, and the middle is that of the trees before them.
     present = jnp.sum(~jnp.isnan(scores), axis=-2, keepdims=True)
     ordered = jnp.sort(scores, axis=-2)  # NaN last
@@ -202,7 +202,7 @@ class Maximum(Combiner[Answer]):
     -----
     Class scores, score, probability: as for `Mean`, of the extreme score. Two scores of opposite sign that are equally
     extreme say nothing about the class: 0. (The published code takes the first tree's, which depends on the order of
-    the trees; the sign of either would favour a class.) For more classes so for each of them. No tree: 0.
+    the trees; the sign of either would favour a class.) With more classes, each is treated so. No tree: 0.
 
     Gradient: that of the extreme leaf, the first tree's on ties; of two opposite ones half of both.
 
@@ -218,12 +218,12 @@ class Maximum(Combiner[Answer]):
         self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """The score and its negative."""
+        """Return the score and its negative, whose maxima over trees are the extremes."""
         score = score_planes(self.scorer, counts)
         return {"highest": score, "lowest": -score}
 
     def finish(self, stat: PyTree) -> Answer:
-        """The larger of the two in absolute value."""
+        """Return the answer of the score that is largest in absolute value."""
         return answer_of_scores(extreme_of(stat["highest"], stat["lowest"]), score_width(self.scorer))
 
 
@@ -247,8 +247,8 @@ class GeneralizedMixture(Combiner[Answer]):
     scorer
         See `Mean`.
     reference
-        Θ: the ``"mean"``, the ``"median"`` or the ``"maximum"`` of the scores: the largest in absolute value, 0 if two
-        of opposite sign are, as for `Maximum`.
+        Θ: the ``"mean"``, ``"median"`` or ``"maximum"`` of the scores; the maximum is in absolute value, and 0 if two
+        scores of opposite sign tie, as for `Maximum`.
 
     Raises
     ------
@@ -289,7 +289,7 @@ class GeneralizedMixture(Combiner[Answer]):
         reference = {"mean": lambda: mean, "median": lambda: median_of_trees(stat), "maximum": lambda: _extreme(stat)}
         distance = jnp.where(present, jnp.abs(scores - reference[self.reference]()[..., None, :]), 0.0)
         spread = sum_in_order(distance, -2)
-        # Chosen, so that no compiler fuses the product with the sum, which would then be rounded once and not twice.
+        # The `where` keeps the compiler from fusing product and sum, which would round once instead of twice.
         weighted = sum_in_order(jnp.where(present, scores * distance, 0.0), -2)
         # The weights (1 - d_i/Σd)/(K - 1) without forming them: the plain sum less the sum weighted by distance.
         mixture = safe_divide(total - safe_divide(weighted, spread), number - 1)
@@ -350,7 +350,7 @@ class BetaAggregation(Combiner[Answer]):
         check_one_of("statistic", self.statistic, ("sum", "exact", "max"))
 
     def lift(self, counts: Num[Array, "... 2"]) -> PyTree:
-        """The areas below and beyond 1/2, the leaf's exact area, or its whole density."""
+        """Return the areas below and beyond 1/2 (sum), the exact area (exact), or the whole density (max)."""
         if counts.shape[-1] != 2:
             raise ValueError(
                 f"BetaAggregation combines two classes, but counts have {counts.shape[-1]}. "
@@ -366,7 +366,7 @@ class BetaAggregation(Combiner[Answer]):
         return jnp.stack([sum_in_order(density[..., :half]), sum_in_order(density[..., half + 1 :])], axis=-1)
 
     def finish(self, stat: PyTree) -> Answer:
-        """The share beyond 1/2, or where the mean density is largest."""
+        """Return the answer of the share beyond 1/2, or of the mode of the mean density."""
         if self.statistic == "exact":
             return answer_of_mean(stat, 1.0)
         if self.statistic == "max":
@@ -375,7 +375,7 @@ class BetaAggregation(Combiner[Answer]):
             return answer_of_scores(jnp.where(seen, (mode - GRID_SIZE // 2) / (GRID_SIZE - 1), 0.0)[..., None], 1.0)
         tiny = jnp.finfo(stat.dtype).tiny
         total = sum_in_order(stat, keepdims=True)
-        seen = total > math.sqrt(tiny)  # of less no slope could be represented
+        seen = total > math.sqrt(tiny)  # the slope of a smaller total could not be represented
         stat, total = jnp.where(seen, stat, 0.5), jnp.where(seen, total, 1.0)
         shares = divide_by_shared(stat, total)
         logs = jnp.log(jnp.maximum(stat, tiny)) - jnp.log(total)

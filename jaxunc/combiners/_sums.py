@@ -65,7 +65,7 @@ class Vote(Combiner[Answer]):
         check_one_of("ties", self.ties, ("split", "literal"))
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Share of the tree's vote for every class."""
+        """Return the shares of the tree's vote by class, and 1 for the tree."""
         dtype = jnp.result_type(float)
         if self.ties == "literal":
             share = jax.nn.one_hot(jnp.argmax(counts, axis=-1), counts.shape[-1], dtype=dtype)
@@ -104,12 +104,12 @@ class Pooling(Combiner[Answer]):
     reads_sizes: ClassVar[bool] = True
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Counts as they are; of few classes class by class."""
+        """Return the counts, for few classes as a tuple of planes."""
         n_classes = counts.shape[-1]
         return tuple(counts[..., c] for c in range(n_classes)) if n_classes <= UNROLLED else counts
 
     def finish(self, stat: TwoFloat | tuple[TwoFloat, ...]) -> Answer:
-        """Shares of the total."""
+        """Return shares of the total count, and centred shares as class scores."""
         if isinstance(stat, TwoFloat):
             total = TwoFloat(*(part[..., None] for part in total_of_classes(stat)))
             scores, shares = _score_and_share(stat, total, stat.high.shape[-1])
@@ -121,8 +121,8 @@ class Pooling(Combiner[Answer]):
 
 
 UNROLLED = 8
-"""Classes up to which each is an expression of its own, which takes a kernel less on a GPU. The compiler repeats the
-total for each: its time grows with their square."""
+"""Number of classes up to which each class is a separate plane, which saves a kernel on a GPU. The compiler repeats the
+total for each class, so that its time grows with the square of their number."""
 
 
 def _score_and_share(plane: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
@@ -132,7 +132,7 @@ def _score_and_share(plane: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[
 
 
 def total_of_classes(stat: TwoFloat) -> TwoFloat:
-    """Add up the last axis in its order, by a loop."""
+    """Return the sum over the last axis of two-floats, added in order by a loop."""
     first, others = (
         jax.tree.map(lambda part, at=at: jnp.moveaxis(part, -1, 0)[at], stat) for at in (0, slice(1, None))
     )
@@ -212,16 +212,16 @@ class EvidenceAccumulation(Combiner[Answer]):
 
     @property
     def reads_sizes(self) -> bool:
-        """Whether the combiner smooths: without smoothing, shares are all that counts."""
+        """Whether the combiner smooths; without smoothing its answer depends on shares alone."""
         return not is_concrete(self.smoothing) or bool(np.any(np.asarray(self.smoothing) > 0))
 
     def _prior_gain(self) -> Array:
-        """The reference that a leaf's log(C P(c|w)) is measured against: 0 at a uniform prior (as printed)."""
+        """Return what is subtracted from a leaf's log(C P(c|w)): 0 for a uniform prior, by the printed formula."""
         term = self.prior if self.prior_term == "published_code" else self.log_prior
         return term + math.log(self.log_prior.shape[-1])
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Evidence of a leaf for every class."""
+        """Return the evidence of a leaf for each class: log P(c|w) minus the prior term; -inf is a veto."""
         n_classes = counts.shape[-1]
         if self.log_prior.shape[-1] != n_classes:
             raise ValueError(
@@ -244,7 +244,7 @@ class EvidenceAccumulation(Combiner[Answer]):
         return jnp.where(silent, 0.0, gain - self._prior_gain())
 
     def finish(self, stat: Float[Array, "... classes"]) -> Answer:
-        """Add the prior; where all classes are vetoed, answer with it."""
+        """Add the prior; where all classes are vetoed, the prior alone is the probability."""
         class_scores = stat + self._prior_gain()
         # Where every class is vetoed the trees contradict each other. A softmax would be NaN: the prior answers.
         conflict = jnp.all(jnp.isneginf(class_scores), axis=-1)
@@ -255,11 +255,11 @@ class EvidenceAccumulation(Combiner[Answer]):
 
 
 def _lead(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return C w_c - N, by numbers that are exact for integers."""
+    """Return C w_c - N, rounded only after exact differences of integers."""
     n_classes = counts.shape[-1]
     if n_classes <= MANY:
         return sum_in_order(differences(counts))
-    # Of many classes not by all pairs of them, but by pairs of floats.
+    # For many classes all pairs of classes are too many numbers: two-float arithmetic keeps the digits instead.
     pairs = two_floats(counts)
     mean = jax.tree.map(lambda part: part[..., None], total_of_classes(pairs).divided_by(n_classes))
     return n_classes * pairs.minus(mean).value

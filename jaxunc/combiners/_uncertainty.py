@@ -67,7 +67,7 @@ class AveragedIntervals(Combiner[Interval]):
         self.s = single_strength(s)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """The lower bounds; for more than two classes the width, which is the same for all; 1 for the tree."""
+        """Return the lower bounds, 1 for the tree, and for more than two classes the width, equal for all classes."""
         stat = {"lower": idm_interval(counts, self.s).lower, "trees": jnp.ones(())}
         if counts.shape[-1] == 2:
             return stat
@@ -80,7 +80,7 @@ class AveragedIntervals(Combiner[Interval]):
         trees = jnp.asarray(stat["trees"])[..., None]
         lower = jnp.minimum(divide_by_shared(total, trees), 1.0)
         width = stat.get("width")
-        # Of two classes an upper bound is what the other's lower bound leaves, so both meet one half together.
+        # For two classes an upper bound is 1 minus the other class's lower bound, so both are one half together.
         upper = 1 - lower[..., ::-1] if width is None else lower + safe_divide(width[..., None], trees, 1.0)
         return Interval(lower, jnp.clip(upper, lower, 1.0))
 
@@ -96,11 +96,11 @@ class Uncertainty(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names that `columns` knows."""
+        """The names of outputs that `columns` takes."""
         return ("uncertainty",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The three of them, a column each."""
+        """Return total, aleatoric and epistemic uncertainty, a column each, with ``output`` in front of their names."""
         return {f"{output}_{name}": np.asarray(part) for name, part in self._asdict().items()}
 
 
@@ -194,7 +194,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         return {"shares": shares, "entropy": entropy(shares), "trees": trees}
 
     def finish(self, stat: PyTree) -> Uncertainty:
-        """Means over the trees."""
+        """Return the uncertainty from means over the trees."""
         trees = jnp.asarray(stat["trees"])
         if self.kind == "plausibility":
             aleatoric = divide_by_shared(stat["aleatoric"], trees)
@@ -213,7 +213,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
 
 
 def entropy(probs: Float[Array, "... classes"]) -> Float[Array, "..."]:
-    """Shannon entropy in bits, 0 log 0 = 0."""
+    """Return the Shannon entropy in bits, with 0 log 0 = 0."""
     safe = jnp.where(probs > 0, probs, 1.0)
     return -sum_in_order(rounded(probs * jnp.log2(safe)))
 
@@ -226,13 +226,15 @@ def _surprise(probs: Float[Array, "..."]) -> Float[Array, "..."]:
 def extreme_entropies(
     lower: Float[Array, "... classes"], width: Float[Array, "..."]
 ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """The largest and the least entropy of the probabilities that add up ``lower`` and shares of ``width``, which both
-    add to 1."""
-    # Most: what is to be shared raises the least probable classes to a common level.
+    """Return the largest and the least entropy of the distributions lower + width t, with t ≥ 0 and Σ t = 1.
+
+    Σ lower + width must be 1.
+    """
+    # Largest: ``width`` raises the least probable classes to a common level.
     ordered, number = jnp.sort(lower, axis=-1), jnp.arange(1, lower.shape[-1] + 1, dtype=lower.dtype)
     levels = (width[..., None] + jnp.cumsum(ordered, axis=-1)) / number
     level = jnp.min(levels, axis=-1, keepdims=True)
-    # Where they are shared out best the shares have no slope: only lower and width do.
+    # At the optimum the shares t have no slope (envelope theorem): only lower and width do.
     shares = lax.stop_gradient(safe_divide(jnp.maximum(level - lower, 0.0), width[..., None]))
     largest = entropy(lower + rounded(width[..., None] * shares))
     # Least: all of it goes to the most probable class; where several lead the slope is their mean.

@@ -1,4 +1,4 @@
-"""Sets of classes by what each set is worth; and what all decisions ask of probabilities, and give back."""
+"""Sets of classes with the highest expected utility, and the checks and padding that all decisions share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,16 +14,16 @@ from jaxunc._numerics import copy_in, float_dtype, jit
 from jaxunc.tables import NumbersLike
 
 MOST_SETS = 12
-"""Largest number of classes of which all sets are listed."""
+"""Largest number of classes for which all sets are listed."""
 
 UTILITIES = {50: (1.0, 0.0), 65: (1.6, -0.6), 80: (2.2, -1.2)}
-"""Linear and square terms of the utilities of a set by its size; they are also called ``"u65"`` and so on."""
+"""a and b of the utility a/k + b/k² of a right set of k classes, by name; ``"u65"`` and so on mean the same."""
 SLACK = 1e-3
 """By how much the sum of probabilities may miss 1: room for sums over many trees in float32."""
 
 
 def checked_probability(name: str, values_given: Any) -> Float[Array | np.ndarray, "... classes"]:
-    """Return probabilities as floats of the precision that is computed in, on the host if they came as NumPy's.
+    """Return probabilities as floats in the precision of the computation; JAX arrays stay JAX's, others are NumPy's.
 
     Raises a ValueError, outside a trace, unless they are finite, not negative, and add to 1 in each row.
     """
@@ -41,14 +41,14 @@ def checked_probability(name: str, values_given: Any) -> Float[Array | np.ndarra
 
 
 def is_of_jax(*arrays: Any) -> bool:
-    """Return whether any is an array of JAX, or traced: decisions are then of JAX, too."""
+    """Return whether any array is JAX's, or traced; then decisions are JAX arrays, too."""
     return any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(arrays))
 
 
 def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
-    """Return what ``decide`` makes of probabilities ``[... classes]`` and what belongs to their rows ``[...]``.
+    """Return ``decide(share, *of_rows)`` for probabilities ``[... classes]`` and arrays ``[...]`` by row.
 
-    NumPy's rows are padded, so that tables of any length compile a few programs, and the decisions are NumPy's.
+    NumPy's rows are padded, so that tables of any length need few compiled programs; their decisions are NumPy's.
     """
     if is_of_jax(share, of_rows):
         return decide(copy_in(share), *map(copy_in, of_rows))
@@ -75,21 +75,21 @@ def expected_utility_set(
     Parameters
     ----------
     probability
-        Class probabilities, however they came about.
+        Class probabilities of any origin.
     utility
-        50, 65 or 80, or ``"u50"`` and so on: what `jaxunc.metrics.discounted_utility` measures, with that reward for a
-        set of two that holds the truth. Or a vector ``[classes]``: the utility of a set by its size, if it holds the
-        truth. Or a matrix ``[sets classes]``: the utility of each set if that class is the truth.
+        50, 65 or 80, or ``"u50"`` and so on: the utility of `jaxunc.metrics.discounted_utility`, which is 0.50, 0.65 or
+        0.80 for a set of two that holds the truth. Or a vector ``[classes]``: the utility of a set that holds the
+        truth, by its size. Or a matrix ``[sets classes]``: the utility of each set if that class is the truth.
     sets
-        For a matrix: whether each of its sets holds each class, bools ``[sets classes]``. Default: all sets of C ≤ 12
-        classes, {0}, {1}, {0, 1}, {2}, … (the bits of 1, 2, 3, 4, …), 2^C - 1 of them.
+        For a matrix: whether each of its sets holds each class, bools ``[sets classes]``. Default: all 2^C - 1 sets of
+        C ≤ 12 classes, {0}, {1}, {0, 1}, {2}, … (the bits of 1, 2, 3, 4, …).
 
     Returns
     -------
     Array
-        Booleans ``[... classes]``, True for each class in the set; never empty; NumPy's of NumPy's arrays. Among equal
-        expected utilities the smaller set is taken (of a matrix the first); among equally probable classes those with
-        the lower index.
+        Booleans ``[... classes]``, True for each class in the set, never empty; a NumPy array for NumPy arrays. Among
+        equal expected utilities the smaller set is taken (with a matrix the first set). Among equally probable classes
+        the lower index is.
 
     Raises
     ------
@@ -101,8 +101,8 @@ def expected_utility_set(
     With a utility by size the best set of each size holds the most probable classes, or the least probable ones where
     that utility is negative: all sets are considered, though not listed. Utilities within rounding tie.
 
-    With u₆₅ two classes are answered together if the larger probability is below .65. Utility 50 never does so: it
-    decides. No gradient.
+    With u₆₅ and two classes, the answer is both if the larger probability is below .65. With utility 50 it is always a
+    single class. No gradient.
 
     References
     ----------
@@ -146,13 +146,13 @@ def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... cla
 
     Classes with equal keys keep their order.
     """
-    order = jnp.argsort(key, axis=-1, stable=True)  # stable, so that equal classes keep their order
+    order = jnp.argsort(key, axis=-1, stable=True)
     within = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
     return within, jnp.argsort(order, axis=-1, stable=True)
 
 
 def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
-    """Return the utility of a set that holds the truth, by its size 1 … classes."""
+    """Return the utility of a set that holds the truth, by its size 1 … classes; raise a ValueError if it is bad."""
     if np.ndim(utility) == 0:
         if isinstance(utility, str):
             check_one_of("utility", utility, [f"u{kind}" for kind in UTILITIES])
@@ -196,7 +196,10 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
 def expected_values(
     share: Float[Array, "... classes"], by_class: Float[Array, "classes sets"]
 ) -> Float[Array, "... sets"]:
-    """Return Σ P(c) u(A, c), class by class: a product of matrices would round by the number of rows."""
+    """Return Σ_c P(c) u(A, c) for each set A, added class by class.
+
+    A product of matrices would round differently for different numbers of rows.
+    """
 
     def add_class(total, of_class):
         probability, utility = of_class
@@ -208,9 +211,9 @@ def expected_values(
 
 
 def _not_by_rounding(expected: Float[Array, "... sets"], gross: Float[Array, "... sets"]) -> Float[Array, "... sets"]:
-    """Raise expected utilities within rounding of the best to the best, so that they tie.
+    """Return expected utilities with those that are within rounding of the best set equal to it, so that they tie.
 
-    ``gross``: the sums of what they are sums of, without the signs. Gains and costs that cancel leave its rounding.
+    ``gross`` holds the sums of absolute values of the summands, by which rounding is measured.
     """
     first = jnp.argmax(expected, axis=-1, keepdims=True)
     best, of_best = (jnp.broadcast_to(jnp.take_along_axis(x, first, axis=-1), x.shape) for x in (expected, gross))

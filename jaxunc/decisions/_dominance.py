@@ -1,6 +1,6 @@
 """Classes to which no other is preferred: by the votes of a cautious forest, by intervals, or in one leaf.
 
-`CautiousReport` answers with the set of a cautious forest, and with all else that it knows of an instance.
+`CautiousReport` answers with the set of a cautious forest, a class, probabilities, intervals and votes.
 """
 
 from typing import Literal, NamedTuple
@@ -20,7 +20,7 @@ from ._costs import is_of_jax
 
 
 def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classes"]:
-    r"""The classes that no half of the mass rejects.
+    r"""Return the classes that no half of the votes' mass rejects.
 
     For two classes, with the belief and the plausibility of class 1:
 
@@ -37,13 +37,13 @@ def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classe
     Returns
     -------
     Array
-        Booleans ``[... classes]``: the classes that remain; NumPy's of NumPy's arrays. Never empty: where every class
-        is rejected (in a cycle, or by an exact tie), all remain.
+        Booleans ``[... classes]``: the classes that remain; a NumPy array for NumPy arrays. Never empty: where every
+        class is rejected (in a cycle, or by an exact tie), all remain.
 
     Raises
     ------
     ValueError
-        If the mass does not hold two classes or more against each other.
+        If the mass is not ``[... classes classes]`` with two classes or more.
 
     Notes
     -----
@@ -93,19 +93,19 @@ class CautiousAnswer(NamedTuple):
     predicted: Int32[Array | np.ndarray, "..."]
     """The class of the set with the largest probability (the lowest index on ties)."""
     probability: Float[Array | np.ndarray, "... classes"]
-    """The centre of the leaves' intervals, the mean of (n_c + s/C)/(N + s) over trees."""
+    """The mean of (n_c + s/C)/(N + s) over trees, a point inside the averaged intervals."""
     interval: Interval
-    """The bounds of the class probabilities, those of `AveragedIntervals`."""
+    """The bounds of the class probabilities, as `AveragedIntervals` answers."""
     preference: Preference
-    """The masses for and against the classes, those of `GeneralizedVote`."""
+    """The masses of the trees that prefer a class to another, as `GeneralizedVote` answers."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names that `columns` knows."""
+        """The names of outputs that `columns` takes."""
         return ("class", "probability", "interval", "set")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The columns of one of the `outputs`: a position of a class, probabilities, both ends of intervals, bools."""
+        """Return arrays by name of one output: class numbers, probabilities, both ends of intervals, or set bools."""
         if output == "interval":
             return self.interval.columns(output)
         arrays = {"class": self.predicted, "probability": self.probability, "set": self.membership}
@@ -113,7 +113,7 @@ class CautiousAnswer(NamedTuple):
 
 
 class CautiousReport(Combiner[CautiousAnswer]):
-    """The set of classes, one class, probabilities, intervals and masses of a cautious forest together.
+    """Combiner that answers with the sets, classes, probabilities, intervals and masses of a cautious forest.
 
     Parameters
     ----------
@@ -136,9 +136,9 @@ class CautiousReport(Combiner[CautiousAnswer]):
     -----
     Called, it answers a `CautiousAnswer`.
 
-    Sets are decided by votes, probabilities by counts: the most probable class may be left out of a set. No tree: all
-    classes, equal probabilities. For two classes it merges four planes (five where masses are not equal), and looks up
-    two numbers of a leaf (three): votes lie in the signs of the bounds.
+    Sets are decided by votes, probabilities by counts, so a set may lack the most probable class. No tree: all
+    classes, equal probabilities. For two classes it merges four planes and looks up two numbers of a leaf: votes lie in
+    the signs of the bounds. Where masses are not equal it is five and three.
 
     References
     ----------
@@ -165,7 +165,7 @@ class CautiousReport(Combiner[CautiousAnswer]):
         return {"vote": self.vote.merge, "averaged": self.averaged.merge}
 
     def explained(self) -> ExplainedVote:
-        """The combiner that explains the sets."""
+        """Return the combiner that explains the sets, with the same s and mass."""
         return ExplainedVote(self.vote.s, self.vote.mass)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -183,7 +183,7 @@ class CautiousReport(Combiner[CautiousAnswer]):
 
 
 def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... classes"]:
-    r"""The classes whose upper bound no other class's lower bound exceeds.
+    r"""Return the classes whose upper bound no other class's lower bound exceeds.
 
     .. math:: c' \text{ is rejected} \iff \exists c: \underline p_c > \overline p_{c'}
 
@@ -195,7 +195,7 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
     Returns
     -------
     Array
-        Booleans ``[... classes]``: the classes that remain, never none; NumPy's of NumPy's arrays.
+        Booleans ``[... classes]``: the classes that remain, at least one; a NumPy array for NumPy arrays.
 
     Raises
     ------
@@ -205,9 +205,9 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
 
     Notes
     -----
-    For two classes the slides decide {1} if the lower bound of class 1 is at least one half, {0} if its upper bound is
-    less. So equality of class 1's lower bound with class 0's upper one is enough for class 1. The bounds are compared
-    as they are, rounding included. Under a trace rows with NaN keep all classes. Gradient: none.
+    For two classes the authors' slides decide {1} if the lower bound of class 1 is at least one half, {0} if its upper
+    bound is less. So class 1 is decided if its lower bound equals class 0's upper bound. The bounds are compared as
+    they are, rounding included. Under a trace rows with NaN keep all classes. Gradient: none.
 
     References
     ----------
@@ -254,12 +254,12 @@ def _interval_dominance(lower, upper):
 def maximality(
     counts: Shaped[Array | np.ndarray, "... classes"], s: float | int | Float[Array | np.ndarray, "..."]
 ) -> Bool[Array, "... classes"]:
-    r"""The classes of a leaf to which no other is preferred in the imprecise Dirichlet model.
+    r"""Return the classes of a leaf to which no other class is preferred in the imprecise Dirichlet model.
 
     .. math:: c' \text{ is rejected} \iff \max_c n_c - n_{c'} \ge s
 
-    Booleans ``[... classes]``, never none. Exact for integer counts. For this model the set is that of interval
-    dominance, but for equality, which here rejects. Empty leaf: all classes. Gradient: none. Parameters, errors and
+    Booleans ``[... classes]``, at least one True. Exact for integer counts. For this model interval dominance gives the
+    same set, except that equality rejects here. Empty leaf: all classes. Gradient: none. Parameters, errors and
     warnings: those of `jaxunc.scorers.idm_interval`.
 
     References

@@ -1,7 +1,7 @@
 """Decisions of the least expected cost, and costs by the names of classes, as tables and files hold them.
 
-One reader for Python, ``--costs`` of every command, and all that streams: `plain_costs` where the classes are not known
-yet, `cost_matrix` where they are.
+Python, ``--costs`` of every command, and streams read costs by the same two functions: `plain_costs` where the classes
+are not known yet, `cost_matrix` where they are.
 """
 
 import csv
@@ -25,13 +25,13 @@ from jaxunc.tables import NumbersLike
 from ._costs import by_rows, checked_probability, expected_values
 
 _ULPS = 4
-"""Tolerance in units in the last place, by which sums of costs may differ: 0.9 and 1 - 0.1 round apart."""
+"""Tolerance, in units in the last place, within which sums of costs are equal: 0.9 and 1 - 0.1 round differently."""
 
 
 def least_cost(
     p: Real[Array | np.ndarray, "... classes"], costs: NumbersLike | None = None, *, reject: NumbersLike | None = None
 ) -> Int[Array | np.ndarray, "..."]:
-    r"""The decision whose expected cost is least, or -1 where rejecting costs less than each of them.
+    r"""Return the decision of the least expected cost, or -1 where a rejection costs less than every decision.
 
     .. math:: d^* = \arg\min_d \sum_c p_c\, K_{cd}, \qquad
               \text{rejected} \iff \min_d \sum_c p_c\, K_{cd} > t
@@ -39,10 +39,10 @@ def least_cost(
     Parameters
     ----------
     p
-        Class probabilities ``[... classes]``, however they came about.
+        Class probabilities ``[... classes]`` of any origin.
     costs
-        K, the cost of each decision (column) where a class is the truth (row), ``[classes decisions]``, ≥ 0. Usually a
-        decision is a class. Default: an error costs 1, what is right nothing.
+        K, the cost of each decision (column) where a class is the truth (row), ``[classes decisions]``, ≥ 0. Usually
+        decisions are classes. Default: a wrong class costs 1, the right one nothing.
     reject
         t, the cost of a rejection in the same unit, ≥ 0: a number, or one for each row ``[...]``. Default: nothing is
         rejected. A rejection whose cost depends on the truth is a further column of ``costs``.
@@ -50,20 +50,20 @@ def least_cost(
     Returns
     -------
     Array
-        Positions of decisions ``[...]``, -1 where rejected; NumPy's of NumPy's arrays. Among equal costs the more
-        probable class decides, then the lower index; where decisions are no classes, the lower index.
+        Indices of decisions ``[...]``, -1 where rejected; a NumPy array for NumPy arrays. Among equal costs the more
+        probable class is taken, then the lower index; the lower index alone if there are not C decisions.
 
     Raises
     ------
     ValueError
-        If shapes do not fit, or p has one class. Outside a trace also if a row of p is no distribution (within 0.001),
-        or a cost is negative or not finite.
+        If shapes do not fit, or p has one class. Outside a trace also if a row of p is not a distribution (within
+        0.001), or a cost is negative or not finite.
 
     Notes
     -----
     Costs that differ by rounding alone are equal; so a probability that is 1 - t decides at a cost t of rejection
-    (Chow's rule). From t = 1 - 1/C on nothing is rejected at the default costs. A gain is no negative cost: take it off
-    from what the other decisions are worth for that truth, which changes no decision.
+    (Chow's rule). From t = 1 - 1/C on nothing is rejected at the default costs. Gains cannot be given as negative
+    costs: add the gain to the costs of the other decisions for that truth, which changes no decision.
 
     The probabilities are taken as they are: unlike a cautious forest, the rule knows nothing of how few instances they
     rest on. Under a trace rows with NaN are rejected, or without ``reject`` decided for the first class. Gradient:
@@ -115,7 +115,7 @@ def _checked(costs: Any, n_classes: int) -> Any:
 
 
 def check_costs(values: np.ndarray) -> None:
-    """Raise a ValueError unless costs are finite in float32, and none is negative."""
+    """Raise a ValueError unless all costs are ≥ 0 and finite in float32."""
     wrong = ~((values >= 0) & (values < np.finfo(np.float32).max))
     if wrong.any():
         index = tuple(map(int, np.argwhere(wrong)[0]))
@@ -132,7 +132,7 @@ def _least(costs: Float[Array, "classes decisions"], share: Float[Array, "... cl
     expected = expected_values(share, costs)
     best = jnp.min(expected, axis=-1, keepdims=True)
     ties = expected <= best * (1 + 2 * slack)
-    # Costs of ties by the class's own probability: the first one of the most probable ones.
+    # Among decisions of equal cost the most probable class is taken, the first one on ties.
     order = jnp.where(ties, share, -1.0) if n_decisions == n_classes else ties
     decision = jnp.argmax(order, axis=-1).astype(jnp.int32)
     if reject is None:
@@ -148,10 +148,10 @@ _FORMS = (
 
 
 def plain_costs(costs: Any) -> Any:
-    """Return costs as lists, or by the names of classes ``{truth: {decision: cost}}``; None for none.
+    """Return costs as nested lists, or as ``{truth: {decision: cost}}`` by names of classes; None for None.
 
-    A text of pairs whose names hold colons is returned as it is: `cost_matrix`, which knows the classes, takes them
-    apart. Raises a TypeError or a ValueError for a text, a file, a mapping or a table that says no costs.
+    A text of pairs in which a name holds a colon is returned unchanged: `cost_matrix`, which knows the classes, reads
+    it. Raises a TypeError or a ValueError for a text, file, mapping or table that does not hold costs.
     """
     if costs is None:
         return None
@@ -178,7 +178,7 @@ def _row(truth: Any, row: Any) -> dict[str, float]:
 
 
 def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:
-    """Return costs of a file or JSON by the names of truths, or the pairs of a text with their costs."""
+    """Return the costs in a file, or in a JSON text, by truth; or of other texts a list of (TRUTH:DECISION, cost)."""
     if os.path.isfile(text):
         return _of_file(Path(text))
     if text.lstrip().startswith("{"):
@@ -195,10 +195,10 @@ def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:
 
 
 def _costs_by_name(text: str, pairs: list[tuple[str, str]], names: Sequence[str] | None) -> dict[str, dict[str, float]]:
-    """Return {truth: {decision: cost}} of pairs TRUTH:DECISION and their costs, of ``text``.
+    """Return ``{truth: {decision: cost}}`` from pairs TRUTH:DECISION with costs; messages quote ``text``.
 
-    Names may hold colons: a pair is read at the colon that has one of ``names`` on either side, else at the first
-    colon. Raises a ValueError if several colons have, if a pair comes twice, or a cost is no finite number >= 0.
+    A pair is cut at the colon with one of ``names`` (the classes) on both sides, else at the first colon. Raises a
+    ValueError if several colons could be meant, a pair comes twice, or a cost is not a finite number ≥ 0.
     """
     costs: dict[str, dict[str, float]] = {}
     for pair, cost in pairs:
@@ -259,10 +259,10 @@ def _number(pair: str, cost: Any) -> float:
 
 
 def cost_matrix(costs: Any, labels: Sequence[Any]) -> np.ndarray | None:
-    """Return costs ``[classes classes]`` of a model with these labels, from what `plain_costs` takes; None for none.
+    """Return costs ``[classes classes]`` for a model with these labels, from what `plain_costs` takes; None for None.
 
-    With costs by names, what is not named costs 1 if it is wrong, and nothing if it is right. Raises a ValueError for
-    names of no class, with the nearest, and for another shape.
+    With costs by names, pairs that are not named cost 1 if the decision is wrong, and 0 if it is right. Raises a
+    ValueError for a name that is not a class (the nearest is suggested), and for another shape.
     """
     if (plain := plain_costs(costs)) is None:
         return None

@@ -1,7 +1,7 @@
-"""Decisions of a model's probabilities that agree with the class that it names, and conformal sets of classes.
+"""Decisions from a model's probabilities that agree with the class that it predicts, and conformal sets of classes.
 
-A set holds the most probable class and the one that is named, and without costs the class that is named is decided for.
-Conformal sets promise how often they hold the truth, from rows that the probabilities do not know.
+A set holds the most probable class and the predicted one. Without costs the decision is the predicted class. Conformal
+sets promise how often they hold the truth, from calibration rows that the model has not seen.
 """
 
 import math
@@ -28,9 +28,9 @@ def conformal_sets(
     coverage: float = 0.9,
     by_class: bool = False,
 ) -> Bool[Array | np.ndarray, "... classes"]:
-    r"""The sets of classes that hold the truth with a given probability, by split conformal prediction.
+    r"""Return sets of classes that hold the truth with a given probability, by split conformal prediction.
 
-    With a_i = 1 for each of n calibration rows whose class is the most probable one, else the probability of its class:
+    For each of n calibration rows let a_i be the probability of its class, or 1 if that class is the most probable:
 
     .. math:: A = \{c : p_c \ge a_{(k)}\} \cup \{\arg\max_c p_c\}, \qquad
               a_{(k)} \text{ the } k\text{-th largest}, \quad k = \lceil (n + 1) \cdot \text{coverage} \rceil
@@ -38,11 +38,11 @@ def conformal_sets(
     Parameters
     ----------
     p
-        Class probabilities ``[... classes]`` of the rows that sets are wanted for.
+        Class probabilities ``[... classes]`` of the rows to find sets for.
     calibration
-        Probabilities ``[rows classes]`` that the same model gives rows which it was not fitted to.
+        Probabilities ``[rows classes]`` by the same model for rows that it was not fitted to.
     labels
-        The classes of the calibration rows as positions 0 … C - 1, ``[rows]``.
+        The classes of the calibration rows as numbers 0 … C - 1, ``[rows]``.
     coverage
         How often a set is to hold the truth, in (0, 1).
     by_class
@@ -51,15 +51,15 @@ def conformal_sets(
     Returns
     -------
     Array
-        Booleans ``[... classes]``; NumPy's of NumPy's arrays. The most probable class is in every set, the first one on
-        ties, so that none is empty.
+        Booleans ``[... classes]``; a NumPy array for NumPy arrays. Every set holds the most probable class (the first
+        one on ties), so none is empty.
 
     Raises
     ------
     ValueError
-        If there are fewer calibration rows, of each class with ``by_class``, than the rank needs: coverage / (1 -
-        coverage), 9 for .9. If shapes do not fit, or coverage lies outside (0, 1). Outside a trace also if a row of p
-        is no distribution (within 0.001).
+        If there are fewer calibration rows (of any class with ``by_class``) than coverage / (1 - coverage), which is 9
+        for .9. If shapes do not fit, or coverage lies outside (0, 1), or calibration rows are traced. Outside a trace
+        also if a row of p is not a distribution (within 0.001).
 
     Notes
     -----
@@ -69,17 +69,17 @@ def conformal_sets(
     row at hand, nor for a group of rows. Coverage is at most 1/(n + 1) larger, but for ties, and where the most
     probable class is right more often than is promised: then each set is that class alone.
 
-    **Out-of-bag rows** are no calibration rows in this sense: they are answered by fewer trees than new rows are. There
-    is no proof for them. Measured on 35 sets, they keep what they promise in the mean as rows held out do:
+    **Out-of-bag rows** are not calibration rows in this sense, since fewer trees answer for them than for new rows.
+    There is no proof for them. On 35 data sets they kept the promise in the mean as well as held-out rows did:
     ``benchmarks/studies/conformal_sets``.
 
-    Equal probabilities, of which forests have many, all count for a class: no coin is thrown. Among all sets with that
-    coverage those by a threshold on the probability (the score 1 - p, "LAC") are smallest in the mean, if the
-    probabilities are right; some of them are empty. Here the most probable class counts in the ranks, too: sets are
-    hardly other ones, and not larger, than those of LAC with it added. Adaptive sets (APS) are larger, and more even
-    among easy and hard rows.
+    A class with a probability equal to the threshold is in the set; ties, of which forests have many, are not broken at
+    random. If the probabilities are right, sets by a threshold on the probability (the score 1 - p, "LAC") are the
+    smallest in the mean with that coverage, but some are empty. Here the most probable class is added, and counts in
+    the ranks: the sets hardly differ from those of LAC with that class, and are not larger. Adaptive sets (APS) are
+    larger, and more even among easy and hard rows.
 
-    All rows are ranked in one precision, the coarser of p's and the calibration's: what rounds alike counts alike.
+    All rows are ranked in one precision, the coarser of p's and the calibration's, so that equal numbers stay equal.
     Outside a trace that is done on the host. Gradient: none.
 
     References
@@ -106,7 +106,7 @@ def conformal_sets(
     check_bool("by_class", by_class)
     shares_of_rows, position = _checked(calibration, labels, share.shape[-1])
     traced = not is_concrete(p)
-    # Ranks and the most probable class of all rows in one precision: the coarser of both that came.
+    # All rows are ranked in one precision, the coarser one of p and the calibration.
     rows = share if traced else np.asarray(p)
     kinds = [array.dtype for array in (rows, shares_of_rows) if array.dtype.kind == "f"]
     dtype = share.dtype if traced else min(kinds or [np.dtype(float)], key=lambda kind: kind.itemsize)
@@ -121,7 +121,7 @@ def conformal_sets(
 
 
 def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return probabilities of the calibration rows, and their classes."""
+    """Return the probabilities of the calibration rows and their classes, as NumPy arrays; raise unless they fit."""
     if not is_concrete(calibration, labels):
         raise ValueError("calibration and labels are traced, but ranked on the host; pass known arrays.")
     check_numbers("calibration", calibration)
@@ -144,10 +144,9 @@ def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray,
 
 
 def numbers_to_rank(probability: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return the number by which each row is ranked for conformal sets, larger is better.
+    """Return the number ``[rows]`` by which each row is ranked for conformal sets, larger is better.
 
-    It is the probability of the row's class, which ``position`` gives; 1 where that class is the most probable one (of
-    equal ones the first).
+    It is the probability of the row's class ``position``, or 1 where that class is the most probable (first on ties).
     """
     of_class = np.take_along_axis(probability, position[:, None], axis=1)[:, 0]
     return np.where(probability.argmax(axis=1) == position, 1, of_class) if len(of_class) else of_class
@@ -163,9 +162,10 @@ def least_probabilities(
     names: Any = None,
     weight: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the least probability of each class with which it is in a set, ``[classes]``; ``names`` are told.
+    """Return the least probability with which each class is in a set, ``[classes]``.
 
-    Rows count in the ranks as often as they weigh (> 0), the new one as `one_row`.
+    Rows count in the ranks by their weights (> 0), the new row by `one_row`. Raises a ValueError, in which ``names``
+    name the classes, if there are too few rows.
     """
     least, weight = np.empty(n_classes, ranked.dtype), np.ones(len(ranked)) if weight is None else weight
     for c in range(n_classes) if by_class else [None]:
@@ -193,7 +193,7 @@ def _members(share, least):
 
 
 def as_shares(probability: Any) -> np.ndarray:
-    """Return probabilities ``[rows classes]`` that add to 1; all alike for NaN, or zeros, as boosted models answer."""
+    """Return probabilities ``[rows classes]`` that add to 1; 1/C for rows of NaN or zeros, as boosted models answer."""
     probability = np.asarray(probability)
     total = probability.sum(axis=1, keepdims=True)
     shares = np.divide(probability, total, out=np.full_like(probability, 1 / probability.shape[1]), where=total > 0)
@@ -201,15 +201,15 @@ def as_shares(probability: Any) -> np.ndarray:
 
 
 def best_sets(probability: Any, named: np.ndarray, utility: Any = 65) -> np.ndarray:
-    """Return the sets of the highest expected utility ``[rows classes]``, with the classes that are named."""
+    """Return the sets of the highest expected utility ``[rows classes]``, with the classes ``named`` added."""
     return _with(expected_utility_set(as_shares(probability), utility), named)
 
 
 class Calibration:
-    """What is ranked of rows that a model has not seen: the probability of their own class, or 1 where that leads.
+    """Calibration rows of conformal sets: their `numbers_to_rank`, classes and weights.
 
-    ``kept``: that and the class of each row ``[rows 2]``, and its weight where weights differ ``[rows 3]``, in float32,
-    as classifiers and files keep them.
+    ``kept`` has a column for each in float32, as classifiers and files keep them: ``[rows 2]``, or ``[rows 3]`` where
+    weights differ.
     """
 
     def __init__(self, kept: np.ndarray):
@@ -220,7 +220,7 @@ class Calibration:
     def kept(
         probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None), weight: Any = None
     ) -> np.ndarray:
-        """Return what is kept of probabilities ``[rows classes]``; ``rows`` that were seen are left out."""
+        """Return the array ``kept`` for probabilities ``[rows classes]``: of ``rows`` alone, and of weights above 0."""
         ranked = numbers_to_rank(
             as_shares(probability).astype(np.float32), position
         )  # as new rows are: `promised_sets`
@@ -231,7 +231,7 @@ class Calibration:
         return kept[:, :2] if weight is None or len(np.unique(kept[:, 2])) == 1 else kept
 
     def least(self, coverage: float, by_class: bool, labels: Sequence[Any]) -> np.ndarray:
-        """Return the least probability with which each class is in a set; refusals name classes by their labels."""
+        """Return the least probability with which each class is in a set; errors name classes by their labels."""
         check_coverage(coverage, by_class)
         how = {"by_class": by_class, "names": labels, "weight": self.weight}
         return least_probabilities(self.own, self.position, len(labels), coverage, **how)
@@ -244,14 +244,14 @@ def check_coverage(coverage: Any, by_class: Any) -> None:
 
 
 def promised_sets(probability: Any, named: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """Return the classes that are as probable as asked ``[rows classes]``, with the most probable and the named one."""
-    # As what was kept is rounded, so that equal probabilities stay equal.
+    """Return sets ``[rows classes]``: classes at least as probable as ``least``, the most probable, and ``named``."""
+    # Rounded as the calibration rows were, so that equal probabilities stay equal.
     shares = as_shares(probability).astype(np.float32)
     return _with(shares >= least.astype(np.float32), shares.argmax(axis=1), named)
 
 
 def decided(probability: Any, named: np.ndarray, costs: np.ndarray | None, reject: NumbersLike | None) -> np.ndarray:
-    """Return positions of classes ``[rows]`` of the least expected cost; -1 where rejected."""
+    """Return classes ``[rows]`` of the least expected cost (without costs: ``named``), -1 where rejected."""
     positions = least_cost(as_shares(probability), costs, reject=reject)
     return np.where(positions < 0, positions, named) if costs is None else np.asarray(positions)
 

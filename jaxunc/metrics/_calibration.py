@@ -1,6 +1,6 @@
-"""Accuracy, proper scores of probabilities, and calibration: with confidence p a share p should be right.
+"""Accuracy, proper scores of probabilities, and calibration: of predictions with confidence p, a share p is right.
 
-The error and the curve of calibration read the same bins of confidence, whose sums are exact.
+Calibration error and reliability curve use the same bins of confidence, with exact sums.
 """
 
 from typing import Literal, NamedTuple, TypeAlias
@@ -200,7 +200,7 @@ def log_loss_from_logs(
     log_probs: Real[Array | np.ndarray, "instances classes"],
     y: Labels,
 ) -> Float[Array, ""]:
-    r"""`log_loss` from the logarithms of the probabilities, as combiners' ``log_probability`` has them.
+    r"""Return the `log_loss` from logarithms of the probabilities, such as a combiner's ``log_probability``.
 
     +inf if a class occurred whose logarithm is -inf. A row must hold logarithms of a distribution, within 0.001.
     Otherwise as `log_loss`. Gradient: -1/n for the class that occurred, which makes it the loss to train with.
@@ -218,7 +218,7 @@ def log_loss_from_logs(
 @jit
 def _log_loss(probs, y):
     occurred = _of_the_class(probs, y)
-    # The floored logarithm has the gradient; where it was floored the value is infinite.
+    # The gradient is that of the floored logarithm; where it was floored the value becomes infinite.
     loss = jnp.where(occurred < jnp.finfo(probs.dtype).tiny, jnp.inf, 0.0) - floored_log(occurred)
     return nan_unless_classes(mean(loss), y, probs.shape[-1])
 
@@ -229,12 +229,12 @@ def _log_loss_from_logs(log_probs, y):
 
 
 def _of_the_class(values, y):
-    """Return the column of each instance's class."""
+    """Return each instance's value in the column of its class."""
     return jnp.sum(jnp.where(one_hot(y, values.shape[-1]), values, 0.0), axis=-1)
 
 
 Strategy: TypeAlias = Literal["uniform", "quantile"]
-"""Strategy of the bins: of equal width, or of equal numbers of instances."""
+"""Which bins of confidence: of equal width, or with equal numbers of instances."""
 
 
 def calibration_error(
@@ -425,7 +425,7 @@ def _reliability_curve(probs, y, n_bins, strategy):
 
 
 def _checked_bins(n_bins: int, strategy: str) -> int:
-    """Return the number of bins; an error unless it is an integer >= 1 and the strategy is known."""
+    """Return the number of bins as an int; raise an error unless it is an integer ≥ 1 and the strategy is known."""
     check_one_of("strategy", strategy, ("uniform", "quantile"))
     check_integer("n_bins", n_bins, 1)
     return int(n_bins)
@@ -442,7 +442,7 @@ def _binned(
         edges = jnp.asarray(np.arange(1, n_bins) / n_bins, probs.dtype)
     else:
         ranks = np.array([-(-b * n // n_bins) for b in range(1, n_bins)], dtype=int)
-        # Bins are taken as they are: the gradient is that of the confidences.
+        # The edges have no gradient: the bins count as fixed.
         edges = jnp.sort(lax.stop_gradient(confidence))[ranks - 1]
     bin_of = jnp.sum(confidence[:, None] > edges[None, :], axis=1, dtype=jnp.int32)
     return confidence, lax.argmax(probs, axis=1, index_dtype=jnp.int32) == y, bin_of

@@ -1,4 +1,4 @@
-"""Parts of all metrics: predictions and labels as they take them, exact orders, and sums that keep their digits.
+"""Parts of all metrics: checks of predictions and labels, exact orders, and sums that keep their digits.
 
 On the host, wrong values raise errors. In a trace nothing can be raised: there they give NaN.
 """
@@ -19,16 +19,16 @@ Labels: TypeAlias = Integer[Array | np.ndarray, "instances"] | Bool[Array | np.n
 """A class index per instance."""
 
 _SLACK = 1e-3
-"""Tolerance for the sum of probabilities, which may miss 1: room for sums over many trees in float32."""
+"""Tolerance by which a sum of probabilities may miss 1: room for sums over many trees in float32."""
 
 
 def as_array(values, *, name: str | None = None) -> Array | np.ndarray:
-    """Return the values as they are if JAX holds them, else a copy of NumPy's: JAX may read it after the call.
+    """Return JAX arrays as they are (gathered if sharded), other values as a NumPy copy, which JAX may read later.
 
     With a name, raises a TypeError unless they are numbers.
     """
     if isinstance(values, jax.Array):
-        return whole(values)  # a mean over instances asks all of them, and what is sorted has to be in one place
+        return whole(values)  # means and sorts over instances need all of them in one place
     if name is not None:
         check_numbers(name, values)
     refuse_masked(name or "y", values)
@@ -36,7 +36,7 @@ def as_array(values, *, name: str | None = None) -> Array | np.ndarray:
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
-    """Return the labels as int32. A TypeError for their dtype, a ValueError if shape or values are no class indices."""
+    """Return the labels as int32; raise a TypeError for their dtype, a ValueError unless they are class indices."""
     y = as_array(y)
     remedy = "Turn other labels into indices: np.searchsorted(class_labels, labels)."
     if not (jnp.issubdtype(y.dtype, jnp.integer) or jnp.issubdtype(y.dtype, jnp.bool_)):
@@ -77,7 +77,7 @@ def check_no_nan(prediction, *, name: str) -> None:
 
 
 def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float[Array, "instances classes"]:
-    """Return the probabilities (or their logarithms) as floats; a ValueError unless every row is a distribution."""
+    """Return probabilities (or their logarithms) as floats; raise a ValueError unless each row is a distribution."""
     prediction = as_array(prediction, name=name)
     check_columns(prediction, name=name)
     if is_concrete(prediction):
@@ -95,26 +95,26 @@ def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float
 
 
 def as_floats(prediction) -> Float[Array, "..."]:
-    """Return the prediction in its own precision, float32 at least."""
+    """Return the prediction as floats: in its precision, but at least float32."""
     prediction = jnp.asarray(prediction)
     dtype = float_dtype(prediction)
     return prediction.astype(dtype if dtype.itemsize >= 4 else jnp.float32)
 
 
 def one_hot(y: Int32[Array, "instances"], n_classes: int) -> Bool[Array, "instances classes"]:
-    """Return whether each column is the instance's class."""
+    """Return bools, True in the column of each instance's class."""
     return y[:, None] == jnp.arange(n_classes, dtype=y.dtype)[None, :]
 
 
 def nan_unless_classes(value: Array, y: Int32[Array, "instances"], n_classes: int) -> Array:
-    """Return the value, or NaN if a label is no class: under a trace nothing can be raised."""
+    """Return the value, or NaN if any label is not a class: under a trace no error can be raised."""
     return jnp.where(jnp.all((y >= 0) & (y < n_classes)), value, jnp.nan)
 
 
 def checked_scores(score, *, name: str) -> Real[Array, "..."]:
-    """Return the scores for JAX. 64-bit numbers that it would cut to 32 become ranks on the host, in the same order.
+    """Return the scores as a JAX array in the same order; raise a ValueError for NaN, outside a trace.
 
-    Ranks among all of them, so that scores of different columns can be compared too.
+    NumPy's 64-bit numbers, if JAX would cut them to 32 bits, become ranks among all entries, comparable over columns.
     """
     check_no_nan(score, name=name)
     if isinstance(score, np.ndarray) and jax.dtypes.canonicalize_dtype(score.dtype) != score.dtype:
@@ -124,7 +124,7 @@ def checked_scores(score, *, name: str) -> Real[Array, "..."]:
 
 
 def sort_key(score: Real[Array, "instances"]) -> Integer[Array, "instances"]:
-    """Return ints in the order of the scores: XLA would flush subnormals, and a float32 cannot hold every integer."""
+    """Return integers in the order of the scores, whose comparison is exact: XLA takes subnormal floats for 0."""
     if not jnp.issubdtype(score.dtype, jnp.floating):
         return score
     if score.dtype != jnp.float64:
@@ -141,12 +141,12 @@ def group_edges(keys: Integer[Array, "instances"]) -> tuple[Bool[Array, "instanc
 
 @jax.custom_jvp
 def total(values: Float[Array, "instances"]) -> Float[Array, ""]:
-    """Return the sum in two-float arithmetic, rounded once; it does not depend on how the compiler adds.
+    """Return the sum, added by two-float arithmetic in a fixed order and rounded once.
 
     About √n columns are summed side by side, then their sums one by one. Infinities and NaN are added as usual. The
     gradient is that of a plain sum.
     """
-    # Additions one by one would be a loop of n; all at once they would have no fixed order.
+    # A single loop would have n steps, and a plain reduction no fixed order.
     n_columns = math.isqrt(values.shape[0]) + 1
     rows = jnp.pad(values, (0, -values.shape[0] % n_columns)).reshape(-1, n_columns)
     by_column = _added(TwoFloat(rows, jnp.zeros_like(rows)))
@@ -162,11 +162,11 @@ def _total_jvp(primals, tangents):
 
 
 def mean(values: Float[Array, "instances"]) -> Float[Array, ""]:
-    """Return the mean, rounded twice."""
+    """Return the mean: the exact `total`, divided by the number of values."""
     return total(values) / values.shape[0]
 
 
 def _added(parts: TwoFloat) -> TwoFloat:
-    """Return the sum over the leading axis, added in order."""
+    """Return the two-float sum over the leading axis, added in order."""
     start = TwoFloat(jnp.zeros_like(parts.high[0]), jnp.zeros_like(parts.low[0]))
     return lax.scan(lambda sum_so_far, part: (sum_so_far.plus(part), None), start, parts)[0]

@@ -31,7 +31,7 @@ def interval_score(
     y
         What came true ``[instances]``.
     coverage
-        How often the intervals are to hold it, in (0, 1).
+        How often the intervals are to hold ``y``, in (0, 1).
 
     Returns
     -------
@@ -46,7 +46,7 @@ def interval_score(
 
     Notes
     -----
-    Differences are taken in the precision in which NumPy's numbers come, and then rounded: large targets lose nothing.
+    Differences of NumPy's numbers are computed in float64, and then rounded, so that large targets lose nothing.
     An infinite end gives an infinite score. Gradient: that of the formula, 0 in kinks where y meets an end.
 
     References
@@ -107,7 +107,7 @@ def pinball_loss(
 
     Notes
     -----
-    Precision and gradient are as of `interval_score`.
+    Precision and gradient are as for `interval_score`.
 
     References
     ----------
@@ -165,8 +165,8 @@ def crps(
 
     Notes
     -----
-    By sorting, O(k log k) an instance. Precision is as of `interval_score`. Probabilities of targets in bins have an
-    exact score of their own: ``TargetBins.crps``.
+    By sorting, O(k log k) an instance. Precision is as for `interval_score`. For probabilities of targets in bins
+    ``TargetBins.crps`` is exact.
 
     References
     ----------
@@ -199,7 +199,7 @@ def _crps(apart, shares):
     order = jnp.argsort(apart, axis=1)
     apart = jnp.take_along_axis(apart, order, axis=1)
     shares = jnp.take_along_axis(jnp.broadcast_to(shares, apart.shape), order, axis=1)
-    # Between two points F is constant: its square where y lies above, that of 1 - F where it lies below.
+    # Between two points F is constant. The integral has F² there up to y, and (1 - F)² beyond y.
     below = jnp.cumsum(shares, axis=1)[:, :-1]
     low, high = apart[:, :-1], apart[:, 1:]
     parts = below**2 * (jnp.minimum(high, 0) - jnp.minimum(low, 0))
@@ -208,7 +208,7 @@ def _crps(apart, shares):
 
 
 def _checked(predicted: Any, y: Any, name: str) -> tuple[Any, Any]:
-    """Return predictions ``[instances k]`` and targets in the precision in which they come."""
+    """Return checked predictions ``[instances k]`` and targets as floats, in float64 if both are NumPy's."""
     predicted, y = as_array(predicted, name=name), as_array(y, name="y")
     if predicted.ndim != 2 or not predicted.shape[1]:
         raise ValueError(f"{name} has shape {predicted.shape}; expected [instances k], a row for each instance.")

@@ -1,4 +1,4 @@
-"""How well a number ranks: the area under the ROC curve, and curves of what remains when the doubtful are rejected."""
+"""How well a number ranks: the area under the ROC curve, and accuracy or risk after uncertain rows are rejected."""
 
 from typing import NamedTuple
 
@@ -40,10 +40,10 @@ def auc(
     ----------
     score
         ``[instances]``: numbers that rank the instances, larger for class 1, such as `margin` of class scores. Or
-        ``[instances classes]``: the mean, over the classes, of each class's column against the rest.
+        ``[instances classes]``, a column per class: the result is the mean of the areas of each class against the rest.
     y
-        Class indices: 0 and 1, or in [0, classes). Or whether each prediction was right, where ``score`` is how far it
-        is to be trusted, such as its probability: the area says how well that tells right predictions from wrong ones.
+        Class indices: 0 and 1, or in [0, classes). Or whether each prediction was right, if ``score`` is a certainty
+        such as a probability: then the area says how well the certainty tells right predictions from wrong ones.
 
     Returns
     -------
@@ -104,15 +104,15 @@ def _auc_one_vs_rest(score, y):
 
 
 def _area(score, positive):
-    """The area for one score ``[instances]``; NaN if a class is missing or a score is NaN."""
+    """Return the area under the ROC curve of one score; NaN if a class is missing or a score is NaN."""
     n, dtype = score.shape[0], as_floats(score).dtype
     keys, positive = lax.sort((sort_key(score), positive), num_keys=1)
     first, last = group_edges(keys)
-    # Negatives before and up to the end of each group of equal scores, handed to the whole group.
+    # For each group of equal scores: the number of negatives before it, and up to its end.
     counted = jnp.cumsum(~positive, dtype=jnp.int32)
     before = jnp.where(first, counted - (~positive).astype(jnp.int32), 0)
     through = jnp.where(last, counted, n)
-    # Running extremes hand the counts at a group's edges to all of its members: both rise along the order.
+    # Both counts rise along the order, so running extremes spread them from a group's edges to all of its members.
     twice_beaten = lax.cummax(before) + lax.cummin(through, reverse=True)
     # Doubled, so that ties, which count one half, stay integers.
     twice_pairs = total(jnp.where(positive, twice_beaten, 0).astype(dtype))
@@ -124,14 +124,14 @@ def _area(score, positive):
 
 
 class RejectionCurve(NamedTuple):
-    """Accuracy of what is kept, by the share that is rejected, in increasing order of it."""
+    """Accuracy of the kept instances by the share that is rejected, in increasing order of the share."""
 
     rejected: Float[Array | np.ndarray, "points"]
     accuracy: Float[Array | np.ndarray, "points"]
 
 
 class RiskCoverageCurve(NamedTuple):
-    """Risk (1 - accuracy) of what is kept, by the share that is kept, in increasing order of it."""
+    """Risk (1 - accuracy) of the kept instances by the share that is kept, in increasing order of the share."""
 
     coverage: Float[Array | np.ndarray, "points"]
     risk: Float[Array | np.ndarray, "points"]
@@ -204,15 +204,15 @@ def risk_coverage_curve(
     *,
     n_points: int | None = None,
 ) -> RiskCoverageCurve:
-    r"""Risk over the instances that are kept, by the share that is: `accuracy_rejection_curve` seen from its end.
+    r"""Risk over the instances that are kept, by their share: 1 minus the `accuracy_rejection_curve`, from its end.
 
     With the instances in order of certainty, the most certain first, and M(t) the wrong ones among the first t:
 
     .. math:: \mathrm{risk}(\gamma) = \frac{M(t)}{t}, \qquad t = \gamma n
 
     Returns ``coverage`` (1/m, 2/m, …, 1) and ``risk``, each ``[points]``. Arguments, errors, ties, exactness, cost and
-    gradient are those of `accuracy_rejection_curve`. Wrong predictions are counted themselves, so that small risks keep
-    their digits.
+    gradient are those of `accuracy_rejection_curve`. Wrong predictions are counted, so that small risks keep their
+    digits.
 
     References
     ----------
@@ -238,9 +238,9 @@ def area_under_risk_coverage(
 
     .. math:: \frac1n \sum_{k=1}^n \mathrm{risk}(k/n)
 
-    A scalar in [0, 1]: 0 if all predictions are right, 1 if all are wrong, the share of wrong ones for certainties that
-    are all equal. It mixes how good the predictions are with how well they are ranked: compare certainties of the same
-    predictions. The sum is compensated; all else is as for `risk_coverage_curve`.
+    A scalar in [0, 1]: 0 if all predictions are right, 1 if all are wrong, and the share of wrong ones if all
+    certainties are equal. It depends both on how good the predictions are and on how well they are ranked: compare
+    certainties of the same predictions. The sum is compensated; all else is as for `risk_coverage_curve`.
 
     References
     ----------
@@ -256,14 +256,14 @@ def area_under_risk_coverage(
 
 
 def _share_by_coverage(certainty, correct, n_points, counted):
-    """Return the share of kept instances whose ``correct`` is ``counted``, at each coverage j/m."""
+    """Return the share of kept instances with ``correct == counted``, at each coverage j/m, j = 1 … m."""
     certainty = as_array(certainty, name="certainty")
     check_column(certainty, name="certainty", remedy="From probabilities take the largest of each row.")
     n = certainty.shape[0]
     correct = checked_labels(correct, n, 2, name="correct")
     n_points = n if n_points is None else n_points
     check_integer("n_points", n_points, 1, "; None is a point per instance")
-    # jn/m in whole numbers: t = last + part, with 0 < part <= 1, lies in the group of instance number ``last``.
+    # t = jn/m is split by integer arithmetic into last + part, with 0 < part <= 1: instance ``last`` is kept in part.
     steps = np.arange(1, n_points + 1, dtype=np.int64) * n
     last = -(-steps // n_points) - 1
     part = (steps - last * n_points) / n_points
@@ -275,7 +275,7 @@ def _share_by_coverage(certainty, correct, n_points, counted):
 @jit
 def _share_among_kept(certainty, correct, counted, last, part):
     n = certainty.shape[0]
-    # The complement turns integers round without overflow.
+    # The bitwise complement reverses the order of integers without overflow.
     keys, hit = lax.sort((~sort_key(certainty), correct == counted), num_keys=1)
     opens, closes = group_edges(keys)
     position, so_far = jnp.arange(n, dtype=jnp.int32), jnp.cumsum(hit, dtype=jnp.int32)
@@ -288,7 +288,7 @@ def _share_among_kept(certainty, correct, counted, last, part):
     start, end, before, through = (of_instance[last] for of_instance in (start, end, before, through))
     rate = (through - before).astype(part.dtype) / (end - start).astype(part.dtype)
     of_group = (last - start).astype(part.dtype) + part
-    # Both rounded alike: the share is 1 exactly where all are hits, and never beyond.
+    # Numerator and denominator are rounded alike, so the share is exactly 1 where all are hits, and never larger.
     share = (before.astype(part.dtype) + of_group * rate) / (start.astype(part.dtype) + of_group)
     share = jnp.where(jnp.any(jnp.isnan(certainty)), jnp.nan, share)
     return nan_unless_classes(share, correct, 2)

@@ -28,7 +28,7 @@ Leaf = Integer[Array | np.ndarray, "instances"]
 
 
 def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -> Interval:
-    r"""The least and the greatest Brier score that probabilities inside the intervals can have.
+    r"""Return the least and the greatest Brier score that probabilities inside the intervals can have.
 
     .. math:: \Big[\min_{p \in [l, u]}, \max_{p \in [l, u]}\Big] \; \frac1n \sum_i (p_i - y_i)^2
 
@@ -39,7 +39,7 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
     y
         Class indices ``[instances]``, 0 or 1.
     leaf
-        The leaf of each instance, if instances of one leaf must share one probability. Default: each chooses its own.
+        The leaf of each instance, if instances of one leaf must share one probability. Default: each has its own.
 
     Returns
     -------
@@ -49,21 +49,21 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
     Raises
     ------
     ValueError
-        If shapes do not fit or there are no instances. Outside a trace also if an interval has NaN, its lower end above
-        its upper, an end outside [0, 1] or (two columns) is no distribution; a label is no class; or instances of one
-        leaf have different intervals.
+        If shapes do not fit or there are no instances. Outside a trace also if an interval holds NaN, has its lower end
+        above its upper, an end outside [0, 1] or (two columns) no distribution. Also if a label is not a class, or
+        instances of one leaf have different intervals.
     TypeError
         If the labels are neither integer nor bool.
 
     Notes
     -----
-    The square falls in p where y = 1 and rises where y = 0. So the bounds are at the ends: at the good one (upper for y
-    = 1, lower for y = 0) and at the bad one. The paper browses a grid. With ``leaf``, a leaf with a instances of class
-    1 and b of class 0 has a convex loss: least at a/(a+b) clipped to the interval, greatest at one of the ends. A
-    `Interval` that does not see the coupling is wider.
+    The square falls in p where y = 1 and rises where y = 0. So the bounds are at the ends of the interval: least at the
+    upper end for y = 1 and at the lower for y = 0, greatest at the other. The paper searches a grid. With ``leaf``, a
+    leaf with a instances of class 1 and b of class 0 has a convex loss: least at a/(a+b) clipped to the interval,
+    greatest at one of the ends. Without ``leaf`` the result is at least as wide.
 
-    Gradient: of the ends that were chosen, 2(p - y)/n. Under a trace labels that are no class give NaN, and so
-    do different intervals in one leaf.
+    Gradient: that of the probabilities that were chosen, 2(p - y)/n. Under a trace labels that are not classes give
+    NaN, and so do different intervals in one leaf.
 
     References
     ----------
@@ -102,7 +102,7 @@ def _by_leaf(interval: Interval, y, leaf) -> Interval:
     ones = jax.ops.segment_sum((y[order] == 1).astype(lower.dtype), index, n, indices_are_sorted=True)
     zeros = jax.ops.segment_sum((y[order] == 0).astype(lower.dtype), index, n, indices_are_sorted=True)
     here = ones + zeros > 0
-    # Of the leaf: its instances have the same ends.
+    # The ends of each leaf's interval, which all its instances share.
     lower, upper = (jnp.zeros(n, end.dtype).at[index].set(end, indices_are_sorted=True) for end in sorted_ends)
     shared = jnp.all((lower[index] == sorted_ends[0]) & (upper[index] == sorted_ends[1]))
     share = ones / jnp.where(here, ones + zeros, 1.0)
@@ -116,11 +116,10 @@ def _by_leaf(interval: Interval, y, leaf) -> Interval:
 
 
 def _checked_interval(interval: Interval) -> Interval:
-    """Return the interval of class 1 ``[instances]``; a ValueError unless its ends are in order and in [0, 1].
+    """Return the interval of class 1 ``[instances]``; raise a ValueError unless its ends are in order and in [0, 1].
 
-    Two columns, one for each class, are narrowed to what both allow: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. Class 0
-    moves an end by more than rounding only: 1 - (1 - p) is not p, and intervals whose ends are equal would cease to
-    tie.
+    Two columns, one for each class, are narrowed to what both allow: p₁ in [max(l₁, 1-u₀), min(u₁, 1-l₀)]. An end
+    moves only if it changes by more than rounding: 1 - (1 - p) is not p, and equal ends would cease to be equal.
     """
     if not (hasattr(interval, "lower") and hasattr(interval, "upper")):
         raise TypeError(
@@ -171,7 +170,7 @@ def _of_class_one(lower, upper):
 
 
 def _checked_leaf(leaf, interval: Interval):
-    """Return the leaf of each instance; a ValueError if instances of one leaf have different intervals."""
+    """Return the leaf of each instance; raise a ValueError if instances of one leaf have different intervals."""
     leaf, n = as_array(leaf, name="leaf"), interval.lower.shape[0]
     if leaf.shape != (n,) or not jnp.issubdtype(leaf.dtype, jnp.integer):
         raise ValueError(
@@ -180,7 +179,7 @@ def _checked_leaf(leaf, interval: Interval):
         )
     if not is_concrete(leaf):
         return jnp.asarray(leaf)
-    # Numbered anew: JAX would cut indices of 64 bits to 32, and leaves would merge.
+    # Leaves are numbered anew, since JAX would cut 64-bit indices to 32 bits, and different leaves could become one.
     _, first, index = np.unique(np.asarray(leaf), return_index=True, return_inverse=True)
     if is_concrete(interval):
         for end in map(np.asarray, interval):
@@ -209,7 +208,7 @@ def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
     membership
         Bools ``[instances classes]``: whether each class is in the set.
     y
-        Not read; it is a parameter so that all metrics can be called alike.
+        Ignored; it is a parameter so that all metrics can be called alike.
 
     Returns
     -------
@@ -225,8 +224,8 @@ def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
 
     Notes
     -----
-    Counted as integers. Under a trace empty sets give NaN. Gradient: none. It says nothing of who is right: see
-    `single_set_accuracy` and `discounted_utility`.
+    Counted as integers. Under a trace empty sets give NaN. Gradient: none. It does not say whether the predictions are
+    right: see `single_set_accuracy` and `discounted_utility`.
 
     References
     ----------
@@ -274,7 +273,7 @@ def single_set_accuracy(membership: Sets, y: Labels) -> Float[Array, ""]:
     Notes
     -----
     Counted as integers. Under a trace empty sets and labels that are no class give NaN. Gradient: none. Read it beside
-    `determinacy`: whoever decides only the clearest instance is always right.
+    `determinacy`: it is high for a model that decides only the clearest instances.
 
     References
     ----------
@@ -301,7 +300,7 @@ def _single_set_accuracy(membership, y):
 
 
 def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: bool = False) -> Float[Array, ""]:
-    r"""Mean number of classes in the sets; with ``indeterminate_only`` of those of more than one class.
+    r"""Mean number of classes in the sets; with ``indeterminate_only``, in the sets of more than one class.
 
     .. math:: \frac1n \sum_i |Y_i|, \qquad
               \text{indeterminate only: } \frac{\sum_{i: |Y_i| > 1} |Y_i|}{\sum_i [|Y_i| > 1]}
@@ -338,7 +337,7 @@ def _indeterminate_size(membership):
 
 
 def _ratio(part: Array, whole: Array) -> Float[Array, ""]:
-    """Return the quotient of two sums of integers; NaN if the second is 0."""
+    """Return sum(part) / sum(whole) of integers or bools; NaN if the second sum is 0."""
     part, whole = (jnp.sum(values, dtype=jnp.int32).astype(float) for values in (part, whole))
     return jnp.where(whole > 0, part / jnp.maximum(whole, 1.0), jnp.nan)
 
@@ -412,7 +411,7 @@ def _discounted_utility(membership, y, kind):
 
 
 def _checked_sets(membership) -> Bool[Array, "instances classes"]:
-    """Return the sets as JAX's; a TypeError unless they are bools, a ValueError for a wrong shape or an empty set."""
+    """Return the sets as a JAX array; raise a TypeError unless bools, a ValueError for a bad shape or an empty set."""
     membership = as_array(membership)
     if membership.dtype != bool:
         raise TypeError(
@@ -438,5 +437,5 @@ def _sizes_of(membership: Bool[Array, "instances classes"]) -> Int32[Array, "ins
 
 
 def _nan_unless_sets(value: Float[Array, ""], sizes: Int32[Array, "instances"]) -> Float[Array, ""]:
-    """Return the value, or NaN if a set is empty: under a trace nothing can be raised."""
+    """Return the value, or NaN if a set is empty: under a trace no error can be raised."""
     return jnp.where(jnp.all(sizes > 0), value, jnp.nan)

@@ -62,7 +62,7 @@ _OTHERS = (
 )
 
 SCORERS = {function.__name__: function for function in _NAMED}
-"""The scorers that options name: one score of a leaf, or one for each class."""
+"""The scorers by the names that options have for them: functions that return a leaf's score, or one per class."""
 
 FUNCTIONS_OF_COUNTS = SCORERS | {function.__name__: function for function in _OTHERS}
 """All functions of one leaf's counts, by the names that model files have for them."""

@@ -128,7 +128,7 @@ def confidence_bounds(
 
 
 def _one_minus_exp(x):
-    """1 - exp(x); the derivative of expm1 would be 0 where exp(x) is small."""
+    """Return 1 - exp(x); by expm1 alone the derivative would be 0 where exp(x) is small."""
     near = x > -1
     return jnp.where(near, 0.0 - jnp.expm1(jnp.where(near, x, 0.0)), 1 - jnp.exp(jnp.where(near, -1.0, x)))
 
@@ -167,12 +167,12 @@ _BLOCK = 1024
 
 
 class _Precision(NamedTuple):
-    """Settings of the quadrature for one precision: the nodes, and the standard deviations that they must span."""
+    """Settings of the quadrature for one precision: number of nodes, and standard deviations that they span."""
 
     nodes: int
     reach: float
     certain: float
-    """|t| √N from which the overlap rounds to nothing."""
+    """|t| √N above which the overlap rounds to 0."""
 
 
 def _precision(dtype) -> _Precision:
@@ -199,12 +199,12 @@ def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
 
 
 def _apply(weights, values):
-    """Sum over nodes, in full precision on accelerators too."""
+    """Return the weighted sum over nodes, in full precision on accelerators too."""
     return jnp.matmul(weights, values, precision=lax.Precision.HIGHEST)
 
 
 def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """±(1 - c) for the area of Bin(N, p̂)."""
+    """Return 1 - c with the sign of the lead, where c is the overlap area of Bin(N, p̂)."""
     # A(z) with J raised by one, so that small leaves have no pole at z = 1: γ(J) [(2J+1) ∫ (1-u²)^J du - z (1-z²)^J]
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
@@ -218,7 +218,7 @@ def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 class _QuadratureNodes(NamedTuple):
-    """Points of (0, 1) that cover the mass of β, ``[nodes leaves]``."""
+    """Points z of (0, 1) that cover the mass of β(z), ``[nodes leaves]``."""
 
     z: Array
     rest: Array
@@ -246,7 +246,7 @@ def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
 
 
 def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
-    """β(z) - β(-z) = (β(z) + β(-z)) tanh(lead · artanh z), times dz/dx."""
+    """Return β(z) - β(-z) = (β(z) + β(-z)) tanh(lead · artanh z) at the nodes, times dz/dx."""
     t = leaf.lead / leaf.total
     mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
     density = jnp.exp(mode + log_likelihood(nodes.z, nodes.rest, nodes.z - t, leaf.more, leaf.fewer))
@@ -261,7 +261,7 @@ def _within_one(value, leaf: Leaf, lead, precision: _Precision):
 
 
 def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """±(1 - c) for the area of Beta(w⁺+1, w⁻+1)."""
+    """Return 1 - c with the sign of the lead, where c is the overlap area of Beta(w⁺+1, w⁻+1)."""
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     value = _apply(weights, _beta_difference(leaf, lead, _nodes(leaf, precision, x)))
@@ -269,7 +269,7 @@ def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """±(1 - c) for the area of BetaBin(N, w⁺+1, w⁻+1)."""
+    """Return 1 - c with the sign of the lead, where c is the overlap area of BetaBin(N, w⁺+1, w⁻+1)."""
     precision = _precision(lead.dtype)
     x, weights, cumulate = _constants(precision, lead.dtype)
     nodes = _nodes(leaf, precision, x)
@@ -281,7 +281,7 @@ def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 def in_blocks(function, leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Apply a function of flat leaves block by block, so that its nodes take little memory."""
+    """Return ``function(leaf, lead)``, computed for blocks of flat leaves, so that its nodes take little memory."""
     flat = jax.tree.map(jnp.ravel, (leaf, lead))
     if lead.size <= _BLOCK:
         return function(*flat).reshape(lead.shape)

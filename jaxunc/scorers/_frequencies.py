@@ -1,7 +1,7 @@
 """The declaration of a scorer, and scores that are arithmetic of the counts, such as relative frequencies.
 
 `scorer` declares how far values reach, which settings choose a program, and whether a scorer reads sizes. `as_partial`
-makes of one with settings a pytree, whose leaves are the settings that can be traced and learned.
+makes a scorer with settings a pytree, whose leaves are the settings that can be traced and learned.
 
 The scores are quotients of exact differences of counts (`excess`, `lead`), taken before anything is rounded: 10⁹ + 1
 against 10⁹ is no tie in float32.
@@ -32,7 +32,7 @@ class Declaration(NamedTuple):
 
     width: float | Callable[..., float] = 1.0
     static: frozenset[str] | None = None
-    """Names of the settings that choose the program; None where nothing was said of the settings."""
+    """Names of the settings that choose the program; None if the scorer is not declared."""
     reads_sizes: bool = False
     domains: Mapping[str, str] = MappingProxyType({})
 
@@ -119,7 +119,7 @@ def score_width(scorer: Callable[..., Any]) -> float:
 
 
 def score_bound(scorer: Callable[..., Any], n_classes: int) -> float:
-    """Return how far from 0 the scores of leaves may lie; 1 where no width is declared."""
+    """Return the largest absolute score that the declared width allows; 1 without a declaration."""
     if declared(scorer) == Declaration():
         return 1.0
     return score_width(scorer) * max(0.5, 1 - 1 / n_classes)
@@ -131,7 +131,7 @@ def reads_sizes(scorer: Callable[..., Any]) -> bool:
 
 
 def _within(function: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the function within any ``Partial``, and the settings that they fix; the outer ones take precedence."""
+    """Return the function within any ``Partial``, and the settings that these fix; outer settings take precedence."""
     settings: dict = {}
     while not hasattr(function, "declaration") and hasattr(function, "func"):
         settings = {**getattr(function, "keywords", {}), **settings}
@@ -140,7 +140,7 @@ def _within(function: Any) -> tuple[Any, dict[str, Any]]:
 
 
 class ChosenScorer(NamedTuple):
-    """A function with the settings that choose its program (strings, bools, sizes): equal if they are equal."""
+    """A function with fixed values for the settings that choose its program; compared and hashed by both."""
 
     func: Callable[..., Any]
     choices: tuple[tuple[str, Any], ...]
@@ -157,13 +157,13 @@ class ChosenScorer(NamedTuple):
 def as_partial(scorer: Callable[..., Any]) -> Partial:
     """Return a scorer as a pytree whose leaves are its numeric settings, which can be traced and learned.
 
-    A plain function has none. ``functools.partial`` is taken for the ``Partial`` that it means, and partials of
-    partials for one. Some settings become structure, since programs differ by them: strings, None, whatever is no
-    number, and what the function declares as static (`scorer`). If the function declares nothing, bools and ints become
-    structure too. An int where a number is declared (a domain) becomes a float, which can be learned. What
-    ``functools.partial`` hands over by position stays with the function, unless it is arrays and floats.
+    A plain function has none. ``functools.partial`` becomes a ``Partial``, and nested partials become one. Some
+    settings become structure, since programs differ by them: strings, None, all that is not a number, and settings that
+    the function declares as static (`scorer`). If it declares nothing, bools and ints become structure too. An int with
+    a declared domain becomes a float, which can be learned. A ``functools.partial`` with positional arguments stays as
+    it is, unless these are arrays and floats.
 
-    Raises a TypeError if the scorer is no function, or a setting that is structure has no hash.
+    Raises a TypeError if the scorer is not a function, or a setting that is structure has no hash.
     """
     if not callable(scorer):
         raise TypeError(f"scorer={scorer!r} is not a function; pass one of jaxunc.scorers, or counts[..., 2] → [...].")
@@ -190,11 +190,11 @@ def as_partial(scorer: Callable[..., Any]) -> Partial:
 
 
 def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
-    """Return the function within all partials, what stands before the counts, and the settings (outer ones hold)."""
+    """Return the function within all partials, their positional arguments, and their settings (the outermost win)."""
     args, settings = (), {}
     while True:
         if isinstance(inner := getattr(scorer, "fun", None), functools.partial):
-            scorer = inner  # as Partial keeps a partial that it was given
+            scorer = inner  # a Partial keeps the partial that it was made of
         if isinstance(scorer, functools.partial):
             args = (*scorer.args, *args)
         elif not isinstance(scorer, ChosenScorer):
@@ -206,7 +206,7 @@ def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
 def _chooses(name: str, value: Any, static: frozenset[str] | None) -> bool:
     if value is None or not all(map(_is_number, jax.tree.leaves(value))):
         return True
-    # A whole number may be a size, and no gradient is lost with it.
+    # An integer may be a size, and it has no gradient to lose.
     return isinstance(value, bool | int | np.bool_ | np.integer) if static is None else name in static
 
 
@@ -371,7 +371,7 @@ def m_estimate(
 
 
 def _class_prior(prior, n_classes: int) -> Array:
-    """The prior as one probability per class."""
+    """Return the prior as one probability per class; raise a ValueError unless it is a distribution over them."""
     check_numbers("prior", prior)
     prior = copy_in(prior, float_dtype(prior))
     if prior.ndim == 0 and n_classes == 2:
@@ -490,15 +490,15 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
 
 
 def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """C w_c - N: how far each class is above an even share, times the number of classes."""
+    """Return C w_c - N: how far each count is above an even share, times the number of classes."""
     counts = as_counts(counts)
-    # Above the least count nothing is negative, so unsigned counts do not wrap. It cancels: so does its gradient.
+    # Relative to the smallest count nothing is negative, so unsigned counts do not wrap. Its effect cancels.
     above = (counts - lax.stop_gradient(jnp.min(counts, axis=-1, keepdims=True))).astype(float_dtype(counts))
     return counts.shape[-1] * above - sum_in_order(above, keepdims=True)
 
 
 def lead(counts: Num[Array, "... 2"]) -> Float[Array, "..."]:
-    """w⁺ - w⁻."""
+    """Return w⁺ - w⁻, exact for integer counts but for one rounding to a float."""
     return excess(counts)[..., 1]
 
 

@@ -73,7 +73,7 @@ def grid_support_degrees(
     check_integer("grid_size", grid_size, 2, ": a grid needs its ends θ = 0 and θ = 1")
     check_bool("mle_node", mle_node)
     intervals = int(grid_size) - 1
-    # Not static: one program for every grid. Halvings, because bisection ends at a single node.
+    # All are traced, so one program serves every grid. The number of halvings leaves bisection a single node.
     return _grid_degrees(counts, jnp.int32(intervals), (intervals // 2 + 1).bit_length(), bool(mle_node))
 
 
@@ -90,7 +90,7 @@ def _grid_degrees(counts, intervals, halvings, mle_node):
 
 
 def _degree(w, v, leading, intervals, halvings, mle_node):
-    """π_G of the class with count w against v."""
+    """Return π_G of the class with count w against v; ``leading`` is w - v, exact."""
     right, left = _crossing(lax.stop_gradient(w), lax.stop_gradient(v), intervals, halvings)
 
     def value(k):
@@ -126,7 +126,7 @@ def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, 
 
 
 def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: int = 101) -> Float[Array, "... grid"]:
-    r"""The density of Beta(w⁺+1, w⁻+1), the posterior from a uniform prior, at θ_j = j/(G-1), j = 0 … G-1.
+    r"""Return the density of Beta(w⁺+1, w⁻+1), a posterior from a uniform prior, at θ_j = j/(G-1), j = 0 … G-1.
 
     .. math:: f(\theta) = (N+1) \binom{N}{w^+} \theta^{w^+} (1-\theta)^{w^-}
 
@@ -183,7 +183,7 @@ def log_likelihood_at(k, intervals, w, v):
 
 
 def _halves(x):
-    """A float as the sum of two of half its precision."""
+    """Return two floats of half the precision that add up to x, the higher one first."""
     bits = {4: jnp.int32, 8: jnp.int64}[x.dtype.itemsize]
     keep = jnp.asarray(-(1 << (jnp.finfo(x.dtype).nmant + 2) // 2), bits)
     high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits) & keep, x.dtype)

@@ -28,7 +28,7 @@ _LOG_PI = 1.1447298858494002
 
 
 class Leaf(NamedTuple):
-    """A leaf that is not empty, without its sign."""
+    """Counts of a leaf that is not empty, without regard to which class leads."""
 
     more: Float[Array, "..."]
     fewer: Float[Array, "..."]
@@ -36,14 +36,14 @@ class Leaf(NamedTuple):
     lead: Float[Array, "..."]
     """more - fewer, exact."""
     odd: Float[Array, "..."]
-    """o."""
+    """1 where the middle lies between two integers (N odd), else 0."""
 
     @property
     def total(self) -> Array:
         return self.more + self.fewer
 
     def log_one_minus_square(self, shift: float) -> Array:
-        """log(1 - (lead/(N + 2 shift))²)."""
+        """Return log(1 - (lead/(N + 2 shift))²)."""
         n = self.total + 2 * shift
         ratio = self.lead / n
         # Two forms: the square while it is small, else the product of both shares, in which nothing cancels.
@@ -52,24 +52,24 @@ class Leaf(NamedTuple):
         return jnp.where(near, jnp.log1p(-(jnp.where(near, ratio, 0.0) ** 2)), jnp.log(jnp.where(near, 1.0, product)))
 
     def log_even_power(self, j: Array) -> Array:
-        """j log(4 p (1-p)): ``j`` tosses of each kind, against a fair coin."""
-        # Next to a power as low as this the count that stands for zero would count for something.
+        """Return j log(4 p (1-p)): the likelihood of ``j`` tosses of each kind, relative to a fair coin's."""
+        # With a power j below 1/2 the stand-in for a count of zero would not be negligible.
         nothing = (self.fewer <= 2 * NOTHING * self.total) & (j > 0) & (j < 0.5)
         return jnp.where(nothing, -1e4, j * self.log_one_minus_square(0.0))
 
     def entropy_gap(self, shift: float) -> Array:
-        """S(lead/(N + 2 shift))."""
+        """Return S(lead/(N + 2 shift))."""
         n = self.total + 2 * shift
         return entropy_gap(self.lead / n, 2 * (self.fewer + shift) / n)
 
 
 def _errors(*arguments) -> list[Array]:
-    """δ of each argument, in one pass."""
+    """Return δ of each argument, computed together."""
     return list(stirling_error(jnp.stack(arguments)))
 
 
 def log_even_mass(leaf: Leaf) -> Array:
-    """log b(N, d): the probability of the leaf's counts under a fair coin."""
+    """Return log b(N, d), the log probability of the leaf's counts under a fair coin."""
     n = leaf.total + 1
     a, b = leaf.more + 0.5, leaf.fewer + 0.5
     at_n, at_a, at_b, twice_a, twice_b = _errors(n, a, b, 2 * a, 2 * b)
@@ -77,20 +77,20 @@ def log_even_mass(leaf: Leaf) -> Array:
 
 
 def log_central(j: Float[Array, "..."]) -> Array:
-    """log γ(j) = log(C(2j, j) 4^{-j})."""
+    """Return log γ(j) = log(C(2j, j) 4^{-j})."""
     once, twice = _errors(j + 0.5, 2 * j + 1)
     return -(jnp.log(j + 0.5) + _LOG_PI) / 2 + (2 * once - twice)
 
 
 def _beside_own(count):
-    """w φ(1/(2w)) = w log(1 + 1/(2w)) - ½, which stays finite as w → 0."""
+    """Return w φ(1/(2w)) = w log(1 + 1/(2w)) - ½, which stays finite as w → 0."""
     small = count < 1
     low, high = jnp.where(small, count, 0.5), jnp.where(small, 1.0, count)
     return jnp.where(small, low * (jnp.log1p(2 * low) - jnp.log(2 * low)) - 0.5, high * log1p_minus(0.5 / high))
 
 
 def _mode_correction(leaf: Leaf) -> Array:
-    """log of the binomial mass at its mode, without the factor √(2(N+1)/(π(2w⁺+1)(2w⁻+1)))."""
+    """Return the log of the binomial mass at its mode, without the factor √(2(N+1)/(π(2w⁺+1)(2w⁻+1)))."""
     a, b = leaf.more + 0.5, leaf.fewer + 0.5
     at_n, at_a, at_b, twice_a, twice_b = _errors(leaf.total + 1, a, b, 2 * a, 2 * b)
     # Terms of the same order are put together in pairs: each pair is small, while the single terms grow with N.
@@ -99,13 +99,13 @@ def _mode_correction(leaf: Leaf) -> Array:
 
 
 def log_mode_mass(leaf: Leaf) -> Array:
-    """log f(w⁺) of Bin(N, p̂)."""
+    """Return log f(w⁺) of Bin(N, p̂)."""
     n = leaf.total + 1
     return (jnp.log(2 / n) - _LOG_PI - leaf.log_one_minus_square(0.5)) / 2 + _mode_correction(leaf)
 
 
 def binomial_height(leaf: Leaf, normalized: bool) -> Array:
-    """log c of Bin(N, p̂)."""
+    """Return log c of Bin(N, p̂), for f_mid divided by its maximum if ``normalized``, else for f_mid itself."""
     n, o = leaf.total, leaf.odd
     j = (n - o) / 2
     rest = o * jnp.log1p(-1 / (n + 1)) + leaf.log_even_power(j)
@@ -117,7 +117,7 @@ def binomial_height(leaf: Leaf, normalized: bool) -> Array:
 
 
 def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
-    """log c of BetaBin(N, w⁺+1, w⁻+1)."""
+    """Return log c of BetaBin(N, w⁺+1, w⁻+1); ``normalized`` as for `binomial_height`."""
     n, o = leaf.total, leaf.odd
     outer = 2 * n + 1 - o
     gap = outer / 2 * entropy_gap(leaf.lead / outer, 1 - leaf.lead / outer) - (n + 1) / 2 * leaf.entropy_gap(0.5)
@@ -140,7 +140,7 @@ def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
 
 
 def beta_height(leaf: Leaf, normalized: bool) -> Array:
-    """log c of Beta(w⁺+1, w⁻+1); the normalised height is the likelihood ratio L(1/2)."""
+    """Return log c of Beta(w⁺+1, w⁻+1); the normalised height is the likelihood ratio L(1/2)."""
     if normalized:
         return -leaf.total / 2 * leaf.entropy_gap(0.0)
     return jnp.log(leaf.total + 1) + log_even_mass(leaf)

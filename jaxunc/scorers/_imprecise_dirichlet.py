@@ -1,7 +1,7 @@
 """The imprecise Dirichlet model: bounds of probabilities, and preferences, from few instances.
 
-Its strength s is the number of unknown instances beyond those that were counted. `idm_interval` bounds each class's
-probability; `dominance` tells which class is preferred to which whatever those s instances are.
+Its strength s is a number of unknown instances added to the counted ones. `idm_interval` bounds each class's
+probability; `dominance` tells which class is preferred to which, whatever the classes of the s instances are.
 """
 
 from typing import NamedTuple
@@ -24,13 +24,13 @@ class Interval(NamedTuple):
     upper: Float[jax.Array | np.ndarray, "..."]
 
     def around(self, probability: Float[jax.Array | np.ndarray, "..."]) -> "Interval":
-        """Return the intervals, widened to hold these probabilities; NumPy's arrays for NumPy's."""
+        """Return the intervals, widened where needed to hold these probabilities; NumPy arrays for NumPy arrays."""
         xp = np if isinstance(self.lower, np.ndarray) and isinstance(probability, np.ndarray) else jnp
         return Interval(xp.minimum(self.lower, probability), xp.maximum(self.upper, probability))
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Outputs that `columns` takes."""
+        """The names of outputs that `columns` takes."""
         return ("interval",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
@@ -101,7 +101,7 @@ def _idm_interval(counts, s):
     counts = counts.astype(float_dtype(counts, s))
     counts, s = same_rank(counts, s[..., None].astype(counts.dtype))
     total = jnp.broadcast_to(sum_in_order(counts, keepdims=True) + s, counts.shape)
-    # Materialised, or the compiler multiplies by its reciprocal, and (n + s)/(n + s) is no longer 1.
+    # Without the barrier the compiler multiplies by the reciprocal, and (n + s)/(n + s) is no longer 1.
     total = lax.optimization_barrier(total)
     return Interval(counts / total, (counts + s) / total)
 
@@ -158,7 +158,7 @@ def _dominance(counts, s):
 def undominated(
     preferred: Bool[Array | np.ndarray, "... classes classes"],
 ) -> Bool[Array | np.ndarray, "... classes"]:
-    """The classes c' to which no class c is preferred, by entries (c, c'); all classes if there is none."""
+    """Return the classes c' for which no entry (c, c') is True; all classes if there is no such class."""
     xp = np if isinstance(preferred, np.ndarray) else jnp
     is_undominated = ~xp.any(preferred, axis=-2)
     return is_undominated | ~xp.any(is_undominated, axis=-1, keepdims=True)
@@ -174,13 +174,13 @@ def differences(counts: Num[Array, "... classes"]) -> Float[Array, "... classes 
 
 
 def checked_strength(s: NumbersLike) -> Float[Array, "..."]:
-    """Return s in the precision of its floats, or the default one; a ValueError unless it is positive and finite."""
+    """Return s as a float array of its precision; raise a ValueError unless it is positive and finite."""
     check_strength(s)
     return copy_in(s, float_dtype(s))
 
 
 def single_strength(s: NumbersLike) -> Float[Array, "..."]:
-    """Return the strength of a combiner, as `checked_strength` does; a ValueError unless it is one number."""
+    """Return the strength of a combiner, as `checked_strength` does; raise a ValueError unless it is one number."""
     checked = checked_strength(s)
     if checked.size != 1:
         raise ValueError(
@@ -191,7 +191,7 @@ def single_strength(s: NumbersLike) -> Float[Array, "..."]:
 
 
 def check_strength(s: NumbersLike) -> None:
-    """Raise a ValueError unless s is positive and finite; on the host, and not under a trace."""
+    """Raise a ValueError unless s is positive and finite; traced values are not checked."""
     if is_concrete(s):
         values = np.asarray(s)
         if fits := jnp.issubdtype(values.dtype, jnp.number):

@@ -10,8 +10,8 @@ and likewise for class 0. With φ(y) = log(1+y) - y the linear parts of both log
 
     log L(p (1-x)) = w φ(-x) + v φ(x w/v).
 
-Both integrands are positive. Gauss-Legendre nodes lie where L is not yet nothing; their map has a cubic end, since
-fractional counts have a root of L at θ = 0.
+Both integrands are positive. Gauss-Legendre nodes cover the θ where L does not round to 0. They are mapped by a cubic,
+since with fractional counts L behaves like a root at θ = 0.
 """
 
 import jax
@@ -23,19 +23,19 @@ from jaxunc._checks import check_two_classes, warn_of_fractions
 from jaxunc._numerics import checked_counts, float_dtype, jit, log1p_minus, sum_in_order
 
 NOTHING = 1e-30
-"""Stand-in for a count of zero, relative to the leaf: as good as nothing, but it has a logarithm."""
+"""Stand-in for a count of zero, relative to the leaf's size: negligible, but it has a logarithm."""
 
 
 def count_or_nothing(count: Float[Array, "..."], total: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return the count, or ``NOTHING`` of the total where it is zero: slopes that are infinite there become large."""
+    """Return the count, or ``NOTHING`` times the total where it is zero: infinite slopes become large finite ones."""
     return count + jnp.where(count > 0, 0.0, NOTHING * jax.lax.stop_gradient(total))
 
 
 @jax.custom_jvp
 def log_likelihood(z, rest, gap, w, v):
-    """log L(θ) = w log(θ/p) + v log((1-θ)/(1-p)) for counts w, v > 0 at θ = (1+z)/2, where p = w/(w+v).
+    """Return log L(θ) = w log(θ/p) + v log((1-θ)/(1-p)) for counts w, v > 0 at θ = (1+z)/2, where p = w/(w+v).
 
-    ``rest`` = 1 - z and ``gap`` = z - (w-v)/(w+v) are given apart, as exactly as they are known. With φ(x) = log(1+x) -
+    Callers pass ``rest`` = 1 - z and ``gap`` = z - (w-v)/(w+v) as exactly as they know them. With φ(x) = log(1+x) -
     x this is w φ(θ/p - 1) + v φ((1-θ)/(1-p) - 1): the linear parts of both logarithms cancel. The gradient is that of
     the first formula, in which p drops out: log(θ/p) for w, log((1-θ)/(1-p)) for v.
     """
@@ -45,14 +45,14 @@ def log_likelihood(z, rest, gap, w, v):
 
 
 def _ratios(z, rest, w, v):
-    """θ/p and (1-θ)/(1-p), kept positive."""
+    """Return θ/p and (1-θ)/(1-p), at least the smallest normal float each."""
     tiny = jnp.finfo(z.dtype).tiny
     half = (w + v) / 2
     return jnp.maximum((1 + z) * (half / w), tiny), jnp.maximum(rest * (half / v), tiny)
 
 
 def _phi(x, ratio):
-    """Return φ(x), where ratio = 1 + x is known more exactly than by adding."""
+    """Return φ(x); ``ratio`` is 1 + x, passed since it is known more exactly than by adding."""
     far = x < -0.4
     return jnp.where(far, jnp.log(ratio) - x, log1p_minus(jnp.where(far, 0.0, x)))
 
@@ -142,7 +142,7 @@ def _half(w, v):
 
 
 def _end(w, v):
-    """Return an x from where L rounds to nothing, at most 1 and at most about twice the least one."""
+    """Return an x ≤ 1 beyond which L rounds to 0, at most about twice the smallest such x."""
     # log L <= -(w x²/2) (1 + w/(v + x w)), since φ(-x) <= -x²/2 and φ(y) <= -y²/(2 (1+y)).
     cut = -jnp.log(jnp.finfo(w.dtype).eps) + 4
     flat = jnp.sqrt(2 * cut / (w * (1 + w / (w + v))))

@@ -1,4 +1,4 @@
-"""Degrees of support: how plausible each class is in the light of a leaf's likelihood, and the readings of them.
+"""Degrees of support: how plausible a leaf's likelihood makes each class, and the scores that are read from them.
 
 The contour function of a leaf is its normalised likelihood
 
@@ -7,7 +7,7 @@ The contour function of a leaf is its normalised likelihood
 and the degree of support of class + is π(+) = sup_θ min{L(θ), z(θ)}. The ramp is z = (θ-P)/(1-P), for P = 1/2 the
 paper's 2θ-1. (P is the prior of the class: support counts from there. The negative class has the prior 1-P.) The
 supremum lies where both meet: the root of h(log z) = log L - log z. Since h is concave and decreasing, Newton's method
-from the right descends to it without a safeguard. With z₀ = z(p), everything is carried in s = (z-z₀)/(1-z₀):
+from the right descends to it without a safeguard. With z₀ = z(p), all is expressed in s = (z-z₀)/(1-z₀):
 
     log L = w⁺ φ(s w⁻/w⁺) + w⁻ φ(-s),   φ(x) = log(1+x) - x,   1 - z = r (1-s),   r = w⁻/(N (1-P)),
 
@@ -39,7 +39,7 @@ from ._grid import grid_support_degrees
 
 
 class DegreeRoot(NamedTuple):
-    """The point where log L meets log z, for the class whose count is w against v."""
+    """The point where log L meets log z, for a class with count w against v."""
 
     log_degree: Array
     log_ratio_for: Array  # log(θ/p)
@@ -66,20 +66,20 @@ class DegreeLeaf(NamedTuple):
         return self.v / (self.n * self.rest)
 
     def where(self, condition, w, v, lead) -> "DegreeLeaf":
-        """Return the leaf where the condition holds, a harmless one elsewhere: each branch is evaluated everywhere."""
+        """Return this leaf where the condition holds, and a harmless one elsewhere, since every branch is evaluated."""
         pick = lambda own, other: jnp.where(condition, own, other)
         return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
 
 
 def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
-    """Solve for log π of the class whose counts, for and against, and prior the leaf holds."""
+    """Return the root, where log L meets log z, of a class with the leaf's counts (for, against) and prior."""
     w, v = leaf.w, leaf.v
     # A fixed number, so that all leaves of a batch run the same program; enough for the slowest of them.
     steps = 20 if w.dtype == jnp.float64 else 10
     unopposed, empty = (v == 0) & (w > 0), (w == 0) & (v == 0)
     losing = (leaf.lead <= 0) & ~unopposed
-    # Both branches run for every leaf; each sees harmless numbers where the other one is asked, so no NaN reaches
-    # the result or its gradient.
+    # Both branches run for every leaf. Each gets harmless numbers where the other is chosen, so no NaN reaches the
+    # result or its gradient.
     log_z, s = _losing_root(leaf.where(losing & ~empty, 1.0, 1.0, 0.0), steps)
     log_z_win, s_win = _winning_root(leaf.where(~losing & ~unopposed, 2.0, 1.0, 1.0), steps)
     log_z, s = jnp.where(losing, log_z, log_z_win), jnp.where(losing, s, s_win)
@@ -99,27 +99,27 @@ def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
 
 
 def _log_likelihood(s, w, v):
-    """log L at the point s of the way from the maximum (s = 0) to θ = 1 (s = 1)."""
+    """Return log L at the share s of the way from its maximum (s = 0) to θ = 1 (s = 1)."""
     # Capped below overflow: the logarithm of the quotient is still right to rounding, and its gradient stays finite.
     ratio = jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(s.dtype).max / 4)
     return jnp.where(w > 0, w * log1p_minus(ratio), -s * v) + v * log1p_minus(-s)
 
 
 def _pull(s, leaf: DegreeLeaf):
-    """-∂log L/∂θ = N² s / ((w + s v)(1 - s))."""
+    """Return -∂log L/∂θ = N² s / ((w + s v)(1 - s))."""
     n, below = leaf.n, leaf.w + s * leaf.v
     return n * (s / (1 - s)) * (n / jnp.where(below > 0, below, 1.0))
 
 
 def _losing_root(leaf: DegreeLeaf, steps):
-    """(log z, s) where z₀ ≤ 0: iterate on log z, since z may be far below the smallest float."""
+    """Return (log z, s) of the root where z₀ ≤ 0, by Newton steps in log z: z may be far below the smallest float."""
     z0, reach = leaf.lead / leaf.n, leaf.reach
 
     def locate(log_z):
         z = jnp.exp(log_z)
         return z, (z - z0) / reach
 
-    # Both are upper bounds: log L at z = 0, and from KL(p|θ) ≥ 2(θ-p)².
+    # The start is the smaller of two upper bounds of log z: log L at z = 0, and one from KL(p|θ) ≥ 2(θ-p)².
     curvature = 4 * leaf.n * leaf.rest * leaf.rest
     bound = (lambert_w_of_exp(jnp.log(curvature) - curvature * z0 * z0) - jnp.log(curvature)) / 2
     start = jnp.minimum(_log_likelihood(-z0 / reach, leaf.w, leaf.v), bound)
@@ -137,7 +137,7 @@ def _losing_root(leaf: DegreeLeaf, steps):
 
 
 def _winning_root(leaf: DegreeLeaf, steps):
-    """(log z, s) where z₀ > 0: iterate on s, since z may differ from z₀ or from 1 by less than an ulp."""
+    """Return (log z, s) of the root where z₀ > 0, by Newton steps in s: z may be within an ulp of z₀ or of 1."""
     z0, reach = leaf.lead / leaf.n, leaf.reach
     tiny = jnp.finfo(z0.dtype).tiny
 
@@ -148,7 +148,8 @@ def _winning_root(leaf: DegreeLeaf, steps):
     curvature = 4 * leaf.n * leaf.rest * leaf.rest
     bound = jnp.minimum(-2 * log_z0, jnp.exp(lambert_w_of_exp(jnp.log(curvature))))
     most = 1 - 1e-3
-    # Both are upper bounds: from KL(p|θ) ≥ 2(θ-p)², and from φ(-s) ≤ -s²/2 (tight where v is small).
+    # The start is the smaller of two upper bounds of s: from KL(p|θ) ≥ 2(θ-p)², and from φ(-s) ≤ -s²/2 (tight if v is
+    # small).
     start = jnp.minimum(jnp.sqrt(bound / curvature) / reach, jnp.sqrt(-2 * log_z0 / leaf.v))
 
     def newton(_, s):
@@ -161,7 +162,7 @@ def _winning_root(leaf: DegreeLeaf, steps):
 
 
 def _unopposed_point(w, rest, steps):
-    """The limit of s as v → 0 (there z → 1): the root of φ(-s) + (1-s)/(w(1-P)), needed for the gradient alone."""
+    """Return the limit of s as v → 0 (where z → 1), for gradients: the root of φ(-s) + (1-s)/(w(1-P))."""
     scale = 1 / (w * rest)
 
     def newton(_, s):
@@ -190,8 +191,9 @@ def plausibility(
     counts
         Class counts [negative, positive] of leaves, ≥ 0, real or integer.
     prior
-        P: from where support counts. 1/2 is the paper. The prior probability of class 1 (or [negative, positive]) makes
-        a leaf support the class that it makes more probable than it was; an addition, for imbalanced classes.
+        P, from which support counts: 1/2 as in the paper, or the prior probability of class 1 (or [negative,
+        positive]). Then a leaf supports the class that it makes more probable than the prior does. That is an addition,
+        for imbalanced classes.
     method
         ``"exact"``, or ``"grid"``: the supremum over a grid of θ with p̂ as an added node (`grid_support_degrees`), for
         comparison; P = 1/2 only.
@@ -240,12 +242,12 @@ def plausibility(
 
 
 class LeafUncertainty(NamedTuple):
-    """The uncertainty of one leaf in two parts; `jaxunc.combiners.Uncertainty` is that of a forest's answer."""
+    """The uncertainty of one leaf in two parts; for a forest's answer see `jaxunc.combiners.Uncertainty`."""
 
     epistemic: Float[Array, "..."]
-    """u_e: both classes are plausible, for want of instances."""
+    """u_e, large where both classes are plausible because the leaf has few instances."""
     aleatoric: Float[Array, "..."]
-    """u_a: neither class is plausible, since the leaf is mixed."""
+    """u_a, large where neither class is plausible because the leaf is mixed."""
 
 
 def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> LeafUncertainty:
@@ -294,7 +296,7 @@ def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> LeafUncertaint
 
 
 def degrees_of_preference(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    r"""Degrees of preference of both classes, (s_−, s_+): the uncertainty left over goes to the more plausible one.
+    r"""Return the degrees of preference of both classes, (s_−, s_+): 1 - (u_a + u_e) for the class ahead, else 0.
 
     .. math:: s_\pm = \max\{\pm (\pi(+) - \pi(-)), 0\} = 1 - (u_a + u_e) \text{ for the class ahead}
 
@@ -360,7 +362,7 @@ def mass(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 4"]
 
 
 class Support(NamedTuple):
-    """The plausibility of a leaf's two classes, and what follows from it, in forms that do not underflow."""
+    """Degrees of support of a leaf's two classes, preference and ignorance, in forms that do not underflow."""
 
     log_degrees: Float[Array, "... 2"]
     """log π of (−, +), at most 0."""
@@ -372,7 +374,7 @@ class Support(NamedTuple):
 
 
 def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
-    """Degrees of support, preference and ignorance of leaves together, which share their cost.
+    """Return degrees of support, preference and ignorance of leaves, computed together.
 
     See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes,
     counts are finite and >= 0, and the prior lies between 0 and 1.
@@ -390,12 +392,12 @@ def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Su
 
 
 def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    """The logarithms ``[... 2]`` of π of (−, +): see `plausibility`. Finite for every leaf, however certain."""
+    """Return log π(−) and log π(+), ``[... 2]``: see `plausibility`. Finite for every leaf, however certain."""
     return support(counts, prior).log_degrees
 
 
 def class_one(prior: NumbersLike, dtype) -> Array:
-    """Return the prior probability of class 1, from itself or ``[negative, positive]``; checked outside a trace."""
+    """Return the probability of class 1, given as such or as ``[negative, positive]``; raise a ValueError if bad."""
     check_within("prior", prior, "(0, 1)", shape=None)
     prior = copy_in(prior, dtype)
     if prior.ndim and prior.shape[-1] != 2:
@@ -407,9 +409,8 @@ def class_one(prior: NumbersLike, dtype) -> Array:
 
 
 def _preference(log_for, log_against, total, lead, even):
-    """π(+) - π(−), from the slope at the tie where the difference of the logarithms would cancel."""
-    # Near a tie both roots meet at z: there the difference is the lead times the slope of log π, which is known
-    # exactly.
+    """Return π(+) - π(−); near a tie from the slope there, since the difference of the logarithms would cancel."""
+    # Near a tie both roots are close to one z. There the gap is the exact lead times the slope of log π.
     z = jnp.exp((log_for + log_against) / 2)
     inner = jnp.minimum(z, 1 - jnp.finfo(z.dtype).eps)
     near_tie = lead * 2 * jnp.arctanh(inner) / (1 + total * inner * inner / (1 - inner * inner))
@@ -424,7 +425,7 @@ def _preference(log_for, log_against, total, lead, even):
 
 @jax.custom_jvp
 def _support(negative, positive, lead, prior):
-    """(log π(−), log π(+), π(+) - π(−), log m(Ω)) from float counts, their exact difference, and the prior of +."""
+    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω); ``lead`` is the exact difference, ``prior`` that of +."""
     return _support_and_roots(negative, positive, lead, prior)[0]
 
 
@@ -469,7 +470,7 @@ def _support_jvp(primals, tangents):
     toward_neg = weight_neg * d_log_neg - weight_pos * d_log_pos
     positive_wins = jnp.where(log_pos == log_neg, lead >= 0, log_pos > log_neg)
     d_log_ignorance = jnp.where(positive_wins, toward_neg, -toward_neg)
-    # Where neither wins |π(+) - π(−)| has a kink: the mean of both sides.
+    # Where neither wins, |π(+) - π(−)| has a kink; the slope is the mean of both sides.
     d_log_ignorance = jnp.where(preference == 0, 0.0, d_log_ignorance)
     return values, (d_log_neg, d_log_pos, d_preference, d_log_ignorance)
 

@@ -1,7 +1,7 @@
 """The leaves' proportions as draws from a Dirichlet prior: their summary, and the likelihood, which has one maximum.
 
-Two files share the equations' form and the search (`find_root`). With κ = Σα and the mean μ of the proportions let
-α_c = μ_c κ exp(r_c). A likelihood is stationary where
+`_marginal_likelihood` uses equations of the same form, and the same search (`find_root`). With κ = Σα and the mean μ of
+the proportions let α_c = μ_c κ exp(r_c). A likelihood is stationary where
 
     F_c(r_c, log κ) = 0 for every class c,    and    Σ_c μ_c (exp(r_c) - 1) = 0.
 
@@ -25,20 +25,21 @@ Equations = Callable[[Any, Any], tuple[Any, Any, Any]]
 """A function (r [... classes], log κ [...]) → F, its slope along r (positive) and its slope along log κ."""
 
 LOWEST, HIGHEST = -18.0, 69.0
-"""Bracket of log κ: beyond it a prior has no weight, or all."""
+"""Bracket of log κ: below it a prior's weight is as good as none, above it as good as infinite."""
 _OUTER, _INNER = 80, 60
 
 
 class Leaves(NamedTuple):
-    """Leaves as an artificial sample: proportions and weights ``[... leaves]``; statistics ``[... classes]``."""
+    """Leaves as the sample that a prior is fitted to, each with a weight, and statistics of the sample."""
 
     proportions: Any
-    """Class proportions ``[... leaves classes]``, zeros replaced where the fit cannot have them."""
+    """Class proportions ``[... leaves classes]``, zeros replaced if ``clip`` was given to `leaves_of`."""
     weight: Any
     """Shares of the sample ``[... leaves]``; 0 for leaves without instances."""
     mean: Any
+    """Weighted mean of the proportions ``[... classes]``."""
     raw_mean: Any
-    """Mean of the proportions as they are, with their zeros."""
+    """Weighted mean of the proportions before zeros were replaced ``[... classes]``."""
     equal: Any
     """Whether all leaves have the same proportions, ``[...]``."""
     pure: Any
@@ -48,7 +49,7 @@ class Leaves(NamedTuple):
 
 
 def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleType) -> Leaves:
-    """Return the leaves' proportions, each ``times`` often; ``clip`` replaces 0, at the cost of the other classes."""
+    """Return leaves that occur ``times`` each as a sample, weighted ``by_size`` or equally; ``clip`` replaces zeros."""
     size = add_up(counts, -1)
     filled = size > 0
     raw = counts / xp.where(filled, size, 1)[..., None]
@@ -56,7 +57,7 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
     total = add_up(weight, -1, keepdims=True)
     weight = weight / xp.where(total > 0, total, 1)
     if xp is jnp:
-        # Fused into every reader, they would be compiled many times over.
+        # Without the barrier the compiler would repeat both in every expression that reads them.
         weight, raw = lax.optimization_barrier((weight, raw))
     absent = (raw == 0) & filled[..., None]
     proportions = raw
@@ -77,15 +78,15 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
 
 
 def variance(leaves: Leaves, xp: ModuleType):
-    """Return the variance of each class's proportion ``[... classes]``, of the sample as a population."""
+    """Return the weighted variance of each class's proportion ``[... classes]``, without Bessel's correction."""
     apart = xp.where((leaves.weight > 0)[..., None], leaves.proportions - leaves.mean[..., None, :], 0)
     return _mean(leaves.weight, apart * apart)
 
 
 def mean_log_gap(leaves: Leaves, xp: ModuleType):
-    """Return the mean of ``log p`` less the logarithm of the mean of ``p``, ``[... classes]``: never positive.
+    """Return the mean of ``log p`` minus the logarithm of the mean of ``p``, ``[... classes]``: never positive.
 
-    The mean of log(1+x) - x with x = p/mean - 1, whose own mean is zero: proportions that hardly differ lose nothing.
+    Computed as the mean of log(1+x) - x with x = p/mean - 1 (x has mean 0), which keeps its digits for nearly equal p.
     """
     mean = leaves.mean[..., None, :]
     apart = (leaves.proportions - mean) / xp.where(mean > 0, mean, 1)
@@ -110,7 +111,7 @@ def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
 
 def _equations(mean, log_gap, xp: ModuleType) -> Equations:
     def equations(r, t):
-        """Evaluate F = r - h(α) + h(κ) - gap and its slopes, where h(x) = log x - ψ(x)."""
+        """Return F = r - h(α) + h(κ) - gap and its slopes along r and log κ, where h(x) = log x - ψ(x)."""
         alpha, total = mean * xp.exp(r + t[..., None]), xp.exp(t)[..., None]
         (gap, slope), (whole_gap, whole) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
         return r - gap + whole_gap - log_gap, 1 + slope, slope - whole
@@ -125,12 +126,12 @@ def _solve(mean, log_gap, start, active):
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """Apply the implicit function theorem, in the same unknowns: nothing cancels here either."""
+    """Apply the implicit function theorem in the unknowns r and log κ, in which nothing cancels."""
     (mean, log_gap, start, active), (d_mean, d_gap, *_) = primals, tangents
     r, t, converged = _solve(mean, log_gap, start, active)
     _, slope, by_total = _equations(mean, log_gap, jnp)(r, t)
     share = mean * jnp.exp(r)
-    # The mean stands in the equations and in the scale of α: both ways it moves the root.
+    # The mean moves the root in two ways: through the equations, and as the scale of α.
     d_value = d_gap - (slope - 1) * d_mean / mean
     missing = jnp.sum(share * d_value / slope, axis=-1) + jnp.sum(d_mean * jnp.expm1(r), axis=-1)
     fall = sum_in_order(share * by_total / slope)
@@ -157,15 +158,15 @@ class _State(NamedTuple):
 
 
 def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, ends=(LOWEST, HIGHEST)) -> Root:
-    """Find the root (r, log κ), with α = μ κ e^r, where ``active``; elsewhere both are 0.
+    """Find the root (r, log κ) of the equations for which α = μ κ e^r adds to κ; 0 where not ``active``.
 
-    The equations give r at a κ; κ is then such that the α add to κ, which is Σ μ e^r = 1. ``mean`` is μ. ``start`` and
-    ``r`` are guesses of log κ and r, ``ends`` the bracket of log κ. In the code t is log κ.
+    ``mean`` is μ, ``start`` and ``r`` are guesses of log κ and r, and ``ends`` is the bracket of log κ. An inner search
+    solves F = 0 for r at a given κ, an outer one Σ μ e^r = 1 for κ. In the code t is log κ.
     """
     tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
 
     def settle(r, t):
-        """Solve for r at this κ, by Newton's method on functions that are concave or nearly straight."""
+        """Return the r that solves F = 0 at this κ, by Newton's method: F is concave in r, or nearly straight."""
 
         def improve(state):
             r, _ = state
@@ -203,7 +204,7 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
 
 
 def loop(body: Callable[..., Any], going: Callable[..., Any], state, limit: int, xp: ModuleType):
-    """Run at most ``limit`` rounds: as a loop of the host, or of the program that is traced."""
+    """Return the state after ``body`` ran while ``going``, at most ``limit`` times: on the host, or traced."""
     if xp is np:
         for _ in range(limit):
             if not going(state):

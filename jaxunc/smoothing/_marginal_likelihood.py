@@ -1,10 +1,9 @@
 """The marginal likelihood of the leaves' counts: Dirichlet-multinomial, beta-binomial for two classes.
 
-It may have several maxima. `_found` starts a search (`find_root`) from each place where one may be, and keeps the best.
-`find_crossings` finds these places on a grid of log κ. Along log κ the excess Σ_c μ_c exp(r_c) - 1 has the sign of the
-likelihood's slope. Every crossing from above to below is a maximum. The grid costs little beside one look at all
-leaves: sums over leaves are tabulated with counts put together in bins, and r is looked up in the tables. A search then
-looks at the leaves themselves.
+It may have several maxima. `find_crossings` finds intervals of log κ, on a grid, that hold one each: there the excess
+Σ_c μ_c exp(r_c) - 1, which has the sign of the likelihood's slope, falls through 0. `_found` starts a search
+(`find_root`) in each of them, and keeps the best maximum. The grid costs less than one pass over all leaves: sums over
+leaves are tabulated with counts binned, and r is looked up in the tables. Only the searches read the leaves themselves.
 """
 
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from jaxunc._numerics import add_up, digamma_gaps, log1p_minus, log_gamma_gap
 from ._likelihood import HIGHEST, LOWEST, Equations, Leaves, find_root, loop
 
 _MANY = 1024
-"""Number of distinct values from which on it pays to search first with values put together in bins."""
+"""Number of distinct values above which a first search with binned values saves time."""
 
 _BINS = 12
 """Number of bins of values."""
@@ -32,7 +31,7 @@ _STEPS, _FEW_STEPS = 48, 24
 
 
 class Tally(NamedTuple):
-    """Numbers of leaves by their counts; the marginal likelihood depends on nothing else."""
+    """How often each count and each leaf size occurs; the marginal likelihood depends on nothing else."""
 
     counts: Any
     """Distinct counts ``[... classes values]``; sums along the last axis are vectorised."""
@@ -45,7 +44,7 @@ class Tally(NamedTuple):
 
     @classmethod
     def of(cls, counts, times, xp: ModuleType) -> "Tally":
-        """Tally leaves ``[... leaves classes]``, each as often as ``times`` says; values of one tree are joined."""
+        """Tally leaves ``[... leaves classes]`` that occur ``times`` each; for one tree equal values are joined."""
         if xp is not np or counts.ndim != 2:
             return cls(xp.swapaxes(counts, -1, -2), times[..., None, :], add_up(counts, -1), times)
         columns = [_together(column, times) for column in counts.T]
@@ -56,7 +55,7 @@ class Tally(NamedTuple):
 
 
 def _together(values, times):
-    """Return the distinct values, and how often each occurs."""
+    """Return the distinct values, and how often each occurs: the sum of its ``times``."""
     distinct, position = np.unique(values, return_inverse=True)
     return distinct, np.bincount(position, times)
 
@@ -78,8 +77,8 @@ def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
 def fit_marginal(counts, times, mean, start, active, falls, xp: ModuleType):
     """Return the α ``[... classes]`` of the largest marginal likelihood, and two booleans.
 
-    First, whether the search converged. Second, whether that α is better than the end κ = ∞, towards which the
-    likelihood may rise (``falls``: where it does not).
+    First, whether the search converged. Second, whether α is more likely than the limit κ = ∞. ``falls`` says where the
+    likelihood falls towards that limit.
     """
     return (_solve if xp is jnp else partial(_found, xp=np))(counts, times, mean, start, active, falls)
 
@@ -92,7 +91,7 @@ class _Best(NamedTuple):
 
 
 def _found(counts, times, mean, start, active, falls, xp: ModuleType):
-    """Return the best of all maxima: a search from each crossing, one after the other; there are hardly ever two."""
+    """Return what `fit_marginal` does, by one search from each crossing in turn; there are hardly ever two."""
     tally = Tally.of(counts, times, xp)
     few = Tally(*put_together(tally.counts, tally.times, xp), *put_together(tally.sizes, tally.size_times, xp))
     equations, beforehand = _equations(tally, mean, xp), _equations(few, mean, xp)
@@ -101,17 +100,17 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     crossings = find_crossings(partial(_tables, few, mean, xp), ends, mean, falls, start, n_steps, xp)
     present = crossings.present & active
     order, n_crossings = xp.cumsum(present, axis=0), add_up(present, 0)
-    # The gain costs a look at every leaf, so it is computed only where several maxima, or the end, are compared.
+    # The gain reads every leaf, so it is computed only if several maxima, or a maximum and κ = ∞, have to be compared.
     is_open = (active & ~(falls & (n_crossings == 1))).any()
     gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)
 
     def improve(best: _Best) -> _Best:
-        # The crossing of this number of each tree; trees that have fewer take no part.
+        # Each tree's next crossing; trees without one take no part.
         here = present & (order == best.number + 1)
         takes_part = here.any(axis=0)
         t, low, high = (add_up(xp.where(here, end, 0), 0) for end in (crossings.start, *crossings[3:]))
         r = add_up(xp.where(here[..., None], crossings.r, 0), 0)
-        # Many distinct counts: first with the few values put together, then the last steps with all of them.
+        # Many distinct counts: search with the binned values first, and take the last steps with all values.
         if is_large:
             r, t, _ = find_root(beforehand, mean, t, takes_part, xp, r, (low, high))
         r, t, converged = find_root(equations, mean, t, takes_part, xp, r, (low, high))
@@ -125,7 +124,7 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
         pairs = (gain, best.gain), (converged, best.converged)
         return _Best(best.number + 1, alpha, *(xp.where(better, *pair) for pair in pairs))
 
-    # A gain that is no more than rounding is none.
+    # Without a fall towards κ = ∞, a maximum has to gain more over that limit than rounding makes.
     size = add_up(counts, -1)
     none = xp.where(falls, -xp.inf, xp.finfo(mean.dtype).eps * add_up(times * size, -1))
     first = _Best(xp.zeros((), "int32"), xp.zeros_like(mean) + mean, none, xp.ones_like(falls))
@@ -134,7 +133,10 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
 
 
 def _tables(tally: Tally, mean, xp: ModuleType, t):
-    """Tabulate S(n, κ) ``[steps ...]`` and S(n_c, μ_c κ) ``[steps ... classes]`` by log κ, the latter with slopes."""
+    """Return S(n, κ) ``[steps ...]``, S(n_c, μ_c κ) and its slope ``[steps ... classes]``, for each t = log κ.
+
+    S(n, a) = Σ_leaves ψ(n+a) - ψ(a). A class that occurs in no leaf gets the values of S(n, κ).
+    """
     seen, total = mean > 0, xp.exp(t)
     of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
     alpha = xp.where(seen, mean, 1.0) * total[..., None]
@@ -147,12 +149,12 @@ def _tables(tally: Tally, mean, xp: ModuleType, t):
 
 
 def _gain(counts, times, mean, alpha, xp: ModuleType):
-    """Return the logarithm of the likelihood at α less that at κ = ∞, leaf by leaf, so that hardly anything cancels.
+    """Return the log likelihood at α minus that at κ = ∞, computed leaf by leaf so that hardly anything cancels.
 
-    Here log Γ(n+a) - log Γ(a) = (n + a - ½) log(1 + n/a) + n log a - n + δ(n+a) - δ(a). So a leaf has Σ_c n_c
-    log(p̂_c/μ_c), p̂ being its smoothed share, and what the classes have less what their sum has of
+    By log Γ(n+a) - log Γ(a) = (n + a - ½) log(1 + n/a) + n log a - n + δ(n+a) - δ(a), a leaf with smoothed shares p̂
+    contributes Σ_c n_c log(p̂_c/μ_c) + Σ_c R(n_c, α_c) - R(n, κ), where
 
-        a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a).
+        R(n, a) = a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a).
     """
     seen = mean > 0
     alpha = xp.where(seen, alpha, 0.0)
@@ -188,7 +190,7 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
 
 
 def _score(n, times, a, xp: ModuleType):
-    """Return Σ ψ(n+a) - ψ(a) along the last axis, and its derivative along log a."""
+    """Return Σ times (ψ(n+a) - ψ(a)) along the last axis, and its derivative with respect to log a."""
     gap, gap_slope = digamma_gaps(a, xp)
     if xp is jnp:
         gap, gap_slope = lax.optimization_barrier((gap, gap_slope))  # not anew for every n
@@ -205,7 +207,7 @@ def _solve(counts, times, mean, start, active, falls):
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """Apply the implicit function theorem. The mean is but the scale that α is searched on."""
+    """Apply the implicit function theorem. The mean only scales the search for α, so it has no part in the slope."""
     (counts, times, mean, _, active, _), (d_counts, *_) = primals, tangents
     alpha, converged, finite = _solve(*primals)
     active = active & finite
@@ -214,7 +216,7 @@ def _solve_jvp(primals, tangents):
     total = add_up(jnp.where(seen, alpha, 0.0), -1)
     total = jnp.where(active, total, 1.0)
 
-    # Only S of the counts moves with them; κ and α answer through the equations' slopes, which are at hand.
+    # The direct effect of the counts is through S alone; κ and α follow by the slopes of the equations.
     def scores(counts):
         by_class, by_size = jnp.swapaxes(counts, -1, -2), add_up(counts, -1)
         of_classes, classes_slope = _score(by_class, times[..., None, :], safe[..., None], jnp)
@@ -234,9 +236,10 @@ def _solve_jvp(primals, tangents):
 
 
 class Crossings(NamedTuple):
-    """Crossings by steps of the grid: one for each step ``[steps ...]``, and one beyond its end."""
+    """Crossings ``[steps ...]``: at most one for each step of the grid, and last one beyond its end."""
 
     present: Any
+    """Whether there is a crossing."""
     start: Any
     """Approximate log κ of the crossing."""
     r: Any
@@ -247,19 +250,23 @@ class Crossings(NamedTuple):
 
 
 def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, falls, start, n_steps: int, xp: ModuleType):
-    """Find all crossings; where ``falls``, the likelihood falls towards κ = ∞, so that there is one in any case."""
+    """Return the crossings on a grid of log κ between ``ends``: where the excess falls through 0.
+
+    Where ``falls`` there is at least one, since the likelihood falls towards κ = ∞. If the grid shows none, it lies
+    beyond the grid's end, and ``start`` is its guess.
+    """
     position = xp.arange(n_steps, dtype=mean.dtype).reshape(-1, *[1] * ends[0].ndim)
     step = (ends[1] - ends[0]) / (n_steps - 1)
     t = ends[0] + position * step
     table = tables(t)
     if xp is jnp:
         table = lax.optimization_barrier(table)  # not anew for every use
-    # On the grid r_c is where S(n_c, μ_c κ e^r) = S(n, κ): a look-up in the table of S(n_c, ·), no search.
+    # On the grid r_c solves S(n_c, μ_c κ e^r) = S(n, κ): found by inverting the table of S(n_c, ·), without a search.
     r = _looked_up(*table, step[..., None], xp)  # pyright: ignore[reportCallIssue]
     excess = xp.log1p(add_up(mean * xp.expm1(r), -1))
     if xp is jnp:
         r, excess = lax.optimization_barrier((r, excess))
-    # For large κ the sum tends to 0 and its sign to that of rounding errors.
+    # For large κ the excess tends to 0, and rounding errors decide its sign.
     noise = 64 * xp.finfo(mean.dtype).eps
     above, below = excess > noise, excess < -noise
     last_sign = (np.maximum.accumulate if xp is np else lax.cummax)(xp.where(above | below, position, -1.0))
@@ -271,7 +278,7 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
     present, begin = above[:-1] & ~above[1:], t[:-1] + between * step
     begin_r = r[:-1] + between[..., None] * (r[1:] - r[:-1])
     low, high = t[:-1] - step, t[1:] + step
-    # One crossing alone has the widest bracket, whose ends are certain.
+    # A single crossing has the widest bracket, since the signs at its ends are certain.
     alone = falls & (add_up(present, 0) == 1) & ~above[-1]
     low, high = xp.where(alone, LOWEST, low), xp.where(alone, HIGHEST, high)
     beyond = falls & above[-1]
@@ -281,10 +288,9 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
 
 
 def search_range(counts, times, xp: ModuleType):
-    """Return the log κ ``[...]`` below which the likelihood rises for certain, and above which it hardly changes.
+    """Return two log κ ``[...]``: the likelihood rises for certain below the first, hardly changes above the other.
 
-    At the lower end only leaves with two classes count. The upper end is e² times the number of leaves times the square
-    of the largest.
+    At the first only leaves with two classes or more matter. The second is that of e² leaves (largest leaf)².
     """
     size = add_up(counts, -1)
     leaves = xp.maximum(add_up(xp.where(size > 0, times, 0), -1), 1)
@@ -294,7 +300,7 @@ def search_range(counts, times, xp: ModuleType):
 
 
 def put_together(values, times, xp: ModuleType):
-    """Replace many values by few, ``[... 2·bins]``: two in each bin of log n, with the same first three moments."""
+    """Replace many values by few, ``[... 2·bins]``: two in each bin of log n, with its total, mean and variance."""
     if values.shape[-1] <= 2 * _BINS:
         return values, times
     filled = (values > 0) & (times > 0)
@@ -329,7 +335,7 @@ def _sums(index, parts, xp: ModuleType):
 
 
 def _looked_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
-    """Return r on the grid, from tables of S and of its slope: cubic interpolation of the inverse of log S."""
+    """Return r ``[steps ... classes]`` on the grid, by cubic interpolation of the inverse of log S from its tables."""
     wanted, values, slopes = xp.log(of_sizes)[..., None], xp.log(of_classes), classes_slope / of_classes
     n_steps = of_classes.shape[0]
     # log S falls along the grid: the values above the wanted one tell the cell.

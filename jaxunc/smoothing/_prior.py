@@ -1,9 +1,9 @@
-"""Priors of leaves, Beta and Dirichlet: fits of them by five methods, and leaves corrected by them.
+"""Priors of leaves, Beta and Dirichlet: five methods to fit them, and leaves smoothed by them.
 
 `_fit` checks, and chooses where to compute: known counts are fitted on the host in float64, traced ones in the program.
-So the files of a fit are written once for both: their argument ``xp`` is NumPy or `jax.numpy`. `_fit_leaves` sorts out
-the trees that have no finite prior, and searches for the others: by moments here, by the likelihood of proportions
-(`_likelihood.py`), or by that of counts (`_marginal_likelihood.py`).
+The code of a fit serves both: its argument ``xp`` is NumPy or `jax.numpy`. `_fit_leaves` sets trees without a finite
+prior apart. It fits the other trees by moments, by the likelihood of proportions (`_likelihood.py`), or by the
+likelihood of counts (`_marginal_likelihood.py`).
 """
 
 import enum
@@ -30,16 +30,16 @@ class PriorStatus(enum.IntEnum):
     FITTED = 0
     """The parameters are finite and positive."""
     CONCENTRATED = 1
-    """The best prior has infinite weight: all leaves have the same proportions (as a single leaf has), or, by marginal
-    likelihood, chance explains best how they differ. The parameters add to 2¹⁰⁰, which stands for ∞. Every leaf is
-    smoothed to the mean proportions, which are its own if all are the same."""
+    """The best prior has infinite weight: all leaves have the same proportions (or there is one leaf), or, by marginal
+    likelihood, no finite prior is more likely. The parameters add to 2¹⁰⁰, which stands for ∞. Every leaf is
+    smoothed to the mean proportions."""
     PURE = 2
     """The best prior has no weight, since every leaf is pure (moments and marginal likelihood). The parameters are 0;
     nothing is smoothed."""
     EMPTY = 3
     """There is no leaf with instances (under a trace; elsewhere an error). The parameters are 0."""
     NOT_CONVERGED = 4
-    """The search ended before it was as exact as it should be; the parameters are the last ones."""
+    """The search ended before it reached its tolerance; the parameters are the last ones."""
 
 
 class PriorWarning(UserWarning):
@@ -77,7 +77,10 @@ class DirichletPrior(NamedTuple):
 
 
 def checked_concentration(prior: BetaPrior | DirichletPrior) -> Float[Array, "... classes"]:
-    """Return the parameters in the order of the classes; a ValueError if some cannot be a prior's."""
+    """Return a prior's parameters in the order of the classes.
+
+    Raises a ValueError, outside a trace, if one is negative or not finite, a TypeError if it is not a prior.
+    """
     if not hasattr(prior, "concentration"):
         raise TypeError(
             f"prior is a {type(prior).__name__}; pass what fit_beta_prior or fit_dirichlet_prior returned, or "
@@ -206,14 +209,14 @@ def _correction(counts, alpha):
 
 
 def _moved(counts, alpha):
-    """Return how far smoothing moves the relative frequencies."""
+    """Return δ, how far smoothing moves each relative frequency."""
     total, weight = sum_in_order(counts, keepdims=True), sum_in_order(alpha, keepdims=True)
     shrunk = weight / jnp.where(total + weight > 0, total + weight, 1.0)
     return shrunk * jnp.abs(shares_of(alpha) - shares_of(counts))
 
 
 def _aligned(counts, prior: BetaPrior | DirichletPrior):
-    """Return counts as floats, and the prior's parameters with axes that go with them."""
+    """Return the counts as floats, and the prior's parameters with axes that broadcast against them."""
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     alpha = checked_concentration(prior)
@@ -242,7 +245,7 @@ INFINITE_WEIGHT = 2.0**100
 def fit_beta_prior(
     counts: Shaped[Array | np.ndarray, "... leaves 2"], method: Method = "weighted_mle", clip: float = 1e-3
 ) -> BetaPrior:
-    r"""Fit the Beta prior of the probability of class 1 that the leaves of a tree speak for (empirical Bayes).
+    r"""Fit a Beta prior of a leaf's probability of class 1 to the leaves of a tree (empirical Bayes).
 
     With leaf h of :math:`n^h` instances, :math:`\tilde p^h = n_1^h/n^h` of class 1:
 
@@ -321,7 +324,7 @@ def fit_beta_prior(
 def fit_dirichlet_prior(
     counts: Shaped[Array | np.ndarray, "... leaves classes"], method: Method = "weighted_mle", clip: float = 1e-3
 ) -> DirichletPrior:
-    r"""Fit the Dirichlet prior of the class probabilities that the leaves of a tree speak for; see `fit_beta_prior`.
+    r"""Fit a Dirichlet prior of a leaf's class probabilities to the leaves of a tree; see `fit_beta_prior`.
 
     ``weighted_mle`` is :math:`\psi(\alpha_c) - \psi(\sum\alpha) = \frac1n \sum_h n^h \log \tilde p^h_c`, ``marginal``
     the Dirichlet-multinomial likelihood :math:`\prod_h B(n^h + \alpha)/B(\alpha)`; moments have κ = Σ_c μ_c(1-μ_c) /
@@ -340,7 +343,7 @@ def fit_dirichlet_prior(
 
 
 def _fit(counts, method: Method, clip: float):
-    """Fit α ``[... classes]`` with its status, after checks; on the host if possible."""
+    """Return α ``[... classes]`` and its status, after checks; fitted on the host unless the counts are traced."""
     check_class_axis(counts)
     check_one_of("method", method, METHODS)
     if np.ndim(counts) < 2:
@@ -392,18 +395,18 @@ def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
-    """Fit α ``[... classes]`` to leaves ``[... leaves classes]`` that occur ``times`` each; return α and the status."""
+    """Return α ``[... classes]`` and its status, of leaves ``[... leaves classes]`` that occur ``times`` each."""
     likelihood = method in ("weighted_mle", "on_leaves")
     by_size = not method.startswith("on_leaves")
     leaves = leaves_of(counts, times, by_size=by_size, clip=clip if likelihood else None, xp=xp)
     # Three cases have no finite optimum, and no search: all proportions equal, all leaves pure, no leaf.
     concentrated = leaves.equal
-    # Likelihoods of proportions clip zeros, so pure leaves are no end for them.
+    # Likelihoods of proportions clip zeros, so they have a finite optimum for pure leaves too.
     pure = xp.zeros_like(leaves.pure) if likelihood else leaves.pure & ~leaves.equal
     active = ~(concentrated | pure | leaves.empty)
     total = _moments(leaves, active, xp)
     if likelihood:
-        # Trees without a search get harmless numbers, without infinities that a gradient would meet.
+        # Trees without a search get harmless numbers: infinities would make gradients NaN.
         mean = xp.where(active[..., None], leaves.mean, 1 / leaves.mean.shape[-1])
         gap = xp.where(active[..., None], mean_log_gap(leaves, xp), 0.0)
         alpha, converged = fit_likelihood(mean, gap, xp.log(total), active, xp)

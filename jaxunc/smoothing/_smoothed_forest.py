@@ -35,7 +35,7 @@ Level = Literal["tree", "forest"]
 def fit_forest_prior(
     forest: Forest, *, level: Level = "tree", method: Method = "weighted_mle", clip: float = 1e-3
 ) -> DirichletPrior:
-    """Fit a prior to each tree's own leaves, or one prior to all leaves of the forest.
+    """Fit a prior to the leaves of each tree, or one prior to all leaves of the forest.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def fit_forest_prior(
     Raises
     ------
     ValueError
-        If the level is unknown, or as for `fit_dirichlet_prior`: a tree whose leaves all have no counts is refused.
+        If the level is unknown, or as for `fit_dirichlet_prior`. A tree without instances in any leaf is refused.
 
     References
     ----------
@@ -73,10 +73,10 @@ def smooth_forest(
     method: Method = "weighted_mle",
     clip: float = 1e-3,
 ) -> Forest:
-    """Return the same trees with a prior added to the counts of their leaves.
+    """Return the forest with a prior added to the counts of its leaves.
 
-    Relative frequencies of the new counts are the smoothed probabilities (n_c + α_c)/(n + Σα): `Mean` then averages
-    smoothed trees, and of a single tree answers with the corrected leaves of the paper.
+    Relative frequencies of the new counts are the smoothed probabilities (n_c + α_c)/(n + Σα). So `Mean` averages
+    smoothed trees; for a single tree it answers with the paper's corrected leaves.
 
     Parameters
     ----------
@@ -108,10 +108,10 @@ def smooth_forest(
 
     Notes
     -----
-    For the mean of frequencies. Other combiners take the prior for instances that were seen. Those that read the size
-    of a leaf (plausibility, pooling) find it larger by Σα, which is 2¹⁰⁰ where the status is CONCENTRATED.
-    `SmoothedMean` leaves the counts as they are. Where instances in empty leaves are routed on and summed, the prior is
-    added for every leaf that they reach.
+    Meant for the mean of frequencies. Other combiners take the prior for instances that were seen. Combiners that read
+    the size of a leaf (plausibility, pooling) find it larger by Σα, which is 2¹⁰⁰ where the status is CONCENTRATED.
+    `SmoothedMean` leaves the counts as they are. Where instances in empty leaves are routed on and their leaves summed,
+    the prior is added for every leaf that they reach.
 
     References
     ----------
@@ -140,7 +140,7 @@ def smooth_forest(
         of_forks = jnp.asarray(of_forks)[: forks.number]
         fork_counts = of_forks.astype(float_dtype(of_forks, alpha)) + by_node[forks.tree, 0]
     if not is_concrete(forest, alpha):
-        # Traced: every node keeps a row of its own, since distinct rows cannot be told.
+        # Traced: every node gets a row of the count table, since equal rows cannot be found.
         counts = table.astype(float_dtype(table, alpha))[forest.code] + by_node
         counts = jnp.where(leaf[..., None], counts, jnp.zeros_like(counts))
         code = jnp.arange(leaf.size, dtype=jnp.int32).reshape(leaf.shape)
@@ -162,7 +162,7 @@ _OUTCOMES = {
 
 
 def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
-    """Warn of fitted priors that do not smooth well: one for all leaves, or one for each tree."""
+    """Warn, once by status, of how many fitted priors of a forest do not smooth well."""
     if not is_concrete(prior.status, forest.count_table):
         return
     status = np.atleast_1d(np.asarray(prior.status)).copy()
@@ -170,7 +170,7 @@ def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
         counts = np.asarray(forest.counts, np.float64).reshape(len(status), -1, forest.n_classes)
         size = counts.sum(axis=-1, keepdims=True)
         share = np.divide(counts, size, out=np.full_like(counts, np.nan), where=size > 0)
-        # Leaves that are all alike lose nothing by a prior of infinite weight; only others are a reason to warn.
+        # Where all leaves are alike, a prior of infinite weight changes nothing, so there is no reason to warn.
         alike = np.nanmax(share, axis=1) - np.nanmin(share, axis=1) < 1e-9
         status[(status == PriorStatus.CONCENTRATED) & alike.all(axis=-1)] = PriorStatus.FITTED
     for kind, outcome in _OUTCOMES.items():
@@ -184,7 +184,7 @@ def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
 class SmoothedMean(Combiner[Answer]):
     r"""The mean over trees of leaf probabilities that are drawn towards a prior: (1/K) Σ_t (n_c + α_c)/(n + Σα).
 
-    The answer of `Mean` on a forest of `smooth_forest`, with the counts left as they are for other combiners.
+    It answers as `Mean` does for `smooth_forest`, but leaves the counts as they are for other combiners.
 
     Parameters
     ----------
@@ -195,8 +195,8 @@ class SmoothedMean(Combiner[Answer]):
     Raises
     ------
     ValueError
-        If the parameters have other axes or, outside a trace, are negative or not finite. Also if the counts have other
-        classes.
+        If the parameters have other axes or, outside a trace, are negative or not finite. When called, if the counts
+        have another number of classes.
 
     Notes
     -----
@@ -220,7 +220,7 @@ class SmoothedMean(Combiner[Answer]):
         self.by_tree, self.shared = (alpha, None) if alpha.ndim == 2 else (None, alpha)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """The leaf's smoothed probabilities, and 1 for the tree."""
+        """Return the leaf's smoothed probabilities, and 1 for the tree."""
         alpha = jnp.asarray(self.shared if self.by_tree is None else self.by_tree)
         if alpha.shape[-1] != counts.shape[-1]:
             raise ValueError(f"the prior has {alpha.shape[-1]} classes, but counts have {counts.shape[-1]}.")
@@ -240,9 +240,9 @@ class MemberSmoothing(Combiner[Answer]):
 
     .. math:: \hat p_c = \frac1K \sum_t \frac{n^t_c + \alpha_c}{n^t + \sum \alpha}
 
-    So a tree with a small leaf borrows from the other trees' estimates for the same instance. It lies between two
-    combiners. Where the trees agree (CONCENTRATED) it is the prior's mean, which weighs trees by the size of their
-    leaves as `Pooling` does. Where all leaves are pure, by moments, it is the mean of frequencies, `Mean`.
+    So a tree with a small leaf borrows from the other trees' estimates for the same instance. The answer lies between
+    those of two combiners. Where the trees agree (CONCENTRATED) it is the prior's mean, which weighs trees by the size
+    of their leaves as `Pooling` does. With ``"moments"`` and pure leaves it is the mean of frequencies, as of `Mean`.
 
     Parameters
     ----------
@@ -258,8 +258,8 @@ class MemberSmoothing(Combiner[Answer]):
 
     Notes
     -----
-    jaxunc's own: the paper's conclusion names an adjustment "at the aggregation phase with the same type of artificial
-    sample". It would have classifiers in the place of leaves; the paper leaves it open.
+    The combiner is jaxunc's. The paper's conclusion only names an adjustment "at the aggregation phase with the same
+    type of artificial sample", made of classifiers instead of leaves.
 
     Class scores, probability: as for `SmoothedMean`. It keeps the counts of every tree for a chunk of instances. Masked
     trees have no part in the fit. No tree: 1/C. Gradient: through the fit too.
@@ -280,11 +280,11 @@ class MemberSmoothing(Combiner[Answer]):
             raise ValueError(f"clip={self.clip!r} must be a number in (0, 1/classes), such as 0.001.")
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """The leaf's counts."""
+        """Return the leaf's counts, as floats."""
         return counts.astype(float_dtype(counts))
 
     def finish(self, stat: Num[Array, "... trees classes"]) -> Answer:
-        """Fit, smooth, average over the trees that count."""
+        """Fit the prior to the trees that count, smooth their leaves, and average."""
         # Masked trees come as NaN; as empty leaves they have no weight in the fit.
         present = ~jnp.isnan(stat).any(axis=-1)
         counts = jnp.where(present[..., None], stat, 0.0)
