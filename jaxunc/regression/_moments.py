@@ -359,7 +359,7 @@ def _bind_moments(trees: Trees, table: Array | np.ndarray) -> BoundForest:
 
 
 def bind_table(trees: Trees, table: Array, combiner: Combiner[Any]) -> BoundForest:
-    """Return trees bound to a combiner that reads each node's row of ``table``, ``[trees·nodes numbers]``, as counts."""
+    """Return trees bound to a combiner that reads rows of ``table [trees*nodes numbers]`` in place of counts."""
     n = table.shape[1]
     forest = Forest(
         trees=trees,
