@@ -108,9 +108,9 @@ def row_hashes(values: Any, position: np.ndarray) -> np.ndarray:
 
 
 def rows_again(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
-    """Return which rows equal a row of the fit, both as `row_hashes`; None if new rows would do so as often.
+    """Return which rows equal a row of the fit, as booleans; None if no more do than new rows would by chance.
 
-    New rows equal those of a fit as often as these equal each other, but for rows that all were repeated.
+    Both arguments are `row_hashes`. Chance is how often rows of the fit equal each other.
     """
     distinct, times = np.unique(fitted, return_counts=True)
     again = np.isin(rows, distinct)
@@ -168,7 +168,7 @@ class GroupCounts(NamedTuple):
 
 
 def _is_natural(hashed: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:
-    """Return whether so few values make rows equal by chance: they are then equal in parts of the columns as well.
+    """Return whether rows are equal by chance, since values are few: many are then equal in parts of the columns too.
 
     ``repeated`` is the number of rows less that of distinct ones, which are at ``first``.
     """

@@ -421,9 +421,9 @@ _TOGETHER = (
 def as_many_trees(
     mask: np.ndarray, position: np.ndarray, n_classes: int, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the mask with fewer trees for rows of classes that are out of bag more often: as many as for the others.
+    """Return the mask, thinned at random so that rows of all classes have equally many trees in the mean.
 
-    Where their number tells the class, combiners learn to read it: the largest of many probabilities is larger.
+    If the number of trees told the class, combiners would learn to read it. Classes that differ little are left.
     """
     shares = shares_of_classes(mask, position, n_classes, weight)
     numbers = np.bincount(position, minlength=n_classes)
@@ -437,7 +437,7 @@ def as_many_trees(
 
 
 def of_classes(kept: np.ndarray, position: np.ndarray, labels: tuple) -> str:
-    """Return how many rows of each class are not kept, in brackets; nothing if classes differ by chance alone."""
+    """Return how many rows of each class are not kept, in brackets; an empty text unless classes clearly differ."""
     sizes, lost = (np.bincount(which, minlength=len(labels)) for which in (position, position[~kept]))
     if lost.max() < 3 or np.all(lost <= 2 * sizes * lost.sum() / sizes.sum()):
         return ""

@@ -33,11 +33,11 @@ from ._forest_rows import Grown, Sample, check_unseen, fold_numbers, split
 from ._pipelines import rounds
 
 FIRST_TREES, FEW_LEAVES, SAME = 12, 10, 1e-3
-"""How many stages tell whose residuals leaves hold, how many leaves do, and up to which share of their sums."""
+"""Of `steps_fit`: stages that are read, the fewest leaves that are evidence, and the largest relative misfit."""
 
 
 class ResidualRows(NamedTuple):
-    """Rows, and what a model that has not seen them is off by."""
+    """Rows, and the residuals of a model that has not seen them."""
 
     X: Any
     residual: np.ndarray
@@ -52,13 +52,13 @@ def predictions(model: Any, X: Any) -> np.ndarray:
 
 
 def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
-    """Return rows that a model has not seen, as it reads them, and what it is off by."""
+    """Return rows that a model has not seen, as it reads them, and its residuals for them."""
     model, sample = grown.model, grown.reading(sample)
     return ResidualRows(sample.X, sample.y - predictions(model, sample.X).astype(float).reshape(-1), sample.weights)
 
 
 def is_boosted(model: Any, fitted: bool) -> bool:
-    """Whether trees of a regressor correct each other."""
+    """Return whether a regressor is boosted: its trees correct each other."""
     if not fitted:
         return (rounds(model) or 1) > 1
     if library_of(model) == "sklearn":

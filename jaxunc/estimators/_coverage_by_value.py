@@ -1,4 +1,4 @@
-"""Coverage by the values of a column: the ranks that each value's rows have, and how many of them intervals hold."""
+"""Coverage by the values of a column: how many targets of each value's rows 90 % intervals hold."""
 
 from typing import Any, NamedTuple
 
@@ -7,7 +7,7 @@ import numpy as np
 from jaxunc.regression import Moments, NumberLaw, Strata, interval_levels
 
 COVERAGE = 0.9
-"""How often the intervals that are counted are to hold the truth."""
+"""Coverage of the intervals by which shares are counted."""
 
 
 class HeldShare(NamedTuple):
@@ -28,7 +28,7 @@ def check_coverage_by(by: Any) -> None:
 
 
 def held_residuals(law: NumberLaw) -> np.ndarray:
-    """Whether an interval of the law, which is of residuals alone, holds each of them."""
+    """Return whether each residual of a law lies in the law's interval of residuals, by stratum where it has strata."""
     unit, held = Moments(np.zeros(1), np.ones(1), np.zeros(1)), np.zeros(len(law.residuals), bool)
     parts = [(law, slice(None))]
     if law.strata is not None:
@@ -41,7 +41,7 @@ def held_residuals(law: NumberLaw) -> np.ndarray:
 
 
 def held_shares(strata: Strata, number: np.ndarray, held: np.ndarray, weight: np.ndarray) -> dict[Any, HeldShare]:
-    """Return each value's rows and the share of them that is held, as they weigh."""
+    """Return for each value of the column its number of rows, and the weighted share of them that is ``held``."""
     rows, total, inside = (
         np.bincount(number, each, minlength=len(strata.values)) for each in (None, weight, weight * held)
     )

@@ -92,7 +92,7 @@ class ForestNumbers:
         return NumberDistribution(self.law_, self.bins_, moments, shares=of_all(p), support=support, strata=stratum)
 
     def _intervals_held(self, unseen: "_Answered", coverage: float) -> np.ndarray | None:
-        """Whether intervals hold the targets of rows that their answers do not know; None where leaves count them."""
+        """Return whether intervals hold the targets of rows with unseen answers; None where leaves count these rows."""
         if unseen.rows is not None:
             low, high = cast(NumberDistribution, self.oob_distribution_).interval(coverage)[unseen.rows].T
         elif self.law_.is_local:
@@ -105,9 +105,9 @@ class ForestNumbers:
         return (low <= y) & (y <= high)
 
     def _take(self, grown: Grown, known: LeafMeans, times: Any, once: Any, seen: Any = None) -> LeafMeans:
-        """Keep the forest, its moments of rows that count so often, and their bins.
+        """Keep the forest, its leaves' moments, and the bins of its rows; return the leaf means that were used.
 
-        ``once`` is what a row counts in these, in trees that have ``seen`` it.
+        ``times`` weighs rows in moments, ``once`` in bins, where only trees that have ``seen`` a row count it.
         """
         self._keep(grown)
         sample = grown.sample
@@ -196,7 +196,10 @@ class ForestNumbers:
         return _Answered(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
 
     def _crossed(self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool) -> "_Answered":
-        """Each part is answered from leaves that count the others: of a forest that has seen no row, or their own."""
+        """Return answers for each fold from leaves that count the other folds' rows.
+
+        Trees are those of the frozen forest, which has seen no row, or of a forest grown on the other folds.
+        """
         whole, found = grow(sample), []
         known = leaf_means(whole.model)
         if frozen:
@@ -227,10 +230,10 @@ class _Answered(NamedTuple):
     sample: Sample
     p: np.ndarray
     once: np.ndarray | None
-    """What a row counts in leaves, in trees that have seen it."""
+    """Weight of each row in the leaves' bins ``[rows]``; None if all weigh 1."""
     seen: np.ndarray | None
-    """Which trees these are ``[rows trees]``; None: all."""
+    """Whether a tree's leaves count a row ``[rows trees]``; None: all trees do."""
     rows: np.ndarray | None = None
-    """Which rows of the fit they are; None but out of bag."""
+    """Positions among the rows of the fit; None unless out of bag."""
     mask: np.ndarray | None = None
-    """Which trees answer them ``[rows trees]``; None: all."""
+    """Whether a tree answers a row ``[rows trees]``; None: all trees do."""

@@ -247,7 +247,7 @@ class OobDataset:
         return OobDataset(**{**vars(self), "weight": weight})
 
     def as_groups(self, values: np.ndarray) -> np.ndarray:
-        """Return values ``[n]`` drawn for the rows, such as folds, where each row has that of its group's first."""
+        """Return values that were drawn for the rows, such as folds, with each row's replaced by its group's first."""
         if self.groups is None:
             return values
         _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
@@ -272,7 +272,7 @@ class Parameter(NamedTuple):
     """Path of the array: names of fields, with dots between."""
     domain: str
     spread: float
-    """Standard deviation of the weak prior around the start, of the free number."""
+    """Standard deviation, in free numbers, of the weak prior around the start."""
     nearest: float
     """Distance from a bound at which learning starts, for a value on the bound."""
     per_tree: bool
@@ -500,7 +500,7 @@ def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray,
 
 
 def _round_up(number: int, smallest: int) -> int:
-    """Round up to a multiple of an eighth of the next power of two, which is ``smallest`` or more."""
+    """Return the number rounded up to a multiple of p/8, where p ≥ ``smallest`` is the next power of two."""
     return multiple_of(power_of_two(number, smallest) // 8, number)
 
 

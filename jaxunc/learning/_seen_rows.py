@@ -270,7 +270,7 @@ def _number_cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: 
 
 
 def _never_by_chance(count_wrong: Any, cells: list[tuple], draw: np.random.Generator) -> bool:
-    """Return whether no cell is wrong, while for bootstrap samples of the rows so many are that it is no chance."""
+    """Return whether no cell is wrong, while bootstrap samples of the rows make many wrong: beyond chance."""
     number = lambda weight: sum(count_wrong(np.bincount(cell, weight, len(size)), size) for cell, size in cells)
     if number(None):
         return False

@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 HALVINGS = 53
 """Halvings of [0, 1] until a level has the digits of float64."""
 CACHED = 2**17
-"""Numbers of a kind that are held at a time, so that the next step finds them in the processor's cache."""
+"""Numbers in an array of a part of the instances, few enough to stay in the processor's cache."""
 MIDDLES = 512
-"""Levels at which quantiles that are taken back by a map of targets, or rounded, are read for moments and scores."""
+"""Number of levels by which moments and scores are summed where quantiles are mapped back or rounded."""
 SHORT = 1e-9
-"""Length of a range of levels below which a line over it is taken for its middle: its slope has lost its digits."""
+"""Range of levels below which a line counts as constant, since its slope has lost its digits."""
 
 
 class NumberDistribution:
     r"""The distribution of a target for each instance, as `UncertainForestRegressor` has it.
 
     All of it follows from the quantiles :math:`q_\tau` that ``predict`` and ``predict_interval`` return:
-    :math:`F(y) = \sup\{\tau: q_\tau \le y\}`. They are lines between knots, or steps, so moments and scores are exact
-    sums over these. All arrays are float64, of the host.
+    :math:`F(y) = \sup\{\tau: q_\tau \le y\}`. Quantiles are piecewise linear in the level, or steps, so moments and
+    scores are exact sums. All arrays are float64, on the host.
 
     Notes
     -----
-    A model of transformed targets has quantiles that are taken back to targets, and one of whole numbers rounded ones.
-    All else follows from these, too; of such laws mean, standard deviation and CRPS are sums over 512 levels.
+    With transformed targets quantiles are mapped back to targets; with whole targets they are rounded. All else follows
+    from these quantiles, and mean, standard deviation and CRPS are then sums over 512 levels.
 
-    The mean and standard deviation are those of the law; the model's own are ``predict(X, return_std=True)``. Beyond
-    the outermost residual no law has any probability. A conformal law promises nothing beyond its outermost ranks:
-    ``quantile`` refuses such levels, and all else has the outermost residual there. Rows out of bag that every tree has
-    seen have NaN.
+    The mean and standard deviation are those of the law; the model's own are ``predict(X, return_std=True)``. No law
+    has any probability beyond its outermost residual. A conformal law promises nothing beyond its outermost ranks:
+    ``quantile`` refuses such levels, and everything else takes the outermost residual there. Rows out of bag that every
+    tree has seen get NaN.
 
     Examples
     --------
@@ -166,7 +166,7 @@ class NumberDistribution:
         return 1 - self._of_parts(lambda part, target: part._cdf(target), limit, "limit")
 
     def sample(self, key: Array | int, n: int) -> np.ndarray:
-        """Return draws ``[instances n]``: quantiles at levels that are uniform, of each instance by itself.
+        """Return independent draws ``[instances n]`` from each instance's distribution.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class NumberDistribution:
 
     @property
     def _is_plain(self) -> bool:
-        """Whether quantiles are those of the model's own numbers, so that moments have closed sums."""
+        """Whether quantiles are neither mapped back nor rounded, so that moments are exact sums."""
         return self._law.target_map is None and not self._law.step
 
     @property
@@ -228,7 +228,10 @@ class NumberDistribution:
         return None if self._is_plain else MIDDLES
 
     def _read_levels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return levels, weights, and the quantiles there: they lie closer to both ends, where quantiles are steep."""
+        """Return levels ``[512]``, their weights, and the quantiles there ``[instances 512]``.
+
+        Levels are denser near 0 and 1, where quantiles are steep.
+        """
         u = (np.arange(MIDDLES) + 0.5) / MIDDLES
         level, weight = u**2 * (3 - 2 * u), u * (1 - u)
         q = np.clip(self._at(np.tile(level, (len(self), 1))), *self._support)
@@ -247,9 +250,9 @@ class NumberDistribution:
 
     @cached_property
     def _centre(self) -> np.ndarray:
-        """A number near each instance's quantiles, subtracted from them to keep digits in squares; NaN if unknown.
+        """A number near each instance's quantiles, which is subtracted so that squares keep their digits.
 
-        It is one of the model's own numbers, which may be transformed targets.
+        It is in the units that the model is fitted to; NaN for rows without an answer.
         """
         if self._moments is not None:
             return self._moments.mean
@@ -258,13 +261,13 @@ class NumberDistribution:
 
     @cached_property
     def _by_stratum(self) -> "list[tuple[NumberLaw, np.ndarray]]":
-        """The law of each stratum, and the positions of its rows; one of all rows where there are no strata."""
+        """Pairs of a stratum's law and the positions of its rows; one pair with all rows if there are no strata."""
         if self._strata is None:
             return [(self._law, np.arange(len(self)))]
         return [(self._law.of_stratum(k), np.flatnonzero(self._strata == k)) for k in np.unique(self._strata).tolist()]
 
     def _by_ranks_of_strata(self, levels: np.ndarray) -> np.ndarray:
-        """Return quantiles ``[instances levels]`` by the ranks of each row's own stratum."""
+        """Return quantiles ``[instances levels]``, each row's by the law of its stratum."""
         strata, number, quantiles = self._law.strata, self._strata, np.empty((len(self), len(levels)))
         assert strata is not None
         assert number is not None
@@ -279,22 +282,22 @@ class NumberDistribution:
 
     @cached_property
     def _residuals(self) -> "_Lines | None":
-        """The quantiles of the law's residuals, a line between knots; None if the law has no weight for them."""
+        """The quantiles of the law's residuals as a function of the level; None if they have no weight."""
         return _residual_lines(self._law)
 
     @cached_property
     def _within_bins(self) -> "_Lines":
-        """The quantiles within each bin less their mean, lines between points."""
+        """For each bin, quantiles of the values within it, less their mean, as a function of the level."""
         return _Lines(np.linspace(0, 1, POINTS), self._bins.table - _means(self._bins.table)[:, None])
 
     @cached_property
     def _whole(self) -> np.ndarray:
-        """What `_integrals` returns of all levels, ``[instances 3]``."""
+        """`_integrals` over all levels, ``[instances 3]``."""
         return self._of_parts(lambda part, _: part._integrals(0, 1).T, np.zeros((len(self), 3)))
 
     @cached_property
     def _products(self) -> np.ndarray:
-        """Twice the integral of the residuals' part of quantiles times the leaves' part, ``[instances]``."""
+        """Twice the integral over levels of (residuals' part of q) × (leaves' part of q), ``[instances]``."""
         if self._residuals is None or self._shares is None:
             return np.zeros(len(self))
         return self._of_parts(lambda part, _: part._product_integrals()[:, None], 0.0, n_points=self._bins.table.size)
@@ -302,9 +305,10 @@ class NumberDistribution:
     def _of_parts(
         self, ask: Callable[..., np.ndarray], y: Any, name: str = "y", *, n_points: int | None = None
     ) -> np.ndarray:
-        """Call ``ask`` on parts of few instances with their numbers ``[instances k]``; return the results in y's shape.
+        """Return ``ask(part, numbers)`` of all instances, in y's shape; it is called for few instances at a time.
 
-        Parts are sized for the memory that an instance takes: ``n_points`` numbers, by default one for each bin.
+        ``part`` is their distribution, of one stratum; ``numbers`` their y, ``[instances k]``. ``n_points`` is how many
+        numbers an instance takes in memory, by default one for each bin.
         """
         target = self._checked(y, name)
         n_points = n_points or (1 if self._shares is None else self._bins.n_bins)
@@ -337,7 +341,7 @@ class NumberDistribution:
         return numbers
 
     def _at(self, levels: np.ndarray) -> np.ndarray:
-        """Return quantiles at each instance's own levels, both ``[instances levels]``, not clipped to the support."""
+        """Return quantiles at levels that differ between instances, both ``[instances levels]``; not clipped."""
         at = levels if self._law.target_map is None else self._law.target_map.levels(levels)
         of_leaves = None
         if self._shares is not None:
@@ -351,7 +355,7 @@ class NumberDistribution:
         return self._law.as_targets(quantiles, levels)
 
     def _levels_up_to(self, y: np.ndarray) -> np.ndarray:
-        """Return the largest level whose quantile (not clipped to the support) is at most y, both ``[instances k]``."""
+        """Return the largest level whose unclipped quantile is at most y, both ``[instances k]``, by bisection."""
         low, high = np.zeros(y.shape), np.ones(y.shape)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
@@ -366,16 +370,16 @@ class NumberDistribution:
 
     @cached_property
     def _within_support(self) -> np.ndarray:
-        """The levels between which quantiles lie within the support, ``[2 instances]``."""
+        """The least and the largest level whose quantiles lie within the support, ``[2 instances]``."""
         ends, levels = np.array(self._support), np.repeat([[0.0], [1.0]], len(self), axis=1)
         if (finite := np.isfinite(ends)).any():
             levels[finite] = self._levels_up_to(np.tile(ends[finite], (len(self), 1))).T
         return np.stack([levels[0], np.maximum(*levels)])
 
     def _integrals(self, start: Any, stop: Any) -> np.ndarray:
-        r"""Return integrals of q, τ q and q² over levels τ, ``[3 instances]``: q is the quantile less the centre.
+        r"""Return integrals of q, τ q and q² over levels τ from start to stop, ``[3 instances]``.
 
-        That of q² is without `_products`.
+        q is the quantile less `_centre`. The third is the sum of both parts' squares: it lacks `_products`.
         """
         low, high = inside = self._within_support
         total = np.subtract(*(self._integrals_up_to(np.clip(level, *inside)) for level in (stop, start)))
@@ -386,7 +390,7 @@ class NumberDistribution:
         return total
 
     def _integrals_up_to(self, level: np.ndarray) -> np.ndarray:
-        """Return `_integrals` from 0 to levels ``[instances]``, without the support."""
+        """Return `_integrals` from 0 to levels ``[instances]``, of quantiles that are not clipped."""
         total = np.zeros((3, len(level)))
         if self._residuals is not None:
             scale = self._residual_scale
@@ -397,9 +401,9 @@ class NumberDistribution:
         return total
 
     def _leaf_integrals(self, level: np.ndarray) -> np.ndarray:
-        """Return integrals of b, τ b and b² from 0 to levels, ``[3 instances]``: b is a leaves' quantile, centred.
+        """Return integrals of b, τ b and b² from 0 to levels, ``[3 instances]``; b is the leaves' quantile, centred.
 
-        They are sums over whole bins, and the part of the last bin: b is the bin's mean and a line within the bin.
+        Within a bin b is the bin's mean plus a line. The integrals sum whole bins, and a part of the last bin.
         """
         (_, shares, apart), lines, rows = self._leaf_parts, self._within_bins, np.arange(len(level))
         below = np.cumsum(shares, axis=1) - shares
@@ -416,7 +420,7 @@ class NumberDistribution:
         return up_to[:, rows, bin_] + share * np.stack([first, start * first + share * by_level, square])
 
     def _product_integrals(self) -> np.ndarray:
-        """Return `_products` of all these instances: sums over ranges of levels in which the leaves' part is linear."""
+        """Return `_products` of these instances: sums over ranges of levels in which the leaves' part is linear."""
         assert self._residuals is not None
         (scale, shares, apart), (low, high) = self._leaf_parts, self._within_support[:, :, None]
         below = np.cumsum(shares, axis=1) - shares
@@ -437,13 +441,13 @@ class NumberDistribution:
 
     @cached_property
     def _residual_scale(self) -> np.ndarray:
-        """What residuals are multiplied by in quantiles ``[instances]``."""
+        """w s: the factor of residuals in quantiles, ``[instances]``."""
         assert self._moments is not None
         return self._law.weight * self._law.deviation(self._moments)
 
     @cached_property
     def _leaf_parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the leaves' part is multiplied by ``[instances]``, shares, and means of bins less the centre."""
+        """The factor of the leaves' part in quantiles ``[instances]``, bin shares, and bin means less the centre."""
         assert self._shares is not None
         shares = self._shares / np.sum(self._shares, axis=1, keepdims=True, dtype=np.float64)
         means = np.broadcast_to(_means(self._bins.table), shares.shape)
@@ -454,13 +458,13 @@ class NumberDistribution:
 
 
 def _means(table: np.ndarray) -> np.ndarray:
-    """Return the means of lines between quantiles ``[bins points]``, an atom's value to the bit."""
+    """Return each bin's mean by its quantiles ``[bins points]``, linear in between; an atom's value to the bit."""
     apart = table - table[:, :1]
     return table[:, 0] + (apart[:, :-1] + apart[:, 1:]).mean(axis=1) / 2
 
 
 def _residual_lines(law: "NumberLaw") -> "_Lines | None":
-    """The quantiles of a law's residuals, lines between knots; None if the law has no weight for them."""
+    """Return the quantiles of a law's residuals as a function of the level; None if they have no weight."""
     if law.weight == 0:
         return None
     levels, z = law.knots()
@@ -468,7 +472,7 @@ def _residual_lines(law: "NumberLaw") -> "_Lines | None":
 
 
 class _Lines:
-    """Lines between the same knots ``[lines knots]``, as functions of the level, and integrals from level 0 on."""
+    """Piecewise linear functions of the level, with common knots, and their integrals; values ``[lines knots]``."""
 
     def __init__(self, levels: np.ndarray, values: np.ndarray):
         self._levels, self.values = levels, values
@@ -488,7 +492,7 @@ class _Lines:
         return np.interp(level, self._levels, self.values[0])
 
     def integrals(self, level: np.ndarray, line: Any = 0, *, squares: bool = True) -> np.ndarray:
-        """Return integrals of z, τ z and z² from level 0 to each level of a line, ``[3 ...]``; two without squares."""
+        """Return integrals of z, τ z and (with squares) z² from level 0 to each level, ``[3 ...]``; z is a line."""
         n_ranges = len(self._levels) - 1
         if self._is_even:
             with np.errstate(invalid="ignore"):  # NaN is in any range
@@ -504,7 +508,7 @@ class _Lines:
     def _within(
         self, knot: np.ndarray, start: np.ndarray, width: np.ndarray, *, squares: bool = True
     ) -> list[np.ndarray]:
-        """Return `integrals` over a width from each knot on, which lies at the level ``start``."""
+        """Return `integrals` from each knot, at the level ``start``, over a width."""
         z, rise = self.values.take(knot), self._slope.take(knot) * width
         first = width * (z + rise / 2)
         by_level = start * first + width**2 * (z / 2 + rise / 3)

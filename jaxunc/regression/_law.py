@@ -1,7 +1,7 @@
-"""Laws of a number: methods that make the quantiles of a target from a forest's answer.
+"""Laws of a number: how quantiles of a target follow from a forest's answer.
 
-A law reads `Moments` and the quantiles of the targets in the leaves (`TargetBins`). It is fitted by rows that the
-answers were made without: out of bag, or held out.
+A law reads `Moments` and the quantiles of the targets in the leaves (`TargetBins`). It is fitted to rows whose answers
+do not know their targets: out of bag, or held out.
 """
 
 import math
@@ -30,11 +30,12 @@ SCORES = ("interval_score", "crps")
 LEVELS = {"interval_score": (0.05, 0.95), "crps": tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())}
 """Levels of the quantiles that are scored: the ends of 90 % intervals, or levels whose mean loss is half a CRPS."""
 FLOORS = (3, 1, 0.3, 0.1, 0.03, 0.01, 0.001, 0)
-"""Shares of the mean squared residual that may be added to the variances. Of equally good ones the largest is taken:
-new rows are answered by more trees than rows out of bag, and variances that are 0 out of bag may be positive there."""
+"""Candidate floors: shares of the mean squared residual that may be added to the variances. The largest of equally good
+ones is taken: rows out of bag have fewer trees than new rows, so their variances may be 0 where those of new rows are
+not."""
 WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
 FIXED_FLOOR = 0.03
-"""Share of the leaves' whole variance that is added where nothing is learned."""
+"""The floor of conformal laws, as a share of the targets' total variance."""
 SHARE = 1e-12
 """Relative rounding error of a rank: 100 · .07 is 7.000000000000001."""
 
@@ -42,36 +43,36 @@ SHARE = 1e-12
 class NumberLaw(NamedTuple):
     r"""The law :math:`q_\tau(x) = w\,(m(x) + s(x) z_\tau) + (1 - w)\,b_\tau(x)` of a target.
 
-    m and :math:`s^2 - \text{added}` are the mean, and the sum of both variances, of `Moments`; z the standardised
-    residuals (y - m)/s of the rows that fitted it; b the quantiles of the targets in the leaves, or of a local law
-    :math:`m + s \zeta_\tau`, with the quantiles of z in the leaves.
+    m is the mean of `Moments`, and :math:`s^2` the sum of its two variances and ``added``. :math:`z_\tau` are quantiles
+    of the standardised residuals (y - m)/s of the rows that the law was fitted to. :math:`b_\tau` are quantiles of the
+    targets in the leaves; for a local law they are :math:`m + s \zeta_\tau`, with :math:`\zeta` the z in the leaves.
     """
 
     weight: float
-    """w in [0, 1]: the weight of the quantiles by residuals."""
+    """w in [0, 1]: the weight of the quantiles that are made of residuals."""
     added: float
-    """Number that is added to the variance of each row, in squared units of the target."""
+    """The floor: a number that is added to each row's variance, in squared units of the target."""
     least: float
-    """Smallest s, so that no residual is divided by 0."""
+    """Smallest s, above 0, since residuals are divided by s."""
     residuals: np.ndarray
     """z in ascending order."""
     is_by_rank: bool
-    """Whether quantiles of z are taken at the ranks of conformal prediction."""
+    """Whether quantiles of z are order statistics at the ranks of conformal prediction."""
     weights: np.ndarray = np.zeros(0)
     """How often each z counts; empty where all count alike."""
     is_local: bool = False
     """Whether the leaves hold z."""
     support: tuple[float, float] = (-math.inf, math.inf)
-    """The range of targets that the user knows; a model's link may have a narrower one."""
+    """The range of targets that the user declares; a model's link may narrow it."""
     strata: Strata | None = None
-    """The strata that have ranks of their own; None where all rows share them."""
+    """Strata whose residuals are ranked separately; None if all rows are ranked together."""
     step: float = 0.0
-    """What lies between targets, which are whole numbers; 0 where they are any."""
+    """Distance between possible targets, which are then whole numbers; 0 if any number is possible."""
     target_map: TargetMap | None = None
-    """The map of targets to the numbers that a law is of, all but ``support`` and ``step``; None if they are these."""
+    """Map from targets to what the model is fitted to, if any. All but ``support`` and ``step`` is in mapped units."""
 
     def of_stratum(self, k: int) -> "NumberLaw":
-        """Return the law of the rows of one stratum: the ranks of their own residuals."""
+        """Return the law of stratum k, which has the residuals of its rows alone."""
         assert self.strata is not None
         of = self.strata.number == k
         residuals, weights = in_order(self.residuals[of], self.weights[of] if len(self.weights) else None)
@@ -79,7 +80,7 @@ class NumberLaw(NamedTuple):
 
     @property
     def reads_moments(self) -> bool:
-        """Whether quantiles are made of moments."""
+        """Whether quantiles need `Moments`."""
         return self.weight > 0 or self.is_local
 
     @property
@@ -88,26 +89,30 @@ class NumberLaw(NamedTuple):
         return self.weights if len(self.weights) else np.ones(len(self.residuals))
 
     def as_targets(self, quantiles: np.ndarray, levels: np.ndarray) -> np.ndarray:
-        """Return targets of quantiles ``[instances levels]`` of what the model is fitted to, at levels of targets."""
+        """Return quantiles ``[instances levels]`` mapped back to targets, and rounded to possible ones.
+
+        ``levels`` are those of the targets.
+        """
         if self.target_map is not None:
             quantiles = self.target_map.inverse(quantiles)
-            if self.is_by_rank:  # a target that ties is held, as in `blend`
+            if self.is_by_rank:  # widened by rounding, as in `blend`
                 rounding = 2 * np.finfo(np.float64).eps * np.abs(quantiles)
                 quantiles = quantiles + np.where(np.asarray(levels) >= 0.5, 1.0, -1.0) * rounding
         return self.on_grid(quantiles) if self.step else quantiles
 
     def on_grid(self, y: Any, xp: Any = np) -> Any:
-        """Return the nearest of the targets that there can be.
+        """Return the possible targets nearest to y, which are ``step`` apart.
 
-        An interval loses no target by this: one that lies within its ends does so within the rounded ends.
+        Possible targets between two numbers stay between the two rounded numbers, so an interval loses none.
         """
         start = self.support[0] if math.isfinite(self.support[0]) else 0.0
         return start + self.step * xp.rint((y - start) / self.step)
 
     def knots(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return levels, in ascending order, and quantiles of z at these: lines between them are all quantiles.
+        """Return ascending levels, and the quantiles of z there; between them quantiles are linear.
 
-        Ranks are steps: a level twice. Beyond the outermost ranks, which `quantile` refuses, lies the outermost z.
+        For ranks the function has steps: a level occurs twice. Beyond the outermost ranks, which `quantile` refuses,
+        the quantile is the outermost z.
         """
         z, weights = self.residuals, self.repeats
         unit, up_to = one_row(weights), np.cumsum(weights)
@@ -120,7 +125,8 @@ class NumberLaw(NamedTuple):
             return np.array([0.0, 1.0]), np.full(2, np.average(z, weights=weights))
         if (weights == 1).all():
             return np.linspace(0, 1, len(z)), z
-        # A quantile is a mean over one row, whose two ends pass from one z to the next at these.
+        # A quantile is the mean of z over a window of one row's weight. It has a knot where either end of the window
+        # passes from one z to the next.
         start = np.unique(np.clip(np.r_[0, up_to, up_to - unit, span], 0, span))
         sums = [np.interp(at, np.r_[0, up_to], np.r_[0, np.cumsum(weights * z)]) for at in (start, start + unit)]
         first = np.minimum(np.searchsorted(up_to, start * (1 + SHARE), side="right"), len(z) - 1)
@@ -130,13 +136,14 @@ class NumberLaw(NamedTuple):
         return start / span, np.maximum.accumulate(values)
 
     def deviation(self, moments: Moments, xp: Any = np) -> Any:
-        """Return s of each row ``[instances]``."""
+        """Return s, the scale of each row's residual, ``[instances]``."""
         return xp.maximum(xp.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
 
     def quantile(self, moments: Moments | None, levels: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
-        """Return quantiles ``[instances levels]``; a weight of 1 needs no quantiles of the leaves, 0 no moments.
+        """Return quantiles ``[instances levels]``, before they are mapped back, rounded and clipped to the support.
 
-        Raises a ValueError for ranks that need more rows than fitted the law. ``xp`` is NumPy, or JAX's.
+        ``leaf_quantiles`` may be None for a weight of 1, ``moments`` for a weight of 0 that is not local. ``xp`` is
+        NumPy or ``jax.numpy``. Raises a ValueError for ranks that need more rows than the law was fitted to.
         """
         if leaf_quantiles is not None and not self.reads_moments:
             return leaf_quantiles
@@ -149,13 +156,13 @@ class NumberLaw(NamedTuple):
         return self.blend(moments, levels, z, leaf_quantiles, xp)
 
     def blend(self, moments: Moments, levels: np.ndarray, z: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
-        """Return `quantile` where these of z are known, of all rows ``[levels]`` or of each ``[instances levels]``."""
+        """Return `quantile`, given the quantiles of z: ``[levels]``, or ``[instances levels]``."""
         if self.is_local:
             return moments.mean[..., None] + self.deviation(moments, xp)[..., None] * leaf_quantiles
         apart = self.deviation(moments, xp)[..., None] * z
         by_residuals = moments.mean[..., None] + apart
         if self.is_by_rank:
-            # A target whose residual ties with z is held: m + s ((y - m)/s) differs from y by rounding.
+            # Outwards by rounding, since m + s ((y - m)/s) may differ from y: a target that ties with an end is held.
             rounding = 2 * float(xp.finfo(by_residuals.dtype).eps) * (abs(by_residuals) + abs(apart))
             by_residuals = by_residuals + np.where(np.asarray(levels) >= 0.5, 1.0, -1.0) * rounding
         if leaf_quantiles is None or self.weight == 1:
@@ -164,11 +171,11 @@ class NumberLaw(NamedTuple):
 
 
 LEAVES_ALONE = NumberLaw(0.0, 0.0, 1.0, np.zeros(0), False)
-"""The law before one is fitted."""
+"""Law that stands in before one is fitted: the quantiles of the targets in the leaves."""
 
 
 def check_law(law: NumberLaw) -> None:
-    """Raise a ValueError unless `fit_law` may have made the law."""
+    """Raise a ValueError unless the fields of a law are in range and fit each other."""
     z = law.residuals
     if z.ndim != 1 or z.dtype != np.float64 or not np.isfinite(z).all() or (np.diff(z) < 0).any():
         raise ValueError("residuals of a law are not finite numbers of float64 in ascending order.")
@@ -193,25 +200,25 @@ def check_law(law: NumberLaw) -> None:
 
 
 class NumberAnswer(eqx.Module):
-    """A forest's answer with numbers: arrays ``[instances]``, and columns of files."""
+    """Answer of a model of numbers: arrays ``[instances]``, which `columns` names for files."""
 
     moments: Moments
     mean: np.ndarray
-    """The model's mean; of a model of transformed targets the target that its mean is taken back to."""
+    """The model's mean; with transformed targets, that mean mapped back."""
     std: np.ndarray
-    """That of the moments; of a model of transformed targets that of the law."""
+    """The standard deviation by the moments; with transformed targets, by the law."""
     interval: np.ndarray
     """Ends of the intervals ``[instances 2·coverages]``."""
     quantiles: np.ndarray
-    """``[instances levels]``."""
+    """Quantiles ``[instances levels]``."""
     exceeds: np.ndarray
-    """Probabilities to be above limits ``[instances limits]``."""
+    """Probabilities that the target is above limits ``[instances limits]``."""
     names: tuple[tuple[str, ...], ...] = eqx.field(static=True)
-    """Names of the columns of these three; none of what is not asked for."""
+    """Names of the columns of ``interval``, ``quantiles`` and ``exceeds``; empty for what is not asked for."""
     outputs = ("mean", "std", "interval", "quantile", "exceeds", "uncertainty")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The columns of one of the `outputs`."""
+        """Return the columns of one of the ``outputs``, by name."""
         further = {"interval": self.interval, "quantile": self.quantiles, "exceeds": self.exceeds}
         if output in further:
             return dict(zip(self.names[list(further).index(output)], further[output].T, strict=True))
@@ -221,7 +228,7 @@ class NumberAnswer(eqx.Module):
 
 
 class Asked(NamedTuple):
-    """What `BoundLaw.answer` returns beside moments: settings of outputs, and names of their columns."""
+    """Coverages, levels and limits for which `BoundLaw.answer` has columns, and the names of these columns."""
 
     coverage: tuple[float, ...] = ()
     quantiles: tuple[float, ...] = ()
@@ -229,12 +236,12 @@ class Asked(NamedTuple):
 
     @property
     def levels(self) -> np.ndarray:
-        """Levels of the ends of intervals, then of quantiles."""
+        """Levels of the intervals' ends, then those of the quantiles."""
         return np.concatenate([interval_levels(self.coverage) if self.coverage else [], self.quantiles])
 
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
-        """Names of the columns of intervals, quantiles and chances; those of one interval bear no coverage."""
+        """Names of the columns of intervals, quantiles and ``exceeds``; with one coverage, it is not in the names."""
         several = [f"_{coverage:.12g}" for coverage in self.coverage] if len(self.coverage) > 1 else [""]
         ends = [end + name for name in several for end in ("lower", "upper")] if self.coverage else []
         levels, limits = ([f"{number:.12g}" for number in each] for each in self[1:])
@@ -242,10 +249,10 @@ class Asked(NamedTuple):
 
 
 class BoundLaw:
-    """A model that answers with a number's distribution: moments, bins, their counts in leaves, and a law.
+    """A model that answers with the distribution of a number: moments, bins, a forest of bin counts, and a law.
 
-    ``forest`` has these counts; None where there is one bin, and of boosted models, whose leaves hold no targets.
-    ``asked`` are the intervals, quantiles and chances that `answer` returns.
+    ``forest`` counts the bins of targets in leaves. It is None with a single bin, and for boosted models, whose leaves
+    hold no targets. ``asked`` says which intervals, quantiles and limits `answer` has columns for.
     """
 
     def __init__(
@@ -257,27 +264,27 @@ class BoundLaw:
 
     @property
     def columns(self) -> Columns:
-        """The columns of data."""
+        """The columns of the data that the model reads."""
         return self.moments.columns
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What its answers have columns of."""
+        """Names of the outputs that answers have columns for."""
         outputs = NumberAnswer.outputs
         return outputs if self.moments.separates_doubt else tuple(name for name in outputs if name != "uncertainty")
 
     @property
     def support(self) -> tuple[float, float]:
-        """The range of quantiles: of the model's link, and of the law."""
+        """The range of quantiles: the intersection of the link's range and the law's support."""
         (low, high), ends = self.moments.support, self.law.support
         if self.law.target_map is not None:
             low, high = sorted(self.law.target_map.inverse([low, high]).tolist())
         return max(low, ends[0]), min(high, ends[1])
 
     def asking(self, coverage: Any, quantiles: Any, limits: Any = None) -> "BoundLaw":
-        """Return the same with other intervals, quantiles and chances: numbers, several of them, or None.
+        """Return the same model with other coverages, levels and limits in ``asked``: a number, several, or None.
 
-        Raises what `interval_levels`, `checked_levels` and `checked_limits` do, and a ValueError for one named twice.
+        Raises what `interval_levels`, `checked_levels` and `checked_limits` do, and a ValueError for a repeated number.
         """
         if coverage is not None:
             interval_levels(coverage)
@@ -294,7 +301,7 @@ class BoundLaw:
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The bound forests of the moments and of the bins, where these are read: for `to_onnx`."""
+        """The bound forests that answers read, of moments and of bins: for `to_onnx`."""
         return (*self.moments.parts, *((self.own,) if self.own is not None and self.law.weight < 1 else ()))
 
     def over(self, transform: Callable[[Any], Any]) -> "BoundLaw":
@@ -305,7 +312,10 @@ class BoundLaw:
         return law
 
     def of_sums(self, stat: Any, bin_stat: Any = None) -> dict[str, Any]:
-        """Return the columns of `answer` for one instance from the merged statistics, as `LeafMoments.of_sums` does."""
+        """Return the columns of `answer` for one instance from merged statistics, inside a 64-bit JAX program.
+
+        Raises a ValueError for strata, transformed targets and limits, which such a program cannot answer.
+        """
         columns = self.moments.of_sums(stat)
         levels, (ends, of_levels, chances) = self.asked.levels, self.asked.names
         if self.law.strata is not None:
@@ -332,7 +342,7 @@ class BoundLaw:
         return said | {name: quantiles[i] for i, name in enumerate(names)}
 
     def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
-        """Return quantiles ``[instances levels]``; of the instances' moments, where these are known."""
+        """Return quantiles ``[instances levels]``; ``moments`` are those of X, if known already."""
         return self.distribution(X, moments).quantile(levels)
 
     def distribution(
@@ -340,8 +350,8 @@ class BoundLaw:
     ) -> NumberDistribution:
         """Return the distribution of each instance's target.
 
-        Of the instances' moments and numbers of strata, where these are known; a ValueError for rows that do not tell
-        their strata.
+        ``moments`` and ``strata`` (a number for each row) are those of X, if known already. Raises a ValueError if the
+        law has strata and X does not hold their column.
         """
         if strata is None and self.law.strata is not None:
             if isinstance(X, Encoded) or self.law.strata.is_raw:
@@ -356,15 +366,15 @@ class BoundLaw:
         return NumberDistribution(self.law, self.bins, moments, shares=shares, support=self.support, strata=strata)
 
     def _shares(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the bins by the leaves ``[instances bins]``."""
+        """Return the probabilities of the bins, the mean of the leaves' shares, ``[instances bins]``."""
         if self.own is None:
             return np.ones((len(self.moments.answer(X).mean), 1))
         return np.asarray(self.own.probability(X))
 
     def answer(self, X: Any, strata: np.ndarray | None = None) -> NumberAnswer:
-        """Return moments, and the interval and quantiles that are asked for, of instances ``[instances features]``.
+        """Return moments, intervals, quantiles and probabilities, as ``asked``, for X ``[instances features]``.
 
-        ``strata`` are the numbers of their strata, where these are known.
+        ``strata`` are the numbers of the rows' strata, if known already.
         """
         (coverage, _, limits), levels = self.asked, self.asked.levels
         moments = self.moments.answer(X)
@@ -382,16 +392,16 @@ class BoundLaw:
         return NumberAnswer(moments, mean, std, values[:, :n_ends], values[:, n_ends:], chances, self.asked.names)
 
     def blank_answer(self) -> NumberAnswer:
-        """Return an answer for one instance, all zeros."""
+        """Return an answer of zeros for one instance, with the columns of `answer`."""
         ends, quantiles, chances = (np.zeros((1, len(names))) for names in self.asked.names)
         zero = np.zeros(1)
         return NumberAnswer(Moments(zero, zero, zero), zero, zero, ends, quantiles, chances, self.asked.names)
 
 
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
-    """Return the residual at the conformal rank of a level, rounded outwards.
+    """Return the residual at the conformal rank of a level, which is rounded outwards.
 
-    The residual of a new row weighs as much as `one_row`.
+    A new row counts with the weight `one_row`. Raises a ValueError if the rank lies beyond the residuals.
     """
     n, upper = len(residuals), level >= 0.5
     unit, up_to = one_row(weights), np.cumsum(weights)
@@ -423,20 +433,20 @@ def fit_law(
     score: str = "interval_score",
     sample_weight: np.ndarray | None = None,
 ) -> NumberLaw:
-    """Return the law that suits rows best whose targets the forest's answers were made without.
+    """Return the law with the best score on rows whose answers do not know their targets.
 
     Parameters
     ----------
     law
-        ``"learned"``: weight and floor by the score. ``"residuals"``: weight 1, and the floor by the score.
-        ``"bins"``: weight 0. ``"conformal"``: weight 1, a fixed floor, and quantiles by rank. ``"neighbours"``: weight
-        0 and a learned floor, for leaves that hold z.
+        ``"learned"``: weight and floor have the best score. ``"residuals"``: weight 1, and the floor has the best
+        score. ``"bins"``: weight 0. ``"conformal"``: weight 1, a fixed floor, and quantiles by rank. ``"neighbours"``:
+        as ``"residuals"``, then local with weight 0: the caller has leaves count z.
     moments, y
         The forest's answers for the rows, made without their targets; and the targets, ``[rows]``.
     leaf_quantiles
         A function from levels to the quantiles ``[rows levels]`` of the targets in the leaves, without the row's own.
     spread
-        The whole variance of the targets in the leaves (`LeafMoments.spread`), of which a fixed floor is a share.
+        Total variance of the targets (`LeafMoments.spread`), of which a fixed floor is a share.
     score
         ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     sample_weight
@@ -448,7 +458,7 @@ def fit_law(
     error = float(np.average(apart**2, weights=sample_weight)) if len(apart) else 0.0
 
     def make_law(weight: float, added: float) -> NumberLaw:
-        # By the leaves alone: rows that are ranked must not decide what they are divided by.
+        # Of the leaves' spread alone: rows that are ranked must not decide by what residuals are divided.
         min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
         candidate = NumberLaw(weight, added, min_deviation, np.zeros(0), law == "conformal")
         residuals, weights = in_order(apart / candidate.deviation(moments), sample_weight)
@@ -479,7 +489,7 @@ def order_of(residuals: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
 
 
 def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return residuals of positive weight, in ascending order, and their weights; empty if all are equal."""
+    """Return the residuals of positive weight in ascending order, and their weights, empty if these are equal."""
     order = order_of(residuals, weight)
     if weight is None:
         return residuals[order], np.zeros(0)
@@ -488,6 +498,6 @@ def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarr
 
 
 def pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np.ndarray | None) -> float:
-    """Return the mean pinball loss; at the two ends of an interval it is proportional to the interval score."""
+    """Return the mean pinball loss of quantiles ``[rows levels]``; for an interval's two ends, ∝ the interval score."""
     apart = y[:, None] - quantiles
     return float(np.average(np.mean(np.maximum(levels * apart, (levels - 1) * apart), axis=1), weights=weight))

@@ -25,17 +25,17 @@ LINKS: dict[str, tuple[Callable[[Any, Any], Any], tuple[float, float]]] = {
     "exp": (lambda raw, xp: xp.exp(raw), (0.0, math.inf)),
     "logistic": (lambda raw, xp: 1 / (1 + xp.exp(-raw)), (0.0, 1.0)),
 }
-"""What makes a mean of the sum of a model, and the range of such means."""
+"""By name of a model's link: its inverse, from the sum of leaves to the mean, and the range of such means."""
 RATE = 0.1
 """Share of a leaf's step that is taken, so that later trees correct earlier ones."""
 OFFSET = 0.05
-"""Root mean squares of the residuals that are added to each one's size before its logarithm is taken."""
+"""Share of the residuals' root mean square that is added to each |residual| before its logarithm is taken."""
 LARGEST_LOG = 700.0
 """The largest log s² whose exponential is a float64."""
 
 
 class ScaleTable(NamedTuple):
-    """The numbers of `LeafScales`: a row for each node with its value of the mean and its step of log s²."""
+    """What files keep of `LeafScales`: for each node a row with its value of the mean and its step of log s²."""
 
     trees: Trees
     table: Array
@@ -65,7 +65,7 @@ class LeafScales:
 
     @classmethod
     def of(cls, table: ScaleTable) -> "LeafScales":
-        """Return the scales of a table that was kept; raises a ValueError for one that is not sound."""
+        """Return the scales that a kept table describes; raises a ValueError if the table is damaged."""
         trees, values, base = check_trees(table.trees), np.asarray(table.table), table.base
         if values.dtype.kind != "f" or values.shape != (trees.n_trees * trees.n_nodes, 2):
             raise ValueError(f"the table of leaves has {values.dtype} and shape {values.shape}; expected pairs.")
@@ -107,7 +107,7 @@ class LeafScales:
         return (bind_table(self.kept.trees, self.kept.table, LeafSum()),)
 
     def over(self, place: Callable[[Any], Any]) -> "LeafScales":
-        """Return the same of the bound forest that ``place`` makes of this one."""
+        """Return the scales with ``place`` applied to their bound forest."""
         made, (bound,) = object.__new__(LeafScales), self.parts
         placed = place(bound)
         vars(made).update(vars(self) | {"parts": (placed,), "_sums": lambda X: placed.answer(X).value})
@@ -139,7 +139,7 @@ def scale_steps(
     residual, weight
         Residuals of a model that has not seen the rows, and how often each counts, ``[rows]``.
     shrinkages
-        Rows without an error of their own that each leaf gets, λ: numbers, for each of which steps are learned.
+        Values of λ, for each of which steps are learned: a step shrinks as if its leaf had λ more rows that need none.
     n_nodes
         Number of nodes of a tree.
     """

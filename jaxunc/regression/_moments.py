@@ -1,7 +1,7 @@
 """Means and variances of leaves: the prediction of a forest, and its aleatoric and epistemic variance.
 
-`LeafMoments` puts two numbers for each leaf in the place of class counts and binds them to a combiner of its own, so
-that masks, missing values and chunks are those of every bound forest.
+`LeafMoments` stores each leaf's mean and variance in place of class counts, and binds them to a combiner. So masks,
+missing values and chunks work as for every bound forest.
 """
 
 import math
@@ -28,12 +28,12 @@ from jaxunc.tables import Columns, InstancesLike, MaskLike, NumbersLike
 VARIANCES = ("squared_error", "friedman_mse")
 """Criteria of scikit-learn whose impurity is the variance."""
 SMALLEST = 1e-150
-"""Smallest size of a target other than 0 whose square is a number; its reciprocal is the largest."""
+"""Smallest size of a nonzero target whose square does not underflow; the largest size is its reciprocal."""
 LOST = 1e-4
-"""Largest share that rounding may have of the difference between two leaves."""
+"""Largest accepted rounding error, as a share of the difference between two leaves."""
 AGREED, LOST_BY_SQUARES = 2.0**-40, 2.0**-27
-"""Two relative errors. A variance below 2^-40 of the mean square is rounding, as of sums of some 2^12 terms. And the
-root of summed squares is off by 2^-27 of a mean: half of float64's digits are lost."""
+"""Two relative errors. A variance below 2^-40 of the mean square counts as rounding of sums of some 2^12 terms. And a
+standard deviation from summed squares is off by 2^-27 of the mean: half of float64's digits are lost."""
 
 
 class Moments(NamedTuple):
@@ -44,29 +44,29 @@ class Moments(NamedTuple):
     aleatoric: np.ndarray
     """The mean of the leaves' variances, which more data would not reduce."""
     epistemic: np.ndarray
-    """The variance of the leaves' means, over the number of trees: their disagreement."""
+    """The variance of the leaves' means (divided by the number of trees): how far trees disagree."""
 
     @property
     def std(self) -> np.ndarray:
-        """The standard deviation of a target from the leaf of a random tree: √(aleatoric + epistemic)."""
+        """The standard deviation of a target drawn from the leaf of a random tree: √(aleatoric + epistemic)."""
         return np.sqrt(self.aleatoric + self.epistemic)
 
 
 class MomentSums(Combiner[Any]):
-    """Sums of the leaves' means, of their squares and of their variances.
+    """Combiner that sums the leaves' means, squared means and variances over trees.
 
-    Columns of a leaf: its mean, its variance, and the square of the mean, in two floats where one rounds it.
+    Columns of a leaf: its mean, its variance, and the square of the mean as a sum of two floats.
     """
 
     merge: ClassVar[PyTree] = {"mean": "exact_sum", "variance": "sum", "square": ["exact_sum", "sum"], "number": "sum"}
 
     def lift(self, counts: Array) -> PyTree:
-        """Return the columns apart, and 1 for each tree."""
+        """Return the columns by name, and 1 to count the tree."""
         mean, variance, *square = (counts[..., i] for i in range(4))
         return {"mean": mean, "variance": variance, "square": square, "number": jnp.ones((), counts.dtype)}
 
     def finish(self, stat: PyTree) -> PyTree:
-        """Return the sums, which are divided in double precision: `in_doubles`."""
+        """Return the sums as they are; `in_doubles` divides them in float64."""
         return stat
 
     def in_doubles(self, sums: PyTree, xp: Any = np) -> tuple[Any, Any, Any]:
@@ -78,36 +78,36 @@ class MomentSums(Combiner[Any]):
         return mean, sums["variance"] / number, xp.where(apart < AGREED * square, 0.0, apart)
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
-        """Return the same as `in_doubles`, for one instance in programs of 64 bits."""
+        """Return what `in_doubles` does, for one instance, inside a 64-bit JAX program."""
         return self.in_doubles(jax.tree.map(lambda part: part.astype(float), stat), jnp)
 
 
 class MomentsByTree(Combiner[Any]):
-    """Means of leaves, kept for each tree, and the sum of their variances, where squares would lose too much.
+    """Combiner that keeps the mean of each tree's leaf, for forests where sums of squares would lose too many digits.
 
-    Columns of a leaf: its mean, its variance, and the rest of the mean.
+    Columns of a leaf: its mean, its variance, and the remainder that rounding took from the mean.
     """
 
     merge: ClassVar[PyTree] = {"mean": "collect", "variance": "sum"}
 
     def lift(self, counts: Array) -> PyTree:
-        """Return the columns apart."""
+        """Return the columns by name, with the mean in two parts."""
         return {"mean": [counts[..., 0], counts[..., 2]], "variance": counts[..., 1]}
 
     def finish(self, stat: PyTree) -> tuple[Array, ...]:
-        """Return the mean as three numbers that add up to it, the mean variance, and the variance of the means."""
+        """Return five arrays: three that add up to the mean, the mean variance, and the variance of the means."""
         by_tree = [jnp.moveaxis(part, -1, 0) for part in stat["mean"]]
         zero = jnp.zeros(by_tree[0].shape[1:], by_tree[0].dtype)
 
         def include(carry: tuple[Array, ...], tree: list[Array]) -> tuple[tuple[Array, ...], None]:
             number, about, high, low, middle, squares = carry
             there = ~jnp.isnan(tree[0])
-            # About the first tree's: trees that agree differ by nothing, however large their answer is.
+            # Offsets from the first tree's mean: where trees agree these are exactly 0, however large the mean is.
             about = jnp.where(there & (number == 0), tree[0], about)
             apart = jnp.where(there, tree[0] - about + tree[1], 0)
             number = number + there.astype(number.dtype)
             high, error = two_sum(high, apart)
-            before = jnp.where(there, apart - middle, 0)
+            before = jnp.where(there, apart - middle, 0)  # Welford's update of mean and squared deviations
             middle = middle + before / jnp.maximum(number, 1)
             squares = squares + before * jnp.where(there, apart - middle, 0)
             return (number, about, high, low + error, middle, squares), None
@@ -117,12 +117,12 @@ class MomentsByTree(Combiner[Any]):
         return about, *shares
 
     def in_doubles(self, parts: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance, and variance of the means; ``parts`` are those of `finish`, in float64."""
+        """Return mean, mean variance and variance of the means, from what `finish` returns, in float64."""
         about, shift, rest, aleatoric, epistemic = parts
         return about + (shift + rest), aleatoric, epistemic
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
-        """Return the same as `in_doubles`, for one instance's leaves in programs of 64 bits."""
+        """Return what `in_doubles` does, for one instance's leaves, inside a 64-bit JAX program."""
         high, rest = (part.astype(float) for part in stat["mean"])
         means = high + rest
         apart = means - means[0]
@@ -131,13 +131,14 @@ class MomentsByTree(Combiner[Any]):
 
 
 class LeafMoments:
-    r"""The leaves' means and variances of a forest that predicts a number, bound for answers.
+    r"""Mean, aleatoric and epistemic variance of a regression forest's answers, from its leaves' means and variances.
 
     .. math:: m = \frac1T \sum_t m_t, \quad \text{aleatoric} = \frac1T \sum_t v_t, \quad
               \text{epistemic} = \frac1T \sum_t (m_t - m)^2
 
-    with :math:`m_t` what tree t answers, and :math:`v_t` the variance of the targets in that leaf (over their number).
-    By the law of total variance both add to the variance of a target that is drawn from the leaf of a random tree.
+    with :math:`m_t` the answer of tree t, and :math:`v_t` the variance of the targets in the leaf that it reaches
+    (divided by their number). By the law of total variance, aleatoric and epistemic add up to the variance of a target
+    drawn from the leaf of a random tree.
 
     Parameters
     ----------
@@ -146,15 +147,15 @@ class LeafMoments:
         that `jaxunc.from_any` takes (XGBoost's with one round, LightGBM's ``boosting_type="rf"``), or an
         `AdditiveTrees` that is a forest.
     X, y
-        Rows whose variances leaves hold. Default: those that grew the trees, as scikit-learn keeps them for squared
-        errors, with multiplicities of bags and sample weights. Other criteria and other libraries keep no variance, and
-        need rows. Means of leaves are the model's own in any case.
+        Rows from which the leaves' variances are computed. Default: scikit-learn's own variances, of the rows that grew
+        the trees, with bags and sample weights. Only its trees of squared errors keep these; other models need rows.
+        The leaves' means are the model's own in any case.
     weight
         How often each row counts in each tree, ``[instances trees]``, or in all trees, ``[instances]``, ≥ 0: sample
         weights times multiplicities; 0 where a tree has not seen a row. Default 1.
     shrinkage
-        A prior, in rows: a leaf of n rows has the variance (n v + shrinkage V) / (n + shrinkage), V being the mean over
-        all leaves' rows. A leaf without rows has V.
+        Strength of a prior, in rows: a leaf of n rows with the variance v gets (n v + shrinkage V) / (n + shrinkage),
+        where V is the mean of the leaves' variances, weighted by their rows. A leaf without rows gets V.
 
     Raises
     ------
@@ -167,11 +168,11 @@ class LeafMoments:
 
     Notes
     -----
-    Leaves of one row have variance 0, so that the aleatoric part of grown-out trees is small without shrinkage: read
-    the sum, `Moments.std`. Targets are taken about the middle of the leaves' means, in float64 on the host. A leaf's
-    offset is a float32, summed with its square to twice that precision. Where one float32 would lose what neighbouring
-    leaves differ by it is two, kept tree by tree, which takes half as long again. The variance of the means is exactly
-    0 where trees agree. Under ``jax_enable_x64`` all is float64.
+    A leaf of one row has variance 0. So without shrinkage the aleatoric variance of grown-out trees is small: rely on
+    the sum, `Moments.std`. A leaf stores how far its mean lies from the middle of all leaves' means, as a float32. This
+    offset and its square are summed to twice that precision. Where float32 would lose the difference between sibling
+    leaves, the offset is two floats, kept for each tree, which takes half as long again. The epistemic variance is
+    exactly 0 where trees agree. Under ``jax_enable_x64`` all is float64.
 
     References
     ----------
@@ -190,17 +191,17 @@ class LeafMoments:
     """
 
     bound: BoundForest
-    """The leaves' numbers in place of counts."""
+    """The forest, with the leaves' means and variances in place of counts."""
     centre: float
-    """The number that is subtracted from the means."""
+    """Number that is subtracted from the leaves' means."""
     scale: float
-    """The power of two by which they are then divided."""
+    """Power of two by which the centred means are divided, and variances by its square."""
     spread: float
-    """The whole variance of the targets in leaves: the mean of their variances, and the variance of their means."""
+    """Total variance of the targets: the mean of the leaves' variances, plus the variance of their means."""
     support: tuple[float, float] = (-math.inf, math.inf)
-    """The range of quantiles."""
+    """Range in which quantiles lie."""
     separates_doubt = True
-    """Whether the aleatoric variance is told from the epistemic one."""
+    """Whether aleatoric and epistemic variance are told apart."""
 
     def __init__(
         self,
@@ -245,13 +246,13 @@ class LeafMoments:
 
     @classmethod
     def of(cls, leaves: "LeafTable") -> "LeafMoments":
-        """Return the moments of a table that `kept` returned; raises a ValueError for one that is not sound."""
+        """Return the moments that a `kept` table describes; raises a ValueError if the table is damaged."""
         trees, table = check_trees(leaves.trees), np.asarray(leaves.table)
         if table.dtype.kind != "f" or table.ndim != 2 or table.shape[1] not in (2, 3):
             raise ValueError(f"the table of leaves has {table.dtype} and shape {table.shape}; expected pairs.")
         if len(table) != trees.n_trees * trees.n_nodes:
             raise ValueError(f"the table has {len(table)} rows for {trees.n_trees} trees of {trees.n_nodes} nodes.")
-        # In units of the scale, which no mean or variance exceeds.
+        # In units of the scale no centred mean, and no variance, is larger than 1.
         if not ((np.abs(table) <= 1) & (table >= [-1, 0, -1][: table.shape[1]])).all():
             raise ValueError("the table of leaves holds means or variances beyond the scale, or none.")
         if not (
@@ -277,13 +278,13 @@ class LeafMoments:
 
     @cached_property
     def is_pure(self) -> bool:
-        """Whether every leaf holds one number alone, though not all the same."""
+        """Whether the targets within each leaf are all equal, while leaves differ."""
         inside = self.scale**2 * float(np.asarray(self.bound.forest.count_table)[:, 1].max(initial=0))
-        # But for rounding, of variances and of means.
+        # Up to rounding of variances and means.
         return inside < 1e-9 * self.spread and math.sqrt(self.spread) > 1e-12 * abs(self.centre)
 
     def warn_of_one_doubt(self) -> None:
-        """Warn if leaves are pure, so that doubt cannot be taken apart."""
+        """Warn if leaves are pure: all uncertainty then looks epistemic."""
         if self.is_pure:
             warn(
                 "every leaf of this forest holds one number alone, so aleatoric variance is 0 and all doubt is "
@@ -299,8 +300,8 @@ class LeafMoments:
         X
             Instances, as for `bind`.
         tree_mask
-            Which trees count for which instance, booleans ``[instances trees]``: of training rows those that have not
-            seen them. Default all. NaN where none counts.
+            Whether a tree counts for an instance, booleans ``[instances trees]``. For a training row, the trees that
+            have not seen it. Default: all. An instance without a tree gets NaN.
         """
         if not is_concrete(X, tree_mask):
             raise TypeError(
@@ -327,7 +328,7 @@ class LeafMoments:
         return made
 
     def of_sums(self, stat: PyTree) -> dict[str, Any]:
-        """Return the answer for one instance from the merged statistics, exactly, in programs of 64 bits."""
+        """Return the answer for one instance, by name, from merged statistics, inside a 64-bit JAX program."""
         combiner: Any = self.bound.combiner
         moments = self._scaled(*combiner.of_one(stat))
         std = jnp.sqrt(moments.aleatoric + moments.epistemic)
@@ -335,9 +336,9 @@ class LeafMoments:
 
 
 class LeafTable(NamedTuple):
-    """The numbers of `LeafMoments`: a row for each node with its mean and variance, less the centre, by the scale.
+    """What files keep of `LeafMoments`: for each node a row with (mean - centre) / scale and variance / scale².
 
-    With a third column, the rest of the mean, they are merged by `MomentsByTree`.
+    A third column has the remainder that rounding took from the mean; such rows are merged by `MomentsByTree`.
     """
 
     trees: Trees
@@ -358,7 +359,7 @@ def _bind_moments(trees: Trees, table: Array | np.ndarray) -> BoundForest:
 
 
 def bind_table(trees: Trees, table: Array, combiner: Combiner[Any]) -> BoundForest:
-    """Return trees bound to a combiner, with a row of the table ``[trees * nodes, numbers]`` in the place of counts."""
+    """Return trees bound to a combiner that reads rows of ``table [trees*nodes numbers]`` in place of counts."""
     n = table.shape[1]
     forest = Forest(
         trees=trees,
@@ -372,20 +373,20 @@ def bind_table(trees: Trees, table: Array, combiner: Combiner[Any]) -> BoundFore
 
 
 class LeafMeans(NamedTuple):
-    """The means of a forest's leaves, and the variances that it keeps of their rows: float64 ``[trees nodes]``."""
+    """Means of a forest's leaves, and the variances that the model keeps of them: float64 ``[trees nodes]``."""
 
     trees: Trees
     mean: np.ndarray
     held: tuple[np.ndarray, np.ndarray] | None
-    """Weight and variance of the rows; None where it keeps none."""
+    """Weight and variance of each leaf's rows; None if the model keeps no variances."""
     why: str = ""
-    """The reason why it keeps none."""
+    """The reason why the model keeps none, for a message."""
 
 
 def leaf_means(model: Any) -> LeafMeans:
-    """Return what the leaves of a model that predicts a number hold, a `LeafMeans` as it is.
+    """Return the leaves' means and variances of a regression forest; a `LeafMeans` is returned as it is.
 
-    Raises as `LeafMoments` does.
+    Raises what `LeafMoments` does for models that it does not take.
     """
     if isinstance(model, LeafMeans):
         return model
@@ -412,7 +413,7 @@ def leaf_means(model: Any) -> LeafMeans:
 
 
 def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
-    # Here, since it takes scikit-learn.
+    # Imported late, since it loads scikit-learn.
     from jaxunc.interop import grown_leaves
 
     trees, size, mean, variance = grown_leaves(model)
@@ -422,11 +423,11 @@ def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
         why = f"model is a {name} grown by {first.criterion!r}, whose leaves hold no variances."
         return LeafMeans(trees, mean, None, why)
     eps = float(np.finfo(np.float64).eps)
-    # The errors of variances, which are differences of squares that were summed in float64.
+    # Rounding errors of scikit-learn's variances, which are differences of float64 sums of squares.
     rounding = 8 * eps * np.sqrt(np.maximum(size, 1)) * mean**2
     apart, largest = float(np.var(mean[is_leaf])), float(np.abs(mean[is_leaf]).max())
     reference = max(float(np.mean(variance[is_leaf])), apart)
-    # Means of one leaf tell constant targets from those whose variances are lost, where trees have bags to differ by.
+    # Trees of a single leaf: with bags their means differ unless targets are constant; without bags nothing tells.
     has_bags = getattr(model, "bootstrap", False) and len(mean) > 1
     untold = not has_bags and is_leaf[:, 0].all() and largest > 0 and size[:, 0].max() > 1
     lost_by_all = rounding[is_leaf].max() > LOST * reference and (untold or apart > (8 * eps * largest) ** 2)
@@ -440,9 +441,9 @@ def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
 
 
 def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) -> np.ndarray:
-    """Return targets as float64 ``[instances]``; raises a ValueError or TypeError for other than finite numbers.
+    """Return targets as float64 ``[instances]``; raises a ValueError or TypeError unless these are n finite numbers.
 
-    ``squared``: the squares of their differences must be finite, too.
+    With ``squared`` also a ValueError for numbers whose squares overflow, or vanish throughout.
     """
     refuse_masked(name, y)
     array = np.asarray(y)
@@ -470,7 +471,7 @@ def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) ->
 
 
 def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
-    """Return weights that broadcast to ``[instances trees]``; a ValueError for others."""
+    """Return weights ``[instances trees]``, or ``[instances 1]`` for all trees; a ValueError unless finite and ≥ 0."""
     if weight is None:
         return np.ones((n, 1))
     check_numbers("weight", weight)
@@ -485,7 +486,7 @@ def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
 
 
 def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weight of rows in each node and their variance about their mean, in two passes of float64."""
+    """Return the weight of the rows in each leaf, and the variance of their targets, both ``[trees nodes]``."""
     leaves = np.asarray(leaf_index(trees, X))
     target = checked_target(y, len(leaves), squared=True)
     weights = checked_weight(weight, len(leaves), trees.n_trees)
@@ -503,7 +504,7 @@ def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, 
 
 
 def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
-    """Whether errors are a sizeable share of the difference between one in a hundred leaves and its sibling."""
+    """Return whether ``error`` is more than `LOST` of the gap between sibling leaves, for over 1 % of such pairs."""
     is_leaf, child = np.asarray(trees.is_leaf), np.asarray(trees.child)
     left = np.where(is_leaf, 0, child)
     right = np.minimum(left + 1, child.shape[1] - 1)

@@ -12,22 +12,22 @@ from ._leaf_scales import scale_steps
 
 SHRINKAGES = (10.0, 50.0)
 LENGTHS = 10
-"""Number of lengths that steps are tried with, beside none: tenths of the trees."""
+"""Number of lengths that are tried beside 0: steps of the first 1/10, 2/10 … of the trees."""
 MOST_SCORED = 20_000
-"""Residuals by which settings are compared."""
+"""Largest number of residuals by which settings are compared."""
 FEW_ROWS = 50
-"""Residuals below which nothing is learned, and all errors are held alike."""
+"""Number of residuals below which nothing is learned, and all rows have one s."""
 
 
 class Fold(NamedTuple):
     """Residuals in the leaves of a model, and rows of another fold, whose residuals the law is learned from."""
 
     leaves: np.ndarray
-    """Those of the counted rows, ``[trees counted]``."""
+    """Leaves of the counted rows, ``[trees counted]``."""
     residual: np.ndarray
     weight: np.ndarray
     other_leaves: np.ndarray
-    """Those of the other rows, ``[trees others]``."""
+    """Leaves of the other rows, ``[trees others]``."""
     other_residual: np.ndarray
     other_weight: np.ndarray
     n_nodes: int
@@ -47,7 +47,7 @@ class Scale(NamedTuple):
     weights: np.ndarray
     """How often each counts; empty where all count alike."""
     order: np.ndarray
-    """Which row of all folds, one after the other, each is of."""
+    """Position of each residual's row among the rows of all folds, one fold after the other."""
 
 
 def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) -> Scale:
@@ -99,7 +99,7 @@ def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: 
 
 
 def _log_squares(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> np.ndarray:
-    """Return log s² of a fold's other rows, ``[shrinkages lengths rows]``, by the first trees; by none it is 0."""
+    """Return log s² of a fold's other rows ``[shrinkages lengths rows]``, by steps of the first trees, 0 without."""
     n_trees, n = fold.other_leaves.shape
     log_square = np.zeros((len(shrinkages), n_lengths + 1, n))
     base, steps = scale_steps(fold.leaves, fold.residual, fold.weight, shrinkages, fold.n_nodes)
@@ -117,5 +117,5 @@ def trees_of(length: float, n_trees: int) -> int:
 
 
 def scale_law(scale: Scale, spread: float, *, by_rank: bool = False) -> NumberLaw:
-    """Return the law of standardised residuals; ``by_rank`` its quantiles are at the ranks of conformal prediction."""
+    """Return the law of standardised residuals; with ``by_rank`` quantiles are at the ranks of conformal prediction."""
     return NumberLaw(1.0, 0.0, 1e-6 * (math.sqrt(spread) or 1.0), scale.residuals, by_rank, scale.weights)

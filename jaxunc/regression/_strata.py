@@ -19,20 +19,20 @@ from jaxunc.tables import (
 )
 
 LEAST_ROWS = 19
-"""Residuals that a 90 % interval by ranks needs."""
+"""Fewest residuals for a 90 % interval by ranks."""
 
 
 class Strata(NamedTuple):
-    """A column whose values part the rows, and the stratum of each residual of a law."""
+    """Strata of rows by the values of one column, and the stratum of each residual of a law."""
 
     column: Columns
     """The column by itself, with the values that rows of the fit have."""
     position: int
-    """Its place among the columns that ``fit`` was given."""
+    """Position of the column among those that ``fit`` was given."""
     is_raw: bool
-    """Whether these are columns that a pipeline's steps read, which trees do not see."""
+    """Whether it is a raw column of a pipeline, which trees do not see."""
     number: np.ndarray
-    """The stratum of each residual."""
+    """The stratum of each residual, as a number."""
 
     @property
     def label(self) -> str:
@@ -126,7 +126,7 @@ def strata_of(X: Any, by: str | int, *, is_raw: bool) -> Strata:
 
 
 def check_strata(strata: Strata, n: int) -> None:
-    """Raise a ValueError unless these are strata of so many residuals."""
+    """Raise a ValueError unless the strata are valid, and of n residuals."""
     number, levels = strata.number, strata.column.levels
     if strata.column.number != 1 or levels is None or levels[0] is None or strata.position < 0:
         raise ValueError("strata of a law are of no column with levels.")

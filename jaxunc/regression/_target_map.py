@@ -53,7 +53,7 @@ class TargetMap(NamedTuple):
         return found
 
     def inverse(self, t: Any) -> np.ndarray:
-        """Return targets of transformed ones, NaN of NaN."""
+        """Return the targets of transformed ones, which are clipped to ``low`` and ``high``; NaN stays NaN."""
         return self._through(1, np.clip(np.asarray(t, np.float64), self.low, self.high))
 
     def levels(self, levels: Any) -> np.ndarray:
@@ -70,9 +70,9 @@ class TargetMap(NamedTuple):
 
 
 def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.ndarray) -> TargetMap:
-    """Return the map by these steps, else by functions; a ValueError if targets show that it has no inverse.
+    """Return the map by steps, or by functions where steps are None; a ValueError if targets show it has no inverse.
 
-    Beyond the targets it is followed as far as the way back and there returns, to targets that are not too far off.
+    Its ends lie beyond the targets as far as inverse and map undo each other, up to `FARTHEST` ranges of the targets.
     """
     made, y = TargetMap(steps, -math.inf, math.inf, True, functions), np.unique(y)
     t = made.forward(y)
@@ -120,9 +120,9 @@ def _check_order(x: np.ndarray, found: np.ndarray, rises: bool, says: str) -> No
 
 
 def _reach(made: TargetMap, end: float, step: float, beyond: float) -> float:
-    """Return the farthest number from an end on, of steps that double and then halve, that returns to itself.
+    """Return the farthest transformed target beyond an end that inverse and map return to itself, by doubling steps.
 
-    Its target lies beyond that of the end by no more than ``beyond``, whose sign is the direction.
+    Its target is at most ``beyond`` from the end's target, in the direction of that sign.
     """
     grows, unit = True, abs(step)
     first = made.inverse([end])[0]
@@ -139,7 +139,7 @@ def _reach(made: TargetMap, end: float, step: float, beyond: float) -> float:
 
 
 def _on_numbers(function: Callable, x: np.ndarray) -> np.ndarray:
-    """Return a transformer's function of a column of numbers; of NaN NaN."""
+    """Return a transformer's function of numbers, which it takes as a column; NaN where these are not finite."""
     found, numbers = np.full(x.shape, np.nan), np.isfinite(x)
     if numbers.any():
         found[numbers] = np.asarray(function(x[numbers].reshape(-1, 1)), np.float64).reshape(-1)
