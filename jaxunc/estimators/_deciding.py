@@ -216,7 +216,7 @@ class Deciding:
             )
 
     def _hashes_of_fit(self) -> np.ndarray | None:
-        """Return hashes of the rows of the fit, as `_hashed` makes them; None where a file keeps none."""
+        """Return hashes of the rows of the fit, as `_hash_rows` makes them; None where a file keeps none."""
         return vars(self).get("_fitted_rows")
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:

@@ -407,15 +407,20 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return self.predict_distribution(X).quantile(quantiles)
 
     def predict_interval(self, X: InstancesLike, coverage: NumbersLike = 0.9) -> np.ndarray:
-        """Return intervals ``[instances 2]`` that are to hold the target so often, with equal shares beyond both ends.
+        """Return prediction intervals, lower and upper ends.
 
         Parameters
         ----------
         X
             Instances ``[instances features]``.
         coverage
-            How often, in (0, 1); what is promised stands in the notes of the class. Several give
-            ``[instances coverages 2]``, of one walk.
+            How often an interval is to hold the target, in (0, 1); as many targets are to lie below it as above. The
+            notes of the class say what is promised. Several coverages take one walk, as one does.
+
+        Returns
+        -------
+        np.ndarray
+            The ends ``[instances 2]``; for several coverages ``[instances coverages 2]``.
 
         Raises
         ------
@@ -554,7 +559,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return (low, high), (step or [0.0])[0]
 
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
-        """Return whose residuals the law is fitted to."""
+        """Return ``counts``, which says whose residuals the law is fitted to, with ``"auto"`` settled.
+
+        That is ``"oob"`` for a model with bags that is not boosted, else ``"held_out"`` if it is frozen, else
+        ``"cross_fit"``.
+        """
         if self.counts != "auto":
             return self.counts
         if not boosted and has_bags(model):
