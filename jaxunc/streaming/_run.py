@@ -241,7 +241,7 @@ def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
 
 
 def without_widths(data_type: pa.DataType) -> pa.DataType:
-    """Return the type that texts, bytes and lists have where the places of their parts are of 32 bits."""
+    """Return a type with 32-bit offsets in place of large and view variants of texts, bytes and lists."""
     types = pa.types
     if types.is_large_string(data_type) or types.is_string_view(data_type):
         return pa.string()

@@ -73,7 +73,7 @@ def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
 
 
 def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
-    """Return an array of columns some of which are looked up as float32, those as codes."""
+    """Return an array as float32, with codes in the columns that have levels or cuts."""
     plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
     if are_numbers := array.dtype.kind in NUMBERS:
         _check_may_be_numbers(array, columns, name)
@@ -110,7 +110,10 @@ def error_of_words(columns: Columns, j: int, name: str) -> TypeError:
 
 
 def array_of(table: Any, name: str) -> np.ndarray:
-    """Return a frame or an array of objects as float64 if of numbers alone, else as objects; a TypeError for dates."""
+    """Return a frame or an array of objects as float64, or as objects if a column is nominal.
+
+    Raises a TypeError if no column is nominal and one holds dates.
+    """
     positions = list(range(table.shape[1]))
     if any(is_named(table, j) for j in positions):
         values = np.empty(table.shape, object)
@@ -121,7 +124,7 @@ def array_of(table: Any, name: str) -> np.ndarray:
 
 
 def plain_pandas(frame: Any) -> Any:
-    """Return a frame of pandas with numbers where a column holds nothing else, but as objects or of Arrow's types."""
+    """Return a pandas frame whose columns of numbers have NumPy dtypes, also those of objects or of Arrow types."""
     odd = [j for j, dtype in enumerate(frame.dtypes) if kind_of(dtype) not in NUMBERS and not is_named(frame, j)]
     if odd:
         frame = frame.copy()
