@@ -18,7 +18,7 @@ from jaxunc._checks import as_native
 from jaxunc.tables import Frame, as_floats, as_frame, is_missing, is_pandas, is_sparse, moment_word, plain_table
 
 Places = Callable[[Sequence[str]], tuple[list[int], list[int]]]
-"""What finds, by the names of all columns, the places of those that are read and of those that are carried along."""
+"""A function from the names of all columns to two lists of positions: columns to read, and columns to carry along."""
 _FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
