@@ -76,7 +76,7 @@ def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
 
 
 def table_of_frame(source: Any, frame: Any, places: Places) -> pa.Table:
-    """Return the columns of a source that `as_frame` reads as ``frame``."""
+    """Return the read columns of a source, then the carried ones; ``frame`` is what `as_frame` returned for it."""
     read, carried = places(list(map(str, frame.columns)))
     if is_pandas(frame):
         return _joined(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, carried], exact=True))

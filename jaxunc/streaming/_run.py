@@ -285,7 +285,7 @@ def is_plain_file(path: Path) -> bool:
 
 
 def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
-    """Return a manifest of sound entries; raises a DamagedError for others, and if it is too large for its files."""
+    """Return a manifest; raises a DamagedError if an entry is unsound, or it is too large for its number of files."""
     if not is_plain_file(path):
         raise DamagedError("it is no file, but a link, a folder or a device")
     budget = LEAST_BUDGET + ENTRY_BYTES * (n_inputs + len(os.listdir(path.parent)))
