@@ -296,7 +296,7 @@ def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
 
 
 def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> None:
-    """Raise a ValueError unless the data's column names are the model's, in its order; pass if it has no names."""
+    """Raise a ValueError unless the data's column names are the model's, in order; a model without names takes any."""
     expected = columns.names
     if expected is None:
         return

@@ -120,7 +120,7 @@ def plain_table(data: Any, name: str = "X") -> Any:
 
 
 def dense_alone(name: str) -> TypeError:
-    """Return the TypeError that says that ``name`` must not be sparse."""
+    """Return the TypeError for sparse data where only dense data are taken."""
     return TypeError(
         f"{name} is a sparse matrix, but this takes dense data alone; pass {name}.toarray(), in parts if large."
     )
@@ -146,7 +146,7 @@ def dtypes_of(frame: Any) -> list[Any]:
 
 
 def holds_bools(frame: Any, j: int) -> bool:
-    """Return whether a frame's column is a numeric column of bools; some may be missing if it is of objects."""
+    """Return whether a frame's column holds bools that are read as numbers; some of them may be missing."""
     column = column_of(frame, j)
     if (kind := kind_of(column.dtype)) != "O" or is_named(frame, j):
         return kind == "b"
