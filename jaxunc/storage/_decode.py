@@ -57,7 +57,11 @@ TABLES: dict[Any, type] = {LeafMoments: LeafTable, LeafScales: ScaleTable}
 
 
 class Decoder:
-    """A maker of values from nodes; with ``estimator``, which makes that of the file, of an estimator what answers."""
+    """A maker of values from nodes.
+
+    With ``estimator``, a function that loads the file's estimator, an estimator's node becomes a `StoredEstimator`.
+    That holds unless it is of transduction or has a pipeline.
+    """
 
     def __init__(
         self, arrays: Mapping[str, np.ndarray], trusted: Iterable[Any], estimator: Callable[[], Any] | None = None

@@ -135,7 +135,7 @@ def is_model(value: Any) -> bool:
 
 
 def state_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
-    """Return the parameters, and what was fitted; of a pipeline its ``steps``, where the writer knows none.
+    """Return an estimator's parameters and fitted attributes; with ``steps`` also a pipeline's transformers.
 
     Callbacks and random states that are no numbers become None.
     """

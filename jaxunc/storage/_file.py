@@ -106,7 +106,7 @@ def read_header(path: str | Path) -> Header:
 
 
 def _metadata(content: bytes) -> Any:
-    """The words of a header that was found sound."""
+    """Return the ``__metadata__`` entry of a safetensors header that has passed the checks; None if it has none."""
     return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__")
 
 

@@ -177,12 +177,12 @@ def checked_numbers(name: str, fitted: dict[str, Any], *, raw: bool = False) -> 
 
 
 def law_of(fitted: dict[str, Any]) -> BoundLaw:
-    """Return what answers of a regressor's attributes."""
+    """Return the bound law that answers for a regressor with these fitted attributes."""
     return BoundLaw(fitted["moments_"], fitted["bins_"], fitted.get("forest_"), fitted["law_"])
 
 
 def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
-    """Return whether rows hold a probability and a class each, and perhaps a weight; or there are none."""
+    """Return whether ``kept`` is None, or sound rows of probability, class and perhaps a positive weight."""
     if kept is None:
         return True
     if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] not in (2, 3):

@@ -179,7 +179,7 @@ def _read(what: str, state: Any) -> Any:
 
 
 def _estimator_name(x: Any) -> str | None:
-    """Return the name of the library's classifier that x is, or an own class of x is made from; None for others."""
+    """Return the name of the library's estimator class that x is an instance of, also by a subclass; else None."""
     names = (kind.__name__ for kind in type(x).__mro__ if kind.__module__.startswith("jaxunc.estimators."))
     return next((name for name in names if name in ESTIMATORS), None)
 

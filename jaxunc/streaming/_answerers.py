@@ -115,7 +115,10 @@ def _further(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, t
 
 
 def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
-    """Return the outputs that are made of probabilities: decisions, and sets and intervals that no part answers."""
+    """Return the outputs that are made of probabilities: decisions, and sets that no part answers.
+
+    So are intervals that no part answers, if the model has counts.
+    """
     can = {name for names in parts.values() for name in names}
     return "decision", *(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
 
@@ -289,4 +292,4 @@ MODELS: dict[str, Callable[[Request], Any]] = {
     "neighbours": _neighbours,
     "outside_share": _outside,
 }
-"""What makes the model that answers an output beside the model's combiners; None where there is none."""
+"""Functions, by output, that make the model for an output that no combiner answers; they return None if they cannot."""

@@ -185,7 +185,7 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
 
 
 def _written_batches(raw: WholeReads, size: int) -> int | None:
-    """Count the batches of an Arrow file without the list at its end; None for files that begin as those of Polars."""
+    """Count the batches in an Arrow file, not in the list at its end; None if no schema comes first (Polars)."""
     at, number = 8, None
     while at + 8 <= size:
         raw.seek(at)

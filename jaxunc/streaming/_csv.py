@@ -332,7 +332,7 @@ class _RowReader:
         return self._wanted.columns.missing_words
 
     def _that_seem_boolean(self) -> set[str]:
-        """Names of columns of bools or numbers whose first rows hold bools; they change the speed alone."""
+        """Return the names of columns of unknown kind whose first rows hold bools; a wrong guess costs only speed."""
         names = [name for j, name in enumerate(self._features) if self._kind(j) == "either" and not self._are_words[j]]
         if not names:
             return set()

@@ -115,7 +115,10 @@ def _check_size(raw: Any) -> None:
 
 
 def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_column: bool) -> tuple[Block, int]:
-    """The whole rows at the beginning of a text, and where they end; raises an UnreadableError for a row at fault."""
+    """Return the whole rows at the beginning of a text as a block, and the position where they end.
+
+    Raises an UnreadableError for a row at fault.
+    """
     if (at := text.find(b"\0")) >= 0:
         raise UnreadableError(f"line {line + _n_lines(text, at)} holds binary data, not UTF-8 text")
     if b'"' in text:
@@ -143,7 +146,7 @@ Intervals = tuple[np.ndarray, np.ndarray]
 
 
 def _strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
-    """Return quoted cells if every mark opens a cell, closes one, or is doubled within one; None otherwise."""
+    """Return the quoted cells if each quotation mark opens or closes a cell or is doubled within one; else None."""
     marks = np.flatnonzero(codes == _QUOTE)
     if len(marks) % 2:
         if is_last:

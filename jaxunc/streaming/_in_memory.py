@@ -18,7 +18,7 @@ from jaxunc._checks import as_native
 from jaxunc.tables import Frame, as_floats, as_frame, is_missing, is_pandas, is_sparse, moment_word, plain_table
 
 Places = Callable[[Sequence[str]], tuple[list[int], list[int]]]
-"""What finds, by the names of all columns, the places of those that are read and of those that are carried along."""
+"""A function from the names of all columns to two lists of positions: columns to read, and columns to carry along."""
 _FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -76,7 +76,7 @@ def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
 
 
 def table_of_frame(source: Any, frame: Any, places: Places) -> pa.Table:
-    """Return the columns of a source that `as_frame` reads as ``frame``."""
+    """Return the read columns of a source, then the carried ones; ``frame`` is what `as_frame` returned for it."""
     read, carried = places(list(map(str, frame.columns)))
     if is_pandas(frame):
         return _joined(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, carried], exact=True))

@@ -269,7 +269,7 @@ def _roles(notation: Notation, marks: set[str]) -> tuple[bool, ...]:
 
 
 def _seen(notation: Notation, marks: set[str]) -> Notation:
-    """Return a notation with those of its marks that are among ``marks``, the ones that cells hold.
+    """Return a notation without the marks that no cell holds; ``marks`` are the marks that cells hold.
 
     A decimal mark that follows from the mark of thousands is then filled in (`Notation.implied`).
     """

@@ -99,7 +99,10 @@ class Run:
         self._write(False)
 
     def _compared(self, manifest: dict[str, Any]) -> set[int]:
-        """Put the files in the manifest's order; return the positions of those that have changed."""
+        """Put the files in the manifest's order, and return the positions of files that have changed.
+
+        Raises a ValueError if the manifest is of another run and has parts.
+        """
         then, now = manifest["inputs"], self._identity["inputs"]
         old, new = [entry["name"] for entry in then], [entry["name"] for entry in now]
         other = {key for key in ("jaxunc", "model", "settings") if manifest[key] != self._identity[key]}
@@ -169,9 +172,9 @@ class Run:
             raise ValueError(f"{self.files[place]} was changed since the run began; run again once it is whole.")
 
     def types_to_write(self, place: int, schema: pa.Schema) -> dict[str, pa.DataType]:
-        """Return the types of kept columns that differ in the width of their places alone from the first file's.
+        """Return the first file's types of kept columns that differ from it in ``schema`` by offset width alone.
 
-        Raises a ValueError if a file carries columns along of other types than the others do.
+        Offsets are those of texts, bytes and lists, of 32 or 64 bits. Raises a ValueError if types differ otherwise.
         """
         if self._identity["settings"]["file_format"] != "parquet":
             return {}
@@ -206,7 +209,7 @@ class Run:
 
 
 def _without_gaps(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Drop parts before which another of their file is missing."""
+    """Return the parts without those that come after a missing part of the same file."""
     whole, expected = [], Counter()
     for part in sorted(parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
         if part_of(part["name"]) == (part["file"], expected[part["file"]]):
@@ -241,7 +244,7 @@ def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
 
 
 def without_widths(data_type: pa.DataType) -> pa.DataType:
-    """Return the type that texts, bytes and lists have where the places of their parts are of 32 bits."""
+    """Return a type with 32-bit offsets in place of large and view variants of texts, bytes and lists."""
     types = pa.types
     if types.is_large_string(data_type) or types.is_string_view(data_type):
         return pa.string()
@@ -282,7 +285,7 @@ def is_plain_file(path: Path) -> bool:
 
 
 def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
-    """Return a manifest of sound entries; raises a DamagedError for others, and if it is too large for its files."""
+    """Return a manifest; raises a DamagedError if an entry is unsound, or it is too large for its number of files."""
     if not is_plain_file(path):
         raise DamagedError("it is no file, but a link, a folder or a device")
     budget = LEAST_BUDGET + ENTRY_BYTES * (n_inputs + len(os.listdir(path.parent)))

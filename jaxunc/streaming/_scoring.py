@@ -178,7 +178,7 @@ class Scoring:
 
 
 def _grown_model(model: Any, bound: Any) -> Any:
-    """Return the forest that rows grew, with its bags where the model knows them; None where there are no trees."""
+    """Return the forest that training rows grew, with its bags if the model keeps them; None without trees."""
     if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
         return opened_model(model)[0]
     if isinstance(bound, BoundLaw):

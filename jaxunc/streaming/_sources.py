@@ -122,7 +122,7 @@ class WholeReads(io.FileIO):
 
 @contextmanager
 def unchanged(path: Path) -> Iterator[None]:
-    """Raise an UnreadableError if a file is another one afterwards, or was written to."""
+    """Raise an UnreadableError if the file was replaced or written to within the context."""
     before = state_of(path)
     yield
     if state_of(path) != before:

@@ -171,7 +171,10 @@ def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
 
 
 class Behind:
-    """Work that another thread does, in order; after an error, raised at a later call or the end, none is done."""
+    """A queue of work that another thread does in order.
+
+    After an error no further work is done; the error is raised at a later call or at the end.
+    """
 
     def __init__(self, work: Callable[..., Any], depth: int = 2):
         self._work, self._depth = work, depth

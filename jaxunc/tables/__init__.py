@@ -1,4 +1,4 @@
-"""Data of the host on their way in: frames, arrays and sparse matrices, as the float32 arrays that trees test.
+"""Encoding of frames, arrays and sparse matrices on the host as the float32 arrays that trees test.
 
 `fit_columns` finds which columns of a training set are nominal, and their levels. `encode_instances` and its siblings
 make arrays of any later data; the values of nominal columns become positions among their levels.

@@ -91,7 +91,10 @@ def are_missing(values: np.ndarray) -> np.ndarray:
 
 
 def floats_of(values: Collection[Any]) -> Float64[np.ndarray, " values"]:
-    """Return numbers, or texts that read so, as float64, NaN where missing; a TypeError or a ValueError for others."""
+    """Return numbers and texts that read as numbers as float64, NaN where a value is missing.
+
+    Raises a TypeError or a ValueError for other values.
+    """
     if kinds_of(values) & {"quantity", "several"}:
         odd = next(value for value in values if kind_of_type(type(value)) in ("quantity", "several"))
         raise TypeError(f"a {type(odd).__name__} is no number")
@@ -106,7 +109,10 @@ def _as_float(value: Any) -> float:
 
 
 def as_word(value: Any) -> str:
-    """Return a value as a string; equal numbers as the same one, 1.0 as 1. A TypeError for bytes that are no UTF-8."""
+    """Return a value as a string, the same for equal numbers: 1.0 is ``"1"``.
+
+    Raises a TypeError for bytes that are not UTF-8.
+    """
     if isinstance(value, BYTES):
         try:
             return bytes(value).decode()
@@ -119,9 +125,9 @@ def as_word(value: Any) -> str:
 
 
 def _plain_number(value: decimal.Decimal | fractions.Fraction) -> Any:
-    """Return the integer that equals a number, or the float that does or whose shortest writing does.
+    """Return the equal integer of a number; else the float that equals it, or whose shortest decimal form does.
 
-    Numbers without either, and those of `_LARGEST_WRITTEN` and beyond, are returned as they are.
+    A number without either, or of size `_LARGEST_WRITTEN` or more, is returned unchanged.
     """
     near = _as_float(value)
     if not abs(near) < _LARGEST_WRITTEN:
@@ -147,13 +153,13 @@ MOMENTS = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64)
 
 
 class MomentWord(str):
-    """A date, a moment or a span of time as a word: equal ones are one level, unlike texts."""
+    """A date, a moment or a time span as a word; different spellings of one time are one level."""
 
     __slots__ = ()
 
 
 def moment_word(value: Any) -> MomentWord:
-    """Return a date, a moment or a span as its carrier writes it; a moment of NumPy as Python and pandas do."""
+    """Return a date, a moment or a time span as ``str`` writes it; NumPy's dates as Python and pandas write them."""
     return MomentWord(_as_python_writes(value) if isinstance(value, np.datetime64) else value)
 
 

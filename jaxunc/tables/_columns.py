@@ -32,7 +32,7 @@ from ._levels import LARGEST_CODE, Levels, Lookup, fit_levels
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Columns:
-    """The columns of the data, in their order: hashable, and no part of what is traced.
+    """The columns of the data, in order; hashable, and static in JAX programs, not traced.
 
     Raises
     ------
@@ -299,7 +299,10 @@ class CutLookup:
         return below
 
     def _cells(self, values: np.ndarray) -> np.ndarray:
-        """The cell of each value. A larger value is in no lower cell: cuts in lower ones are below, in higher above."""
+        """Return the cell of each value; cells do not fall as values rise.
+
+        So cuts in lower cells are below a value, and cuts in higher cells above it.
+        """
         if not self._last:
             return np.zeros(len(values), np.int64)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -78,10 +78,11 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
 def unchecked_rows(
     data: Any, columns: Columns, name: str = "X", *, infinite: bool = False, on_device: bool = True
 ) -> tuple[Any, bool | None]:
-    """Return the values of `encode_rows`, and whether any is missing: None where no value was looked at.
+    """Return the values of `encode_rows` and whether any is missing, or None for that if the values are unchecked.
 
-    A program that is given such values looks at them itself, and `refuse_infinite` says what it found. JAX arrays stay
-    where they lie, of any type of numbers, if ``on_device``. Of sparse data and encoded ones it is known.
+    The program that takes unchecked values has to check them; `refuse_infinite` then raises the error. With
+    ``on_device`` JAX arrays keep their device and dtype, unless columns are looked up. Sparse and encoded data are
+    always checked.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     if isinstance(data, Encoded):
@@ -132,7 +133,7 @@ MOST_PLAIN = 2**12
 
 
 def is_plain(data: np.ndarray, columns: Columns) -> bool:
-    """Whether a small array is what encoding would make of it: a service's few rows, where each step counts."""
+    """Return whether encoding would return a small array unchanged: a shortcut for a service's few rows."""
     if data.dtype != np.float32 or data.size > MOST_PLAIN or not data.flags.c_contiguous:
         return False
     if data.ndim != 2 or data.shape[1] != columns.number or columns.looks_up:
@@ -141,7 +142,7 @@ def is_plain(data: np.ndarray, columns: Columns) -> bool:
 
 
 def holds_float32(data: Any) -> bool:
-    """Return whether float32 holds all numbers of the type of an array, or of a sparse matrix; False of all else."""
+    """Return whether float32 holds all numbers of the dtype of an array or sparse matrix; False for other data."""
     dtype = getattr(data, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in NUMBERS and np.can_cast(dtype, np.float32)
 
@@ -209,7 +210,7 @@ def encode_arrow(
 
 
 def _usual_type(column: Any) -> Any:
-    """Return a column of runs, or of an extension's bools, as one of the usual type of the same values."""
+    """Return a run-end encoded column decoded, and one of the extension type bool8 as bools; others as they are."""
     import pyarrow as pa
     import pyarrow.compute
 
@@ -283,7 +284,7 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
 
 
 def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
-    """Raise a ValueError unless there are two axes, and as many columns as are known."""
+    """Raise a ValueError unless the shape has two axes and the number of columns of ``columns``."""
     if len(shape) != 2:
         hint = f" One instance? Pass {name}[None]." if len(shape) == 1 else ""
         raise ValueError(f"{name} has shape {shape}; expected (instances, features).{hint}")
@@ -295,7 +296,7 @@ def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
 
 
 def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> None:
-    """Raise a ValueError unless the names of columns are those that are known, in their order."""
+    """Raise a ValueError unless the data's column names are the model's, in order; a model without names takes any."""
     expected = columns.names
     if expected is None:
         return
@@ -325,7 +326,10 @@ def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> 
 
 
 def spelled(names_of_data: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
-    """Return how the data write each name that the model knows; a ValueError if it calls several of them alike."""
+    """Return a dictionary from the model's column names to the data's spellings of them.
+
+    Raises a ValueError if two columns of the data match one name.
+    """
     written: dict[str, list[str]] = {}
     for name in names_of_data:
         written.setdefault(columns.as_known(name), []).append(name)

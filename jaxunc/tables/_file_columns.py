@@ -27,7 +27,7 @@ _NUMBER = re.compile(
 
 
 def is_numeric(column: Any) -> bool:
-    """Return whether a column of pandas holds numbers, of which bools are none."""
+    """Return whether a pandas column has a numeric dtype; bools do not count."""
     from pandas.api import types
 
     return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
@@ -157,7 +157,7 @@ def feature_numbers(column: "pd.Series", name: str, path: str | Path) -> tuple[n
 
 
 def _ranks(column: "pd.Series") -> tuple[np.ndarray, "pd.Index"]:
-    """Return ranks of the values in sorted order (-1: missing; a categorical keeps its own order), and the values."""
+    """Return the rank of each value, -1 if missing, and the distinct values in order; a categorical keeps its own."""
     import pandas as pd
     from pandas.api import types
 
@@ -175,7 +175,7 @@ def _ranks(column: "pd.Series") -> tuple[np.ndarray, "pd.Index"]:
 def check_float32(
     values: Float[np.ndarray, " rows"], name: str, where: str | Path, number: Callable[[int], int]
 ) -> None:
-    """Raise a ValueError, with the ``number`` of a row, for a column of numbers infinite or too large for float32."""
+    """Raise a ValueError if a number is infinite or too large for float32; ``number`` gives its row number."""
     beyond = np.abs(values) > np.finfo(np.float32).max
     if beyond.any():
         raise ValueError(

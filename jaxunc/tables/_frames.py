@@ -1,6 +1,6 @@
-"""Data as people hand them in, whatever holds them, read as one of three: a pandas frame, a `Frame`, or an array.
+"""Reading of a caller's data of any type as one of three: a pandas frame, a `Frame`, or an array.
 
-pandas' own frames stay as they are. Polars, Arrow and whatever else narwhals knows, dictionaries of columns and
+pandas' own frames stay as they are. Polars, Arrow and all else that narwhals knows, dictionaries of columns and
 structured arrays become a `Frame`; lists become arrays. `InstancesLike` and its siblings tell type checkers what may be
 passed. `as_table` and `plain_table` read tables, the functions after them ask a table about its columns, `as_frame` and
 `plain_array` convert, and the last part reads labels.
@@ -21,14 +21,14 @@ from ._cells import floats_of, is_missing, kinds_of
 NUMBERS = "fiub"
 """Dtype kinds of NumPy that hold numbers."""
 QUANTITIES = "mMc"
-"""Dtype kinds with a scale of their own, which are no names of anything: times, dates, complex numbers."""
+"""Dtype kinds of times, dates and complex numbers, which are neither plain numbers nor names of things."""
 
 
 class Encoded(NamedTuple):
-    """Data as trees test them, which functions of this room return, and take as they are."""
+    """Data as trees test them: the result of the encoding functions, which return an `Encoded` unchanged."""
 
     values: Any
-    """Float32 ``[instances features]`` of NumPy or JAX; of a sparse matrix `SparseRows`."""
+    """Float32 array ``[instances features]`` of NumPy or JAX; `SparseRows` if the data were a sparse matrix."""
     missing: bool
     """Whether any value is NaN."""
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     class OfFrame(Protocol):
-        """Members of a pandas frame that are read."""
+        """A pandas frame: the members that are read."""
 
         @property
         def columns(self) -> Any: ...
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         def __len__(self) -> int: ...
 
     class SparseMatrix(Protocol):
-        """Members of a sparse matrix of SciPy that are read."""
+        """A sparse matrix of SciPy: the members that are read."""
 
         @property
         def shape(self) -> Any: ...
@@ -57,13 +57,13 @@ if TYPE_CHECKING:
         def tocsr(self) -> Any: ...
 
     class Column(Protocol):
-        """Members of a column of pandas, Polars or Arrow that are read."""
+        """A column of pandas, Polars or Arrow: the members that are read."""
 
         def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray: ...
         def __len__(self) -> int: ...
 
     class OfArrow(Protocol):
-        """The protocol by which frames of Polars, Arrow and others hand on their data."""
+        """The Arrow C stream protocol, by which frames of Polars, Arrow and others export their data."""
 
         def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
 
@@ -90,31 +90,37 @@ else:  # arguments are checked where they are read, with messages that say what 
     InstancesLike = LabelsLike = NumbersLike = NominalLike = MaskLike = Any
 
 ArrowTable: TypeAlias = Any
-"""An Arrow table (pyarrow says nothing of its types)."""
+"""An Arrow table; Any, since pyarrow has no type annotations."""
 
 
 def as_table(data: Any, name: str) -> Any:
-    """Return a frame of pandas, a `Frame`, or an array (of objects if a list holds strings); raises if sparse."""
+    """Return data as a pandas frame, a `Frame` or an array, of objects if a list holds strings.
+
+    Raises a TypeError if the data are sparse. ``name`` is the argument's name in messages.
+    """
     if hasattr(data, "tocsr"):
         raise dense_alone(name)
     return plain_table(data, name)
 
 
 def plain_table(data: Any, name: str = "X") -> Any:
-    """Return data that are not sparse as `as_table` does; JAX's arrays and series of pandas as they are."""
+    """Return data that are not sparse as `as_table` does.
+
+    JAX arrays stay JAX arrays, and narrow floats such as bfloat16 become float32. A pandas series stays a series.
+    """
     if type(data) is np.ndarray and data.dtype.kind in NUMBERS:
         return data  # first, since a server asks it for every row
     if isinstance(data, jax.Array):
         narrow = data.dtype.kind == "V" and not jnp.issubdtype(data.dtype, jax.dtypes.extended)
         return data.astype(jnp.float32) if narrow else data
     if hasattr(data, "iloc") and not hasattr(data, "columns"):
-        return data  # a series, whose shape is refused
+        return data  # a series: the caller refuses its shape
     frame = as_frame(data, name)
     return plain_array(data, name) if frame is None else frame
 
 
 def dense_alone(name: str) -> TypeError:
-    """Return the error of sparse data where none are taken."""
+    """Return the TypeError for sparse data where only dense data are taken."""
     return TypeError(
         f"{name} is a sparse matrix, but this takes dense data alone; pass {name}.toarray(), in parts if large."
     )
@@ -131,7 +137,7 @@ def column_of(table: Any, j: int) -> Any:
 
 
 def kind_of(dtype: Any) -> str:
-    """Return the kind of a dtype as NumPy names it; "O" for what it does not know."""
+    """Return the NumPy kind letter of a dtype; "O" if the dtype has none."""
     return getattr(dtype, "kind", "O")
 
 
@@ -140,7 +146,7 @@ def dtypes_of(frame: Any) -> list[Any]:
 
 
 def holds_bools(frame: Any, j: int) -> bool:
-    """Return whether a frame's column holds bools as numbers, some of which may be missing."""
+    """Return whether a frame's column holds bools that are read as numbers; some of them may be missing."""
     column = column_of(frame, j)
     if (kind := kind_of(column.dtype)) != "O" or is_named(frame, j):
         return kind == "b"
@@ -148,9 +154,10 @@ def holds_bools(frame: Any, j: int) -> bool:
 
 
 def is_named(table: Any, j: int) -> bool:
-    """Return whether a column holds names of things: categories, words, or objects that are neither numbers nor dates.
+    """Return whether a column is nominal by its type: categories, texts, or objects that are not numbers or dates.
 
-    In a frame, so does a column that is all missing, and pandas' bools some of which are: a missing flag is a value.
+    In a frame, a column of objects that are all missing is nominal, too. So are bools with gaps in a pandas column of
+    objects: there a missing flag is a level.
     """
     column = column_of(table, j)
     if has_categories(column.dtype) or (isinstance(table, Frame) and table.categorical[j]):
@@ -169,12 +176,15 @@ def is_named(table: Any, j: int) -> bool:
 
 
 def has_categories(dtype: Any) -> bool:
-    """Return whether a dtype of pandas is one of categories, its own or Arrow's."""
+    """Return whether a pandas dtype is categorical: pandas' own, or a dictionary of Arrow."""
     return hasattr(dtype, "categories") or str(getattr(dtype, "pyarrow_dtype", "")).startswith("dictionary")
 
 
 def as_floats(column: Any) -> np.ndarray:
-    """Return a column's numbers, NaN where missing; raises a TypeError or a ValueError for any other value."""
+    """Return a column as numbers, NaN where a value is missing.
+
+    Raises a TypeError or a ValueError if a value is neither a number nor a text that reads as one.
+    """
     kind = kind_of(column.dtype)
     if kind in QUANTITIES:
         raise TypeError(f"dtype {column.dtype} is no number")
@@ -190,7 +200,10 @@ def holds_only_numbers(table: Any) -> Bool[np.ndarray, " features"]:
 
 
 def refuse_quantities(table: Any, name: str) -> None:
-    """Raise a TypeError if a column holds dates, times or spans, or (but in plain NumPy arrays) complex numbers."""
+    """Raise a TypeError if a column holds dates, times or time spans.
+
+    Complex numbers raise it, too, except in a NumPy array of a complex dtype.
+    """
     if not is_frame(table) and table.dtype.kind != "O":
         odd = [table.dtype] if table.dtype.kind in "mM" else []
     else:
@@ -218,9 +231,9 @@ def _values(column: Any) -> list[Any]:
 
 
 class Frame:
-    """A table of columns with names: each an array of NumPy, of objects where it holds no numbers, or a pandas series.
+    """A table of named columns, each a NumPy array (of objects if it does not hold numbers) or a pandas series.
 
-    Slices and lists of positions take rows, as an array does.
+    Indexing with a slice or a list of positions selects rows, as with an array.
     """
 
     __slots__ = ("categorical", "columns", "parts", "shape")
@@ -229,7 +242,7 @@ class Frame:
         self.columns: tuple[str, ...] = tuple(map(str, columns))
         self.parts: tuple[Any, ...] = tuple(parts)
         self.categorical: tuple[bool, ...] = tuple(categorical) or (False,) * len(self.parts)
-        """Whether each column came as one of categories, which are names of things even if they are numbers."""
+        """Whether each column was categorical in the caller's data: then it is nominal, even if it holds numbers."""
         self.shape: tuple[int, int] = (n_rows, len(self.parts))
 
     def __len__(self) -> int:
@@ -245,7 +258,7 @@ class Frame:
 
 
 def is_pandas(data: Any) -> bool:
-    """Return whether data are a pandas frame, or one of its kin whose rows are at hand."""
+    """Return whether data are a pandas frame, or a frame with its interface that is in memory (not Dask's)."""
     return hasattr(data, "iloc") and hasattr(data, "columns") and not hasattr(data, "compute")
 
 
@@ -254,7 +267,10 @@ def is_frame(data: Any) -> bool:
 
 
 def as_frame(data: Any, name: str = "X") -> Any:
-    """Return a frame of any kind as pandas' or a `Frame`, None if it is none; raises for lazy ones and names twice."""
+    """Return a frame of any library as a pandas frame or a `Frame`; None if the data are not a frame.
+
+    Raises a TypeError for a lazy frame, and a ValueError if two columns have one name.
+    """
     if is_frame(data):
         return data
     if isinstance(data, Mapping):
@@ -284,7 +300,10 @@ def as_frame(data: Any, name: str = "X") -> Any:
 
 
 def as_column(data: Any, what: str) -> Any:
-    """Return a column of any kind as an array of one axis or a pandas series, masked ones missing; or a ValueError."""
+    """Return a column of any library as a NumPy array or a pandas series; masked values become missing values.
+
+    Raises a ValueError if it has more or fewer than one axis. ``what`` names the column in messages.
+    """
     if hasattr(data, "iloc") and hasattr(data, "dtype"):
         column = data
     elif isinstance(data, np.ndarray | list | tuple) or not may_be_series(data):
@@ -302,7 +321,10 @@ def as_column(data: Any, what: str) -> Any:
 
 
 def plain_array(data: Any, name: str) -> np.ndarray:
-    """Return an array or lists as an array: what is masked is missing, bytes are texts, and bfloat16 is float32."""
+    """Return an array or lists as a NumPy array of plain values.
+
+    Masked values become missing values, bytes become strings, and narrow floats such as bfloat16 become float32.
+    """
     array = data if isinstance(data, np.ndarray) else _listed(data, name)
     if isinstance(array, np.ma.MaskedArray):
         array = _unmasked(array)
@@ -322,7 +344,7 @@ def plain_array(data: Any, name: str) -> np.ndarray:
 def _listed(data: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(data)
-        # Numbers among texts would become texts.
+        # As objects: NumPy would turn numbers among texts into texts.
         return np.asarray(data, dtype=object) if array.dtype.kind in "US" and not hasattr(data, "dtype") else array
     except ValueError as error:
         raise ValueError(f"{name} has rows of several lengths: {error}") from error
@@ -336,7 +358,7 @@ def _unmasked(array: np.ma.MaskedArray) -> np.ndarray:
         return np.where(mask, np.nan, array.data.astype(np.float64))
     if array.dtype.kind == "f":
         return np.where(mask, array.dtype.type(np.nan), array.data)
-    if array.dtype.kind in "mM":  # as objects they may be bare integers
+    if array.dtype.kind in "mM":  # not as objects, which may be bare integers
         return np.where(mask, np.array("NaT", array.dtype), array.data)
     filled = array.data.astype(object)
     filled[mask] = None
@@ -367,19 +389,19 @@ def check_distinct_names(names: Iterable[str], name: str) -> None:
 
 
 def _may_be_frame(data: Any) -> bool:
-    """Return whether data have some member of a frame: others should not cost an import."""
+    """Return whether data have some member of a frame; if not, the slow import of narwhals is saved."""
     names = ("columns", "column_names", "__narwhals_dataframe__", "__dataframe__")
     return any(hasattr(type(data), member) for member in (*names, "__arrow_c_stream__", "__arrow_c_array__"))
 
 
 def may_be_series(data: Any) -> bool:
-    """Return whether data have some member of a column that narwhals knows, and are not of pandas."""
+    """Return whether data have some member of a column that narwhals reads, and are not a pandas series."""
     members = ("to_list", "to_pylist", "__narwhals_series__")
     return not hasattr(data, "iloc") and any(hasattr(type(data), member) for member in members)
 
 
 def _chunked(data: Any) -> Any:
-    """Return an array of Arrow as narwhals knows them."""
+    """Return an Arrow array as a chunked array, which narwhals reads; other data as they are."""
     if hasattr(data, "dictionary_encode") and not hasattr(data, "chunks"):
         import pyarrow as pa
 
@@ -388,9 +410,10 @@ def _chunked(data: Any) -> Any:
 
 
 def _of_arrow(data: Any, name: str) -> Any:
-    """Return data that offer Arrow's C stream or array, or ``__dataframe__``, as a frame of narwhals.
+    """Return data that have Arrow's C stream or array protocol, or ``__dataframe__``, as a frame of narwhals.
 
-    None for data without these, and for what is no table, as a single column. Raises a TypeError if pyarrow is missing.
+    None for data without them, and for data that are not a table, such as one column. Raises a TypeError if pyarrow is
+    not installed.
     """
     import narwhals as nw
 
@@ -416,7 +439,11 @@ def _of_arrow(data: Any, name: str) -> Any:
 
 
 def _of_series(series: Any, is_nominal: bool) -> Any:
-    """Return a column of narwhals as an array of numbers or of Python values; as a series if it has a time zone."""
+    """Return a narwhals column as an array of numbers or of Python objects.
+
+    Nanosecond times stay NumPy's, or a pandas series if they have a time zone. A categorical column (``is_nominal``) of
+    numbers is an array of numbers.
+    """
     dtype = series.dtype
     if dtype.is_float() or (dtype.is_integer() and "128" not in str(dtype)):
         return series.to_numpy()
@@ -432,7 +459,7 @@ def _of_series(series: Any, is_nominal: bool) -> Any:
 
 
 def _of_nanoseconds(series: Any) -> Any:
-    """Return a column of moments or spans in nanoseconds as NumPy's array, or as pandas' series if it has a time zone.
+    """Return nanosecond times or time spans as a NumPy array, or as a pandas series if they have a time zone.
 
     Python's own types would cut the nanoseconds off.
     """
@@ -445,14 +472,21 @@ def _of_nanoseconds(series: Any) -> Any:
 
 
 def as_labels(y: LabelsLike, name: str = "y") -> Any:
-    """Return labels as an array, also those of a column of Polars or Arrow; masked ones are missing."""
+    """Return labels as an array (a pandas series for Polars' or Arrow's nanosecond times with a time zone).
+
+    Masked labels become missing values.
+    """
     if isinstance(y, np.ma.MaskedArray):
-        return plain_array(y, name)  # of whatever shape: NumPy would take what lies under the mask
+        return plain_array(y, name)  # of any shape; `np.asarray` would return the values under the mask
     return as_column(y, name) if may_be_series(y) and np.ndim(y) == 1 else np.asarray(y)
 
 
 def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, ...], Int[np.ndarray, " instances"]]:
-    """Return the classes of n labels, sorted, and each one's position; raises for fewer than two, or without order."""
+    """Return the sorted distinct labels as classes, and the class position of each of the n labels.
+
+    Raises a ValueError if y does not hold n labels, one is NaN or infinite, or all are of one class. Labels that cannot
+    be sorted raise what `distinct_labels` raises.
+    """
     labels = as_labels(y, name)
     if labels.shape != (n,):
         raise ValueError(f"{name} has shape {labels.shape}; pass one label per instance, shape ({n},).")
@@ -465,7 +499,10 @@ def training_labels(y: LabelsLike, n: int, name: str = "y") -> tuple[tuple[Any, 
 
 
 def class_positions(class_labels: tuple[Any, ...], y: LabelsLike) -> Int[np.ndarray, " instances"]:
-    """Return the positions of labels among the classes; raises for unknown ones, and for labels without an order."""
+    """Return the position of each label among the classes.
+
+    Raises a ValueError if a label is not a class, and for labels that cannot be sorted as `distinct_labels` does.
+    """
     labels = as_labels(y)
     if labels.ndim != 1:
         raise ValueError(f"y has shape {labels.shape}; pass one label per instance, shape (instances,).")

@@ -83,7 +83,7 @@ def fit_levels(column: Any) -> Levels:
 
 
 def _distinct_words(values: list[str]) -> list[str]:
-    """Return the words, sorted, each once; of the words of one moment that which comes first."""
+    """Return the distinct words, sorted; of several spellings of one moment only the first in sorted order."""
     words = set(map(str, values))
     moments = sorted({str(word) for word in values if type(word) is MomentWord})
     first: dict[Any, str] = {}
@@ -104,9 +104,10 @@ class Lookup:
         self._kept: KeptWhileAlive[np.ndarray] = KeptWhileAlive()
 
     def codes(self, column: Any) -> Int[np.ndarray, " instances"]:
-        """Return the position of each value among the levels; -1 for no level, or if missing is none.
+        """Return the position of each value among the levels; -1 if it is not a level.
 
-        Where either the column or the levels hold words, numbers are compared as words.
+        A missing value has the last code if missing is a level, else -1. Numbers are compared as words where either the
+        column or the levels hold words.
         """
         categories = getattr(column.dtype, "categories", None)
         if categories is None or len(categories) > MOST_CATEGORIES:
@@ -173,7 +174,7 @@ class Lookup:
         return codes
 
     def _of_moment(self, word: str) -> int:
-        """Return the level of the same time; of texts only whole days, since other texts may be other levels."""
+        """Return the code of the level at the same time, or -1. A plain text counts as a time only if a whole day."""
         if type(word) is MomentWord:
             return self._moments.get(same_time(word), UNSEEN)
         return self._moments.get(same_moment(word), UNSEEN) if word[10:] in ("", " 00:00:00") else UNSEEN

@@ -73,7 +73,7 @@ def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
 
 
 def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
-    """Return an array of columns some of which are looked up as float32, those as codes."""
+    """Return an array as float32, with codes in the columns that have levels or cuts."""
     plain = [j for j, lookup in enumerate(columns.lookups) if lookup is None]
     if are_numbers := array.dtype.kind in NUMBERS:
         _check_may_be_numbers(array, columns, name)
@@ -110,7 +110,10 @@ def error_of_words(columns: Columns, j: int, name: str) -> TypeError:
 
 
 def array_of(table: Any, name: str) -> np.ndarray:
-    """Return a frame or an array of objects as float64 if of numbers alone, else as objects; a TypeError for dates."""
+    """Return a frame or an array of objects as float64, or as objects if a column is nominal.
+
+    Raises a TypeError if no column is nominal and one holds dates.
+    """
     positions = list(range(table.shape[1]))
     if any(is_named(table, j) for j in positions):
         values = np.empty(table.shape, object)
@@ -121,7 +124,7 @@ def array_of(table: Any, name: str) -> np.ndarray:
 
 
 def plain_pandas(frame: Any) -> Any:
-    """Return a frame of pandas with numbers where a column holds nothing else, but as objects or of Arrow's types."""
+    """Return a pandas frame whose columns of numbers have NumPy dtypes, also those of objects or of Arrow types."""
     odd = [j for j, dtype in enumerate(frame.dtypes) if kind_of(dtype) not in NUMBERS and not is_named(frame, j)]
     if odd:
         frame = frame.copy()
@@ -149,10 +152,10 @@ def _converted(table: Any, positions: list[int], names: list, name: str) -> np.n
 
 
 class SparseRows:
-    """The rows of a sparse matrix, checked: what `encode_rows` makes of it.
+    """The checked rows of a sparse matrix, as `encode_rows` returns them.
 
-    What is not stored is 0, and no missing value (unless the columns say that it is); a stored NaN is missing. Slices
-    are rows again, which share memory; ``numpy.asarray`` makes them dense.
+    An entry that is not stored is 0, or missing if ``columns.absent_is_missing``; a stored NaN is missing. A slice is
+    again a `SparseRows`, which shares memory; ``numpy.asarray`` makes the rows dense.
     """
 
     __slots__ = ("_data", "_indices", "_indptr", "_kept", "_position", "columns")
@@ -188,7 +191,7 @@ class SparseRows:
         return self._with(indptr, self._indices[stored], self._data[stored])
 
     def of(self, kept: Int[np.ndarray, " kept"] | None, columns: Columns) -> "SparseRows":
-        """Return the rows with the columns at these positions only, which ``columns`` describes; None: with all."""
+        """Return the rows with only the columns at positions ``kept``, which ``columns`` describes; None keeps all."""
         if kept is None:
             return self
         rows = self._with(self._indptr, self._indices, self._data)
@@ -199,7 +202,7 @@ class SparseRows:
         return rows
 
     def dense(self) -> Float32[np.ndarray, "instances features"]:
-        """Return the rows as trees test them, made dense."""
+        """Return the rows as a dense array, with codes in columns that have levels or cuts."""
         start, stop = int(self._indptr[0]), int(self._indptr[-1])
         column, value = self._indices[start:stop], self._data[start:stop]
         row = np.repeat(np.arange(len(self)), np.diff(self._indptr))
@@ -261,7 +264,7 @@ def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
 
 
 def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[SparseRows, bool]:
-    """Return the rows of what `as_csr` made, and whether values are missing; raises as `encode_rows` does."""
+    """Return a matrix of `as_csr` as `SparseRows`, and whether any value is missing; raises as `encode_rows` does."""
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = csr.data.astype(np.float32, copy=False)
         rows = SparseRows(csr.indptr, csr.indices, csr.data if columns.looks_up else narrow, columns)
@@ -283,7 +286,10 @@ def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[S
 
 
 def _check_levels_are_numbers(rows: SparseRows, name: str) -> None:
-    """Raise a TypeError where the levels of a column are words: also of columns that are never made dense."""
+    """Raise a TypeError if a column with a stored or implied number has only words as levels.
+
+    Columns that are never made dense are checked, too.
+    """
     if not rows.columns.looks_up:
         return
     for j, lookup in enumerate(rows.columns.lookups):
