@@ -1,7 +1,7 @@
 """Evaluation of one forest on one test fold: all combiners by one pass over the trees, their measures and curves.
 
-Beside what is measured of each combiner, of the forest itself: where the mean class frequency is uncertain and wrong,
-which rows are doubtful and why, what sets and intervals it answers with, and how many trees a majority vote needs.
+The forest itself is measured, too: where its mean class frequency is uncertain and wrong, which rows are doubtful and
+why, which sets and intervals it answers with, and how many trees a majority vote needs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,27 +28,26 @@ from jaxunc.voting import stop_after, votes_of_counts
 from ._settings import COMPARED_COMBINERS
 
 RANKED_MEASURES = {"accuracy": True, "auc": True, "brier": False, "log_loss": False}
-"""Measures that combiners are ranked by, and whether larger is better."""
+"""{measure that combiners are ranked by: whether larger is better}."""
 COMPARED_MEASURES = (*RANKED_MEASURES, "calibration_error", "risk_coverage")
 """Names of all measures of a combiner; the last is the area under the risk-coverage curve."""
 SET_MEASURES = ("determinacy", "single_set_accuracy", "u65", "u80", "set_size")
 """Names of the measures of sets of classes."""
 STRENGTHS = (1, 2, 3, 5, 10, 20)
-"""The values of s at which forests answer with sets: see `jaxunc.GeneralizedVote`. Whole counts tell no s below 1 from
-1."""
+"""Values of s at which forests answer with sets (`jaxunc.GeneralizedVote`). With whole counts, s < 1 acts as 1."""
 INTERVAL_STRENGTH = 1
-"""Value of s for intervals: see `jaxunc.AveragedIntervals`."""
+"""Value of s for intervals (`jaxunc.AveragedIntervals`)."""
 INTERVAL_BINS = ("size", "hits", "probability", "lower", "upper")
-"""Names of the sums over each bin of probabilities that are known as intervals."""
+"""Keys of `Outcome.intervals`: sums over the predictions in each bin of the mean class frequency."""
 BRIER_RANGE = ("lower", "mean", "upper")
-"""Names of the ends of the Brier score of intervals, and of that of the mean class frequency."""
+"""Keys of `Outcome.brier_range`: least Brier score inside the intervals, the mean class frequency's, the largest."""
 POLL_MEASURES = ("n_polled", "settled", "accuracy", "whole_accuracy", "same")
-"""Mean number of trees used, share of votes that are settled, accuracy of the vote of the trees used and of all trees,
-and how often both say the same."""
+"""Keys of `Outcome.polling`: mean number of trees used, share of settled votes, accuracy of the vote of the trees used,
+accuracy of the vote of all trees, and share of rows for which both votes agree."""
 CONFIDENCE = 0.99
-"""Confidence that the class of a settled vote is that of a forest without end."""
+"""Confidence with which a settled vote names the class that infinitely many trees would choose."""
 MOST_CLASSES = 10
-"""Largest number of classes with sets and intervals: each pair of classes is compared in every tree."""
+"""Largest number of classes for which sets and intervals are made: every tree compares each pair of classes."""
 N_BINS = 10
 """Number of bins of confidence, or of probability, in reliability diagrams."""
 N_POINTS = 20
@@ -56,15 +55,15 @@ N_POINTS = 20
 N_CELLS = 16
 """Number of bins of uncertainty along each axis."""
 TOPS = (1, 5, 10, 20)
-"""Per cents of the rows that are called most likely positive, of which it is counted how many are."""
+"""Parts of the rows, in per cent, that are called most likely positive: the share of positives in each is measured."""
 EDGES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99)
-"""Edges between bins of the positive class's probability: also a rare class has its own range, and bins add over
-folds."""
+"""Edges between bins of the positive class's probability: fine near 0 for rare classes, and equal in all folds, so that
+bins add over folds."""
 N_DOUBTFUL = 6
 """Number of doubtful rows that are kept of a test fold."""
 N_ALIKE = 3
-"""Number of training rows that are shown beside each."""
-# scikit-learn's log loss clips probabilities at the rounding unit of float64; logarithms would let it grow on.
+"""Number of training rows that are shown beside each doubtful row."""
+# Log probabilities are clipped as scikit-learn's log loss clips probabilities, so that both agree.
 _LEAST_LOG = float(np.log(np.finfo(np.float64).eps))
 _DIGITS = 7
 # Instances whose leaves are compared at once: ten classes of 100 trees take 40 MB.
@@ -76,40 +75,42 @@ Answers = Callable[[np.ndarray], Answer]
 
 
 class Outcome(NamedTuple):
-    """The results of the combiners on one test fold, each under its name ("combiner"), as plain numbers and lists."""
+    """The results of combiners on one test fold, as plain numbers and lists; "combiner" stands for a name."""
 
     measures: dict[str, dict[str, float]]
     """{combiner: {measure: value}}, of `COMPARED_MEASURES`."""
     reliability: dict[str, dict[str, list]]
-    """{combiner: {"size", "hits", "confidence"}}: instances, right ones and summed confidence, for each of `N_BINS`."""
+    """{combiner: {"size", "hits", "confidence"}}: numbers of instances and of right ones, and sum of confidences, each
+    a list of `N_BINS`."""
     rejection: dict[str, list[float]]
     """{combiner: accuracies at coverages 1/N_POINTS … 1}, the least certain instances being rejected first."""
     uncertainty: list[list[int]]
     """[aleatoric bin, epistemic bin, instances, errors of the mean class frequency], empty bins left out."""
     sets: dict[str, dict[str, float | None]]
-    """{s: {measure: value}}: `SET_MEASURES` of the sets of a cautious forest (equal masses), for each of `STRENGTHS`;
-    the accuracy of single classes is None where no set is one. Empty for more than `MOST_CLASSES`."""
+    """{s: {measure: value}}: `SET_MEASURES` of the forest's sets (equal masses) for each of `STRENGTHS`;
+    ``single_set_accuracy`` is None if no set holds one class alone. Empty for more than `MOST_CLASSES` classes."""
     set_sizes: dict[str, list[int]]
     """{s: instances whose set holds 1, 2, … classes}, for the same sets."""
     intervals: dict[str, list]
-    """{`INTERVAL_BINS`: a number for each of `N_BINS`}: the predictions in a bin of the mean class frequency, how many
-    of them came true, and the sums of the frequency and of the ends of its averaged interval at `INTERVAL_STRENGTH`.
-    For two classes a prediction is the probability of the second; of more each class is one, for every instance. Empty
-    for more than `MOST_CLASSES`."""
+    """{`INTERVAL_BINS`: a number for each of `N_BINS`}: the number of predictions in a bin of the mean class frequency,
+    how many of them came true, and sums of the frequency and of the ends of its averaged interval at
+    `INTERVAL_STRENGTH`. For two classes a prediction is an instance's probability of the second; for more, that of each
+    class. Empty for more than `MOST_CLASSES` classes."""
     brier_range: dict[str, float]
     """{`BRIER_RANGE`: value}, of the same intervals; empty unless there are two classes."""
     polling: dict[str, float]
-    """{`POLL_MEASURES`: value} of a vote that stops when it is settled. Empty for more than `MOST_CLASSES`."""
+    """{`POLL_MEASURES`: value} of a vote that stops once settled; empty for more than `MOST_CLASSES` classes."""
     positive: dict[str, dict[str, Any]]
     """{combiner: {"average_precision": value, "top": share of positives in each of `TOPS`, "size", "hits",
     "probability": sums over the bins between `EDGES`}}; empty unless there are two classes."""
     costs: dict[str, float]
     """{combiner: mean cost of the decisions of least expected cost}; empty unless costs are given."""
     doubtful: list[dict[str, Any]]
-    """The rows with the largest total uncertainty of the mean class frequency: "row", "truth", "predicted" (positions
-    of classes), "probability" (of the predicted class), "aleatoric", "epistemic", and "leaf_rows", the median number of
-    rows in its leaves, None for more than `MOST_CLASSES`. A study adds "columns", {name: value as text}, and "alike",
-    [row, class] of the training rows that most trees put into its leaves."""
+    """The rows with the largest total uncertainty of the mean class frequency: "row" (position), "truth" and
+    "predicted" (positions of classes), "probability" (of the predicted class), "aleatoric", "epistemic", and
+    "leaf_rows", the median number of rows in its leaves (None for more than `MOST_CLASSES` classes). A study turns
+    "row" into the number in the file. It adds "columns", {name: value as text}, and "alike", [row, class] of the
+    training rows that share a leaf with it in the most trees."""
 
 
 class UncertaintyMap(NamedTuple):
@@ -120,9 +121,9 @@ class UncertaintyMap(NamedTuple):
     errors: Int32[Array | np.ndarray, "bins bins"]
     """Number of instances in each bin whose prediction is wrong."""
     aleatoric_edges: Float[Array | np.ndarray, "edges"]
-    """Edges of the bins of the first axis: where each begins and the last one ends, one more than bins."""
+    """Edges of the bins of the first axis: one more than bins."""
     epistemic_edges: Float[Array | np.ndarray, "edges"]
-    """Edges of the bins of the second axis, likewise."""
+    """Edges of the bins of the second axis."""
 
 
 def evaluate(
@@ -135,16 +136,16 @@ def evaluate(
     positive: int = 1,
     costs: Any = None,
 ) -> Outcome:
-    """Evaluate combiners, by name, on the leaves of a forest and the instances of a test fold.
+    """Return the outcome of combiners, by name, on the leaves of a forest and the instances of a test fold.
 
-    ``learned`` holds what answers for those that learn, and for a given model. Labels are positions in
-    ``forest.class_labels``; so is the ``positive`` class. ``costs`` are ``[truth decision]``.
+    ``learned`` has an answer function for each combiner that learns or that is a given model. Labels ``y`` and the
+    ``positive`` class are positions in ``forest.class_labels``. ``costs`` are ``[truth decision]``, or None.
     """
     folds = {name: COMPARED_COMBINERS[name].make(forest) for name in combiners if name not in learned}
     cautious = forest.n_classes <= MOST_CLASSES
     if cautious:
         folds |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
-    # One pass over the trees for all combiners, and for what figures need besides.
+    # One pass over the trees answers for all combiners, and for what figures need besides.
     together = Together(
         mean=COMPARED_COMBINERS["probability"].make(forest), uncertainty=UncertaintyDecomposition(), **folds
     )
@@ -181,12 +182,15 @@ def evaluate(
 
 
 def least_cost(probability: Any, costs: Float[np.ndarray, "classes classes"]) -> Int[np.ndarray, "instances"]:
-    """Return the class whose expected cost is least, by costs ``[truth decision]``; of equals the first."""
+    """Return each instance's decision of least expected cost, by costs ``[truth decision]``; among equals the first."""
     return np.argmin(np.asarray(probability, float) @ costs, axis=1)
 
 
 def _of_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]:
-    """Return what one combiner has in the part ``positive`` of an outcome; ties count as if in random order."""
+    """Return one combiner's entry of `Outcome.positive`; ties in its ranking count as their mean over all orders.
+
+    ``y`` says which instances are positive; ``positive`` is the class's position.
+    """
     scores, probs = np.asarray(answer.class_scores, float), np.asarray(answer.probability, float)[:, positive]
     with np.errstate(invalid="ignore"):
         keys = np.nan_to_num(scores[:, 1 - positive] - scores[:, positive], nan=0.0, posinf=np.inf, neginf=-np.inf)
@@ -206,7 +210,7 @@ def _of_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]
 
 
 def _doubtful(answers: dict[str, Any], y: np.ndarray) -> list[dict[str, Any]]:
-    """Return the part ``doubtful`` of an outcome; rows are positions among those given."""
+    """Return `Outcome.doubtful`, with rows as positions among the instances of the fold."""
     total, aleatoric, epistemic = (np.asarray(part, float) for part in answers["uncertainty"])
     probs, scores = np.asarray(answers["mean"].probability, float), np.asarray(answers["mean"].class_scores)
     leaves = np.median(np.asarray(answers["leaves"]).sum(axis=2), axis=1) if "leaves" in answers else None
@@ -227,7 +231,10 @@ def _doubtful(answers: dict[str, Any], y: np.ndarray) -> list[dict[str, Any]]:
 def rows_alike(
     trees: Trees, X: Float[np.ndarray, "rows features"], doubtful: Float[np.ndarray, "doubtful features"]
 ) -> Int[np.ndarray, "doubtful alike"]:
-    """Return the training rows that meet each doubtful row in the leaves of most trees, the lower position first."""
+    """Return the `N_ALIKE` training rows that share a leaf with each doubtful row in the most trees.
+
+    Of equals the row of lower position comes first.
+    """
     leaves = np.asarray(leaf_index(trees, doubtful))[:, None]
     meetings = [
         (np.asarray(leaf_index(trees, X[start : start + _ALIKE_BATCH])) == leaves).sum(axis=2)
@@ -237,10 +244,10 @@ def rows_alike(
 
 
 class _Leaves(Combiner[Array]):
-    """A combiner that answers with the counts of every leaf, of which sets for all s are made.
+    """A combiner that answers with the counts of every leaf, from which sets are made for all s.
 
-    For two classes this is as fast as streamed votes. For ten it takes a third of the time, since a tree has 10 counts
-    and not 90 pairs for each s.
+    For two classes this is as fast as merging votes. For ten it takes a third of the time: a tree has 10 counts, and
+    votes on 90 pairs for each s.
     """
 
     merge: ClassVar[str] = "collect"
@@ -255,7 +262,7 @@ class _Leaves(Combiner[Array]):
 
 
 class _Answers(NamedTuple):
-    """The answers of all combiners, or of one."""
+    """Answers ``[combiners instances classes]`` of all combiners, or of one without the first axis."""
 
     class_scores: Float[Array | np.ndarray, "... instances classes"]
     probability: Float[Array | np.ndarray, "... instances classes"]
@@ -264,21 +271,21 @@ class _Answers(NamedTuple):
 
 @jit
 def _measure(answers: _Answers, y: Int[Array, "instances"]):
-    """Return measures, reliability curve and rejection curve of each combiner, the leading axis of the answers."""
+    """Return measures, reliability curve and rejection curve, each with a leading axis of combiners."""
     return jax.vmap(lambda answer: _measure_one(answer, y))(answers)
 
 
 def _measure_one(answer: _Answers, y):
     """Return the measures, the reliability curve and the rejection curve of one combiner.
 
-    Accuracy is that of the largest class score, AUC one class against the rest, averaged over the classes. Brier is the
-    mean squared error of the probability: for two classes of that of class 1, for more summed over the classes.
+    Accuracy is that of the largest class score. AUC is one class against the rest, averaged over the classes. The Brier
+    score is the mean squared error of the probability of class 1; for more classes, summed over all.
     """
     scores, shares, log_probs = map(jnp.asarray, answer)
     # Shares add to 1 up to rounding only, which metrics would refuse or count.
     probs = shares / jnp.sum(shares, axis=1, keepdims=True)
     binary = probs.shape[1] == 2
-    # By differences of class scores: probabilities round to 0 and 1, and instances would tie that do not.
+    # Class scores still order instances whose probabilities are both rounded to 0 or to 1.
     keys = _finite(scores[:, 1] - scores[:, 0]) if binary else _ranking_keys(shares, log_probs)
     right = jnp.argmax(scores, axis=1) == y
     best = jax.lax.top_k(scores, 2)[0]
@@ -292,19 +299,19 @@ def _measure_one(answer: _Answers, y):
         "risk_coverage": metrics.area_under_risk_coverage(certainty, right),
     }
     curve = metrics.accuracy_rejection_curve(certainty, right, n_points=N_POINTS)
-    # Rejected shares increase along the curve, coverages along ours.
+    # The metric's curve begins with nothing rejected, an outcome's with the least coverage.
     return measures, metrics.reliability_curve(probs, y, n_bins=N_BINS), curve.accuracy[::-1]
 
 
 def _finite(difference: Float[Array, "instances"]) -> Float[Array, "instances"]:
-    """Return class scores that are finite: rows that are all -inf (every class excluded) differ by nothing."""
+    """Return differences of class scores with 0 for NaN, which is -inf - -inf: every class is excluded."""
     return jnp.where(jnp.isnan(difference), 0.0, difference)
 
 
 def _ranking_keys(
     probs: Float[Array, "instances classes"], log_probs: Float[Array, "instances classes"]
 ) -> Float[Array, "instances classes"]:
-    """Return numbers in the order of the probabilities that also order those which round to 0 or 1."""
+    """Return ranking keys for AUC: they order as the probabilities do, and also those that round to 0 or 1."""
     classes, tiny = jnp.arange(probs.shape[1]), 1e-30
     others = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
     # Near 1 what is left to the other classes orders probabilities, near 0 their own logarithm.
@@ -313,7 +320,7 @@ def _ranking_keys(
 
 
 def _bins(confidence, accuracy, size) -> dict[str, list]:
-    """Return sums over the bins, which add over folds."""
+    """Return one combiner's entry of `Outcome.reliability`: means of bins as sums, which add over folds."""
     filled = size > 0
     return {
         "size": size.astype(int).tolist(),
@@ -330,16 +337,16 @@ def uncertainty_map(
     n_bins: int = 20,
     upper: tuple[float, float] = (1.0, 1.0),
 ) -> UncertaintyMap:
-    r"""Two-dimensional histogram of the instances by aleatoric and epistemic uncertainty, and of the wrong ones.
+    r"""Return two-dimensional histograms by aleatoric and epistemic uncertainty, of all instances and of wrong ones.
 
-    With the edges :math:`e_a = u\,a/B` of an axis whose upper limit is u, and those of the other axis likewise:
+    With the edges :math:`e_a = u\,a/B` of an axis whose upper limit is u:
 
     .. math:: size_{ab} = \sum_i [e_a \le aleatoric_i < e_{a+1}]\,[e_b \le epistemic_i < e_{b+1}], \qquad
               errors_{ab} = \text{the same sum over the wrong predictions}
 
-    Values at and beyond a limit are in the last bin, values below 0 (by rounding) in the first, so all instances are
-    somewhere. An entropy in bits of K classes is at most log₂ K. Under a trace instances with NaN, or with a
-    ``correct`` that is not 0 or 1, are left out; outside of one they raise a ValueError. Cost O(n B).
+    Values at or beyond the upper limit are in the last bin, values below 0 (by rounding) in the first. An entropy in
+    bits of K classes is at most log₂ K. Instances with NaN, or with a ``correct`` that is not 0 or 1, raise a
+    ValueError; under a trace they are left out. Cost O(n B).
 
     References
     ----------
@@ -382,14 +389,14 @@ def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges)
 
 
 def _bin_of(values, edges):
-    """Return the number of inner edges that the value has reached: its bin."""
+    """Return the bin of each value: the number of inner edges at or below it."""
     return jnp.sum(values[:, None] >= edges[None, 1:-1], axis=1, dtype=jnp.int32)
 
 
 def _of_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, dict[str, float | None]], dict[str, list[int]]]:
-    """Return the parts ``sets`` and ``set_sizes`` of an outcome."""
+    """Return `Outcome.sets` and `Outcome.set_sizes`, from the counts of all leaves."""
     measures, sizes = jax.tree.map(np.asarray, _measure_sets(leaves, y))
     finite = lambda value: _rounded(value) if np.isfinite(value) else None
     names = [str(s) for s in STRENGTHS]
@@ -403,12 +410,12 @@ def _of_sets(
 def _measure_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, Float[Array, "strengths"]], Int32[Array, "strengths classes"]]:
-    """Return `SET_MEASURES` of the sets of classes that are not dominated, and how many sets are of each size."""
+    """Return `SET_MEASURES` of the nondominated sets for each of `STRENGTHS`, and how many sets have each size."""
     n_classes = leaves.shape[-1]
 
     def at(s):
         vote = GeneralizedVote(s)
-        # In batches: every vote holds an interval for each instance, tree and class.
+        # In batches, since a vote compares all pairs of classes for each instance and tree.
         membership = lax.map(lambda counts: nondominated(vote(counts)), leaves, batch_size=_BATCH)
         measures = {
             "determinacy": metrics.determinacy(membership),
@@ -426,7 +433,7 @@ def _measure_sets(
 def _interval_bins(
     probability: Float[Array, "instances classes"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, list]:
-    """Return the part ``intervals`` of an outcome. Bins are ((b - 1)/B, b/B], as those of confidence."""
+    """Return `Outcome.intervals`, in bins ((b - 1)/B, b/B]."""
     parts = [np.asarray(part) for part in (probability, *interval)]
     n_classes = parts[0].shape[1]
     # With two classes the interval of class 0 mirrors that of class 1, and would count every instance twice.
@@ -446,14 +453,14 @@ def _interval_bins(
 def _brier_range(
     probability: Float[Array, "instances 2"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, float]:
-    """Return the part ``brier_range`` of an outcome."""
+    """Return `Outcome.brier_range`."""
     lower, upper = metrics.interval_brier(Interval(interval.lower[:, 1], interval.upper[:, 1]), y)
     mean = np.mean((np.asarray(probability, float)[:, 1] - y) ** 2)
     return dict(zip(BRIER_RANGE, map(_rounded, (lower, mean, upper)), strict=True))
 
 
 def _polling(leaves: Num[Array, "instances trees classes"], y: Int[Array, "instances"]) -> dict[str, float]:
-    """Return `POLL_MEASURES` of a majority vote that stops for each instance once it is settled, from leaf counts."""
+    """Return `Outcome.polling`, from the counts of all leaves."""
     n_trees, n_classes = leaves.shape[1:]
     votes = votes_of_counts(np.asarray(leaves), np.arange(n_trees)).astype(np.int32)
     result = stop_after(votes, n_classes, confidence=CONFIDENCE)

@@ -1,9 +1,9 @@
-"""What to use, in sentences that tests support: each combiner where it is best, beside the default and the leader.
+"""The verdict of a study: which combiner or law to use, in sentences that statistical tests support.
 
-A combiner is taken on the forest where its log loss is least over the *other* test parts: no part chooses for itself.
-Laws of numbers are taken and told apart likewise, by their interval score.
-The corrected resampled t-test compares over the parts, Holm over what is compared alone: every combiner, and the base
-rates, with the default of forests and with the leader.
+In each test part a combiner is read on the forest where its log loss is least over the *other* parts: no part chooses
+for itself. Every combiner, and the base rates, is compared with the default of forests and with the leader. The
+corrected resampled t-test compares two of them over the parts, and Holm corrects the p-values of one measure. Laws of
+numbers are treated likewise, by their interval score.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,30 +24,30 @@ from ._summary import DECIMALS, TITLES, baseline_of, forest_name, outcomes_of
 RARE = 0.2
 """Share of rows below which a class is rare."""
 FEW_PARTS = 5
-"""Number of test parts below which the corrected test hardly ever tells anything."""
+"""Number of test parts below which the corrected test hardly ever finds a difference."""
 _MOST_NAMED = 4
 _LEVEL = 0.05
 
 
 class Verdict(NamedTuple):
-    """What is to be used, and what it was compared with."""
+    """The combiner or law to use, and the comparisons that say so."""
 
     base: str | None
     """The default that all are compared with; None if it was not run."""
     leader: str
     """The combiner to use; the default itself if nothing is better."""
     means: Any
-    """Mean over test parts of each combiner, and of the base rates: a row each, a column for each measure."""
+    """Frame of means over test parts: a row for each combiner and the base rates, a column for each measure."""
     grown: dict[str, tuple[str, int]]
-    """Kind and leaf size of the forest on which each combiner is best."""
+    """{combiner: (kind, leaf size) of the forest on which its main loss is least}."""
     p_values: dict[tuple[str, str, str], float]
-    """{(measure, combiner, other): p}, the other being the default or the leader; corrected by Holm."""
+    """{(measure, combiner, other): p}, corrected by Holm; ``other`` is the default or the leader."""
     larger: dict[str, bool | None]
-    """{measure: whether larger is better}; None of those that are not tested."""
+    """{measure: whether larger is better}; None for a measure that is not tested."""
     decided_by: str
     """The measure that chose the leader."""
     least_told: Mapping[tuple[str, str], float] = MappingProxyType({})
-    """{(name, other): difference by the main measure} that Holm's first step would tell, as test parts scatter."""
+    """{(combiner, other): the least mean difference in the main loss that would pass Holm's first step}."""
 
     def differs(self, measure: str, name: str, other: str | None) -> int:
         """Return 1 if tests tell that ``name`` is better than ``other``, -1 if worse, 0 if they do not tell."""
@@ -59,39 +59,45 @@ class Verdict(NamedTuple):
 
     @property
     def main(self) -> str:
-        """The loss by which combiners, or laws, are taken on a forest."""
+        """The loss that chooses each combiner's forest: the log loss, for laws the interval score."""
         return "interval_score" if "interval_score" in self.larger else "log_loss"
 
     @property
     def rival(self) -> str | None:
-        """What is nearest to the default by the main loss, or ahead of it; None where there is no default."""
+        """The combiner with the least main loss besides the default; None without a default or without others."""
         others = self.means[self.main].drop([BASE_RATES, self.base], errors="ignore")
         return None if self.base is None or others.empty else str(others.idxmin())
 
     @property
     def noun(self) -> str:
-        """What is compared."""
+        """The word for what is compared, "combiner" or "law"."""
         return "law" if self.main == "interval_score" else "combiner"
 
     @property
     def keeps(self) -> bool:
-        """Whether nothing is better than the default."""
+        """Whether the default is the one to use."""
         return self.leader == self.base
 
     @property
     def is_none(self) -> bool:
-        """Whether none is to be used: no leader is told to be better than the base rates, of laws or the default."""
+        """Whether none is to be used: tests find the leader no better than the base rates, nor a law than the default.
+
+        It is never so if costs decide.
+        """
         by, others = self.decided_by, [BASE_RATES, self.base] if self.noun == "law" else [BASE_RATES]
         return by != "cost" and all(self.differs(by, self.leader, other) != 1 for other in others)
 
     @property
     def by_others(self) -> bool:
-        """Whether some measure tells something to be better than the default."""
+        """Whether tests find some combiner better than the default by some measure."""
         return any(self.differs(m, name, self.base) == 1 for m in self.larger for name in self.grown)
 
     @property
     def ties(self) -> list[str]:
-        """Combiners not told apart from the leader, nearer to it than half the way to the default or base rates."""
+        """Combiners that tests do not tell from the leader and that are close to it, the best first.
+
+        Close is at most half as far from the leader as the default. If that leads or was not run, the base rates count.
+        """
         by, against = self.decided_by, BASE_RATES if self.keeps or self.base is None else self.base
         away = (self.means[by] - self.means.at[self.leader, by]).abs().sort_values(kind="stable")
         near = away[away <= away[against] / 2].index
@@ -101,7 +107,7 @@ class Verdict(NamedTuple):
 
 
 def measures_of(results: Results) -> dict[str, bool | None]:
-    """Return {measure: whether larger is better} of a study, those that decide first; None of what is not tested."""
+    """Return {measure: whether larger is better} of a study, deciding measures first; None if it is not tested."""
     if results.settings.numbers:
         return MEASURES_OF_LAWS
     costs = {"cost": False} if results.settings.costs is not None else {}
@@ -116,13 +122,18 @@ def is_binary(results: Results) -> bool:
 
 
 def shares(results: Results) -> dict[str, float]:
-    """Return the share of each class."""
+    """Return {class: its share of the rows}."""
     sizes = results.about["data"]["classes"]
     return {label: size / sum(sizes.values()) for label, size in sizes.items()}
 
 
 def verdict(results: Results, records: Any) -> Verdict:
-    """Compare the combiners of a study, and choose the one to use."""
+    """Return the verdict of a study: its combiners or laws compared, and the one to use.
+
+    Cost decides if costs are given, then log loss, then Brier score (of laws: interval score, then pinball loss). The
+    first measure by which tests find something better than the default names the leader; else the default stays. The
+    default gives way to the least main loss, too, if tests find this better than the base rates and the default not.
+    """
     larger = measures_of(results)
     main = "interval_score" if results.settings.numbers else "log_loss"
     values, grown = _at_best(records, [name for name in larger if name in records], main)
@@ -135,13 +146,13 @@ def verdict(results: Results, records: Any) -> Verdict:
             of[BASE_RATES] = rates[measure]
     means = pd.DataFrame({measure: of.mean() for measure, of in values.items()}).round(DECIMALS)
     if outcomes:
-        means["seconds"] = values["seconds"].median()  # the first ones compile
+        means["seconds"] = values["seconds"].median()  # a mean would be that of the first parts, which compile
         means["worst_fifth"] = pd.Series({law: worst_fifth(of, law) for law, of in outcomes.items()})
     base = baseline_of(grown)
     kept: Any = None
     order = ("cost", "log_loss", "brier", "interval_score", "pinball_loss")
     for by in [name for name in order if name in larger and (base or name == main)]:
-        # The default first: among equals it stays.
+        # The default comes first among equals: it stays.
         names = sorted(grown, key=lambda name: (means.at[name, by], name != base))
         start = Verdict(base, names[0], means, grown, {}, larger, by)
         candidate = first = _compared(results, values, start)
@@ -153,7 +164,7 @@ def verdict(results: Results, records: Any) -> Verdict:
         if base is None or not candidate.keeps:
             return candidate
         if by == main:
-            # Where the default is no better than the base rates, what is better than these is worth more.
+            # The default says nothing beyond the base rates, and the least loss does.
             if not candidate.differs(by, base, BASE_RATES) and first.differs(by, names[0], BASE_RATES) == 1:
                 return first
             kept = candidate
@@ -161,7 +172,7 @@ def verdict(results: Results, records: Any) -> Verdict:
 
 
 def _compared(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict) -> Verdict:
-    """Return a verdict with the tests of its leader and of the default."""
+    """Return the verdict with ``p_values`` and ``least_told`` of comparisons with its leader and its default."""
     p_values, least = {}, {}
     for measure, of in values.items():
         if verdict.larger[measure] is None:
@@ -180,7 +191,11 @@ def _compared(results: Results, values: dict[str, pd.DataFrame], verdict: Verdic
 
 
 def _at_best(records: Any, measures: list[str], by: str) -> tuple[dict[str, pd.DataFrame], dict[str, tuple[str, int]]]:
-    """Return {measure: values [test parts, combiners]}, each on the forest that is best for it on the other parts."""
+    """Return {measure: frame ``[parts combiners]``}, and {combiner: (kind, leaf size) of its best forest}.
+
+    A value is that on the forest whose loss ``by`` is least for the combiner over the other parts. The best forest has
+    the least loss over all parts.
+    """
     axes = ["combiner", "forest", "leaf_size", "repeat", "fold"]
     names = list(dict.fromkeys(records["combiner"]))
     forests = list(dict.fromkeys(zip(records["forest"], records["leaf_size"], strict=True)))
@@ -199,7 +214,7 @@ def _at_best(records: Any, measures: list[str], by: str) -> tuple[dict[str, pd.D
 
 
 def _of_base_rates(results: Results) -> dict[str, float]:
-    """Return the measures of the classes' shares, as probabilities for every row."""
+    """Return {measure: value} of the base rates: the classes' shares, as probabilities of every row."""
     p = np.array(list(shares(results).values()))
     measures = {"log_loss": float(-p @ np.log(p)), "brier": float(1 - p @ p), "auc": 0.5, "accuracy": float(p.max())}
     if is_binary(results):
@@ -220,12 +235,12 @@ def _share(results: Results) -> float:
 
 
 def top_for(results: Results) -> int:
-    """Return the per cent of rows called most likely that are quoted: of those offered nearest to the base rate."""
+    """Return the entry of `TOPS` nearest to the positive class's share in per cent, by their ratio."""
     return min(TOPS, key=lambda top: abs(np.log(100 * _share(results) / top)))
 
 
 def decision(results: Results, verdict: Verdict) -> str:
-    """Return the sentence that decides; names of combiners stand between backticks, classes between asterisks."""
+    """Return the sentence that says what to use: combiners stand between backticks, classes between asterisks."""
     if len(verdict.grown) == 1:
         return f"Nothing to decide: `{verdict.leader}` alone was run."
     if verdict.noun == "law":
@@ -283,7 +298,7 @@ def decision(results: Results, verdict: Verdict) -> str:
 
 
 def _use_none(results: Results, what: str, than: str, losses: Any, shown: Callable[[float], str]) -> str:
-    """Say that nothing is told to be better than base rates; of few test parts, that they can hardly tell."""
+    """Return the sentence that nothing is told to be better than base rates, or that test parts are too few to tell."""
     rates, others = losses[BASE_RATES], losses.drop(BASE_RATES)
     n_parts = results.settings.n_repeats * results.settings.n_folds
     seen = (
@@ -298,7 +313,7 @@ def _use_none(results: Results, what: str, than: str, losses: Any, shown: Callab
 
 
 def _could_be_told(results: Results, verdict: Verdict, name: str, other: Any) -> str:
-    """Say which difference of interval scores so few test parts could have told at all."""
+    """Return a sentence on the least difference of interval scores that tests could tell; empty if it is unknown."""
     least = verdict.least_told.get((name, str(other)), verdict.least_told.get((str(other), name), 0.0))
     n_parts = results.settings.n_repeats * results.settings.n_folds
     return f" {n_parts} test parts tell differences from {shown_value('interval_score', least)} on." if least else ""
@@ -359,12 +374,12 @@ def _named(verdict: Verdict) -> str:
 
 
 def _where(verdict: Verdict, name: str) -> str:
-    """Say on which forest, if there was a choice."""
+    """Return a combiner's forest in parentheses; an empty text for a given model, whose leaf size is 0."""
     return f" ({forest_name(*verdict.grown[name])})" if verdict.grown[name][1] else ""
 
 
 def _at_the_top(results: Results, verdict: Verdict) -> str:
-    """Say how many of 100 rows that are called most likely are of a rare class."""
+    """Return a clause on how many of 100 rows called most likely are positive; empty if the class is not rare."""
     if not is_binary(results) or (share := _share(results)) >= RARE:
         return ""
     top = f"top_{top_for(results)}"
@@ -378,7 +393,7 @@ def _at_the_top(results: Results, verdict: Verdict) -> str:
 
 
 def _accuracy(results: Results, verdict: Verdict) -> str:
-    """Say what accuracy says."""
+    """Return a clause that compares the leader's accuracy with the most frequent class or the default; may be empty."""
     classes, accuracy = shares(results), verdict.means["accuracy"]
     most = max(classes, key=lambda label: classes[label])
     if verdict.differs("accuracy", verdict.leader, BASE_RATES) != 1:
@@ -398,7 +413,7 @@ def _accuracy(results: Results, verdict: Verdict) -> str:
 
 
 def further(results: Results, verdict: Verdict) -> list[str]:
-    """Return what else tests tell, a sentence each: ties, other measures, costs, what to leave alone."""
+    """Return further sentences: ties with the leader, costs, other measures, and what is worse than the default."""
     if len(verdict.grown) == 1:
         return []
     by, main, sentences = verdict.decided_by, verdict.main, []
@@ -452,7 +467,7 @@ def further(results: Results, verdict: Verdict) -> list[str]:
 
 
 def shown_rows(verdict: Verdict) -> list[str]:
-    """Return the rows of the short table: the leader, its ties, the default, the base rates."""
+    """Return the rows of the short table: the leader, its ties, the rival if the default leads, default, base rates."""
     return list(
         dict.fromkeys(
             [
@@ -467,7 +482,7 @@ def shown_rows(verdict: Verdict) -> list[str]:
 
 
 def shown_measures(verdict: Verdict) -> list[str]:
-    """Return the columns of the short table: measures on which something in it differs from the default."""
+    """Return the columns of the short table: cost, main loss, untested measures, and those with a told difference."""
     rows = [name for name in shown_rows(verdict) if name != BASE_RATES]
     plain = [m for m in verdict.larger if m not in _tops()]
     always = {"cost", verdict.main, *(m for m, larger in verdict.larger.items() if larger is None)}
@@ -475,30 +490,30 @@ def shown_measures(verdict: Verdict) -> list[str]:
 
 
 def title(measure: str) -> str:
-    """Return the name of a measure in a sentence."""
+    """Return the name of a measure for sentences."""
     return {"average_precision": "average precision", "cost": "cost"}.get(measure) or TITLES[measure]
 
 
 def meaning(verdict: Verdict, name: str) -> str:
-    """Return a row's meaning in a few words."""
+    """Return what a combiner, a law or the base rates are, in a few words."""
     if verdict.noun == "law":
         return COMPARED_LAWS.get(name, "the target's quantiles alone")
     return "the classes' shares alone" if name == BASE_RATES else COMPARED_COMBINERS[name].meaning
 
 
 def arrow(verdict: Verdict, measure: str, up: str = "↑", down: str = "↓") -> str:
-    """Return which way of a measure is better; nothing if neither."""
+    """Return a space and the mark of a measure's better direction; an empty text if it has none."""
     return {True: f" {up}", False: f" {down}", None: ""}[verdict.larger[measure]]
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a value as text: .154 rather than 0.154."""
+    """Return a value as text without a zero before the point: .154."""
     text = f"{value:.{digits}f}"
     return text[1:] if text.startswith("0.") else text
 
 
 def shown_value(measure: str, value: float) -> str:
-    """Return a value as tables have it; costs are for 100 rows, and measures of laws in units of the target."""
+    """Return a value as tables have it: a cost for 100 rows, a law's score or width with four digits."""
     if measure in ("interval_score", "pinball_loss", "width"):
         return f"{value:.4g}" if value < 1e4 else f"{value:.0f}"
     return _cost(value) if measure == "cost" else number(value)
@@ -510,7 +525,7 @@ def _cost(value: float) -> str:
 
 
 def _pair(value: float, other: float, measure: str = "log_loss") -> str:
-    """Return two values with as many digits as tell them apart."""
+    """Return "… against …", with enough digits to tell two values apart, six at most (of laws, four)."""
     if measure in MEASURES_OF_LAWS:
         return f"{shown_value(measure, value)} against {shown_value(measure, other)}"
     digits = next((d for d in (3, 4, 5) if round(value, d) != round(other, d)), 6)
