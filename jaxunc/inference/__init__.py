@@ -12,17 +12,17 @@ tree of three tests::
                       └─ yes  node 4: leaf          places: 0  1  2  3 | 4  5  6  7  8  9  10
                                                     nodes:  1  1  3  4 | 0  1  2  3  4  5  6
 
-*Top*: the uppermost tests of a tree, which are made for all instances of a block, one test after the other and without
-a branch. Here those of the first two levels (a leaf's test always says no); else of the 31 tallest nodes. Of shallow
-trees it is the whole tree, completed: there the answers select the leaf's value, and nothing is looked up.
+*Top*: the uppermost tests of a tree, made for all instances of a block, one test after the other and without a branch.
+In the drawing they are the tests of the first two levels (a leaf's test always says no). Usually they are those of the
+31 tallest nodes. The top of a shallow tree is the whole tree, completed: its tests select the leaf's value directly.
 *Exit*: an edge that leaves the top, numbered from the left. The answers of the top's tests leave one exit.
 *Place*: where a walk is. The first places are the exits, each a copy of the node behind it, and then come the nodes.
-So an exit's number is a place at once. An instance (5, 2) leaves the top by exit 2, a copy of node 3; it answers no
-there, and arrives at place 9, which is node 5.
+So an exit's number is also its place. An instance (5, 2) leaves the top by exit 2, a copy of node 3. The test there
+says no, and the instance arrives at place 9, which is node 5.
 *Plane*: one number of the statistic that a combiner lifts from a leaf, for every node of every tree. A leaf table is
 cut into planes, which are looked up by places. An array of many numbers, as of many classes, is one *wide* plane.
-*Word*: 31 sets of categories that trees test, a bit each, looked up by an instance's code once for all trees. Words are
-columns behind those of the data (`_plan.compact`); a node of a set reads one bit of one by a mask.
+*Word*: an integer with a bit for each of 31 sets of categories that trees test. It is looked up by an instance's code
+once for all trees. Words are columns behind those of the data (`_plan.compact`); the node of a set reads its bit.
 *Carry*: the planes of the trees so far, merged, for each instance.
 """
 

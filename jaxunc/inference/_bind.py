@@ -1,13 +1,13 @@
 """A forest and a combiner bound together: the fast way to score data.
 
-`bind` chooses an engine: `ByTable` nearly always; `ByRows` where its leaf table would be too large or empty leaves are
-followed; `Traced` inside of someone's program. Each has a function that says the steps of its answer, and
-`BoundForest._run` calls it. `answer_by_table` cuts the instances into parts of few shapes, and for each part runs the
-compiled programs `merge_chunk` (walk, look up, merge) and `_finish_chunk`, or both as one: `merge_and_finish`. On an
-accelerator all instances go through one: `answer_and_mark`.
+`bind` chooses an engine. `ByTable` is the usual one. `ByRows` serves where the leaf table would be too large, or empty
+leaves are followed; `Traced` serves inside a caller's program. `BoundForest._run` calls the engine's function.
+`answer_by_table` cuts the instances into parts of few shapes. For each part it runs the compiled programs `merge_chunk`
+(walk, look up, merge) and `_finish_chunk`, or both as one: `merge_and_finish`. On an accelerator one program answers
+all instances: `answer_and_mark`.
 
-`Answering` and `HasColumns` are protocols of all that answers instances: files, streams and clusters ask models and
-answers through them alone. `ReadOuts` has the methods `probability`, `score` and so on, each one call of ``_run``.
+`Answering` and `HasColumns` are the protocols of models and of answers: files, streams and clusters use these alone.
+`ReadOuts` has the methods `probability`, `score` and so on, each one call of ``_run``.
 """
 
 import abc
@@ -49,20 +49,20 @@ from ._plan import CompactTrees, compact
 from ._walk import BLOCKS, CHUNK_BLOCKS, FEW, Walk, default_walk, walks_at_once
 
 MOST_COLLECTED = 2**22
-"""Values per plane that are collected at a time: one for each instance and tree."""
+"""Most values of a collected plane, one for each instance and tree, that one call makes."""
 
 
 class ByTable(eqx.Module):
-    """Trees packed for walking, and the leaf table."""
+    """The engine with a leaf table: trees packed for walking, with what the combiner lifts from their leaves."""
 
     forest: Forest
     packed: PackedTrees
     own: CompactTrees | None
-    """The trees that were packed, if not the forest's."""
+    """The trees that were packed, where their tests of sets read words (`compact`); None if they are the forest's."""
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
-        """Lift the leaves' counts, and pack the trees."""
+        """Return the engine: lift the leaves' counts, and pack the trees."""
         walked = _with_sets(forest.trees)
         if (by_rows := lifted_rows(forest, combiner)) is not None:
             lifted, code = by_rows
@@ -72,12 +72,12 @@ class ByTable(eqx.Module):
 
     @property
     def walk(self) -> Walk:
-        """How instances are walked to their leaves."""
+        """The way instances are walked to their leaves."""
         return self.packed.spec.walk
 
     @staticmethod
     def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
-        """Whether a leaf's counts are all that an answer needs, and the leaf table is worth its memory."""
+        """Return whether this engine serves: no empty leaf is followed, and a host's leaf table is not too large."""
         return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
 
     def for_missing(self) -> "ByTable":
@@ -97,7 +97,7 @@ class ByTable(eqx.Module):
         return TableCall(packed.spec, packed.arrays, packed.n_trees, shapes)
 
     def lower(self, n_instances: int, combiner: Combiner) -> jax.stages.Lowered:
-        """The program that merges chunks of ``n_instances``, or on an accelerator the one that answers them."""
+        """Return the lowered program for ``n_instances``: it merges their first chunk; an accelerator's answers all."""
         call = self.call()
         if call.spec.walk == "levels":
             x = jax.ShapeDtypeStruct((n_instances, self.forest.n_features), jnp.float32)
@@ -114,10 +114,10 @@ def _with_sets(trees: Trees) -> CompactTrees | None:
 
 
 class TableCall(NamedTuple):
-    """The parts of an engine that calls read, looked up once.
+    """The parts of an engine `ByTable` that a call reads, looked up once for all calls.
 
-    To look up an attribute of a module takes 1 µs, and a call of one row takes 30 µs. The parts of `PackedTrees` are a
-    tuple, which JAX flattens sooner than a module.
+    Looking up an attribute of a module takes 1 µs, and a call of one row 30 µs. The arrays of `PackedTrees` are a
+    tuple, which JAX flattens faster than a module.
     """
 
     spec: Spec
@@ -127,18 +127,18 @@ class TableCall(NamedTuple):
 
     @property
     def block(self) -> int:
-        """Instances that an accelerator works on at a time."""
+        """Number of instances that an accelerator works on at a time."""
         return (self.shapes.large or self.shapes.single).block
 
 
 def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-    """Answer any number of instances ``[instances features]`` of the host."""
+    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` of the host."""
     spec, arrays, n_trees, shapes = call
 
     def score(part: Part) -> PyTree:
         rows, number = (part.of(values), part.of(mask)), part.number
-        # Two programs: finishing does not depend on the size of the forest, and many combiners take long to compile.
-        # One where each call of a program counts: for few instances.
+        # Two programs: the one that finishes is compiled once for forests of all sizes, and many combiners take long to
+        # compile. For few instances one program, since there each call of a program counts.
         if not walks_at_once(part.chunk.rows, n_trees):
             merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
             return _finish_chunk(combiner, readout, merged)
@@ -148,7 +148,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
-    """The shapes of calls for ``n_trees`` packed trees, in which an instance meets ``n_tests`` tests."""
+    """Return the shapes of calls for ``n_trees`` packed trees; ``n_tests`` is as for `call_shapes`."""
     on_host, layout = spec.walk == "blocks", spec.layout
     columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
     shapes = call_shapes(spec.walk, n_trees, columns, n_tests)
@@ -165,7 +165,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
 
 @partial(HostProgram, static_argnums=(0, 1))
 def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
-    """The merged statistic of a chunk."""
+    """Return the merged statistic of a chunk; with ``n_blocks`` only of its first blocks of ``block`` instances."""
     return PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
 
 
@@ -173,7 +173,10 @@ def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyT
 def answer_and_mark(
     spec: Spec, block: int, combiner: Combiner, readout: str | None, arrays: tuple, x, mask
 ) -> tuple[PyTree, Array]:
-    """The answers of a batch on an accelerator, ``block`` instances at a time, and the mark of its rows."""
+    """Return the answers of a batch on an accelerator, made ``block`` instances at a time, and its mark.
+
+    The mark says whether values are missing or infinite (`in_blocks`).
+    """
     return in_blocks(partial(merge_and_finish.function, spec, combiner, readout, arrays), block, x, mask)
 
 
@@ -181,16 +184,16 @@ def answer_and_mark(
 def merge_and_finish(
     spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
 ) -> PyTree:
-    """The answers of a chunk in one program; with ``n_blocks`` row by row."""
+    """Return the answers of a chunk by one program; with ``n_blocks`` only its first rows are walked, one by one."""
     stat = PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (1, n_blocks))
     return finish_rows(combiner, readout, stat, len(x))
 
 
 def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -> PyTree:
-    """Return the answers for ``n`` merged statistics, one as among several."""
+    """Return the answers for ``n`` merged statistics; a single one has the bits that it would have among several."""
     if n > 1:
         return read_answer(combiner.finish(stat), readout)
-    # The compiler divides several instances by a common number as it does not divide one: by its reciprocal.
+    # A single instance is finished as two: only several are divided by a common number through its reciprocal.
     stat = jax.tree.map(lambda array: jnp.repeat(array, 2, axis=0) if array.ndim else array, stat)
     answer = read_answer(combiner.finish(lax.optimization_barrier(stat)), readout)
     return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
@@ -203,30 +206,30 @@ def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> Py
 
 @runtime_checkable
 class Answering(Protocol):
-    """A model that answers instances: a bound or sharded forest, a vote, a training set that takes them in, a law.
+    """The protocol of models that answer instances, such as bound and sharded forests, votes, and laws of numbers.
 
-    An estimator of `jaxunc.estimators` has one as ``bound_``. A new kind of model needs these members and nothing else:
-    what its answers say is theirs (`HasColumns`). One whose answers name classes also has ``class_labels``, and one
-    whose forest can be bound to further combiners is an `OfForest`.
+    An estimator of `jaxunc.estimators` has such a model as ``bound_``. A new kind of model needs only these members;
+    its answers need those of `HasColumns`. A model whose answers name classes also has ``class_labels``. A model whose
+    forest can be bound to further combiners is an `OfForest`.
     """
 
     @property
     def columns(self) -> Columns:
-        """The columns of data."""
+        """The columns of the data."""
         ...
 
     def answer(self, X: Any, /) -> Any:
-        """The answer for instances ``[instances features]``: any number of them compiles nothing new."""
+        """Return the answer for instances ``[instances features]``; a new number of them compiles no new program."""
         ...
 
     def blank_answer(self) -> Any:
-        """An answer for one instance, all zeros, of the right shapes and types."""
+        """Return an answer for one instance, all zeros, of the right shapes and types."""
         ...
 
 
 @runtime_checkable
 class OfSums(Protocol):
-    """A model that makes one answer of what several bound forests merge: the moments of a number, and its law."""
+    """The protocol of models whose answer is made of what bound forests merge: moments of numbers, and their laws."""
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -234,7 +237,7 @@ class OfSums(Protocol):
         ...
 
     def over(self, place: Callable[[Any], Any], /) -> Any:
-        """Return the same of other bound forests, which ``place`` makes of these: over many devices, say."""
+        """Return the same model with ``place`` applied to its bound forests, to distribute them over devices, say."""
         ...
 
     def of_sums(self, *stats: PyTree) -> dict[str, Any]:
@@ -246,45 +249,46 @@ class OfSums(Protocol):
 
 
 class OfForest:
-    """Columns and class labels of a model, read from its forest; a combiner, where one answers."""
+    """Base of models with a forest: their columns and class labels are the forest's."""
 
     forest: Any
     combiner: Any
 
     @property
     def columns(self) -> Columns:
-        """The columns of data."""
+        """The columns of the data."""
         return self.forest.trees.columns
 
     @property
     def class_labels(self) -> tuple[Any, ...]:
-        """The labels of the classes, in the order in which answers have them."""
+        """The labels of the classes, in the order of the class axis."""
         return self.forest.class_labels
 
 
 @runtime_checkable
 class HasColumns(Protocol):
-    """An answer that can be written as columns of a table."""
+    """The protocol of answers that can be written as columns of a table."""
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of outputs that `columns` has: ``"class"``, ``"probability"`` and so on, see `jaxunc.streaming`."""
+        """The outputs that `columns` takes: ``"class"``, ``"probability"`` and so on, see `jaxunc.streaming`."""
         ...
 
     def columns(self, output: str, /) -> dict[str, Any]:
-        """NumPy arrays by the names of columns, for one of the ``outputs``.
+        """Return NumPy arrays by the names of columns, for one of the ``outputs``.
 
-        Places of classes are called "class"; ``[instances classes]`` are numbers by class, or sets of classes as bools.
+        The column "class" has class numbers. Arrays ``[instances classes]`` are a number for each class, or sets of
+        classes as booleans.
         """
         ...
 
 
 READOUTS = (None, "class_scores", "score", "probability", "log_probability")
-"""Names of read-outs; None is the whole answer."""
+"""The names of read-outs; None stands for the whole answer."""
 
 
 class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
-    """The read-outs of a combiner, on NumPy, JAX, pandas or sparse data ``[instances features]``."""
+    """Base of bound forests: a combiner's read-outs for NumPy, JAX, pandas or sparse data ``[instances features]``."""
 
     combiner: Combiner[AnswerT]
     """The combiner."""
@@ -300,7 +304,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @cached_property
     def _answer_of_one(self) -> PyTree:
-        """Shapes and types of an answer for one instance, kept since the combiner is traced for them."""
+        """The shapes and types of an answer for one instance, cached since the combiner is traced for them."""
         columns = self.forest.n_classes * len(self.combiner.count_sets)
         counts = jax.ShapeDtypeStruct((1, self.forest.n_trees, columns), self.forest.count_table.dtype)
         return jax.eval_shape(self.combiner.answer, counts)
@@ -318,26 +322,26 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     @overload
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Return what the combiner's call does: class scores ``[instances classes]`` for nearly all."""
+        """Return what a call of the combiner returns: class scores ``[instances classes]`` for nearly all combiners."""
         return self._run(X, tree_mask, "class_scores")
 
     @typed_by_answer
     def score(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """The published binary score ``[instances]``, positive for class 1."""
+        """Return the published binary score ``[instances]``, positive for class 1."""
         return self._run(X, tree_mask, "score")
 
     @typed_by_answer
     def probability(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Class probabilities ``[instances classes]``."""
+        """Return the class probabilities ``[instances classes]``."""
         return self._run(X, tree_mask, "probability")
 
     @typed_by_answer
     def log_probability(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Logarithms of the class probabilities ``[instances classes]``."""
+        """Return the logarithms of the class probabilities ``[instances classes]``."""
         return self._run(X, tree_mask, "log_probability")
 
     def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT:
-        """The combiner's whole answer: all of its read-outs in one object."""
+        """Return the combiner's whole answer: all of its read-outs in one object."""
         return self._run(X, tree_mask, None)
 
     @abc.abstractmethod
@@ -346,7 +350,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @abc.abstractmethod
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """One read-out, or the whole answer for None: in `BoundForest`, and in `ShardedForest` of `jaxunc.parallel`."""
+        """Return one read-out, or the whole answer for None."""
 
 
 EachT = TypeVar("EachT")
@@ -365,48 +369,49 @@ def bind(
 ) -> "BoundForest[Any]":
     """Prepare a forest for scoring by one combiner, or by several at once.
 
-    Lifts the leaves' counts once and packs the trees for walking; each call then routes and merges.
+    The leaves' counts are lifted once, and the trees are packed for walking. Each call then only walks and merges.
 
     Parameters
     ----------
     forest
         The forest.
     combiner
-        The combiner; or combiners by name, which share one routing and answer by name.
+        The combiner; or combiners by name, for which instances are walked once, and which answer by name.
     threads
-        Host threads that drive compiled chunks on CPU; default one per core that this process may use.
+        Number of host threads that run compiled programs on a CPU. Default: one per core that this process may use.
     walk
-        How instances are walked to their leaves: ``"blocks"``, tree by tree through the cache of a CPU, or
-        ``"levels"``, all trees at once for accelerators. Default: what suits the backend.
+        The way instances are walked to their leaves: ``"blocks"``, tree by tree through the cache of a CPU, or
+        ``"levels"``, all trees at once for accelerators. Default: the one that suits the backend.
 
     Returns
     -------
     BoundForest
-        Call it, or its read-outs, on instances.
+        The bound forest: call it, or its read-outs, on instances.
 
     Raises
     ------
     RuntimeError
-        In a process that was forked after JAX had begun to compute, here and when what was bound before is called.
+        In a process that was forked after JAX had begun to compute. Calls of a forest bound before the fork raise it,
+        too.
     TypeError
-        If ``forest`` is not a `Forest` (a model of scikit-learn, say), ``combiner`` not a `Combiner` (a class, a name),
-        or ``threads`` not an integer.
+        If ``forest`` is not a `Forest` (but a model of scikit-learn, say), ``combiner`` is not a `Combiner` (but a
+        class or a name), or ``threads`` is not an integer.
     ValueError
-        If the combiner does not suit the forest (its number of classes, of trees), the walk is unknown, or threads < 1.
+        If the combiner does not suit the forest's number of classes or of trees, the walk is unknown, or threads < 1.
 
     Notes
     -----
-    Any number of instances goes through programs of few shapes, which are compiled when they are first needed: data of
-    the host are cut and padded there, and their answers trimmed. On a CPU those are the powers of two up to 4096
-    and 16 384 instances: a server that asks once for each compiles nothing later. A JAX array that lies on an
-    accelerator stays there, and is answered by one program of its number of instances.
+    Any number of instances goes through programs of few shapes, which are compiled when they are first needed. Data of
+    the host are cut and padded there, and their answers trimmed. On a CPU the shapes are the powers of two up to 4096
+    instances, and 16 384: a server that asks once for each compiles nothing later. A JAX array on an accelerator stays
+    there, and is answered by a program for its number of instances.
 
-    For few rows JAX's own dispatch counts. Simple programs of up to 16 rows run in the thread that calls;
-    ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before anything is computed, has all others do so.
+    For few rows the time of JAX's dispatch counts. Simple programs of up to 16 rows run in the calling thread. With
+    ``jax.config.update("jax_cpu_enable_async_dispatch", False)``, before anything is computed, all others do so, too.
 
     **Processes.** JAX's threads do not survive a fork. A worker that was forked (``multiprocessing``'s "fork", joblib's
-    ``backend="multiprocessing"``) from a process where a forest had been made would wait for them without end, and is
-    refused. Take "spawn" or "forkserver", or joblib's "loky"; `BoundForest.threads` uses all cores of one process.
+    ``backend="multiprocessing"``) after a forest had been made would wait for them without end, so it is refused. Take
+    "spawn", "forkserver", or joblib's "loky". One process can use all cores: `BoundForest.threads`.
 
     Examples
     --------
@@ -438,7 +443,7 @@ def bind(
 
 
 Engine: TypeAlias = ByTable | ByRows | Traced
-"""A way from instances to answers: a forest, and what the combiner lifts from it. To finish is the combiner's part."""
+"""The kinds of engines: each has a forest, walks instances and merges. Finishing is left to the combiner."""
 
 _MADE_ANEW = {"_given", "_guess", "_on_float32", "_on_tested", "_traceable"}
 
@@ -447,19 +452,19 @@ _MADE_ANEW = {"_given", "_guess", "_on_float32", "_on_tested", "_traceable"}
 class BoundForest(Pickled, ReadOuts[AnswerT]):
     """A forest bound to a combiner: call it, or its read-outs, on NumPy, JAX or pandas data ``[instances features]``.
 
-    A sparse matrix of SciPy (CSR best; what is not stored is 0) is made dense chunk by chunk, and of it the columns
-    alone that some tree tests.
+    A sparse matrix of SciPy (best CSR; entries that are not stored are 0) is made dense chunk by chunk, and only in
+    columns that some tree tests.
 
-    On a CPU the answer for an instance does not depend on the others, on the size of the batch, or on the number of
-    threads: bit for bit under JAX 0.10. The compilers of later ones may round the last bit of an exponential by its
-    place.
+    On a CPU the answer for an instance does not depend on other instances, on the size of the batch, or on the number
+    of threads: bit for bit under JAX 0.10. Compilers of later versions may round the last bit of an exponential by its
+    position in an array.
 
-    A pytree of an engine and a combiner: it may be passed to programs. There it has no gradient; to differentiate in
-    the combiner's settings or the forest's counts, bind inside the program, and it is the pure `merge_leaves`.
+    A bound forest is a pytree of an engine and a combiner, and may be passed to programs. It has no gradient there. To
+    differentiate in the combiner's settings or the forest's counts, call `bind` inside the program.
     """
 
     _guess: bool = False
-    """Whether the last batch had missing values: an accelerator begins the next one as if it had, too."""
+    """Whether the last batch had missing values: on an accelerator the next one is first taken to have some, too."""
 
     def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
         self._given: Engine = engine
@@ -470,7 +475,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         self._is_concrete = is_concrete(engine, combiner)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """Lower the program for ``n_instances``, to be compiled and measured; a ValueError if the host drives it."""
+        """Return the lowered program for ``n_instances``, to compile and measure it.
+
+        Raises a ValueError if the engine is not `ByTable`: then there is no single program.
+        """
         engine = self._engine(missing)
         if not isinstance(engine, ByTable):
             raise ValueError(f"this forest is scored {type(engine).__name__}: there is no one program of it.")
@@ -484,33 +492,32 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         Parameters
         ----------
         readout
-            ``"class_scores"``, ``"score"``, ``"probability"`` or ``"log_probability"``; None for all that the combiner
-            answers.
+            ``"class_scores"``, ``"score"``, ``"probability"`` or ``"log_probability"``; None for the whole answer.
         platforms
-            Where it is to run, such as ``("cpu", "cuda")``; default: where this process computes. The forest is walked
-            as it was bound: bind with ``walk="levels"`` for accelerators.
+            The platforms on which it is to run, such as ``("cpu", "cuda")``. Default: the one on which this process
+            computes. The forest is walked as it was bound: bind with ``walk="levels"`` for accelerators.
 
         Returns
         -------
         jax.export.Exported
-            A program of float32 ``[instances features]``, for any number of instances, none too, and for missing values
-            (NaN). Columns with levels are given as codes, as `jaxunc.tables.encode_instances` makes them. It
-            returns the read-out, or a dictionary of arrays by their names where there are several: what the bound
-            forest answers, class scores to the bit, and probabilities but for the last bit. Its ``serialize()`` holds
-            the forest, and is not larger than a file of `jaxunc.save`.
+            A program of float32 ``[instances features]``, for any number of instances (also none), with NaN for missing
+            values. Nominal columns are given as codes, as `jaxunc.tables.encode_instances` makes them. The program
+            returns the read-out, or a dictionary of arrays by name where there are several. Class scores equal the
+            bound forest's to the bit, probabilities except for the last bit. Its ``serialize()`` holds the forest, and
+            is not larger than a file of `jaxunc.save`.
 
         Raises
         ------
         TypeError
             If the forest or the combiner is traced, or ``platforms`` is a text.
         ValueError
-            If the combiner has no such read-out, or the forest's empty leaves are followed, which the host drives.
+            If the combiner has no such read-out, or the forest's empty leaves are followed, which only the host can do.
 
         Notes
         -----
-        What is loaded should be jitted, ``jax.jit(jax.export.deserialize(content).call)``, else every call costs .2 ms
-        more. It compiles for each number of instances and refuses other shapes and types, and it uses one core of a CPU
-        where a bound forest uses all. Nothing is differentiable. JAX reads programs of the last six months.
+        Jit what is loaded, ``jax.jit(jax.export.deserialize(content).call)``: without it every call costs .2 ms more.
+        The program is compiled for each number of instances, and refuses other shapes and types. It uses one core of a
+        CPU where a bound forest uses all. Nothing is differentiable. JAX reads programs of the last six months.
 
         Examples
         --------
@@ -531,9 +538,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine with its arrays as JAX's, even if `jax.device_get` has moved them to the host.
+        """The engine, its packed arrays as JAX's even if `jax.device_get` has made them NumPy's (`of_jax`).
 
-        JAX is handed this one, also where it takes the bound forest apart.
+        It is also what the pytree of the bound forest holds.
         """
         return of_jax(self._given)
 
@@ -543,11 +550,11 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return self.engine.forest
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "BoundForest[Any]":
-        """Return the forest bound to another combiner, driven by as many threads."""
+        """Return the forest bound to another combiner, with the same number of threads."""
         return bind(self.forest, combiner, threads=self.threads)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Encode the instances, and let the engine answer; where something is traced, inside of that program."""
+        """Return the engine's answer for the encoded instances; traced ones are answered as part of their program."""
         columns, n_trees, on_device = self._expected
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
@@ -576,7 +583,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return answer_traced(engine, self.combiner, readout, values, mask)
 
     def _call(self, missing: bool) -> TableCall:
-        """The parts of the engine `ByTable` that a call reads."""
+        """Return the parts of the engine `ByTable` that a call reads."""
         call = self._calls.get(missing)
         if call is None:
             engine = self._engine(missing)
@@ -587,7 +594,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return call
 
     def _run_on_device(self, values, missing: bool | None, mask, readout: str | None) -> PyTree:
-        """Let an accelerator answer instances of the host, or that lie there; what it finds missing is guessed next."""
+        """Return an accelerator's answer for instances of the host or of a device.
+
+        Whether values are missing is kept, as the guess for the next batch.
+        """
 
         def program(missing: bool, x, mask) -> tuple[PyTree, Array]:
             call = self._call(missing)
@@ -600,7 +610,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _expected(self) -> tuple[Columns, int, bool]:
-        """Columns of data, number of trees in a mask, and whether an accelerator answers by table.
+        """The columns of the data, the number of trees in a mask, and whether an accelerator answers by table.
 
         Cached, since attributes of a module are slow.
         """
@@ -610,9 +620,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
-        """The function that is called while a caller's program is traced.
+        """The function of encoded instances, a mask and a read-out that a caller's program traces.
 
-        It is jitted, so that `vmap` or `grad` without `jit` run it as one program: operation by operation, combiners
+        It is jitted, so that `vmap` or `grad` without `jit` run it as one program. Operation by operation, combiners
         would round differently.
         """
 
@@ -626,7 +636,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
-        """The forest on the columns that its trees test, and the columns' positions; None for them if it tests all."""
+        """The forest on only the columns that its trees test, and their positions; itself and None if they test all."""
         engine = self.engine
         trees, positions = tested(engine.forest.trees)
         if positions is None:
@@ -637,7 +647,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _on_float32(self) -> "BoundForest[AnswerT]":
-        """The forest on trees that compare float32 with cuts: for instances that need no codes."""
+        """The forest on trees whose thresholds are float32 in place of codes, for instances that float32 holds."""
         engine = self.engine
         forest = dataclasses.replace(engine.forest, trees=by_float32(engine.forest.trees))
         walk = None if isinstance(engine, Traced) else engine.walk
@@ -655,18 +665,18 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return self._engine_for_missing
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], tuple[Any, Any]], int]:
-        """The engine and the combiner; the number of threads is not traced."""
+        """Return the engine and the combiner as children, and the number of threads as static data."""
         key = jax.tree_util.GetAttrKey
         return ((key("engine"), self.engine), (key("combiner"), self.combiner)), self.threads
 
     @classmethod
     def tree_unflatten(cls, threads: int, children: Any) -> "BoundForest":
-        """Make the bound forest again, for JAX."""
+        """Return the bound forest made of what `tree_flatten_with_keys` returned."""
         engine, combiner = children
         return cls(engine, combiner, threads)
 
     def _attributes(self) -> dict[str, Any]:
-        """Return the state for copies and pickles, without what is made anew: programs, and forests for sparse data."""
+        """Return the attributes for copies and pickles, without those that are made again when needed."""
         state = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
         return state | {"engine": self.engine, "_calls": {}}
 
@@ -675,7 +685,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
-    """The merged statistic while a caller's program is traced; the engine is for missing values."""
+    """Return the merged statistic inside a caller's program; the engine is one for missing values."""
     if isinstance(engine, ByTable):
         # What was lifted is constant: gradients need the combiner to be bound in the program.
         return jax.tree.map(lax.stop_gradient, engine.packed.merge(X, mask))
@@ -683,13 +693,13 @@ def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
 
 
 EXPORTED_BLOCKS = (FEW, 512, 2048)
-"""Instances that an exported program walks together: the smallest of these that takes all, or the largest."""
+"""Sizes of blocks in an exported program. It uses the smallest that holds all instances, else the largest."""
 
 
 def _exported(
     engine: Engine, combiner: Combiner, readout: str | None, platforms: Sequence[str] | None
 ) -> export.Exported:
-    """Return the program of an engine that takes missing values; the forest is part of it."""
+    """Return the exported program of an engine for missing values; it contains the forest as constants."""
 
     def answer(x: jax.Array) -> PyTree:
         return _named(_of_any_number(engine, combiner, readout, x, None))
@@ -702,22 +712,22 @@ def _exported(
 
 
 def _of_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
-    """The answer for a symbolic number of instances, in an exported program; the engine is for missing values."""
-    # As arguments, which they are for a bound forest: the compiler rounds by constants in other ways.
+    """Return the answer for a symbolic number of instances; the engine is one for missing values."""
+    # Not as constants, with which the compiler would round differently than with a bound forest's arguments.
     engine, combiner = jax.tree.map(lax.optimization_barrier, (engine, combiner))
 
     def answer_block(x: jax.Array, mask: Any) -> PyTree:
         return read_answer(combiner.finish(_merge(engine, combiner, x, mask)), readout)
 
-    # Which of them is known when the program is compiled for a number of instances, and the others are dropped.
+    # When the program is compiled for a number of instances, the choice is known, and other branches are dropped.
     chosen = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
     return lax.switch(chosen, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x, mask)
 
 
 def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: jax.Array, mask: Any) -> PyTree:
-    """Return the answers for all instances, block by block, the last one padded."""
+    """Return the answers for all instances, made in blocks of ``size``; the last block is padded."""
     n = x.shape[0]
-    n_rows = n // size * size + size  # a block that may be empty: of none there is no shape
+    n_rows = n // size * size + size  # one block at least, possibly empty, so that shapes are known for n = 0
     rows = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))
     block_at = lambda start: jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, size), rows)
     answer = jax.eval_shape(lambda: answer_block(*block_at(0)))
@@ -732,7 +742,7 @@ def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: j
 
 
 def _named(answer: PyTree) -> PyTree:
-    """Return an array as it is, and other answers as a dictionary: readers of the program lack this library's types."""
+    """Return an array as it is, other answers as a dictionary of arrays: the program's reader may lack this library."""
     if isinstance(answer, jax.Array):
         return answer
     leaves = jax.tree_util.tree_leaves_with_path(answer)

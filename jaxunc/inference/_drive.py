@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
     @property
     def number(self) -> np.int32 | None:
-        """The same for programs, which trace it; None where the call is one block."""
+        """`n_blocks` as an argument of programs, which trace it; None where the call is one block."""
         return None if self.chunk.rows == self.chunk.block else np.int32(self.n_blocks)
 
     @property
@@ -64,7 +64,7 @@ class Part(NamedTuple):
         return self.stop - self.start == self.chunk.rows
 
     def of(self, array):
-        """The part's rows of an array, padded to the chunk (by zeros); None of None."""
+        """Return the part's rows of an array, padded by zeros to the chunk's number; None for None."""
         if array is None:
             return None
         rows = array[self.start : self.stop]
@@ -136,10 +136,10 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0) -> S
 
 @lru_cache(maxsize=1024)
 def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
-    """The parts: large ones, then single ones, while every thread gets one, and the rest.
+    """Return the parts of a batch: large ones, then single ones, as long as every thread gets one, then the rest.
 
-    Threads share the rest in parts of the shape by which they are done first. The last part goes through the smallest
-    shape that takes it.
+    The rest is shared by the threads in parts of the shape that takes them the least time. The last part has the
+    smallest shape that holds it.
     """
     single, large, small, *_ = shapes
     parts, start = [], 0

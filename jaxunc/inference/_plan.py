@@ -160,7 +160,7 @@ def _restored(arrays: tuple[Any, ...]) -> Plan:
 
 
 def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
-    """The node at a place of one tree."""
+    """Return the nodes at these places of one tree."""
     exits = plan.n_exits
     return jnp.where(place < exits, take(plan.top.entry, jnp.minimum(place, exits - 1)), place - exits)
 
@@ -382,7 +382,7 @@ def padded_plan(plan: Plan, more: int) -> Plan:
 
 
 def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int32[Array, "instances columns"]:
-    """The order keys that a plan of the same ``missing`` compares with."""
+    """Return the order keys of instances that a plan made with the same ``missing`` compares."""
     key = order_key(x)
     if not missing:
         return key

@@ -160,7 +160,7 @@ def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array,
 
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
-    """The place of the leaf of one tree (one entry of a plan) for each instance of a block."""
+    """Return the place of the leaf that each instance of a block reaches in one tree, given as one entry of a plan."""
     # Gathers are flat with indices that are known to be in range: an index of two axes is checked, and is slower.
     row, n_places = keys.shape[1], tree.nodes.shape[0]
     instance, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
@@ -356,7 +356,7 @@ def walk_pairs(
     tree: Int32[Array, "pairs"],
     node: Int32[Array, "pairs"],
 ) -> Int32[Array, "pairs"]:
-    """The leaf below a node of a tree, for one instance each."""
+    """Return the leaf below each pair's ``node`` of ``tree``, for the pair's ``instance``; nodes, not places."""
     n_places, n_columns = plan.nodes.shape[1], keys.shape[1]
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
