@@ -216,7 +216,7 @@ def check_bool(name: str, value) -> None:
 
 
 def check_integer(name: str, value, minimum: int | None = None, why: str = "") -> None:
-    """Raise a TypeError unless ``value`` is an integer, a ValueError if it is below ``least``; ``why`` ends both."""
+    """Raise a TypeError unless ``value`` is an integer, a ValueError if it is below ``minimum``; ``why`` ends both."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         bound = "" if minimum is None else f", at least {minimum}"
         raise TypeError(f"{name}={value!r:.60} must be an integer{bound}{why}.")

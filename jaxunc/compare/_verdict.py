@@ -165,7 +165,7 @@ def verdict(results: Results, records: Any) -> Verdict:
             return candidate
         if by == main:
             # The default says nothing beyond the base rates, and the least loss does.
-            if not candidate.differs(by, base, BASE_RATES) and first.differs(by, names[0], BASE_RATES) == 1:
+            if candidate.differs(by, base, BASE_RATES) != 1 and first.differs(by, names[0], BASE_RATES) == 1:
                 return first
             kept = candidate
     return kept
