@@ -131,7 +131,7 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
 
 def values_by_cover(
     walk: Walk, table: Float[np.ndarray, "paths stat"], X: Encoded, mask: np.ndarray | Array | None
-) -> Float[Array, "instances features stat"]:
+) -> Float[Array | np.ndarray, "instances features stat"]:
     """Return the Shapley values of each column; ``table`` holds the statistic of the leaf at the end of each path.
 
     An accelerator answers by one program, which also looks at values whose ``missing`` is None; it refuses them as

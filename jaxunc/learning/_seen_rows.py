@@ -121,7 +121,7 @@ def _are_answered_best_in_bags(class_share, is_out_of_bag) -> bool:
     For new rows, or in another order, trees in and out of bag answer equally well.
     """
     gap, share = class_share[~is_out_of_bag].mean() - class_share[is_out_of_bag].mean(), is_out_of_bag.mean()
-    return gap > BAG_ERRORS * class_share.std() / np.sqrt(class_share.size * share * (1 - share))
+    return bool(gap > BAG_ERRORS * class_share.std() / np.sqrt(class_share.size * share * (1 - share)))
 
 
 def find_leak_in_forest(model: Any, forest: Forest, rows: RowLeaves) -> str | None:
