@@ -477,7 +477,17 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
         """Return the lowered program for ``n_instances``, to compile and measure it.
 
-        Raises a ValueError if the engine is not `ByTable`: then there is no single program.
+        Parameters
+        ----------
+        n_instances
+            How many instances the program answers; on a CPU it merges their first chunk.
+        missing
+            Whether values may be missing.
+
+        Raises
+        ------
+        ValueError
+            If the engine is not `ByTable`: then there is no single program.
         """
         engine = self._engine(missing)
         if not isinstance(engine, ByTable):
