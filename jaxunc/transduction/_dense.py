@@ -123,7 +123,7 @@ def _follow_on_device(pairs: Pairs, dense: Dense, few: int) -> None:
 def _leaves(
     dense: Dense,
     has: Bool[Array, "queries tests"],
-    number: Int[Array, "blocks pairs"],
+    number: Int[Array, "blocks pairs_of_block"],
     n_instances,
     min_samples_leaf,
     *,
