@@ -273,6 +273,18 @@ RULES: dict[str, Rule] = {
 
 PRIORS = {2: np.array([0.625, 0.375]), 3: np.array([0.5, 0.3125, 0.1875])}
 """Priors by number of classes, exact in float32."""
+LEARNERS = {
+    "pool": lambda: ju.LearnedPool(PRIORS[2], strength=0.5, noise=0.02),
+    "calibrated": lambda: ju.Calibrated(ju.Mean(), scale=np.array([1.1, 0.9]), bias=np.array([0.013, 0.0]), clip=1e-3),
+    "m-estimate": lambda: ju.Mean(partial(ju.scorers.m_estimate, m=1, prior=0.4)),
+    "plausibility": lambda: ju.Mean(Partial(ju.scorers.plausibility, prior=jnp.asarray(0.4))),
+    "evidence": lambda: ju.EvidenceAccumulation(PRIORS[2], smoothing=0.7),
+    "dempster": lambda: ju.DempsterRule(prior=0.4, reliability=0.7),
+    "cautious": lambda: ju.CautiousRule(prior=0.4, reliability=0.7),
+    "weights": lambda: ju.Weighted(ju.EvidenceAccumulation(PRIORS[2], smoothing=0.7), np.linspace(0.5, 1, 60)),
+    "reliabilities": lambda: ju.DempsterRule(reliability=np.linspace(0.3, 0.9, 60)),
+}
+"""Combiners that learn, of every kind; those of weights have 60 trees."""
 
 CASES = [
     pytest.param(name, n_classes, id=f"{name}-{n_classes}")

@@ -23,7 +23,7 @@ import pytest
 
 from tests._compilations import MOST_PROGRAMS, MOST_WITH_ROOMS, count_programs
 from tests._exhaustive import SEED, is_drawn, keep_some, may_hold_drawn, parse_shares
-from tests._tolerance import Tolerance
+from tests._golden import Tolerance
 
 X64 = os.environ.get("JAXUNC_TEST_X64", "0") == "1"
 TYPED = os.environ.get("JAXUNC_TEST_TYPES", "0") == "1"
@@ -106,6 +106,9 @@ def pytest_collection_modifyitems(config, items):
     """Leave out of the float64 run what is marked ``once``, and of all runs what is ``exhaustive``, but for n cases of
     ``exhaustive(keep=n)``; likewise ``room``, unless paths below ``tests`` are asked for.
     """
+    for item in items:
+        if item.path.parent.name == "benchmarks":  # studies are not part of the library
+            item.add_marker(pytest.mark.exhaustive)
     keep_some(items, "exhaustive")
     keep_some([item for item in items if item.get_closest_marker("exhaustive") is None], "room")
     usual, exhaustive, rooms = shares_of(config)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxunc.learning._fit import from_free, objective, parameters_of, problem_of, split, to_free
-from tests.learning._learners import LEARNERS
+from tests._rules import LEARNERS
 
 
 @pytest.mark.exhaustive

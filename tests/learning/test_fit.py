@@ -17,9 +17,10 @@ from jaxunc.learning import _descent, fit_combiner, loss_on, select_combiner, st
 from jaxunc.learning._fit import parameters_of, problem_of
 from tests._forests import toy_data
 from tests._refusal import refusals
-from tests.learning._learners import LEARNERS, PRIOR
+from tests._rules import LEARNERS, PRIORS
 
 pytestmark = pytest.mark.once
+PRIOR = PRIORS[2]
 
 
 @pytest.mark.exhaustive(keep=2)
