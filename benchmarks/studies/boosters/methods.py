@@ -174,7 +174,10 @@ def _design(library: str, X_fit: np.ndarray, is_native: np.ndarray, X: np.ndarra
     Other words are missing, as NaN is.
     """
     X, words = X.astype(float), is_native.copy()
-    for c in np.flatnonzero(is_native):
+    if library == "histogram":  # it refuses columns without any value
+        is_empty = np.isnan(X_fit).all(axis=0)
+        X[:, is_empty], words[is_empty] = 0, False
+    for c in np.flatnonzero(words):
         levels = np.unique(X_fit[~np.isnan(X_fit[:, c]), c])
         if library == "histogram" and len(levels) > MOST_LEVELS:
             words[c] = False
