@@ -101,7 +101,7 @@ class ReliabilityDisplay:
         filled = [bin_ for bin_ in zip(*map(_floats, self.curve), strict=True) if bin_[2] > 0]
         confidence, accuracy, size = zip(*filled, strict=True) if filled else ((), (), ())
         (self.line_,) = ax.plot(confidence, accuracy, label=self.name, **kwargs)
-        # The area of a dot shows the share of instances in its bin: a value that rests on few should look it.
+        # The area of a dot shows the share of instances in its bin, so that values of few instances stand back.
         areas = [120 * n / sum(size) for n in size]
         ax.scatter(confidence, accuracy, s=areas, color=self.line_.get_color(), alpha=0.35, linewidth=0, zorder=2)
         plain(ax)

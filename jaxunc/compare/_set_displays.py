@@ -92,8 +92,8 @@ class StrengthDisplay:
     measure
         Name of the values on the axis.
     reference
-        {name: the value} of measures that do not depend on s, such as a forest's that always names one class. They are
-        drawn as dotted lines.
+        {name: the value} of measures that do not depend on s, such as those of a forest that names one class for each
+        instance; drawn as dotted lines.
 
     Attributes
     ----------

@@ -104,7 +104,7 @@ COMPARED_LAWS = {
 }
 """{law that a study can have: its meaning}. The first five laws are those of `UncertainForestRegressor`."""
 USUAL_LAWS = tuple(name for name in COMPARED_LAWS if name != "neighbours")
-"""The laws of a study that names none. Each law more makes tests tell fewer differences, so one is left out."""
+"""The laws of a study that names none: each further law makes differences harder to tell, so one is left out."""
 FORESTS_OF_NUMBERS: dict[str, Callable[[int, int, int], Any]] = {
     "random-forest": lambda n_trees, leaf_size, seed: RandomForestRegressor(
         n_trees, min_samples_leaf=leaf_size, random_state=seed

@@ -119,7 +119,7 @@ def run(
 
 
 class _Progress:
-    """Prints the time that is left, on standard error: once, and with ``lines`` again every half a minute.
+    """Prints the time left, on standard error: once, and with ``lines`` again each time half a minute has passed.
 
     ``n`` is the number of forests to run; ``silent`` prints nothing.
     """

@@ -84,7 +84,7 @@ class Verdict(NamedTuple):
     def rejects_all(self) -> bool:
         """Whether none is to be used: tests find the leader no better than the base rates, nor a law than the default.
 
-        It is never True if costs decide.
+        It is False if costs decide.
         """
         by, others = self.criterion, [BASE_RATES, self.base] if self.noun == "law" else [BASE_RATES]
         return by != "cost" and all(self.differs(by, self.leader, other) != 1 for other in others)
