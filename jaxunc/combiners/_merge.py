@@ -105,12 +105,12 @@ class Merging(NamedTuple):
         open_carry = [() if acc.collects else c for acc, c in zip(self.planes, carry, strict=True)]
 
         def include(joined, tree):
-            carry = [_apart(part, like) for part, like in zip(joined, open_carry, strict=True)]
+            carry = [_unpack(part, like) for part, like in zip(joined, open_carry, strict=True)]
             carry, kept = self.include(carry, visit(tree))
-            return [_as_one(part) for part in carry], kept
+            return [_pack(part) for part in carry], kept
 
-        joined, kept = lax.scan(include, [_as_one(value) for value in open_carry], trees, unroll=unroll)
-        open_carry, kept = [_apart(value, like) for value, like in zip(joined, open_carry, strict=True)], iter(kept)
+        joined, kept = lax.scan(include, [_pack(value) for value in open_carry], trees, unroll=unroll)
+        open_carry, kept = [_unpack(value, like) for value, like in zip(joined, open_carry, strict=True)], iter(kept)
         # The loop stacks collected values with the trees in front.
         more = [
             (jnp.moveaxis(next(kept), 0, 1),) if acc.collects else c
@@ -245,7 +245,7 @@ def _is_pair(carry: tuple) -> bool:
     return len(carry) == 2 and carry[0].ndim > 0 and all(part.dtype.itemsize == 4 for part in carry)
 
 
-def _as_one(carry: tuple) -> tuple:
+def _pack(carry: tuple) -> tuple:
     """Pack two 4-byte arrays of a carry into one of 8 bytes: a loop on a CPU then runs one kernel, not two."""
     if not _is_pair(carry):
         return carry
@@ -253,8 +253,8 @@ def _as_one(carry: tuple) -> tuple:
     return (lax.complex(*carry) if is_float else pair_words(*carry),)
 
 
-def _apart(carry: tuple, like: tuple) -> tuple:
-    """Return the arrays that `_as_one` packed, with the dtypes of the carry ``like``."""
+def _unpack(carry: tuple, like: tuple) -> tuple:
+    """Return the arrays that `_pack` packed, with the dtypes of the carry ``like``."""
     if not _is_pair(like):
         return carry
     if like[0].dtype == jnp.float32:

@@ -1,7 +1,7 @@
-"""Combiners compared: a study of someone's table, its page, the displays on it, and tests of what differs.
+"""Comparison of combiners on a user's table: the study, its report page, displays, and tests of differences.
 
-An application of the library, with the command ``jaxunc compare``; nothing else in the library imports this room. It
-needs the packages of the extra ``cli``.
+This room is an application of the library, with the command ``jaxunc compare``. Nothing else in the library imports
+it. It needs the packages of the extra ``cli``.
 """
 
 from ._command import show

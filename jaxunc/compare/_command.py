@@ -1,4 +1,4 @@
-"""Command ``jaxunc compare``: its arguments, the run, and the sentences and tables that it prints."""
+"""The command ``jaxunc compare``: its arguments, the run, and the sentences and tables that it prints."""
 
 import argparse
 import sys
@@ -102,12 +102,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Say what is left of a run that was interrupted."""
+    """Return what to tell a user who interrupted the run: whether its results were kept."""
     return "the same command goes on from here" if args.report else "nothing was written; --report FOLDER keeps results"
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the comparison and show it; raises a ValueError or an OSError for what is at fault."""
+    """Run the comparison and print it; raises a ValueError or an OSError that names what is at fault."""
     if args.report == "":
         raise ValueError("--report='' names no folder.")
     if args.model is not None:
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> None:
         wrong = "--combiners is for classes" if args.data is not None else "the shipped data have classes"
         raise ValueError(f"--laws is for a target that is a number, and {wrong}; leave one of them out.")
     numbers = True if args.laws is not None else None if args.combiners is None else False
-    chosen = _chosen(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts")
+    chosen = _collect_options(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts")
     settings = Settings(**chosen, numbers=bool(numbers))
     given = f"--target={args.target!r}" if args.target is not None else "--drop" if args.drop else None
     given = given or ("--decimal or --thousands" if args.decimal or args.thousands else None)
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> None:
     if not table.class_labels and args.counts == "inbag":
         raise ValueError("--counts='inbag' is for classes: laws of numbers are fitted out of bag. Leave it out.")
     if table.class_labels:
-        settings = _with_wishes(settings, table, args)
+        settings = _add_class_and_costs(settings, table, args)
     else:
         settings = replace(settings, numbers=True, positive=args.positive, costs=args.costs)
     if table.taken:  # before minutes are spent on it
@@ -144,7 +144,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _run_on_model(args: argparse.Namespace) -> None:
-    """Compare combiners on a model that came fitted."""
+    """Compare combiners on the model of ``--model``, which stays as fitted, or with ``--trust`` is fitted anew."""
     if args.data is None:
         raise ValueError("--model needs DATA: a table of rows that the model was not fitted to, with their classes.")
     ignored = ("forests", "leaf_sizes", "trees", "counts", "laws")
@@ -166,8 +166,8 @@ def _run_on_model(args: argparse.Namespace) -> None:
         )
     else:
         table, model = read_given_model(args.model, args.data, args.target, _notation(args))
-    settings = Settings.for_model(model.about["n_trees"], refitted=args.trust, **_chosen(args))
-    settings = _with_wishes(settings, table, args)
+    settings = Settings.for_model(model.about["n_trees"], refitted=args.trust, **_collect_options(args))
+    settings = _add_class_and_costs(settings, table, args)
     _show(run_study(table, settings, args.report, quiet=args.quiet, given=model), args.report)
 
 
@@ -175,32 +175,33 @@ def _notation(args: argparse.Namespace) -> Notation:
     return wished_notation(args.decimal, args.thousands)
 
 
-def _with_wishes(settings: Settings, table: Table, args: argparse.Namespace) -> Settings:
-    """Return settings with the class to be found and the costs, which the classes of the table name."""
+def _add_class_and_costs(settings: Settings, table: Table, args: argparse.Namespace) -> Settings:
+    """Return the settings with the class to be found and the costs, both checked against the table's classes."""
     costs = None if args.costs is None else np.asarray(cost_matrix(args.costs, table.class_labels)).tolist()
     return replace(settings, positive=positive_class(table, args.positive), costs=costs)
 
 
-def _chosen(args: argparse.Namespace, **more: str) -> dict[str, Any]:
-    """Return the settings that the command line sets, by their names in `Settings`."""
+def _collect_options(args: argparse.Namespace, **more: str) -> dict[str, Any]:
+    """Return {field of `Settings`: value} of the options that were set; ``more`` is {field: further option}."""
     names = "combiners" if getattr(args, "laws", None) is None else "laws"
     options = {"combiners": names, "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
     return {name: value for name, option in options.items() if (value := getattr(args, option)) is not None}
 
 
 def _show(results: Results, folder: str | None) -> None:
-    """Show results, and write the page."""
+    """Print the results, and write the page if there is a folder."""
     console = Console(highlight=False)
     show(console, results)
     if folder is not None:
         console.print(printed(f"\nThe page: {write_page(folder, results)}"), soft_wrap=True, markup=False)
 
 
+# Largest width of printed sentences, in characters: longer lines are hard to read.
 _WIDEST = 100
 
 
 def show(console: Console, results: Results) -> None:
-    """Print what to use, what was run on what, and a row for each combiner."""
+    """Print which combiner to use, the data and notes on them, a row for each combiner, and how the study was run."""
     say, judgement = _speaker(console), verdict(results, results.records())
     for line, style in ((decision(results, judgement), "bold"), *((line, "") for line in further(results, judgement))):
         say(line.replace("`", ""), style=style)
@@ -227,7 +228,7 @@ def _speaker(console: Console) -> Callable[..., None]:
 
 
 def _table(console: Console, verdict: Verdict) -> RichTable:
-    """Return the table of combiners, sorted by the main measure; marks show where tests tell one from the default."""
+    """Return the table of combiners, sorted by the main loss; marks show which ones tests tell from the default."""
     up, down = "^v" if console.options.ascii_only else "↑↓"
     marks = _marks(console)
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="")
@@ -239,21 +240,21 @@ def _table(console: Console, verdict: Verdict) -> RichTable:
         header = header.replace(" ", "\n", 1) if verdict.noun == "law" else header
         grid.add_column(header, justify="right", vertical="bottom", no_wrap=True)
     for name in verdict.means.sort_values(verdict.main, kind="stable").index:
-        told = [0 if name == BASE_RATES else verdict.differs(measure, name, verdict.base) for measure in measures]
+        signs = [0 if name == BASE_RATES else verdict.differs(measure, name, verdict.base) for measure in measures]
         cells = [
             Text(
                 f" {shown_value(measure, verdict.means.at[name, measure])} {marks[sign]}",
                 "bold green" if sign > 0 else "",
             )
-            for measure, sign in zip(measures, told, strict=True)
+            for measure, sign in zip(measures, signs, strict=True)
         ]
-        is_used = name == verdict.leader and not verdict.is_none
+        is_used = name == verdict.leader and not verdict.rejects_all
         grid.add_row(Text(f"{'*' if is_used else ' '}{name}", "bold" if is_used else ""), *cells)
     return grid
 
 
 def _marks(console: Console) -> str:
-    """Return the marks by what tests tell: nothing, better, worse."""
+    """Return three marks as one text: for no told difference, for better and for worse than the default."""
     return " +-" if console.options.ascii_only else " ▲▼"
 
 
@@ -264,7 +265,7 @@ def _terms(console: Console, verdict: Verdict, n_classes: int) -> list[str]:
     )
     return [
         f"Means over test parts, each {verdict.noun} on the forest that is best for it on the other parts."
-        f"{'' if verdict.is_none else ' * the one to use.'}{marks}"
+        f"{'' if verdict.rejects_all else ' * the one to use.'}{marks}"
         f"{' AUC: one class against the rest, averaged.' * (n_classes > 2)}"
         f"{' Costs are for 100 rows.' * ('cost' in verdict.larger)}"
         f"{' Of 90% intervals; worst fifth: of rows by how widely their leaves are spread.' * (verdict.noun == 'law')}"

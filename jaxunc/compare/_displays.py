@@ -1,7 +1,7 @@
-"""Displays of probabilities, and of combiners compared: curves, uncertainties, leaf sizes.
+"""Displays of predictions and of compared combiners: reliability, rejection, uncertainties, leaf sizes.
 
-Each display is made from values, by its constructor, or from predictions by ``from_predictions``; ``plot`` draws it on
-given axes, or where `axes_of` says. Lines differ also where colours do not show.
+The constructor makes a display; ``from_predictions`` or ``from_values`` makes one and draws it. ``plot`` draws on the
+axes that are passed, or on those of `axes_of`. Lines differ by marker and dashes, too, for those who see no colours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,29 +24,29 @@ _DASHES = ("-", "--", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (
 
 
 class Line(NamedTuple):
-    """The look of one line."""
+    """The look of a line: its colour, its marker (None: no marker), and its dashes as Matplotlib's line style."""
 
     color: str
     marker: str | None
     dashes: Any
 
     def keywords(self) -> dict[str, Any]:
-        """Keywords as `matplotlib.axes.Axes.plot` takes them."""
+        """Return the keywords of `matplotlib.axes.Axes.plot` that give a line this look."""
         return {"color": self.color, "marker": self.marker, "linestyle": self.dashes, "markersize": 4}
 
 
 FAINT = Line(GREY, None, "-")
-"""Look of lines in the background."""
+"""The look of lines in the background."""
 
 
 def lines_for(names: Sequence[str]) -> dict[str, Line]:
-    """Return a look for each of up to seven names; further names are faint."""
+    """Return {name: its look}: seven distinct looks for the first seven names, `FAINT` for further ones."""
     looks = [Line(*parts) for parts in zip(PALETTE, _MARKERS, _DASHES, strict=True)]
     return {name: looks[i] if i < len(looks) else FAINT for i, name in enumerate(names)}
 
 
 def plain(ax) -> None:
-    """Strip axes of their frame, and draw faint lines behind."""
+    """Remove the top and right sides of the axes' frame, and draw a faint grid behind the data."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     ax.grid(True, color="#E6E6E6", linewidth=0.6)
@@ -89,7 +89,7 @@ class ReliabilityDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "ReliabilityDisplay":
-        """Make and plot a curve from the arguments of `jaxunc.metrics.reliability_curve`; others are `plot`'s."""
+        """Make and plot a curve from arguments of `jaxunc.metrics.reliability_curve`; other keywords go to `plot`."""
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -101,7 +101,7 @@ class ReliabilityDisplay:
         filled = [bin_ for bin_ in zip(*map(_floats, self.curve), strict=True) if bin_[2] > 0]
         confidence, accuracy, size = zip(*filled, strict=True) if filled else ((), (), ())
         (self.line_,) = ax.plot(confidence, accuracy, label=self.name, **kwargs)
-        # The area of a dot is the share of instances in the bin: what rests on few should look it.
+        # The area of a dot shows the share of instances in its bin, so that values of few instances stand back.
         areas = [120 * n / sum(size) for n in size]
         ax.scatter(confidence, accuracy, s=areas, color=self.line_.get_color(), alpha=0.35, linewidth=0, zorder=2)
         plain(ax)
@@ -111,12 +111,13 @@ class ReliabilityDisplay:
 
 
 class RejectionDisplay:
-    """Accuracy-rejection curve: how right the predictions are that remain when the least certain are left out.
+    """Accuracy-rejection curve: the accuracy on the instances that remain when the least certain are rejected.
 
     Parameters
     ----------
     curve
-        The result of `jaxunc.metrics.accuracy_rejection_curve`: ``rejected`` and ``accuracy`` ``[points]``.
+        The result of `jaxunc.metrics.accuracy_rejection_curve`: ``rejected`` and ``accuracy`` ``[points]``, the share
+        of instances rejected and the accuracy on the rest.
     name
         Name in the legend.
 
@@ -140,7 +141,7 @@ class RejectionDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "RejectionDisplay":
-        """Make and plot a curve from a certainty and a hit or miss for each instance."""
+        """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
         curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -160,7 +161,8 @@ class RiskCoverageDisplay:
     Parameters
     ----------
     curve
-        ``coverage`` and ``risk`` ``[points]``: the share that is kept, and the share of errors among them.
+        The result of `jaxunc.metrics.risk_coverage_curve`: ``coverage`` and ``risk`` ``[points]``, the share of
+        instances answered and the share of errors among these.
     name
         Name in the legend.
 
@@ -184,7 +186,7 @@ class RiskCoverageDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "RiskCoverageDisplay":
-        """Make and plot a curve from a certainty and a hit or miss for each instance."""
+        """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
         curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -199,14 +201,14 @@ class RiskCoverageDisplay:
 
 
 class UncertaintyDisplay:
-    """Instances by their two uncertainties, in bins: a larger square holds more instances, a darker one more errors.
+    """Instances in bins of two uncertainties: larger squares hold more of them, darker ones a larger share of errors.
 
-    Its cost does not depend on the number of instances.
+    The cost of drawing does not depend on the number of instances.
 
     Parameters
     ----------
     counted
-        The numbers of instances and of errors ``[aleatoric bins, epistemic bins]``, and the edges of both axes.
+        The numbers of instances and of errors ``[aleatoric bins, epistemic bins]``, and the edges of the bins.
 
     Attributes
     ----------
@@ -229,14 +231,14 @@ class UncertaintyDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "UncertaintyDisplay":
-        """Make and plot a display from two uncertainties and a hit or miss (bool) for each instance.
+        """Make and plot a display from each instance's two uncertainties and whether its prediction is correct.
 
         Parameters
         ----------
         aleatoric, epistemic
-            Both uncertainties, such as `jaxunc.UncertaintyDecomposition` answers.
+            The two uncertainties ``[instances]``, such as `jaxunc.UncertaintyDecomposition` answers.
         correct
-            Whether the prediction was right: bool, or 0 and 1.
+            Whether the prediction is correct ``[instances]``: bool, or 0 and 1.
         n_bins, upper
             Number of bins, and upper limits, of the aleatoric and the epistemic axis. An entropy in bits of K classes
             is at most log₂ K. Values beyond a limit are in the last bin.
@@ -247,6 +249,11 @@ class UncertaintyDisplay:
         -------
         UncertaintyDisplay
             The display, drawn.
+
+        Raises
+        ------
+        ValueError
+            If an uncertainty is NaN, the lengths differ, or ``correct``, ``n_bins`` or ``upper`` is out of range.
         """
         counted = uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
         return cls(counted).plot(ax, **kwargs)
@@ -256,12 +263,12 @@ class UncertaintyDisplay:
         ax = axes_of(ax)
         size, errors, *edges = (np.asarray(part, float) for part in self.counted)
         steps = [e[1] - e[0] for e in edges]
-        places = np.argwhere(size > 0)
+        positions = np.argwhere(size > 0)
         filled = size[size > 0]
-        # The area shows the number of instances; a floor keeps single ones visible.
+        # The area shows the number of instances; a least area keeps bins of few instances visible.
         sides = np.sqrt(np.maximum(filled / filled.max(initial=1), 0.02))
         squares = []
-        for (i, j), side in zip(places, sides, strict=True):
+        for (i, j), side in zip(positions, sides, strict=True):
             low = [edge[k] + step * (1 - side) / 2 for edge, step, k in zip(edges, steps, (i, j), strict=True)]
             squares.append(Rectangle((low[0], low[1]), steps[0] * side, steps[1] * side))
         self.squares_ = PatchCollection(squares, cmap=cmap, edgecolor="#444444", linewidth=0.3)
@@ -272,8 +279,8 @@ class UncertaintyDisplay:
         self.colorbar_ = ax.figure.colorbar(self.squares_, ax=ax, extend="max") if colorbar else None
         if self.colorbar_ is not None:
             self.colorbar_.set_label("share of errors")
-        # All that is used, and half of the axis at least: squares stay squares.
-        used = [max(edge[places[:, k].max(initial=0) + 1], edge[-1] / 2) for k, edge in enumerate(edges)]
+        # The axes end at the last filled bin, but not before half of their range: a few bins do not fill the picture.
+        used = [max(edge[positions[:, k].max(initial=0) + 1], edge[-1] / 2) for k, edge in enumerate(edges)]
         ax.set(xlabel="aleatoric uncertainty (bits)", ylabel="epistemic (bits)", xlim=(0, used[0]), ylim=(0, used[1]))
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -314,16 +321,16 @@ class LeafSizeDisplay:
         return cls(leaf_sizes, values, measure=measure).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":
-        """Draw a line for each: as ``lines`` says, others grey in the background (default: seven in colour)."""
+        """Draw each combiner with its look in ``lines`` (default: `lines_for`), or as a faint line if it has none."""
         ax = axes_of(ax)
         lines = lines_for(list(self.values)) if lines is None else lines
         self.lines_ = {}
-        places = range(len(self.leaf_sizes))
+        positions = range(len(self.leaf_sizes))
         for combiner, values in sorted(self.values.items(), key=lambda item: item[0] in lines):
             look = lines.get(combiner, FAINT)
             in_front = look is not FAINT
             (self.lines_[combiner],) = ax.plot(
-                places,
+                positions,
                 list(values),
                 label=combiner if in_front else None,
                 zorder=3 if in_front else 2,
@@ -331,7 +338,7 @@ class LeafSizeDisplay:
                 **look.keywords(),
             )
         plain(ax)
-        ax.set_xticks(list(places), [str(size) for size in self.leaf_sizes])
+        ax.set_xticks(list(positions), [str(size) for size in self.leaf_sizes])
         ax.set(xlabel="least instances in a leaf", ylabel=self.measure)
         self.ax_, self.figure_ = ax, ax.figure
         return self

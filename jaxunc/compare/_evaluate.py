@@ -65,6 +65,7 @@ N_ALIKE = 3
 """Number of training rows that are shown beside each doubtful row."""
 # Log probabilities are clipped as scikit-learn's log loss clips probabilities, so that both agree.
 _LEAST_LOG = float(np.log(np.finfo(np.float64).eps))
+# Decimals of the numbers in an outcome.
 _DIGITS = 7
 # Instances whose leaves are compared at once: ten classes of 100 trees take 40 MB.
 _BATCH = 1024
@@ -141,13 +142,13 @@ def evaluate(
     ``learned`` has an answer function for each combiner that learns or that is a given model. Labels ``y`` and the
     ``positive`` class are positions in ``forest.class_labels``. ``costs`` are ``[truth decision]``, or None.
     """
-    folds = {name: COMPARED_COMBINERS[name].make(forest) for name in combiners if name not in learned}
+    rules = {name: COMPARED_COMBINERS[name].make(forest) for name in combiners if name not in learned}
     cautious = forest.n_classes <= MOST_CLASSES
     if cautious:
-        folds |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
+        rules |= {"leaves": _Leaves(), "intervals": AveragedIntervals(INTERVAL_STRENGTH)}
     # One pass over the trees answers for all combiners, and for what figures need besides.
     together = Together(
-        mean=COMPARED_COMBINERS["probability"].make(forest), uncertainty=UncertaintyDecomposition(), **folds
+        mean=COMPARED_COMBINERS["probability"].make(forest), uncertainty=UncertaintyDecomposition(), **rules
     )
     answers: dict[str, Any] = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
     labels = jnp.asarray(y, jnp.int32)
@@ -159,10 +160,10 @@ def evaluate(
         answers["uncertainty"].aleatoric, answers["uncertainty"].epistemic, right, n_bins=N_CELLS, upper=(upper, upper)
     )
     size, errors = np.asarray(cells.size), np.asarray(cells.errors)
-    sets, set_sizes = _of_sets(answers["leaves"], labels) if cautious else ({}, {})
+    sets, set_sizes = _evaluate_sets(answers["leaves"], labels) if cautious else ({}, {})
     cautious_answers = (answers["mean"].probability, answers["intervals"], y) if cautious else None
     binary = forest.n_classes == 2
-    decided = lambda name: least_cost(answers[name].probability, costs)
+    decide = lambda name: cheapest_decisions(answers[name].probability, costs)
     return Outcome(
         measures={
             name: {key: _rounded(values[i]) for key, values in measures.items()} for i, name in enumerate(combiners)
@@ -175,18 +176,20 @@ def evaluate(
         intervals=_interval_bins(*cautious_answers) if cautious_answers else {},
         brier_range=_brier_range(*cautious_answers) if cautious_answers and binary else {},
         polling=_polling(answers["leaves"], labels) if cautious else {},
-        positive={name: _of_positive(answers[name], y == positive, positive) for name in combiners} if binary else {},
-        costs={} if costs is None else {name: _rounded(np.mean(costs[y, decided(name)])) for name in combiners},
+        positive={name: _measure_positive(answers[name], y == positive, positive) for name in combiners}
+        if binary
+        else {},
+        costs={} if costs is None else {name: _rounded(np.mean(costs[y, decide(name)])) for name in combiners},
         doubtful=_doubtful(answers, y),
     )
 
 
-def least_cost(probability: Any, costs: Float[np.ndarray, "classes classes"]) -> Int[np.ndarray, "instances"]:
+def cheapest_decisions(probability: Any, costs: Float[np.ndarray, "classes classes"]) -> Int[np.ndarray, "instances"]:
     """Return each instance's decision of least expected cost, by costs ``[truth decision]``; among equals the first."""
     return np.argmin(np.asarray(probability, float) @ costs, axis=1)
 
 
-def _of_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]:
+def _measure_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]:
     """Return one combiner's entry of `Outcome.positive`; ties in its ranking count as their mean over all orders.
 
     ``y`` says which instances are positive; ``positive`` is the class's position.
@@ -196,13 +199,13 @@ def _of_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]
         keys = np.nan_to_num(scores[:, 1 - positive] - scores[:, positive], nan=0.0, posinf=np.inf, neginf=-np.inf)
     group = np.unique(keys, return_inverse=True)[1]
     hits = np.bincount(group, y)
-    seen, hits_so_far = np.cumsum(np.bincount(group)), np.cumsum(hits)
+    n_so_far, hits_so_far = np.cumsum(np.bincount(group)), np.cumsum(hits)
     n_top = [max(1, round(len(y) * top / 100)) for top in TOPS]
     bin_of = np.searchsorted(EDGES, probs)
     sums = [np.bincount(bin_of, of, len(EDGES) + 1) for of in (np.ones(len(y)), y, probs)]
     return {
-        "average_precision": _rounded(np.sum(hits * hits_so_far / seen) / max(1, hits_so_far[-1])),
-        "top": [_rounded(np.interp(n, [0, *seen], [0, *hits_so_far]) / n) for n in n_top],
+        "average_precision": _rounded(np.sum(hits * hits_so_far / n_so_far) / max(1, hits_so_far[-1])),
+        "top": [_rounded(np.interp(n, [0, *n_so_far], [0, *hits_so_far]) / n) for n in n_top],
         "size": sums[0].astype(int).tolist(),
         "hits": sums[1].astype(int).tolist(),
         "probability": [_rounded(v) for v in sums[2]],
@@ -262,7 +265,7 @@ class _Leaves(Combiner[Array]):
 
 
 class _Answers(NamedTuple):
-    """Answers ``[combiners instances classes]`` of all combiners, or of one without the first axis."""
+    """The answers of all combiners ``[combiners instances classes]``, or of one combiner without the first axis."""
 
     class_scores: Float[Array | np.ndarray, "... instances classes"]
     probability: Float[Array | np.ndarray, "... instances classes"]
@@ -311,16 +314,16 @@ def _finite(difference: Float[Array, "instances"]) -> Float[Array, "instances"]:
 def _ranking_keys(
     probs: Float[Array, "instances classes"], log_probs: Float[Array, "instances classes"]
 ) -> Float[Array, "instances classes"]:
-    """Return ranking keys for AUC: they order as the probabilities do, and also those that round to 0 or 1."""
+    """Return keys for AUC in the order of the probabilities, even of those that round to 0 or 1."""
     classes, tiny = jnp.arange(probs.shape[1]), 1e-30
     others = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
-    # Near 1 what is left to the other classes orders probabilities, near 0 their own logarithm.
+    # Probabilities that round to 1 are ordered by what the other classes have, those near 0 by their logarithms.
     logs = jnp.where(probs > tiny, jnp.log(jnp.maximum(probs, tiny)), log_probs)
     return jnp.where(probs == 1, -others.T, logs)
 
 
 def _bins(confidence, accuracy, size) -> dict[str, list]:
-    """Return one combiner's entry of `Outcome.reliability`: means of bins as sums, which add over folds."""
+    """Return one combiner's entry of `Outcome.reliability`, from the means of each bin and its size."""
     filled = size > 0
     return {
         "size": size.astype(int).tolist(),
@@ -381,6 +384,7 @@ def uncertainty_map(
 
 @jit
 def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
+    """Return the numbers of instances and of errors in each pair of bins ``[aleatoric bins, epistemic bins]``."""
     n_bins = aleatoric_edges.shape[0] - 1
     row, column = _bin_of(aleatoric, aleatoric_edges), _bin_of(epistemic, epistemic_edges)
     is_valid = (correct >= 0) & (correct < 2) & ~jnp.isnan(aleatoric) & ~jnp.isnan(epistemic)
@@ -393,7 +397,7 @@ def _bin_of(values, edges):
     return jnp.sum(values[:, None] >= edges[None, 1:-1], axis=1, dtype=jnp.int32)
 
 
-def _of_sets(
+def _evaluate_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, dict[str, float | None]], dict[str, list[int]]]:
     """Return `Outcome.sets` and `Outcome.set_sizes`, from the counts of all leaves."""

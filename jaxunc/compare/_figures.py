@@ -1,7 +1,7 @@
-"""Figures of the page, as SVG: outcomes averaged over test folds, and drawn by the displays of this room.
+"""Figures of the report page, as SVG: outcomes averaged over test folds and drawn by the displays of this room.
 
-Each comes with a description in words, of the numbers that it shows. Sets and intervals are shown at one leaf size of
-each kind of forest.
+A description of each figure puts its numbers into words. Sets and intervals are shown at one leaf size of each kind of
+forest.
 """
 
 import io
@@ -26,7 +26,7 @@ from ._displays import (
     plain,
 )
 from ._evaluate import BRIER_RANGE, N_CELLS, N_POINTS, STRENGTHS, UncertaintyMap
-from ._laws import COVERAGES, held_shares
+from ._laws import COVERAGES, observed_coverages
 from ._set_displays import (
     ComplexityDisplay,
     CoverageDisplay,
@@ -66,15 +66,15 @@ _STYLE: Any = {
 }
 _SIZE = (4.4, 3.1)
 RANK_ROWS = 8
-"""Combiners in a chart of ranks."""
+"""Largest number of combiners in a chart of ranks."""
 _MOST_HIGHLIGHTED = 5
 _LONGEST_LABEL = 24
 _LEAST_IN_BIN = 5
-"""Predictions in a bin of which shares are drawn."""
+"""Least number of predictions in a bin whose share is drawn: a share of fewer says little."""
 
 
 class Picture(NamedTuple):
-    """A drawn figure."""
+    """A figure of the page."""
 
     title: str
     description: str
@@ -82,8 +82,11 @@ class Picture(NamedTuple):
     svg: str
 
 
-def highlighted(results: Results, rankings: dict[str, Ranking], leader: str) -> list[str]:
-    """Return the combiners that stand out in figures: the default, the one to use, and the first by each measure."""
+def choose_highlights(results: Results, rankings: dict[str, Ranking], leader: str) -> list[str]:
+    """Return up to five combiners to stand out in figures: the default, the one to use, then the best by each measure.
+
+    ``rankings`` are {measure: its ranking}.
+    """
     order = ("brier", "auc", "accuracy", "log_loss", "interval_score", "pinball_loss")
     leaders = [rankings[measure].combiners[0] for measure in order if measure in rankings]
     every = (MODEL, BASELINE, PLAIN, leader, *leaders)
@@ -92,7 +95,7 @@ def highlighted(results: Results, rankings: dict[str, Ranking], leader: str) -> 
 
 
 def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Picture]:
-    """Draw the ranks by each measure: a row for each combiner of ``names``, and for the first others."""
+    """Draw the average ranks by each measure: `RANK_ROWS` combiners, those of ``names`` and then the best others."""
     pictures = []
     for measure, ranking in rankings.items():
         chosen = [*names, *(name for name in ranking.combiners if name not in names)][:RANK_ROWS]
@@ -114,13 +117,15 @@ def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Pi
             f"{combiner} {rank:.1f}" for combiner, rank in zip(ranking.combiners, ranking.ranks, strict=True)
         )
         pictures.append(
-            drawn(f"Ranks by {TITLES[measure]}", f"Average ranks: {sentence}.", draw, (4.4, 0.7 + 0.26 * len(rows)))
+            draw_picture(
+                f"Ranks by {TITLES[measure]}", f"Average ranks: {sentence}.", draw, (4.4, 0.7 + 0.26 * len(rows))
+            )
         )
     return pictures
 
 
 def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
-    """Draw a measure against the leaf size, for each kind of forest."""
+    """Draw two measures against the leaf size, for each kind of forest; no pictures if there is one leaf size alone."""
     settings, lines = results.settings, lines_for(names)
     if len(settings.leaf_sizes) < 2:
         return []
@@ -144,19 +149,19 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
             text = (lambda v, m=measure: shown_value(m, v)) if settings.numbers else "{:.3f}".format
             sentence = "; ".join(f"{combiner}: {', '.join(map(text, values[combiner]))}" for combiner in names)
             about = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {sentence}."
-            pictures.append(drawn(title, about, draw))
+            pictures.append(draw_picture(title, about, draw))
     return pictures
 
 
 def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
-    """Return two pictures: 90% intervals of the leader, and how often each law's intervals held, by coverage.
+    """Return two pictures: the leader's 90% intervals, and the observed against the nominal coverage of each law.
 
-    Each law is shown on the forest on which it is best (`Verdict.grown`).
+    Each law is shown on the forest on which it is best (`Verdict.best_forests`).
     """
-    shares_held, parts = {}, {law: outcomes_of(results, *on) for law, on in verdict.grown.items()}
-    first: list[str] = [verdict.leader, *([verdict.base] if verdict.base else []), *verdict.grown]
+    shares_held, parts = {}, {law: outcomes_of(results, *on) for law, on in verdict.best_forests.items()}
+    first: list[str] = [verdict.leader, *([verdict.base] if verdict.base else []), *verdict.best_forests]
     for law in dict.fromkeys(first):
-        shares_held[law] = held_shares(parts[law], law)
+        shares_held[law] = observed_coverages(parts[law], law)
     folds = parts[verdict.leader][: results.settings.n_folds]
     lower, upper, truth = np.array([row for of in folds for row in of.drawn[verdict.leader]]).T
 
@@ -166,7 +171,7 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
 
     def draw_coverage(ax: Axes) -> None:
         for i, (law, shares) in enumerate(shares_held.items()):
-            # Repetitions are of the same rows, which are as many as they are.
+            # Repetitions test the same rows again: the band is that of the number of rows.
             display = CoverageDisplay(COVERAGES, shares, n=results.about["data"]["n_instances"], name=law)
             display.plot(ax, reference=i == 0, band=i == 0, **lines_for(list(shares_held))[law].keywords())
         ax.legend()
@@ -175,20 +180,25 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
     shares = "; ".join(f"{law}: {', '.join(f'{share:.3f}' for share in of)}" for law, of in shares_held.items())
     about = f"Shares that hold at the coverages {', '.join(f'{c:g}' for c in COVERAGES)}: {shares}."
     return [
-        drawn(f"{verdict.leader}: 90% intervals", f"{len(truth)} rows by width; {held:.3f} are held.", draw_intervals),
-        drawn("Coverage, asked for and found", about, draw_coverage),
+        draw_picture(
+            f"{verdict.leader}: 90% intervals", f"{len(truth)} rows by width; {held:.3f} are held.", draw_intervals
+        ),
+        draw_picture("Coverage, asked for and found", about, draw_coverage),
     ]
 
 
 def _show_most(ax: Axes, values: list[list[float]]) -> None:
-    """Set limits that show nearly all values; the few that are far worse must not flatten the rest."""
+    """Set limits of the y axis that leave out the worst tenth of the values, which could flatten the rest."""
     low, high = np.quantile(values, [0.0, 0.9]) if ax.get_ylabel() != "accuracy" else np.quantile(values, [0.1, 1.0])
     margin = 0.15 * (high - low) or 0.01
     ax.set_ylim(low - margin, high + margin)
 
 
 def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
-    """Draw reliability diagram, accuracy-rejection and risk-coverage curves, each combiner at its best leaf size."""
+    """Draw three curves for each kind of forest: reliability, accuracy-rejection and risk-coverage.
+
+    Each combiner is drawn at its best leaf size.
+    """
     lines = lines_for(names)
     leaves: Any = best_leaf_sizes(records)
     n_classes = len(results.about["data"]["classes"])
@@ -196,7 +206,7 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
     for forest in results.settings.forests:
         chosen = {combiner: outcomes_of(results, forest, int(leaves[forest, combiner])) for combiner in names}
         reliability = {combiner: _reliability(combiner, outcomes) for combiner, outcomes in chosen.items()}
-        # Folds have equally many points: their curves are averaged point by point.
+        # The curves of all folds have the same coverages, so that they are averaged point by point.
         kept = np.arange(1, N_POINTS + 1) / N_POINTS
         accuracy = {
             combiner: np.mean([o.rejection[combiner] for o in of_combiner], axis=0)
@@ -227,19 +237,19 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
             for combiner, values in accuracy.items()
         )
         pictures += [
-            drawn(f"{forest}: reliability", "Share of right predictions by confidence.", draw_reliability),
-            drawn(f"{forest}: accuracy under rejection", f"{sentence}.", draw_rejection),
-            drawn(f"{forest}: risk against coverage", "Share of errors by share answered.", draw_risk),
+            draw_picture(f"{forest}: reliability", "Share of right predictions by confidence.", draw_reliability),
+            draw_picture(f"{forest}: accuracy under rejection", f"{sentence}.", draw_rejection),
+            draw_picture(f"{forest}: risk against coverage", "Share of errors by share answered.", draw_risk),
         ]
     return pictures
 
 
 def positive_picture(results: Results, verdict: Verdict) -> Picture:
-    """Draw how often the positive class came true by its probability, on its own range: the leader, and the default."""
+    """Draw the share of the positive class against its probability, in bins, for the default and the leader."""
     name = _axis_label(str(results.settings.positive))
     lines, sentences, largest = {}, [], 0.0
     for combiner in dict.fromkeys(entry for entry in (verdict.base, verdict.leader) if entry is not None):
-        of = [o.positive[combiner] for o in outcomes_of(results, *verdict.grown[combiner])]
+        of = [o.positive[combiner] for o in outcomes_of(results, *verdict.best_forests[combiner])]
         size, hits, probability = (
             np.sum([entry[part] for entry in of], axis=0) for part in ("size", "hits", "probability")
         )
@@ -260,7 +270,7 @@ def positive_picture(results: Results, verdict: Verdict) -> Picture:
         plain(ax)
         ax.set(xlabel=f"probability of {name}", ylabel=f"share of {name}")
         if shares(results)[str(results.settings.positive)] < RARE:
-            # Square roots spread what is near 0, and 0 is still there.
+            # A square-root scale spreads values near 0 and, unlike a logarithmic one, has a place for 0.
             ax.set_xscale("function", functions=(np.sqrt, np.square))
             ax.set_yscale("function", functions=(np.sqrt, np.square))
             ticks = [t for t in (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1) if t <= largest * 1.05]
@@ -269,11 +279,11 @@ def positive_picture(results: Results, verdict: Verdict) -> Picture:
         ax.set(xlim=(0, largest * 1.03 or 1), ylim=(0, largest * 1.03 or 1))
         ax.legend()
 
-    return drawn(f"Can P({name}) be believed?", f"{'. '.join(sentences)}.", draw)
+    return draw_picture(f"Can P({name}) be believed?", f"{'. '.join(sentences)}.", draw)
 
 
 def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
-    """Join the bins of several test folds."""
+    """Return one combiner's reliability curve over several test folds; empty bins hold zeros."""
     size, hits, confidence = (
         np.sum([outcome.reliability[combiner][part] for outcome in outcomes], axis=0)
         for part in ("size", "hits", "confidence")
@@ -283,7 +293,7 @@ def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
 
 
 def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw aleatoric against epistemic uncertainty and the share of errors, for a leaf size of each kind of forest."""
+    """Draw instances and errors by aleatoric and epistemic uncertainty, at one leaf size of each kind of forest."""
     n_classes = len(results.about["data"]["classes"])
     edges = np.linspace(0, np.log2(n_classes), N_CELLS + 1)
     pictures = []
@@ -300,12 +310,12 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
         about = (
             f"{size.sum()} predictions, {errors.sum()} of them wrong; larger squares hold more, darker ones err more."
         )
-        pictures.append(drawn(f"{forest_name(forest, leaf_size)}: two kinds of uncertainty", about, draw))
+        pictures.append(draw_picture(f"{forest_name(forest, leaf_size)}: two kinds of uncertainty", about, draw))
     return pictures
 
 
 def set_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw what is decided and how right that is, what the sets are worth, and how large they are, over s."""
+    """Draw determinacy and accuracy, utilities, and sizes of sets of classes against s; none if there are no sets."""
     if not has_sets(results):
         return []
     mean, accuracy = set_averages(results, records), baseline_accuracy(results, records)
@@ -331,7 +341,7 @@ def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dic
 
     sentences = [f"{name} {', '.join(_share(v) for v in values)}" for name, values in lines.items()]
     sentences += [f"{name} {_share(value)}" for name, value in (always or {}).items()]
-    return drawn(title, f"For s = {_listed(STRENGTHS)}: {'; '.join(sentences)}.", draw)
+    return draw_picture(title, f"For s = {_join_values(STRENGTHS)}: {'; '.join(sentences)}.", draw)
 
 
 def _set_sizes(title: str, shares) -> Picture:
@@ -343,11 +353,14 @@ def _set_sizes(title: str, shares) -> Picture:
         for k, column in enumerate(shares.T, start=1)
         if column.any()
     ]
-    return drawn(title, f"Share of instances for s = {_listed(STRENGTHS)}: {'; '.join(sentences)}.", draw)
+    return draw_picture(title, f"Share of instances for s = {_join_values(STRENGTHS)}: {'; '.join(sentences)}.", draw)
 
 
 def interval_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw reliability with interval bands; for two classes also the range of the Brier score by leaf size."""
+    """Draw reliability with the bins' intervals; for two classes and several leaf sizes also ranges of the Brier score.
+
+    No pictures if there are too many classes for intervals.
+    """
     if not has_sets(results):
         return []
     pictures = []
@@ -375,7 +388,7 @@ def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results
         f"{p:.2f} [{low:.2f}, {high:.2f}] came true in {share:.2f} of {n:.0f}"
         for n, share, p, low, high in zip(*bins.values(), strict=True)
     )
-    return drawn(title, f"Mean probability and interval of each bin: {sentence}.", draw)
+    return draw_picture(title, f"Mean probability and interval of each bin: {sentence}.", draw)
 
 
 def _brier_range(title: str, results: Results, forest: str) -> Picture:
@@ -395,11 +408,13 @@ def _brier_range(title: str, results: Results, forest: str) -> Picture:
         f"{size}: {middle:.3f} [{low:.3f}, {high:.3f}]"
         for size, middle, low, high in zip(leaf_sizes, mean, lower, upper, strict=True)
     )
-    return drawn(title, f"By leaf size, the mean class frequency's score and the range: {sentence}.", draw)
+    return draw_picture(title, f"By leaf size, the mean class frequency's score and the range: {sentence}.", draw)
 
 
-def drawn(title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE) -> Picture:
-    """Return the figure of one plot."""
+def draw_picture(
+    title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE
+) -> Picture:
+    """Return a picture of one plot: ``draw`` fills its axes, ``size`` is its width and height in inches."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())
@@ -412,11 +427,11 @@ def _share(value: float) -> str:
     return f"{value:.3f}" if value == value else "none"
 
 
-def _listed(values) -> str:
+def _join_values(values) -> str:
     return ", ".join(map(str, values))
 
 
 def _axis_label(label: str) -> str:
-    """Return a label cut to `_LONGEST_LABEL` characters, each ``$`` escaped: an axis reads formulas between two."""
+    """Return a label cut to `_LONGEST_LABEL` characters, each ``$`` escaped: Matplotlib takes two for a formula."""
     short = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
     return short.replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""Models that a study compares combiners on: a fitted one from its file, and one that it fits to each training part."""
+"""Models whose leaves a study reads: a fitted one from a file, and a forest that it fits anew to each training part."""
 
 import dataclasses
 import hashlib
@@ -33,25 +33,25 @@ _CHUNK_ROWS = 2**16
 
 
 class GivenModel(NamedTuple):
-    """A model that combiners are compared on; its columns hold codes, as the table made for it does."""
+    """A fitted model on whose leaves combiners are compared; it reads codes of levels, which its table holds."""
 
     trees: Trees
-    """Trees, whose leaves count the training parts."""
-    own: Answering
-    """What answers as the model does."""
+    """The trees; a study counts its training parts in their leaves."""
+    model: Answering
+    """The model itself, which answers instances."""
     about: dict[str, Any]
-    """Name, kind, number of trees, whether they are boosted, and a hash of the file."""
+    """The file's "name" and "sha256", "n_trees", and "boosted": whether the trees are boosted."""
 
     def answers(self, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
-        """Return what answers as the model does, and as it does calibrated on these rows, by Platt's regression."""
-        fitted: Any = LogisticRegression(C=100.0, max_iter=1000).fit(_evidence(self.own.answer(X)), y)
+        """Return two answer functions: of `MODEL` and, by Platt's regression on these rows, of `MODEL_CALIBRATED`."""
+        fitted: Any = LogisticRegression(C=100.0, max_iter=1000).fit(_evidence(self.model.answer(X)), y)
 
         def calibrated(rows: np.ndarray) -> Answer:
-            shares = fitted.predict_proba(_evidence(self.own.answer(rows)))
+            shares = fitted.predict_proba(_evidence(self.model.answer(rows)))
             logs = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
             return Answer(logs, None, shares, logs)
 
-        return {MODEL: self.own.answer, MODEL_CALIBRATED: calibrated}
+        return {MODEL: self.model.answer, MODEL_CALIBRATED: calibrated}
 
 
 def read_given_model(
@@ -60,13 +60,13 @@ def read_given_model(
     target: str | None,
     notation: Notation = Notation(),  # noqa: B008
 ) -> tuple[Table, GivenModel]:
-    """Read the file of a fitted model (of `jaxunc.save`, or that `jaxunc.from_any` reads), and a table as it reads it.
+    """Read a fitted model, from a file of `jaxunc.save` or one that `jaxunc.from_any` reads, and a table for it.
 
-    The table holds the codes that the model reads; columns are found by name where the model knows names. The target
-    holds labels of the model.
+    The table holds nominal columns as the model's codes; columns are found by name where the model knows names. The
+    target holds labels of the model.
 
-    Raises a ValueError if a file cannot be read, the model is no classifier of trees, columns are missing, or the
-    target holds what is no class of the model.
+    Raises a ValueError if a file cannot be read, the model is not a classifier of trees with probabilities or takes a
+    pipeline's raw columns, columns are missing, or the target is missing or holds a label that the model lacks.
     """
     loaded = load_model(path)
     if steps_of_estimator(loaded):
@@ -93,12 +93,12 @@ def read_given_model(
         "boosted": boosted,
         "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
     }
-    trees, model = _of_codes(bound)
+    trees, model = _adapt_to_codes(bound)
     return table, GivenModel(trees, model, about)
 
 
-def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
-    """Return the trees and the model for data that hold codes already."""
+def _adapt_to_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
+    """Return the model's trees, and the model, for data whose nominal columns hold codes instead of words."""
     columns = model.columns.of_codes()
     if isinstance(model, BoundForest):
         trees = dataclasses.replace(model.forest.trees, columns=columns)
@@ -108,7 +108,11 @@ def _of_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
 
 
 def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return the table as the model's trees test it, positions of classes, row numbers, and notes of rows left out."""
+    """Return features as the model's trees test them, classes as positions in ``labels``, a frame, and notes.
+
+    Rows without a label are left out, which a note says. The frame has no columns; its index holds the number of each
+    row in the file, from 1.
+    """
     columns, (target,) = wanted.columns, wanted.keep
     if columns.names is not None and target in columns.names:
         raise ValueError(f"--target={target!r} is a column that the model reads; name the column of the classes.")
@@ -121,8 +125,8 @@ def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...
     ]
     labels_read = [label for chunk in chunks for label in _targets(chunk)]
     has_label = np.array([label is not None for label in labels_read])
-    place = {label: c for c, label in enumerate(labels)}
-    if odd := next((label for label in labels_read if label is not None and label not in place), None):
+    position = {label: c for c, label in enumerate(labels)}
+    if odd := next((label for label in labels_read if label is not None and label not in position), None):
         raise ValueError(
             f"--target={target!r} of {path} holds {odd!r}, and the model's classes are {', '.join(labels[:10])}. Files "
             "of XGBoost, LightGBM, treelite and some others know classes by their positions alone, in the order of "
@@ -131,7 +135,7 @@ def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...
     if not has_label.any():
         raise ValueError(f"--target={target!r} is missing in all {len(labels_read)} rows; choose another column.")
     X = np.concatenate([np.asarray(chunk) for chunk in values])[has_label]
-    y = np.array([place[label] for label in labels_read if label is not None], np.int64)
+    y = np.array([position[label] for label in labels_read if label is not None], np.int64)
     rows, left = pd.DataFrame(index=np.flatnonzero(has_label) + 1), int(np.sum(~has_label))
     if not left:
         return X, y, rows, ()
@@ -144,7 +148,7 @@ def _targets(chunk: DataChunk) -> list[str | None]:
 
 
 def _evidence(answer: Answer) -> np.ndarray:
-    """Return log probabilities to calibrate, of two classes their difference, as far as float32 resolves them."""
+    """Return log probabilities, at least -80, as features of a calibration; for two classes their difference."""
     logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 
@@ -153,29 +157,36 @@ class RefittedModel(NamedTuple):
     """A forest of scikit-learn, or a pipeline that ends in one, fitted anew to each training part."""
 
     steps: Pipeline | None
-    """What comes before the forest, and reads the raw columns; None if the forest reads the table's numbers."""
+    """The steps before the forest, which read the raw columns; None if the forest reads the table's numbers."""
     forest: Any
+    """The forest as an estimator of scikit-learn."""
     columns: list[str]
     """The raw columns that the steps read, in order."""
     about: dict[str, Any]
-    """Name, number of trees, a hash of the file, and the steps."""
+    """The file's "name" and "sha256", "n_trees", "boosted" (False), and "steps": the names of their classes."""
 
     def fit(
         self, table: Table, train: np.ndarray, seed: int
     ) -> tuple[Any, Callable[..., np.ndarray], Any, tuple[str, ...]]:
-        """Fit to rows; return the forest, what makes of rows what it reads, that of these rows, and its names."""
+        """Fit clones of the steps and of the forest to the rows of the table at the positions ``train``.
+
+        Return the fitted forest, a function from positions of rows to the features that the forest reads, these
+        features of the rows at ``train``, and their names (none if the steps do not tell them).
+
+        Raises a ValueError if the steps cannot be fitted, or drop or make rows.
+        """
         model: Any = clone(self.forest)
         model.set_params(random_state=seed)
         if isinstance(weights := model.class_weight, dict):
-            place = {label: c for c, label in enumerate(table.class_labels)}
-            model.set_params(class_weight={place[label_text(label)]: weight for label, weight in weights.items()})
+            position = {label: c for c, label in enumerate(table.class_labels)}
+            model.set_params(class_weight={position[label_text(label)]: weight for label, weight in weights.items()})
         X, names = table.X[train], table.names
         if self.steps is not None:
             steps: Any = clone(self.steps)
             frame = cast(pd.DataFrame, table.frame)[self.columns]
             try:
                 X = _dense(steps.fit_transform(frame.iloc[train], table.y[train]))
-            except Exception as error:  # whatever the steps of others raise
+            except Exception as error:  # the steps are foreign code, which may raise anything
                 raise ValueError(
                     f"--model={self.about['name']!r}: its steps cannot be fitted to DATA ({type(error).__name__}: "
                     f"{str(error)[:200]}). Pass the columns that they were made for, of the same types."
@@ -202,13 +213,14 @@ class RefittedModel(NamedTuple):
 
 
 def read_refitted_model(path: str, table: Table) -> RefittedModel:
-    """Open a pickled forest of scikit-learn, or a Pipeline whose last step is one, which runs what code it holds.
+    """Open a pickled forest of scikit-learn, or a Pipeline whose last step is one; this runs the code that it holds.
 
-    Raises a ValueError if it cannot be opened, is something else, or reads columns that the table lacks.
+    Raises a ValueError if the file cannot be opened or holds something else, a step drops or makes rows, or the table
+    lacks a column that is read or a class that has a weight.
     """
     try:
         model: Any = joblib.load(path)
-    except Exception as error:  # whatever the bytes make of the reader
+    except Exception as error:  # damaged bytes may raise anything
         raise ValueError(
             f"--model={path!r} cannot be opened as a pickle ({type(error).__name__}: {str(error)[:200]}); --trust is "
             "for files of joblib.dump or pickle.dump. Leave it out for others."

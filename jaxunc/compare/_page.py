@@ -1,4 +1,4 @@
-"""The page of a finished study: one file that a person decides from, without outside resources."""
+"""The report page of a finished study: one HTML file, without outside resources."""
 
 import base64
 import os
@@ -15,8 +15,8 @@ from ._evaluate import CONFIDENCE, INTERVAL_STRENGTH, RANKED_MEASURES, TOPS
 from ._figures import (
     RANK_ROWS,
     Picture,
+    choose_highlights,
     curve_pictures,
-    highlighted,
     interval_pictures,
     law_pictures,
     leaf_size_pictures,
@@ -80,13 +80,13 @@ def write_page(folder: str | Path, results: Results) -> Path:
 
 
 def page(results: Results) -> str:
-    """Return the page as HTML."""
+    """Return the report page of a study as HTML."""
     records = results.records()
     n_folds = results.settings.n_folds
     of_laws = results.settings.numbers
     rankings = {measure: ranking(records, measure, n_folds=n_folds) for measure in ranked_measures(records)}
     judgement = verdict(results, records)
-    names = highlighted(results, rankings, judgement.leader)
+    names = choose_highlights(results, rankings, judgement.leader)
     figures = {
         "leaf_sizes": leaf_size_pictures(results, records, names),
         "ranks": rank_pictures(rankings, names) if len(results.about["combiners"]) > 1 else [],
@@ -104,10 +104,10 @@ def page(results: Results) -> str:
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Names of the data may hold marks that turn the text around them.
+        # Names in the data may hold characters that reverse the text around them.
         finalize=lambda value: shown(value) if type(value) is str else value,
     )
-    environment.filters |= {"data_uri": _data_uri, "code": _with_marks}
+    environment.filters |= {"data_uri": _data_uri, "code": _to_html}
     return environment.get_template("page.html.jinja").render(
         about=results.about,
         data_line=data_line(results),
@@ -126,10 +126,10 @@ def page(results: Results) -> str:
         positive_picture=positive_picture(results, judgement) if is_binary(results) else None,
         doubtful=[] if of_laws else _doubtful_rows(results, judgement),
         noun=judgement.noun,
-        is_none=judgement.is_none,
+        rejects_all=judgement.rejects_all,
         base_rates=BASE_RATES,
         unsupported=unsupported(results, records),
-        measures=[(TITLES[name], _larger(name)) for name in _measures(records)],
+        measures=[(TITLES[name], _larger_is_better(name)) for name in _measures(records)],
         tables=_average_rows(results, records),
         sets=[] if of_laws else _set_rows(results, records),
         set_titles=SET_TITLES.values(),
@@ -147,7 +147,7 @@ def page(results: Results) -> str:
 
 
 def _contents(results: Results, verdict: Verdict, figures: dict[str, list[Picture]]) -> dict[str, str]:
-    """Return the places of the page that it has, in their order, and what stands there."""
+    """Return {anchor: title} of the sections that the page has, in their order."""
     of_classes = not results.settings.numbers
     places = {
         "laws": "" if of_classes else "Do the intervals keep their word?",
@@ -169,9 +169,9 @@ def _contents(results: Results, verdict: Verdict, figures: dict[str, list[Pictur
 
 
 def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, Any]]]:
-    """Return for each kind of forest a row per combiner, best rank first.
+    """Return {kind of forest: a row for each combiner, the best mean rank first}.
 
-    A row's cells are each a value, a spread, and whether it is the best.
+    A cell of a row has a mean and a standard deviation over test folds, and whether the mean is the best.
     """
     mean, leaves = averages(records), best_leaf_sizes(records)
     order = table_of_ranks(records).index
@@ -183,7 +183,7 @@ def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, An
             cells = []
             for name in _measures(records):
                 column = part[(name, "mean")].round(DECIMALS)
-                best = {True: column.max(), False: column.min(), None: None}[_larger(name)]
+                best = {True: column.max(), False: column.min(), None: None}[_larger_is_better(name)]
                 value, spread = part.at[combiner, (name, "mean")], part.at[combiner, (name, "std")]
                 shown = (f"{value:.4f}", f"{spread:.3f}")
                 if name in MEASURES_OF_LAWS:
@@ -195,39 +195,42 @@ def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, An
 
 
 def _short_rows(verdict: Verdict) -> list[dict[str, Any]]:
-    """Return a row for the leader, what ties with it, the default and the base rates; marked: what tests tell apart."""
+    """Return the rows of the short table, those of `shown_rows`; marks show which ones tests tell from the default."""
     rows = []
     for name in shown_rows(verdict):
-        told = {m: 0 if name == BASE_RATES else verdict.differs(m, name, verdict.base) for m in shown_measures(verdict)}
+        signs = {
+            m: 0 if name == BASE_RATES else verdict.differs(m, name, verdict.base) for m in shown_measures(verdict)
+        }
         cells = [
             {"value": shown_value(m, verdict.means.at[name, m]), "mark": {1: "better", -1: "worse"}.get(sign, "")}
-            for m, sign in told.items()
+            for m, sign in signs.items()
         ]
-        on = forest_name(*verdict.grown[name]) if verdict.grown.get(name, ("", 0))[1] else ""
+        on = forest_name(*verdict.best_forests[name]) if verdict.best_forests.get(name, ("", 0))[1] else ""
         rows.append({"combiner": name, "cells": cells, "on": on, "meaning": meaning(verdict, name)})
     return rows
 
 
 def _top_names(verdict: Verdict) -> list[str]:
+    """Return the leader and, if it is another combiner, the default."""
     return list(dict.fromkeys(name for name in (verdict.leader, verdict.base) if name is not None))
 
 
 def _top_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
-    """Return a row for each share of the rows called most likely: how many are positive; the leader's lift and gain."""
+    """Return a row for each of `TOPS`: per cent of positives in that part of the rows; the leader's lift and gain."""
     base_rate, rows = shares(results)[str(results.settings.positive)], []
     for top in TOPS:
         share = verdict.means[f"top_{top}"]
-        told = verdict.differs(f"top_{top}", verdict.leader, verdict.base)
+        sign = verdict.differs(f"top_{top}", verdict.leader, verdict.base)
         cells = [{"share": f"{100 * share[name]:.0f}", "mark": ""} for name in _top_names(verdict)]
-        cells[0]["mark"] = {1: "better", -1: "worse"}.get(told, "")
+        cells[0]["mark"] = {1: "better", -1: "worse"}.get(sign, "")
         lift = share[verdict.leader] / base_rate
         rows.append({"top": top, "cells": cells, "lift": f"{lift:.1f}", "gain": f"{min(lift * top / 100, 1):.0%}"})
     return rows
 
 
 def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
-    """Return the rows of the table that are most doubtful on the forest of the default, most doubtful first."""
-    outcomes = outcomes_of(results, *verdict.grown[verdict.base or verdict.leader])[: results.settings.n_folds]
+    """Return the most doubtful rows of the table, in order, on the best forest of the default (else of the leader)."""
+    outcomes = outcomes_of(results, *verdict.best_forests[verdict.base or verdict.leader])[: results.settings.n_folds]
     labels = list(results.about["data"]["classes"])
     rows = sorted((row for of in outcomes for row in of.doubtful), key=lambda row: -row["aleatoric"] - row["epistemic"])
     return [
@@ -244,7 +247,7 @@ def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
-    """Return a row per kind of forest and s: what is decided, how much of that is right, what the sets are worth."""
+    """Return a row for each kind of forest and s, with the measures of `SET_TITLES` as text; none without sets."""
     leaves, mean = shown_leaf_sizes(results, records), set_averages(results, records)
     always = baseline_accuracy(results, records)
     rows = []
@@ -259,7 +262,7 @@ def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
 
 
 def _poll_rows(results: Results) -> list[dict[str, Any]]:
-    """Return a row per kind of forest and leaf size: the cost of a vote that stops when it is settled."""
+    """Return a row for each kind of forest and leaf size, with the measures of `POLL_TITLES` as text."""
     rows = []
     for (forest, leaf_size), row in poll_averages(results).iterrows():
         cells = [f"{row[name]:.1f}" if name == "n_polled" else f"{row[name]:.3f}" for name in POLL_TITLES]
@@ -268,20 +271,20 @@ def _poll_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def _measures(records: Any) -> list[str]:
-    """Return the measures of the appendix."""
+    """Return the names of the measures in the tables of the appendix."""
     return [name for name in (*COMPARED_MEASURES, *MEASURES_OF_LAWS) if name in records]
 
 
-def _larger(measure: str) -> bool | None:
+def _larger_is_better(measure: str) -> bool | None:
     return {**RANKED_MEASURES, **_SMALLER_IS_BETTER, **MEASURES_OF_LAWS}[measure]
 
 
-def _with_marks(sentence: str) -> Markup:
+def _to_html(sentence: str) -> Markup:
     """Return a sentence as HTML, with names between backticks as code, classes between asterisks in italics."""
     text = re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(shown(sentence))))
     return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", text))
 
 
 def _data_uri(picture: Picture) -> str:
-    """Return an image that carries its own bytes: names inside one SVG cannot disturb another's."""
+    """Return a picture as a data URI: names inside one SVG cannot disturb those of another."""
     return "data:image/svg+xml;base64," + base64.b64encode(picture.svg.encode()).decode()

@@ -8,17 +8,18 @@ from ._store import Results
 from ._summary import has_sets
 
 _PERFECT = 0.9999
+"""Mean accuracy from which a copy of the target is suspected among the features."""
 _FEW = 10
-"""Rows in a leaf that are few."""
+"""Largest number of rows in a leaf that are called few."""
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number and its noun."""
+    """Return a number and its noun, which ends in s unless the number is 1."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def data_line(results: Results) -> str:
-    """Describe the data and their size."""
+    """Return a line on the data: their name and sizes, the classes, and how a target of numbers was taken."""
     data = results.about["data"]
     sizes = f"{data['name']}: {count(data['n_instances'], 'instance')}, {count(data['n_features'], 'feature')}"
     how_taken = f"; {data['taken']}" if "taken" in data else ""
@@ -37,7 +38,9 @@ def data_notes(results: Results) -> list[str]:
         return notes
     learns = results.settings.counts == "inbag" or results.settings.is_given
     every = (
-        name for name, combiner in COMPARED_COMBINERS.items() if not combiner.own and (learns or not combiner.learns)
+        name
+        for name, combiner in COMPARED_COMBINERS.items()
+        if not combiner.is_model and (learns or not combiner.learns)
     )
     chosen = results.settings.combiners or tuple(every)
     if omitted := [name for name in chosen if name not in results.about["combiners"]]:
@@ -52,7 +55,7 @@ def data_notes(results: Results) -> list[str]:
 
 
 def model_line(results: Results) -> str | None:
-    """Say which model was given, and what is compared with it; None if forests were grown."""
+    """Return a sentence on the given model and what is compared with it; None if forests were grown."""
     model = results.about.get("model")
     if model is None:
         return None
@@ -71,7 +74,7 @@ def model_line(results: Results) -> str | None:
 
 
 def run_line(results: Results) -> str:
-    """Describe what was run."""
+    """Return sentences on the forests that were grown or counted, the cross-validation, the counts and the seed."""
     settings = results.settings
     if settings.is_given:
         return (
@@ -96,7 +99,7 @@ def run_line(results: Results) -> str:
 
 
 def doubt(row: dict[str, Any]) -> str:
-    """Say why a row is doubtful: its trees disagree, on few rows, or their leaves are mixed."""
+    """Return a clause on why a row is doubtful: its leaves are mixed, or its trees disagree, on few rows or many."""
     n = row["leaf_rows"]
     behind = "" if n is None else f" (median {n:.3g} rows)"
     if row["aleatoric"] >= row["epistemic"]:
@@ -163,7 +166,7 @@ def _on_given_model(results: Results) -> list[str]:
 
 
 def _sizes(settings: Settings) -> str:
-    """Say how many trees the forests have."""
+    """Return the number of trees in the forests, in words."""
     trees = count(settings.n_trees, "tree")
     if "single-tree" not in settings.forests:
         return trees

@@ -1,4 +1,4 @@
-"""Displays of sets of classes, of what is known as an interval, and of intervals for numbers."""
+"""Displays of sets of classes, of probabilities given as intervals, and of prediction intervals for numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,19 +47,19 @@ class SetSizeDisplay:
     def from_values(
         cls, strengths: Sequence[float | int], shares: Any, *, ax: Any = None, **kwargs: Any
     ) -> "SetSizeDisplay":
-        """Make and plot a display from the share of each size, for each s."""
+        """Make and plot a display from the share of each set size, for each s."""
         return cls(strengths, shares).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":
-        """Draw the bars, a larger set the darker; colours are evenly spaced in ``cmap``."""
+        """Draw the bars, in colours that are evenly spaced in ``cmap``: the default draws larger sets darker."""
         ax = axes_of(ax)
-        places = np.arange(len(self.strengths))
+        positions = np.arange(len(self.strengths))
         n_sizes = self.shares.shape[1]
         colours = matplotlib.colormaps[cmap](np.linspace(0.1, 0.95, n_sizes))
         floors = np.cumsum(self.shares, axis=1) - self.shares
         self.bars_ = [
             ax.bar(
-                places,
+                positions,
                 self.shares[:, k],
                 bottom=floors[:, k],
                 width=0.8,
@@ -71,7 +71,7 @@ class SetSizeDisplay:
             for k in range(n_sizes)
         ]
         plain(ax)
-        ax.set_xticks(places, [f"{s:g}" for s in self.strengths])
+        ax.set_xticks(positions, [f"{s:g}" for s in self.strengths])
         ax.set(xlabel="s", ylabel="share of instances", ylim=(0, 1))
         ax.legend(title="classes in the set", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
         self.ax_, self.figure_ = ax, ax.figure
@@ -79,9 +79,9 @@ class SetSizeDisplay:
 
 
 class StrengthDisplay:
-    """A measure of sets of classes (utility, determinacy, accuracy where single) of each forest against s.
+    """Measures of sets of classes (such as utility, determinacy, accuracy of single classes) against s.
 
-    s is the strength of the imprecise Dirichlet model: so many more instances of unknown class are added to each leaf.
+    s is the strength of the imprecise Dirichlet model: it adds s instances of unknown class to each leaf.
 
     Parameters
     ----------
@@ -92,7 +92,8 @@ class StrengthDisplay:
     measure
         Name of the values on the axis.
     reference
-        {name: the value} of what does not depend on s, such as a forest that always names one class: dotted lines.
+        {name: the value} of measures that do not depend on s, such as those of a forest that names one class for each
+        instance; drawn as dotted lines.
 
     Attributes
     ----------
@@ -134,30 +135,30 @@ class StrengthDisplay:
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
     def plot(self, ax: Any = None) -> "StrengthDisplay":
-        """Draw a line for each name, at equal steps: s matters by its ratio."""
+        """Draw a line for each name. The values of s stand at equal distances, since their ratios matter."""
         ax = axes_of(ax)
-        places = list(range(len(self.strengths)))
+        positions = list(range(len(self.strengths)))
         self.lines_, self.references_ = {}, {}
         for name, value in self.reference.items():
             self.references_[name] = ax.axhline(value, color="#777777", linestyle=":", linewidth=1.2, label=name)
         for name, look in lines_for(list(self.values)).items():
             (self.lines_[name],) = ax.plot(
-                places, self.values[name], label=name, linewidth=1.6, zorder=3, **look.keywords()
+                positions, self.values[name], label=name, linewidth=1.6, zorder=3, **look.keywords()
             )
         plain(ax)
-        ax.set_xticks(places, [f"{s:g}" for s in self.strengths])
+        ax.set_xticks(positions, [f"{s:g}" for s in self.strengths])
         ax.set(xlabel="s", ylabel=self.measure)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
 class IntervalReliabilityDisplay:
-    """Share of class 1 against its probability that is known as an interval: a bar for each, and a band of all.
+    """Share of class 1 against its probability, in bins: a bar shows the interval of each bin, a band those of all.
 
     Parameters
     ----------
     probability
-        Mean probability of each bin, increasing.
+        Mean probability of class 1 in each bin, increasing.
     frequency
         Share of class 1 in each bin.
     lower, upper
@@ -165,12 +166,17 @@ class IntervalReliabilityDisplay:
     name
         Name in the legend.
     size
-        Number of predictions in each bin, > 0: dots grow with it. Default: all alike.
+        Number of predictions in each bin, > 0: dots grow with it. Default: dots of one size.
 
     Attributes
     ----------
     ax_, figure_, line_, bars_, band_
-        The drawn parts (after `plot`).
+        The drawn parts (after `plot`); the band is None if it is not drawn.
+
+    Raises
+    ------
+    ValueError
+        If the arguments differ in their numbers of bins.
     """
 
     def __init__(
@@ -220,7 +226,7 @@ class IntervalReliabilityDisplay:
         reference
             Draw the diagonal, too.
         band
-            Shade the space between the bars: not for frequencies that fall, where it would fold.
+            Shade the area between the intervals' ends. Where frequencies fall it would fold over itself.
         **kwargs
             As for ``ax.plot``.
 
@@ -248,7 +254,7 @@ class IntervalReliabilityDisplay:
 
 
 class ComplexityDisplay:
-    """Lines of a metric over trees of decreasing complexity, and behind them the range that intervals leave to it.
+    """A metric over trees of decreasing complexity, a line for each name, and behind them the range of the metric.
 
     Parameters
     ----------
@@ -257,7 +263,7 @@ class ComplexityDisplay:
     values
         {name: a value for each tree}.
     lower, upper
-        The ends of the metric's range for each tree.
+        The ends of the metric's range for each tree, such as the intervals of the probabilities allow.
     measure
         Name of the values on the axis.
     axis
@@ -267,6 +273,11 @@ class ComplexityDisplay:
     ----------
     ax_, figure_, lines_, band_
         The drawn parts (after `plot`).
+
+    Raises
+    ------
+    ValueError
+        If a line or an end does not have a value for each tree.
     """
 
     def __init__(
@@ -303,32 +314,32 @@ class ComplexityDisplay:
     def plot(self, ax: Any = None, *, band: str | None = "range") -> "ComplexityDisplay":
         """Draw the lines, and the range as a band with markers at its ends; ``band`` is its name in the legend."""
         ax = axes_of(ax)
-        places = list(range(len(self.trees)))
+        positions = list(range(len(self.trees)))
         self.band_ = ax.fill_between(
-            places, self.lower, self.upper, color=PALETTE[-1], alpha=0.25, linewidth=0, label=band, zorder=1
+            positions, self.lower, self.upper, color=PALETTE[-1], alpha=0.25, linewidth=0, label=band, zorder=1
         )
-        ax.vlines(places, self.lower, self.upper, color=PALETTE[-1], linewidth=1, zorder=2)
+        ax.vlines(positions, self.lower, self.upper, color=PALETTE[-1], linewidth=1, zorder=2)
         self.lines_ = {}
         for name, look in lines_for(list(self.values)).items():
             (self.lines_[name],) = ax.plot(
-                places, list(self.values[name]), label=name, linewidth=1.5, zorder=3, **look.keywords()
+                positions, list(self.values[name]), label=name, linewidth=1.5, zorder=3, **look.keywords()
             )
         plain(ax)
-        ax.set_xticks(places, self.trees)
+        ax.set_xticks(positions, self.trees)
         ax.set(xlabel=self.axis, ylabel=self.measure)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
 class PredictionIntervalDisplay:
-    """Prediction intervals sorted by their width, the narrowest on the left, and what came true.
+    """Prediction intervals sorted by their width, the narrowest on the left, and the true values of the target.
 
     Parameters
     ----------
     interval
         Lower and upper ends ``[instances 2]``, such as ``predict_interval`` returns.
     y
-        What came true ``[instances]``.
+        True values of the target ``[instances]``.
     name
         Name of the intervals in the legend.
 
@@ -340,7 +351,9 @@ class PredictionIntervalDisplay:
     Raises
     ------
     ValueError
-        If there is not one interval for each of one target or more, or one is NaN.
+        If there are no targets, there is not one interval for each target, or an interval or a target is NaN.
+    TypeError
+        In `from_estimator`, if the estimator has no ``predict_interval``.
 
     Examples
     --------
@@ -373,27 +386,27 @@ class PredictionIntervalDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "PredictionIntervalDisplay":
-        """Make and plot a display of what a fitted estimator's ``predict_interval`` says of new rows."""
+        """Make and plot a display of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
         return cls(_intervals(estimator, X, coverage), y, name=name).plot(ax, **kwargs)
 
     @classmethod
     def from_predictions(
         cls, interval: Any, y: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> "PredictionIntervalDisplay":
-        """Make and plot a display of intervals ``[instances 2]`` and what came true ``[instances]``."""
+        """Make and plot a display of intervals ``[instances 2]`` and true values of the target ``[instances]``."""
         return cls(interval, y, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, most: int = 200, **kwargs: Any) -> "PredictionIntervalDisplay":
-        """Draw the intervals, of more than ``most`` evenly chosen ones by width. Keywords go to ``ax.vlines``."""
+        """Draw the intervals, or ``most`` of them, evenly chosen by width. Keywords go to ``ax.vlines``."""
         ax = axes_of(ax)
         order = np.argsort(self.interval[:, 1] - self.interval[:, 0], kind="stable")
         order = order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int))]
-        (low, high), y, place = self.interval[order].T, self.y[order], np.arange(len(order))
+        (low, high), y, position = self.interval[order].T, self.y[order], np.arange(len(order))
         look = {"color": PALETTE[6], "linewidth": 2.0, "alpha": 0.7, "label": self.name} | kwargs
-        self.bars_ = ax.vlines(place, low, high, **look)
+        self.bars_ = ax.vlines(position, low, high, **look)
         held = (low <= y) & (y <= high)
-        (self.held_,) = ax.plot(place[held], y[held], ".", color=PALETTE[0], markersize=3.5, label="held")
-        (self.missed_,) = ax.plot(place[~held], y[~held], "x", color=PALETTE[2], markersize=5, label="missed")
+        (self.held_,) = ax.plot(position[held], y[held], ".", color=PALETTE[0], markersize=3.5, label="held")
+        (self.missed_,) = ax.plot(position[~held], y[~held], "x", color=PALETTE[2], markersize=5, label="missed")
         plain(ax)
         ax.set(xlabel="rows, the narrowest interval first", ylabel="target")
         self.ax_, self.figure_ = ax, ax.figure
@@ -401,17 +414,17 @@ class PredictionIntervalDisplay:
 
 
 class CoverageDisplay:
-    """How often intervals hold what came true, against how often they should: on the dotted line they keep their word.
+    """Observed against nominal coverage of prediction intervals: the share that they hold, and the share they should.
 
     Parameters
     ----------
     nominal
         Coverages that are asked for, in (0, 1), ``[coverages]``, increasing.
     observed
-        Shares of instances that the intervals held, ``[coverages]``.
+        Share of instances whose target the intervals hold, at each coverage, ``[coverages]``.
     n
-        Number of instances, for the band within which 95 of 100 shares lie if the coverage is as asked for: that of the
-        binomial distribution, at each coverage by itself. None draws no band.
+        Number of instances, for the band in which an observed share lies with probability 95% if the coverage is as
+        asked for: by the binomial distribution, at each coverage by itself. None draws no band.
     name
         Name in the legend.
 
@@ -423,7 +436,10 @@ class CoverageDisplay:
     Raises
     ------
     ValueError
-        If there is not one share for each coverage, or one lies outside its range, or n < 1.
+        If there is not one share for each coverage, a coverage is outside (0, 1) or a share outside [0, 1], or n < 1.
+        In `from_predictions`, also if the shapes do not fit.
+    TypeError
+        In `from_estimator`, if the estimator has no ``predict_interval``.
 
     Examples
     --------
@@ -457,7 +473,7 @@ class CoverageDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "CoverageDisplay":
-        """Make and plot a curve of what a fitted estimator's ``predict_interval`` says of new rows."""
+        """Make and plot a curve of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
         intervals = np.stack([_intervals(estimator, X, float(coverage)) for coverage in coverages])
         return cls.from_predictions(intervals, y, coverages=coverages, name=name, ax=ax, **kwargs)
 
@@ -472,7 +488,7 @@ class CoverageDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> "CoverageDisplay":
-        """Make and plot a curve from intervals ``[coverages instances 2]`` and what came true ``[instances]``."""
+        """Make and plot a curve from intervals ``[coverages instances 2]`` and true targets ``[instances]``."""
         ends, truth = np.asarray(intervals, float), np.asarray(y, float)
         if ends.ndim != 3 or ends.shape[1:] != (*truth.shape, 2) or not len(truth):
             raise ValueError(
@@ -483,7 +499,22 @@ class CoverageDisplay:
         return cls(coverages, held.mean(axis=1), n=len(truth), name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any) -> "CoverageDisplay":
-        """Draw the curve, and on demand the dotted line and the band. Keywords go to ``ax.plot``."""
+        """Draw the curve, with ``reference`` a dotted line of equality, with ``band`` the band of ``n`` instances.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw on; default: those of a new figure.
+        reference, band
+            Whether to draw the line and, if ``n`` is known, the band.
+        **kwargs
+            As for ``ax.plot``.
+
+        Returns
+        -------
+        self
+            The display, drawn.
+        """
         ax = axes_of(ax)
         self.band_ = None
         if reference:
@@ -501,6 +532,7 @@ class CoverageDisplay:
 
 
 def _intervals(estimator: Any, X: Any, coverage: float) -> Any:
+    """Return the estimator's prediction intervals ``[instances 2]``; a TypeError if it does not make any."""
     if not hasattr(estimator, "predict_interval"):
         raise TypeError(
             f"estimator is a {type(estimator).__name__} without predict_interval; pass a fitted "

@@ -21,26 +21,26 @@ from jaxunc.forest import Forest
 
 
 class ComparedCombiner(NamedTuple):
-    """A row of a study: a combiner, or what answers like one."""
+    """A row in the tables of a study: a combiner, a learned combiner, or a given model."""
 
     name: str
-    """Name that `jaxunc.combiners.combiner_by_name` knows."""
+    """Name in tables and files. `combiner_by_name` knows it unless the row ``learns`` or ``is_model``."""
     meaning: str
-    """Meaning in a few words, as tables have it."""
+    """Meaning in a few words, for tables."""
     binary_only: bool = False
-    """Whether it compares two classes and has no form for more."""
+    """Whether the row is for two classes only."""
     learns: bool = False
-    """Whether it is learned from training instances, and unknown to `combiner_by_name`."""
-    own: bool = False
-    """Whether it is what a given model answers itself."""
+    """Whether the combiner is learned from training instances."""
+    is_model: bool = False
+    """Whether the row is a given model, as it answers or calibrated."""
 
     def make(self, forest: Forest) -> Combiner:
-        """Make the combiner for a forest, whose prior it may use."""
+        """Return the combiner for a forest, whose prior it may use; a ValueError if it ``learns`` or ``is_model``."""
         return combiner_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
 
 
 MODEL, MODEL_CALIBRATED = "model", "model-platt"
-"""Names of what a given model answers itself, and of that calibrated on the rows that leaves count."""
+"""Names of the rows of a given model: as it answers, and calibrated on the rows that its leaves count."""
 _OFFERED = (
     ComparedCombiner("probability", "mean class frequency"),
     ComparedCombiner("laplace", "mean Laplace frequency"),
@@ -65,14 +65,14 @@ _OFFERED = (
     ComparedCombiner("learned", "learned pool", learns=True),
     ComparedCombiner("calibrated", "mean, calibrated", learns=True),
     ComparedCombiner("isotonic", "mean, isotonic", learns=True),
-    ComparedCombiner("model", "the model itself", own=True),
-    ComparedCombiner("model-platt", "the model, calibrated", own=True),
+    ComparedCombiner("model", "the model itself", is_model=True),
+    ComparedCombiner("model-platt", "the model, calibrated", is_model=True),
 )
 
 _SYNONYMS = {"mean": "probability"}
-"""Names that other commands use, and those of the tables."""
-COMPARED_COMBINERS = {one.name: one for one in _OFFERED}
-"""All rows that a study can have, by the name that tables and files use."""
+"""{name that other commands use: name in the tables}."""
+COMPARED_COMBINERS = {row.name: row for row in _OFFERED}
+"""{name in tables and files: row}, of all rows that a study of classes can have."""
 FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
     "random-forest": lambda n_trees, leaf_size, seed, bags: RandomForestClassifier(
         n_trees, min_samples_leaf=leaf_size, random_state=seed
@@ -87,12 +87,12 @@ FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
         n_trees, min_samples_leaf=leaf_size, missing="random", random_state=seed
     ),
 }
-"""Kinds of forests, by the name that tables and files use: (trees, leaf size, seed, bags needed) → a model."""
+"""{kind of forest in tables and files: a function from (trees, leaf size, seed, bags needed) to an estimator}."""
 
 BASE_RATES = "base rates"
-"""The row of what knows no columns: the classes' shares as probabilities, or the quantiles of a number."""
+"""Name of the row that reads no columns: it answers with the classes' shares, or with quantiles of the targets."""
 PLAIN, TREES = "plain", "trees"
-"""Names of the laws that others are compared with: residuals of one width, and what trees disagree by."""
+"""Names of two simple laws for comparison: residuals of one width, and a normal law of the spread between trees."""
 COMPARED_LAWS = {
     "learned": "residuals and leaves, blended as learned",
     "residuals": "residuals by each row's spread",
@@ -102,9 +102,9 @@ COMPARED_LAWS = {
     PLAIN: "residuals, one width for all rows",
     TREES: "normal law of the spread between trees",
 }
-"""All laws of numbers that a study can have, and their meanings. The first five are `UncertainForestRegressor`'s."""
+"""{law that a study can have: its meaning}. The first five laws are those of `UncertainForestRegressor`."""
 USUAL_LAWS = tuple(name for name in COMPARED_LAWS if name != "neighbours")
-"""Those of a study that names none: each further one makes it harder to tell others apart."""
+"""The laws of a study that names none: each further law makes differences harder to tell, so one is left out."""
 FORESTS_OF_NUMBERS: dict[str, Callable[[int, int, int], Any]] = {
     "random-forest": lambda n_trees, leaf_size, seed: RandomForestRegressor(
         n_trees, min_samples_leaf=leaf_size, random_state=seed
@@ -113,10 +113,10 @@ FORESTS_OF_NUMBERS: dict[str, Callable[[int, int, int], Any]] = {
         n_trees, min_samples_leaf=leaf_size, random_state=seed, bootstrap=True
     ),
 }
-"""Kinds of forests that predict a number: (trees, leaf size, seed) → a model with bags."""
+"""{kind of forest that predicts a number: a function from (trees, leaf size, seed) to an estimator with bags}."""
 
 GIVEN, REFITTED = "given model", "refitted model"
-"""The kinds of a forest that came fitted, in a file, and of one whose pickled estimator is fitted anew to each part."""
+"""The kind of forest of a given model that stays as fitted, and of one that is fitted anew to each training part."""
 
 
 @dataclass(frozen=True)
@@ -126,15 +126,17 @@ class Settings:
     Parameters
     ----------
     forests
-        Of ``"random-forest"``, ``"extra-trees"``, ``"single-tree"``, ``"random-trees"``. A fitted model: `for_model`.
+        Kinds, of ``"random-forest"``, ``"extra-trees"``, ``"single-tree"`` and ``"random-trees"``. `for_model` makes
+        settings for a given model instead.
     combiners
-        Names of combiners, as in the tables of `jaxunc compare`, or of laws; none for all that suit the data.
+        Names of combiners, as in the tables of `jaxunc compare`, or of laws; none for all combiners that suit the data,
+        or all laws but ``"neighbours"``.
     leaf_sizes
         Least numbers of instances in a leaf (``min_samples_leaf``).
     n_trees, n_repeats, n_folds
         Trees in a forest; repetitions and folds of stratified cross-validation.
     counts
-        Counts of the leaves: a mode of `jaxunc.counting.COUNTS`. For numbers always ``"oob"``.
+        Whose counts the leaves hold: a mode of `jaxunc.counting.COUNTS`. For numbers always ``"oob"``.
     seed
         Decides the folds and the forests.
     positive
@@ -147,8 +149,9 @@ class Settings:
     Raises
     ------
     ValueError
-        If a name is unknown, a number too small, out-of-bag counts are asked of a tree without bags, or costs are no
-        square of numbers ≥ 0.
+        If a name is unknown, forests or leaf sizes are missing, a number is out of range, trees without bags are to
+        have out-of-bag counts, or learned combiners counts that are not in-bag. Also if costs are not a square of
+        numbers ≥ 0 or make no difference, or counts, costs or a positive class are set for numbers.
     """
 
     forests: Sequence[str] = ("random-forest", "extra-trees")
@@ -169,7 +172,7 @@ class Settings:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.numbers:
             object.__setattr__(self, "combiners", tuple(_SYNONYMS.get(name, name) for name in self.combiners))
-        offered = [name for name, combiner in COMPARED_COMBINERS.items() if self.is_given or not combiner.own]
+        offered = [name for name, combiner in COMPARED_COMBINERS.items() if self.is_given or not combiner.is_model]
         forests, of_leaves = FORESTS, "--combiners"
         if self.numbers:
             object.__setattr__(self, "counts", "oob" if self.counts == "inbag" else self.counts)
@@ -215,23 +218,23 @@ class Settings:
 
     @classmethod
     def for_model(cls, n_trees: int, *, refitted: bool = False, **chosen: Any) -> "Settings":
-        """Return settings of a study of one model: its leaves are counted anew on training parts, or it is refitted."""
+        """Return settings of a study of one model, which is counted anew or ``refitted`` on each training part."""
         kind, counts = (REFITTED, "inbag") if refitted else (GIVEN, "held_out")
         return cls(forests=(kind,), leaf_sizes=(0,), n_trees=n_trees, counts=counts, **chosen)
 
     @property
     def has_model(self) -> bool:
-        """Whether the study is of one model that was given."""
+        """Whether the study is of one given model, fitted or to be refitted."""
         return tuple(self.forests) in ((GIVEN,), (REFITTED,)) and tuple(self.leaf_sizes) == (0,)
 
     @property
     def is_given(self) -> bool:
-        """Whether the study is of one model that came fitted, and stays."""
+        """Whether the study is of one given model whose trees stay as fitted."""
         return self.has_model and tuple(self.forests) == (GIVEN,)
 
     @property
     def n_forests(self) -> int:
-        """Number of forests that the study grows."""
+        """Number of forests that the study grows, or counts anew."""
         return len(self.forests) * len(self.leaf_sizes) * self.n_repeats * self.n_folds
 
     def combiners_for(self, n_classes: int) -> tuple[str, ...]:
@@ -240,12 +243,12 @@ class Settings:
         Parameters
         ----------
         n_classes
-            Number of classes, ≥ 2; of numbers it is not read.
+            Number of classes, ≥ 2; ignored for numbers.
 
         Raises
         ------
         ValueError
-            If none of them does.
+            If none of the chosen combiners suits this number of classes.
         """
         if self.numbers:
             return tuple(self.combiners or USUAL_LAWS)
@@ -253,12 +256,12 @@ class Settings:
         every = tuple(
             name
             for name, combiner in COMPARED_COMBINERS.items()
-            if not combiner.own and (learns or not combiner.learns)
+            if not combiner.is_model and (learns or not combiner.learns)
         )
         of_model = tuple(
             name
             for name, combiner in COMPARED_COMBINERS.items()
-            if combiner.own and self.is_given and name not in self.combiners
+            if combiner.is_model and self.is_given and name not in self.combiners
         )
         chosen = (*(self.combiners or every), *of_model)
         suited = tuple(name for name in chosen if n_classes == 2 or not COMPARED_COMBINERS[name].binary_only)
@@ -273,8 +276,7 @@ class Settings:
 def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
     """Return costs ``[truth decision]`` as tuples of floats.
 
-    Raises a ValueError unless they are a square of finite numbers ≥ 0, by which the decisions' costs differ for some
-    truth.
+    Raises a ValueError unless they are a square of finite numbers ≥ 0, and the decisions' costs differ for some truth.
     """
     try:
         values: Any = np.asarray(costs, float)
@@ -290,12 +292,13 @@ def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
 
 
 def _check_range(option: str, value: int, least: int, meaning: str) -> None:
+    """Raise a ValueError unless the value is in [least, 2³¹)."""
     if not least <= value < 2**31:
         raise ValueError(f"{option}={value} ({meaning}) is out of range; expected an integer from {least} to 2^31 - 1.")
 
 
 class Cell(NamedTuple):
-    """Key of a forest in a study: its kind and leaf size, and the test fold it is tried on."""
+    """Key of a forest in a study: its kind and leaf size, and the repetition and fold that it is tested on."""
 
     forest: str
     leaf_size: int

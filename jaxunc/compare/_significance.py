@@ -1,11 +1,11 @@
-"""Differences beyond chance: ranks of methods, tests of each pair, Holm's correction of many p-values.
+"""Significance of differences: ranks of methods, tests of each pair of methods, Holm's correction of p-values.
 
-The splits of one data set share training data, which the corrected t-test makes up for.
+The corrected t-test allows for the training data that the splits of one data set share.
 
-Arguments that all share: ``values``, a table with a row per block (a data set or a split) and a column per method, two
-or more of each; ``larger_is_better``, True for accuracies and areas, False for losses, errors and times; ``decimals``:
-differences below 10^-decimals are ties. ValueErrors refuse shapes, NaN, infinite values and options outside of their
-range, TypeErrors what is no number.
+Arguments of several functions: ``values``, a table with a row per block (a data set or a split) and a column per
+method, two or more of each; ``larger_is_better``, True for accuracies and areas, False for losses, errors and times;
+``decimals``: differences below 10^-decimals are ties. ValueErrors refuse shapes, NaN, infinite values and options
+outside of their range, TypeErrors values that are not numbers.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from jaxtyping import Array, Float, Int, Real
 from jaxunc._checks import check_bool, check_integer, check_within
 
 Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
-"""Table of one value per block (a data set or a split) and method."""
+"""Table with a value for each block (a data set or a split) and method."""
 PValues: TypeAlias = Real[Array | np.ndarray, "tests"]
-"""A p-value per test."""
+"""A p-value for each test."""
 
 
 class PairwiseTests(NamedTuple):
@@ -44,9 +44,9 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
 
     .. math:: r_{bj} = 1 + \#\{i: i \text{ better than } j\} + \tfrac12 \#\{i \ne j: i \text{ ties with } j\}
 
-    Multiples of 1/2 in [1, methods]; each row adds to methods · (methods + 1) / 2. One block or one method will do. The
-    difference is that of neighbours in order: of three values, each close to the next, all tie. For values printed with
-    d decimals keep ``decimals`` above d. Cost O(b k log k). Reference: Demšar 2006, section 3.2.2.
+    Multiples of 1/2 in [1, methods]; each row adds to methods · (methods + 1) / 2. One block or one method will do.
+    Ties are between neighbours in order: three values, each close to the next, all tie. For values printed with d
+    decimals keep ``decimals`` above d. Cost O(b k log k). Reference: Demšar 2006, section 3.2.2.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
 
 
 def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float[np.ndarray, "methods"]:
-    """Mean over the blocks of `ranks`.
+    """Mean rank of each method over the blocks, from `ranks`.
 
     Each is in [1, methods], smaller is better. An average rank depends on which other methods are compared.
 
@@ -83,9 +83,9 @@ def corrected_t_test(differences: Real[Array | np.ndarray, "... splits"], *, tes
 
     .. math:: t = \frac{\bar d}{\sqrt{\big(\frac1n + \frac{\tau}{1 - \tau}\big)\, s^2}}
 
-    with n - 1 degrees of freedom. The second term makes up for the overlap of the training sets. More repetitions do
-    not make the variance vanish: that of the data stays. All differences 0: t = 0, p = 1. All equal, but not 0: t = ±∞,
-    p = 0.
+    with n - 1 degrees of freedom. The second term corrects for the overlap of the training sets. More repetitions do
+    not make the variance vanish: that of the data stays. If all differences are 0, t = 0 and p = 1; if all are equal,
+    but not 0, t = ±∞ and p = 0.
 
     References
     ----------
@@ -117,8 +117,10 @@ def corrected_t_test(differences: Real[Array | np.ndarray, "... splits"], *, tes
     return CorrectedT(statistic, np.asarray(2 * scipy.stats.t.sf(np.abs(statistic), n - 1)))
 
 
-def least_told(differences: Real[Array | np.ndarray, "splits"], *, test_share: float, p_value: float) -> float:
-    """Mean difference at which `corrected_t_test` has this p-value, where splits scatter as these do; ≥ 0."""
+def significant_difference(
+    differences: Real[Array | np.ndarray, "splits"], *, test_share: float, p_value: float
+) -> float:
+    """Mean difference, ≥ 0, at which `corrected_t_test` has this p-value if differences scatter as these do."""
     n = len(differences)
     scale = float(np.std(differences, ddof=1)) * (1 / n + test_share / (1 - test_share)) ** 0.5
     return float(scipy.stats.t.isf(p_value / 2, n - 1)) * scale
@@ -129,8 +131,8 @@ def pairwise_corrected_t(
 ) -> PairwiseTests:
     """`corrected_t_test` of all pairs of methods on splits of one data set, p-values adjusted by `holm`.
 
-    Only the wins depend on ``larger_is_better``. Two methods that tie on all splits: p = 1; that differ by the same
-    number on all: p = 0.
+    Only the wins depend on ``larger_is_better``. Two methods that tie on all splits have p = 1, and two that differ by
+    the same number on all splits p = 0.
 
     Examples
     --------
@@ -158,7 +160,10 @@ def pairwise_tests(
     decimals: int,
     adjust: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> PairwiseTests:
-    """Apply a test to each pair's differences, of which ties are 0 and no win; ``adjust`` is `holm` by default."""
+    """Apply the test ``p_value`` to the differences of each pair of methods, and adjust the p-values (default: `holm`).
+
+    Differences that are ties are 0 for the test, and count as wins of neither method.
+    """
     values, threshold = _checked_values(values), _tie_threshold(decimals)
     check_bool("larger_is_better", larger_is_better)
     gains = values[:, :, None] - values[:, None, :] if larger_is_better else values[:, None, :] - values[:, :, None]
@@ -177,8 +182,8 @@ def holm(p_values: PValues) -> Float[np.ndarray, "tests"]:
 
     .. math:: \tilde p_{(i)} = \max_{j \le i} \min(1, (m - j + 1)\, p_{(j)})
 
-    They are returned in the order given. Never above Bonferroni's, under the same assumptions (none). Equal p-values
-    stay equal. No test: no p-values.
+    They are returned in the order of the argument. They are never above Bonferroni's, and like these need no
+    assumptions. Equal p-values stay equal. An empty array gives an empty one.
 
     References
     ----------
@@ -237,15 +242,16 @@ def _checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
 
 
 def _tie_threshold(decimals: int) -> float:
-    """Return the least difference that counts; raises a TypeError unless ``decimals`` is an integer."""
+    """Return the least difference that is not a tie; raises a TypeError unless ``decimals`` is an integer."""
     check_integer("decimals", decimals)
     return 10.0**-decimals
 
 
 def tie_groups(values: Float[np.ndarray, "*blocks items"], threshold: float) -> Int[np.ndarray, "*blocks items"]:
-    """Number the groups of ties 0, 1, … in the order of the last axis: neighbours closer than the threshold share one.
+    """Number groups of ties 0, 1, … by increasing value along the last axis.
 
-    Rounding would part equal values that noise puts on two sides of a boundary, as it does with k/1024 at 9 decimals.
+    Neighbours in order that are closer than the threshold share a group. Rounding instead would separate equal values
+    that noise puts on two sides of a boundary, as it does with k/1024 at 9 decimals.
     """
     order = np.argsort(values, axis=-1, kind="stable")
     steps = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1, prepend=-np.inf) >= threshold

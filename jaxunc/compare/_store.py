@@ -1,18 +1,18 @@
 """Folder of a study: outcomes as they finish, and at the end ``results.json``.
 
-Outcomes are appended to ``unfinished.jsonl``, a line each behind a first line that says what is run on what. A study
-that was interrupted goes on from there; a line that was cut off is run again. ``results.json`` (format version 6) is
-one object:
+Outcomes are appended to ``unfinished.jsonl``, a line each after a first line that describes the study. A study that was
+interrupted goes on from there; the forest of a line that was cut off is run again. ``results.json`` (format version 6)
+is one object:
 
 * ``format``, ``format_version``; ``versions`` of jaxunc, jax, numpy and scikit-learn;
 * ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
-* ``settings``: those of the command line; ``combiners``: their names; ``model``: of a study of a model that was given
-  alone, what it is;
+* ``settings``: those of the command line; ``combiners``: the names of those that were compared; ``model``, only in a
+  study of a given model: its description;
 * ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`:
   ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, (since
   version 4) ``set_sizes``, ``intervals`` and ``brier_range``, (since version 5) ``polling`` and (since version 6)
-  ``positive``, ``costs`` and ``doubtful``; what does not suit the number of classes is empty. For numbers the parts are
-  those of a `NumberOutcome`, ``combiners`` are laws, and ``classes`` are none.
+  ``positive``, ``costs`` and ``doubtful``; a part that does not suit the number of classes is empty. For numbers the
+  parts are those of a `NumberOutcome`, ``combiners`` are laws, and ``classes`` is empty.
 """
 
 import hashlib
@@ -54,14 +54,16 @@ from ._table import Table, positive_class
 
 RESULTS, UNFINISHED = "results.json", "unfinished.jsonl"
 _POSITIVE = {"average_precision": 1, "top": len(TOPS)} | dict.fromkeys(("size", "hits", "probability"), len(EDGES) + 1)
+"""{key of a combiner's entry in `Outcome.positive`: how many numbers it has}."""
 _DOUBTFUL = ("row", "truth", "predicted", "probability", "aleatoric", "epistemic")
+"""Keys of a doubtful row whose values are always numbers."""
 
 
 class Results(NamedTuple):
     """A finished study."""
 
     about: dict[str, Any]
-    """Description of the study, the other parts of the file."""
+    """Description of the study: the parts of the file but ``forests``."""
     outcomes: dict[Cell, Any]
     """Outcome of each forest, in order: an `Outcome`, or of numbers a `NumberOutcome`."""
 
@@ -78,15 +80,15 @@ class Results(NamedTuple):
         """
         return pd.DataFrame(
             [
-                {**cell._asdict(), "combiner": combiner, **values, **_more(outcome, combiner)}
+                {**cell._asdict(), "combiner": combiner, **values, **_extra_measures(outcome, combiner)}
                 for cell, outcome in self.outcomes.items()
                 for combiner, values in outcome.measures.items()
             ]
         )
 
 
-def _more(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str, float]:
-    """Return the measures that some studies alone have."""
+def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str, float]:
+    """Return the measures that not all studies have: average precision, shares in `TOPS`, cost; {} for a law."""
     if isinstance(outcome, NumberOutcome):
         return {}
     of = outcome.positive.get(combiner, {})
@@ -96,7 +98,10 @@ def _more(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str, float]:
 
 
 def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel | None = None) -> dict[str, Any]:
-    """Describe a study and its data, as plain values."""
+    """Return the description of a study and its data, as the file holds it.
+
+    Raises a ValueError if the positive class is not a class of the table, or no combiner suits the classes.
+    """
     settings = replace(settings, positive=positive_class(table, settings.positive))
     digest = hashlib.sha256()
     for values in (table.X.astype("<f8"), table.y.astype("<f8" if settings.numbers else "<i8")):
@@ -123,14 +128,14 @@ def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel
     }
     if given is not None:
         about["model"] = given.about
-    # As JSON would give it back: tuples are lists there, and descriptions are compared.
+    # As JSON gives it back, with lists for tuples: descriptions are compared with those of files.
     return json.loads(json.dumps(about))
 
 
 class Store:
-    """The folder of one study, which an interrupted run goes on from; it is made if it does not exist.
+    """The folder of one study, from which an interrupted run goes on; it is made if it does not exist.
 
-    Raises a ValueError if the folder cannot be written to, or holds another study or files that are no study's.
+    Raises a ValueError if the folder cannot be written to, or its files are damaged or those of another study.
     """
 
     def __init__(
@@ -140,7 +145,7 @@ class Store:
         self.about = describe(table, settings, given)
         self._cells = cells(settings)
         _make_writable(self.folder)
-        self.outcomes = dict(self._finished() or self._begun())
+        self.outcomes = dict(self._read_finished() or self._read_unfinished())
 
     @property
     def complete(self) -> bool:
@@ -150,39 +155,40 @@ class Store:
     def add(self, cell: Cell, outcome: Outcome | NumberOutcome) -> None:
         """Keep an outcome, on disk at once."""
         self.outcomes[cell] = outcome
-        # A line for each outcome, appended: an interruption can damage the last line alone, which `_begun` takes away.
+        # Lines are appended: an interruption can damage the last one only, which `_read_unfinished` removes.
         with (self.folder / UNFINISHED).open("a", encoding="utf-8") as file:
             file.write(_line({**cell._asdict(), **outcome._asdict()}))
 
     def finish(self) -> Results:
-        """Write ``results.json`` in the order of the settings, whatever the order in which outcomes came."""
+        """Write ``results.json``, with forests in the order of the settings, and return the results of all forests."""
         ordered = {cell: self.outcomes[cell] for cell in self._cells}
         forests = [_line({**cell._asdict(), **outcome._asdict()}) for cell, outcome in ordered.items()]
         head = json.dumps(self.about, indent=1, ensure_ascii=False).removesuffix("\n}")
         partial = self.folder / (RESULTS + ".partial")
         partial.write_text(f'{head},\n "forests": [\n{",".join(forests)}]\n}}\n', encoding="utf-8")
-        # Whole or not at all: who reads the folder never sees half a file.
+        # The file appears whole or not at all: readers of the folder never see half of it.
         os.replace(partial, self.folder / RESULTS)
         (self.folder / UNFINISHED).unlink(missing_ok=True)
         return Results(self.about, ordered)
 
-    def _finished(self) -> dict[Cell, Outcome | NumberOutcome] | None:
+    def _read_finished(self) -> dict[Cell, Outcome | NumberOutcome] | None:
+        """Return the outcomes of ``results.json``, None without the file; a ValueError if they are not this study's."""
         path = self.folder / RESULTS
         if not path.exists():
             return None
-        with self._refused():
+        with self._explain_errors():
             document = json.loads(path.read_text(encoding="utf-8"))
             entries = document.pop("forests")
         self._check_same(document, RESULTS)  # before the entries: an older format lacks some parts
-        with self._refused():
-            outcomes = dict(self._parsed(entry) for entry in entries)
+        with self._explain_errors():
+            outcomes = dict(self._parse(entry) for entry in entries)
         if set(outcomes) != set(self._cells):
             raise ValueError(f"--report={str(self.folder)!r}: its {RESULTS} lacks forests. Move the file away.")
         return outcomes
 
     @contextmanager
-    def _refused(self) -> Iterator[None]:
-        """Turn errors of reading into one that says what is wrong with the file."""
+    def _explain_errors(self) -> Iterator[None]:
+        """Turn errors of reading ``results.json`` into a ValueError that says what is wrong with the file."""
         try:
             yield
         except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError) as error:
@@ -191,15 +197,18 @@ class Store:
                 "Choose another folder, or move the file away."
             ) from error
 
-    def _begun(self) -> Iterator[tuple[Cell, Outcome | NumberOutcome]]:
-        """Read the outcomes of an interrupted run; a line that was cut off, and what follows it, is taken away."""
+    def _read_unfinished(self) -> Iterator[tuple[Cell, Outcome | NumberOutcome]]:
+        """Yield the outcomes of an interrupted run; a damaged line and all lines after it are removed from the file.
+
+        Without a file, make one with the description of this study. Raises a ValueError if it is another study's.
+        """
         path = self.folder / UNFINISHED
         if not path.exists():
             path.write_text(_line(self.about), encoding="utf-8")
             return
         lines = path.read_bytes().splitlines(keepends=True)
         try:
-            # A first line that was cut off is that of a run which has kept nothing yet: it may begin anew.
+            # A run whose first line was cut off has kept nothing yet, and begins anew.
             about = json.loads(lines[0]) if lines and lines[0].endswith(b"\n") else self.about
         except (ValueError, RecursionError):
             about = None
@@ -207,7 +216,7 @@ class Store:
         sound = [_line(self.about).encode()]
         for line in lines[1:]:
             try:
-                cell, outcome = self._parsed(json.loads(line))
+                cell, outcome = self._parse(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 break
             if not line.endswith(b"\n"):
@@ -217,8 +226,11 @@ class Store:
         if sound != lines:
             path.write_bytes(b"".join(sound))
 
-    def _parsed(self, entry: dict[str, Any]) -> tuple[Cell, Outcome | NumberOutcome]:
-        """Parse a forest of this study and its outcome; a ValueError, KeyError or TypeError if it is none."""
+    def _parse(self, entry: dict[str, Any]) -> tuple[Cell, Outcome | NumberOutcome]:
+        """Return the cell and the outcome that an entry of a file holds.
+
+        Raises a ValueError, KeyError, TypeError or AttributeError if it is not the outcome of a forest of this study.
+        """
         cell = Cell(*(entry[name] for name in Cell._fields))
         read = lambda kind: kind(*(entry[name] for name in kind._fields))
         if self.about["settings"]["numbers"]:
@@ -236,6 +248,7 @@ class Store:
         return cell, outcome
 
     def _check_same(self, document: dict[str, Any], file: str) -> None:
+        """Raise a ValueError that names the differences unless a file's description is that of this study."""
         differences = [(name, document.get(name), expected) for name, expected in self.about.items()]
         differences = [entry for entry in differences if entry[1] != entry[2]]
         if not differences:
@@ -249,7 +262,10 @@ class Store:
 
 
 def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs: bool) -> bool:
-    """Return whether the parts of an outcome have these combiners, so many classes, and the right sizes."""
+    """Return whether each part of an outcome, read from a file, has these combiners and classes, and the right sizes.
+
+    Raises a KeyError, TypeError, AttributeError or ValueError where a part is of another kind than expected.
+    """
     cautious = n_classes <= MOST_CLASSES
     strengths = [str(s) for s in STRENGTHS if cautious]
     return (
@@ -278,7 +294,11 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs
 
 
 def _numbers(outcome: Outcome) -> list[Any]:
-    """Return what should be numbers. None is allowed for one alone: the accuracy of no single class."""
+    """Return all values of an outcome that should be finite numbers.
+
+    Texts are left out, and None as the accuracy of no single class or as a value of a doubtful row. Raises a KeyError,
+    TypeError or AttributeError where sets or doubtful rows are not as in an `Outcome`.
+    """
     sets = [
         [value for name, value in of.items() if (name, value) != ("single_set_accuracy", None)]
         for of in outcome.sets.values()
@@ -294,7 +314,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _difference(name: str, kept_value: Any, expected: Any) -> str:
-    """Say how a part of two runs differs; of several values the first."""
+    """Return how a part of a kept description differs from the expected one; of dicts, in their first difference."""
     if isinstance(kept_value, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *kept_value) if kept_value.get(k) != expected.get(k))
         name, kept_value, expected = f"{name}.{key}", kept_value.get(key), expected.get(key)
@@ -303,7 +323,7 @@ def _difference(name: str, kept_value: Any, expected: Any) -> str:
 
 
 def _make_writable(folder: Path) -> None:
-    """Make the folder, or raise a ValueError, before hours are spent on what it should hold."""
+    """Make the folder and try to write to it; raise a ValueError if that fails, before hours are spent on a study."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".writable"

@@ -1,7 +1,7 @@
 """The study: forests under repeated cross-validation, and every combiner on the leaves of the same forests.
 
-`run` shows progress and keeps outcomes. `study` splits, has a forest grown or counted anew on each training part,
-learns the combiners that learn, and evaluates all of them on the test part.
+`run` shows progress and keeps outcomes. `study` splits the data, has a forest grown or counted anew on each training
+part, learns the combiners that learn, and evaluates all combiners on the test part.
 """
 
 import sys
@@ -49,7 +49,7 @@ from ._table import Table, positive_class
 _EVERY = 30.0
 """Seconds between lines of progress."""
 FEWEST = 20
-"""Number of training rows that laws of numbers need."""
+"""Least number of training rows of laws: the ends of 90% intervals need this many."""
 N_FOLDS = 3
 """Number of folds in which combiners that learn are cross-fitted, where forests have no bootstrap or few trees."""
 
@@ -62,7 +62,7 @@ def run(
     quiet: bool = False,
     given: GivenModel | RefittedModel | None = None,
 ) -> Results:
-    """Run a `study`, with a progress bar meanwhile if a person watches.
+    """Run a study and return its results; a progress bar shows how far it is if standard error is a terminal.
 
     Parameters
     ----------
@@ -71,22 +71,23 @@ def run(
     settings
         Settings of the study.
     folder
-        Where results are kept as they finish, so that an interrupted run goes on where it stopped; and where
-        ``results.json`` lies in the end. Without a folder nothing is written.
+        Folder in which outcomes are kept as they finish, so that an interrupted run goes on where it stopped. In the
+        end it holds ``results.json``. Without a folder nothing is written.
     quiet
-        Show no progress. Where standard error is no terminal, progress is a line every half a minute.
+        Show no progress. Where standard error is not a terminal, progress is a line every half a minute.
     given
-        The model, in a study of one.
+        The model, in a study of a given model (`Settings.for_model`); else None.
 
     Returns
     -------
     Results
-        What was run on what, and an outcome for each forest.
+        Description of the study, and an outcome for each forest.
 
     Raises
     ------
     ValueError
-        As `study` and `Store` do.
+        If the settings do not suit the table or the model, the table has too few rows, or too few of a class, or the
+        folder cannot be written to or holds files of another study.
     """
     # What can be refused is refused before a folder is made.
     if settings.has_model != (given is not None):
@@ -113,65 +114,68 @@ def run(
             else:
                 store.add(cell, outcome)
             bar.update(task, advance=1, description=forest_name(cell.forest, cell.leaf_size))
-            progress.done()
+            progress.count_forest()
     return Results(describe(table, settings, given), outcomes) if store is None else store.finish()
 
 
 class _Progress:
-    """Lines on standard error: how long it will take, and where nobody watches how far it is."""
+    """Prints the time left, on standard error: once, and with ``lines`` again each time half a minute has passed.
+
+    ``n`` is the number of forests to run; ``silent`` prints nothing.
+    """
 
     def __init__(self, n: int, *, silent: bool, lines: bool):
         self.n, self.silent, self.lines = n, silent, lines
-        self.n_done, self.timed_from, self.said_at = 0, time.perf_counter(), time.perf_counter()
+        self.n_done, self.start, self.last_print = 0, time.perf_counter(), time.perf_counter()
 
-    def done(self) -> None:
-        """Count a forest. The first ones compile: the next ones are timed."""
+    def count_forest(self) -> None:
+        """Count a finished forest, and print a line if it is due. The first forests compile, and are not timed."""
         self.n_done, now = self.n_done + 1, time.perf_counter()
         n_timed = self.n_done - cores()
         if n_timed <= 0:
-            self.timed_from = now
+            self.start = now
             return
-        left = (self.n - self.n_done) * (now - self.timed_from) / n_timed
-        if self.silent or self.n == self.n_done or (n_timed > 1 and (not self.lines or now < self.said_at + _EVERY)):
+        left = (self.n - self.n_done) * (now - self.start) / n_timed
+        if self.silent or self.n == self.n_done or (n_timed > 1 and (not self.lines or now < self.last_print + _EVERY)):
             return
         if n_timed == 1 and left < _EVERY:
             return
-        self.said_at = now
+        self.last_print = now
         about = f"{left / 60:.0f} minutes" if left > 90 else f"{left:.0f} seconds"
         print(f"jaxunc: {self.n_done} of {self.n} forests, about {about} left", file=sys.stderr, flush=True)
 
 
 def study(
-    table: Table, settings: Settings, done: Container[Cell] = (), given: GivenModel | RefittedModel | None = None
+    table: Table, settings: Settings, skip: Container[Cell] = (), given: GivenModel | RefittedModel | None = None
 ) -> Iterator[tuple[Cell, Outcome | NumberOutcome]]:
     """Yield each cell of the settings, in their order, with the outcome of its forest; one forest per core at a time.
 
-    Cells in ``done`` are left out. A `GivenModel` takes the place of growing: its leaves count the training part. A
+    Cells in ``skip`` are left out. With a `GivenModel` no forests are grown: its leaves count the training part. A
     `RefittedModel` is fitted anew to each training part. For targets that are numbers, laws are compared instead of
     combiners, and folds are not stratified.
 
-    Raises a ValueError if a class has fewer instances than there are folds, or is in no sample that trees were grown
-    on. It raises one, too, if no combiner suits the number of classes.
+    Raises a ValueError if rows are too few, a class has fewer than there are folds or is in none of the samples that a
+    forest counts, or no combiner suits the number of classes.
     """
-    together = copies_of(np.asarray(table.X, np.float32), table.codes)
-    # A copy of a row in another fold would tell its label.
-    apart = np.arange(len(table.y)) if together is None else first_of_each(together)
-    check_folds(table._replace(X=table.X[apart], y=table.y[apart]), settings.n_folds)
+    copy_groups = copies_of(np.asarray(table.X, np.float32), table.codes)
+    # Distinct rows are split, and copies follow: a copy in another fold would tell the row's label.
+    distinct = np.arange(len(table.y)) if copy_groups is None else first_of_each(copy_groups)
+    check_folds(table._replace(X=table.X[distinct], y=table.y[distinct]), settings.n_folds)
     combiners = settings.combiners_for(len(table.class_labels))
     kind = RepeatedKFold if settings.numbers else RepeatedStratifiedKFold
     folds = kind(n_splits=settings.n_folds, n_repeats=settings.n_repeats, random_state=settings.seed)
-    splits = dict(enumerate(folds.split(table.X[apart], table.y[apart])))
-    groups = apart if together is None else together
+    splits = dict(enumerate(folds.split(table.X[distinct], table.y[distinct])))
+    groups = distinct if copy_groups is None else copy_groups
     positive = positive_class(table, settings.positive)
     settings_of_classes: dict[str, Any] = {"positive": 1 if positive is None else table.class_labels.index(positive)}
     settings_of_classes["costs"] = None if settings.costs is None else np.asarray(settings.costs)
 
     def run(cell: Cell) -> tuple[Cell, Outcome | NumberOutcome]:
         i = cell.repeat * settings.n_folds + cell.fold
-        train, test = (apart[part] for part in splits[i])
-        if together is not None:
-            train, test = (np.flatnonzero(np.isin(together, together[part])) for part in (train, test))
-        # The seed depends on the split alone: forests of all kinds and leaf sizes on it are compared on equal terms.
+        train, test = (distinct[part] for part in splits[i])
+        if copy_groups is not None:
+            train, test = (np.flatnonzero(np.isin(copy_groups, copy_groups[part])) for part in (train, test))
+        # The seed depends on the split alone, so that forests of all kinds and leaf sizes are compared on equal terms.
         model: Any
         X, names, read = table.X[train], table.names, partial(np.take, table.X, axis=0)
         if settings.numbers:
@@ -192,25 +196,25 @@ def study(
         if isinstance(given, GivenModel):
             learned |= given.answers(X, table.y[train])
         outcome = evaluate(forest, combiners, read(test), table.y[test], learned, **settings_of_classes)
-        columns = _telling_columns(forest, table, names)
-        doubtful = [_as_in_file(row, int(test[row["row"]]), table, columns) for row in outcome.doubtful]
+        columns = _root_columns(forest, table, names)
+        doubtful = [_add_file_columns(row, int(test[row["row"]]), table, columns) for row in outcome.doubtful]
         alike = rows_alike(forest.trees, X, read(test[[row["row"] for row in outcome.doubtful]]))
         for row, positions in zip(doubtful, train[alike].tolist(), strict=True):
             row["alike"] = [[_number_in_file(i, table), int(table.y[i])] for i in positions]
         return cell, outcome._replace(doubtful=doubtful)
 
-    # Threads suffice: growing trees and compiled programs let go of the interpreter.
+    # Threads suffice: growing trees and running compiled programs release the interpreter's lock.
     with ThreadPoolExecutor(cores(), thread_name_prefix="jaxunc-study") as pool:
-        waiting = [pool.submit(run, cell) for cell in cells(settings) if cell not in done]
+        futures = [pool.submit(run, cell) for cell in cells(settings) if cell not in skip]
         try:
-            for future in waiting:
+            for future in futures:
                 yield future.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _telling_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[str]:
-    """Return the raw columns that most trees test first, three at most."""
+def _root_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[str]:
+    """Return up to three raw columns, those that most trees test at their roots; none if raw columns are unknown."""
     if table.frame is None:
         return []
     raw = [str(name) for name in table.frame.columns]
@@ -227,8 +231,11 @@ def _telling_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> li
     return list(dict.fromkeys(tested))[:3]
 
 
-def _as_in_file(row: dict[str, Any], i: int, table: Table, columns: list[str]) -> dict[str, Any]:
-    """Return a doubtful row under its number in the file, with the columns as they stand there."""
+def _add_file_columns(row: dict[str, Any], i: int, table: Table, columns: list[str]) -> dict[str, Any]:
+    """Return a doubtful row with its number in the file as "row", and the values there of ``columns`` as texts.
+
+    ``i`` is the position of the row in the table.
+    """
     if table.frame is None:
         return {**row, "row": _number_in_file(i, table), "columns": {}}
     values = table.frame.iloc[i]
@@ -238,6 +245,7 @@ def _as_in_file(row: dict[str, Any], i: int, table: Table, columns: list[str]) -
 
 
 def _number_in_file(i: int, table: Table) -> int:
+    """Return the number in the file, from 1, of the row at position ``i`` of the table."""
     return i + 1 if table.frame is None else int(table.frame.index[i])
 
 
@@ -249,7 +257,10 @@ def _grow(
     train: Int[np.ndarray, "train"],
     groups: Int[np.ndarray, "train"],
 ) -> tuple[Any, Forest]:
-    """Grow the forest of a cell; return the model that `learn` takes, and the forest, counted as the settings say."""
+    """Grow the forest of a cell; return the model that `learn` takes, and the forest, counted as the settings say.
+
+    Raises a ValueError if a class is too rare to be held out, or is in none of the samples that the trees count.
+    """
     X, y = table.X[train], table.y[train]
     grown_on = counted_on = (X, y)
     if settings.counts == "held_out":
@@ -278,12 +289,12 @@ def _grow(
             "undefined. Raise --trees, or merge rare classes of the target."
         )
     if isinstance(model, RandomDecisionTreesClassifier):
-        model = forest.with_empty_leaves("parent")  # no instance of its own is in an empty leaf
+        model = forest.with_empty_leaves("parent")  # changes no answer for rows of its sample: they reach no empty leaf
     return model, forest
 
 
 def check_folds(table: Table, n_folds: int) -> None:
-    """Raise a ValueError unless every class can be in every test fold; of numbers, unless there are rows enough."""
+    """Raise a ValueError unless each fold has two rows and each class; for numbers, unless `FEWEST` are to train on."""
     if len(table.y) < 2 * n_folds:
         raise ValueError(
             f"DATA has {len(table.y)} rows, too few for --folds={n_folds}; expected at least {2 * n_folds}, "
@@ -309,36 +320,40 @@ def check_folds(table: Table, n_folds: int) -> None:
 def learn(
     names: Sequence[str], model: Any, forest: Forest, X: np.ndarray, y: np.ndarray, groups: np.ndarray
 ) -> dict[str, Answers]:
-    """Learn the combiners in ``names``, of "learned", "calibrated" and "isotonic"; return each one's answer function.
+    """Learn the combiners in ``names``, of "learned", "calibrated" and "isotonic"; return {name: answer function}.
 
     ``model`` is what grew the forest on these instances, or the forest itself if its tests do not depend on labels.
-    ``groups`` holds a number for each instance, the same for copies. Where a class has fewer instances than there are
-    folds nothing is learned, and all three are the mean.
+    ``groups`` holds a number for each instance, the same for copies. If a class has fewer distinct instances than
+    `N_FOLDS`, nothing is learned, and each combiner answers as the mean does.
     """
     if not names:
         return {}
-    # Too few rows of a class for folds: the mean stands in for all that learn, so that tables have no gaps.
-    apart = np.unique(groups, return_index=True)[1]
-    if np.bincount(y[apart], minlength=forest.n_classes).min() < N_FOLDS:
+    # Where rows of a class are too few for folds, the mean fills the rows of the tables.
+    distinct = np.unique(groups, return_index=True)[1]
+    if np.bincount(y[distinct], minlength=forest.n_classes).min() < N_FOLDS:
         return dict.fromkeys(names, bind(forest, Mean()).answer)
-    how = {"counts": "both" if has_bags(model) else "inbag", "n_folds": N_FOLDS, "groups": groups}
-    rows = oob_dataset(model, X, y, **how)
+    options = {"counts": "both" if has_bags(model) else "inbag", "n_folds": N_FOLDS, "groups": groups}
+    rows = oob_dataset(model, X, y, **options)
     makers = {"learned": _pool, "calibrated": _calibrated, "isotonic": _isotonic}
     return {name: makers[name](rows) for name in names}
 
 
 def _pool(rows: OobDataset) -> Answers:
+    """Return the answer function of a learned pool."""
     return rows.bind(fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows).combiner).answer
 
 
 def _calibrated(rows: OobDataset) -> Answers:
-    """Return the calibrated mean with the least loss out of bag."""
+    """Return the answer function of the calibrated mean that has the least loss out of bag."""
     fits = [fit_combiner(candidate, rows) for candidate in rows.default_candidates()["calibrated mean"]]
     return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
 
 
 def _isotonic(rows: OobDataset) -> Answers:
-    """Calibrate each class against the rest by isotonic regression, clipped to 1/(n + 2) where that is too sure."""
+    """Return the answer function of the mean with isotonic regression of each class against the rest (of two, one).
+
+    Shares are clipped to [1/(n + 2), 1 - 1/(n + 2)] for n rows, and then scaled to add to 1.
+    """
     shares_oob, y, least = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
     fits: list[Any] = [
         IsotonicRegression(out_of_bounds="clip").fit(shares_oob[:, c], y == c)

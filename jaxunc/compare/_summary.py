@@ -59,10 +59,10 @@ TABLE_STRENGTHS = (1, 2, 5)
 """Values of s that tables show."""
 
 BASELINE = "probability"
-"""Name of the combiner that forests use by default."""
+"""Name of the combiner by which forests answer by default."""
 
 DECIMALS = 6
-"""Number of decimals: smaller differences are rounding, and count as ties."""
+"""Number of decimals to which means are compared: smaller differences are rounding, and count as ties."""
 
 
 class Ranking(NamedTuple):
@@ -79,15 +79,15 @@ class Ranking(NamedTuple):
 
 
 def baseline_of(combiners: Iterable[str]) -> str | None:
-    """Return what others are compared with: a given model itself, else the default of forests; None if neither ran.
+    """Return the default that others are compared with: a given model, else `BASELINE`; for laws, `PLAIN`.
 
-    For laws it is that of plain residuals.
+    Return None if it is not among the combiners.
     """
     return next((name for name in (MODEL, BASELINE, PLAIN) if name in combiners), None)
 
 
 def forest_name(forest: Any, leaf_size: Any) -> str:
-    """Return the name of a kind of forest at a leaf size; a model that came fitted has none."""
+    """Return the name of a kind of forest at a leaf size; leaf size 0, that of a given model, is not mentioned."""
     return f"{forest}, leaf size {leaf_size}" if leaf_size else str(forest)
 
 
@@ -105,7 +105,7 @@ def averages(records: Any) -> pd.DataFrame:
 def best_leaf_sizes(records: Any) -> pd.Series:
     """Return the leaf size with the least mean loss (the smallest of equals), for each forest and combiner.
 
-    The loss is the Brier score, of laws the interval score.
+    The loss is the Brier score, for laws the interval score.
     """
     by = "brier" if "brier" in records else "interval_score"
     loss = records.groupby(["forest", "combiner", "leaf_size"], sort=False)[by].mean().round(DECIMALS)
@@ -113,9 +113,10 @@ def best_leaf_sizes(records: Any) -> pd.Series:
 
 
 def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
-    """Return the leaf size, for each kind of forest, at which to show what no combiner changes: the best of the mean.
+    """Return {kind of forest: leaf size} of the figures on forests, not on combiners: the best one of `BASELINE`.
 
-    Leaves of one instance are pure, and would leave nothing to be unsure of: they are shown only if there are no other.
+    If `BASELINE` was not run, the first combiner takes its place. Leaf size 1 is shown only if it is the only one: its
+    leaves are pure, and leave no uncertainty.
     """
     leaves: Any = best_leaf_sizes(records[records["leaf_size"] > 1] if results.settings.leaf_sizes[-1] > 1 else records)
     combiner = BASELINE if BASELINE in results.about["combiners"] else next(iter(results.about["combiners"]))
@@ -135,7 +136,7 @@ def outcomes_of(results: Results, forest: str, leaf_size: int) -> list[Any]:
 
 
 def has_sets(results: Results) -> bool:
-    """Return whether there are few enough classes that forests answered with sets and intervals."""
+    """Return whether there are `MOST_CLASSES` classes or fewer, so that forests answered with sets and intervals."""
     return len(results.about["data"]["classes"]) <= MOST_CLASSES
 
 
@@ -153,7 +154,7 @@ def set_averages(results: Results, records: Any) -> Any:
         if cell[:2] in chosen
     ]
     table = pd.DataFrame(rows, columns=pd.Index(["forest", "s", *SET_MEASURES]))
-    # Hits over decided instances of all folds together: the mean of shares would count folds alike that decide on few.
+    # Hits over decided instances, of all folds together: a mean of shares would weight folds of few decisions alike.
     right = (table["single_set_accuracy"] * table["determinacy"]).fillna(0.0)
     mean: Any = table.assign(single_set_accuracy=right).groupby(["forest", "s"], sort=False).mean()
     decided = mean["determinacy"].where(mean["determinacy"] > 0)
@@ -168,13 +169,13 @@ def poll_averages(results: Results) -> Any:
 
 
 def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
-    """Return the accuracy of the default combiner at the leaf sizes of `set_averages`; empty if it was not run."""
+    """Return {kind of forest: accuracy} of `BASELINE` at the leaf sizes of `set_averages`; empty if it was not run."""
     part = records[records["combiner"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
     return {cell[0]: float(part[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in part}
 
 
 def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
-    """Return the size of each bin that is not empty, over several test folds, and the means of its other parts."""
+    """Return the bins of `Outcome.intervals` over several test folds, with means for sums; empty bins are left out."""
     sums = {name: np.sum([o.intervals[name] for o in outcomes], axis=0) for name in outcomes[0].intervals}
     filled = sums["size"] > 0
     means = {name: (of[filled] / sums["size"][filled]).tolist() for name, of in sums.items()}
@@ -182,7 +183,7 @@ def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
 
 
 def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
-    """Return {`BRIER_RANGE`: the mean over test folds for each leaf size}."""
+    """Return {name in `BRIER_RANGE`: the mean over test folds, for each leaf size}."""
     folds = [[o.brier_range for o in outcomes_of(results, forest, size)] for size in results.settings.leaf_sizes]
     return {name: [float(np.mean([ranges[name] for ranges in of])) for of in folds] for name in BRIER_RANGE}
 
@@ -190,7 +191,7 @@ def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
 def table_of_ranks(records: Any) -> pd.DataFrame:
     """Return the mean rank of each combiner by each measure over all forests, from `Results.records`; 1 is best.
 
-    Rows: combiners, best first; columns: the measures, and "all", their mean. Equals share their ranks.
+    Rows: combiners, best first; columns: the measures, and "all", their mean. Ties share their mean rank.
     """
     columns = {}
     for name, larger in ranked_measures(records).items():
@@ -212,7 +213,7 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
     records
         The frame of `Results.records`.
     measure
-        ``"accuracy"``, ``"auc"``, ``"brier"`` or ``"log_loss"``; of laws ``"interval_score"`` or ``"pinball_loss"``.
+        ``"accuracy"``, ``"auc"``, ``"brier"`` or ``"log_loss"``; for laws ``"interval_score"`` or ``"pinball_loss"``.
     n_folds
         Folds of the cross-validation, by which the test is corrected.
 
@@ -235,6 +236,6 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
 
 
 def _by_forest(records: Any, measure: str) -> Any:
-    """Return the values of a measure ``[forests combiners]``, combiners in the order in which they come."""
+    """Return the values of a measure ``[forests combiners]``, with combiners in the order of the records."""
     rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="combiner", values=measure)
     return rows[list(dict.fromkeys(records["combiner"]))]

@@ -1,4 +1,4 @@
-"""The table of a study, from a file: features as numbers, targets, and notes of what was done to get there."""
+"""The table of a study, from a file: features as numbers, targets, and notes on how columns were converted."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ from jaxunc.tables import class_codes, feature_numbers, is_numeric, number_targe
 
 
 class Table(NamedTuple):
-    """Data for classification, or with numbers for a target."""
+    """Features, and a target of classes or numbers."""
 
     name: str
     """Name of the data."""
@@ -34,23 +34,23 @@ class Table(NamedTuple):
     y: Int[np.ndarray, " instances"] | Float[np.ndarray, " instances"]
     """Classes as positions in ``class_labels``, or numbers as float64."""
     class_labels: tuple[str, ...]
-    """The classes in sorted order; of two, the second is the positive one. None of numbers."""
+    """Labels of the classes, in the order of their numbers in ``y``; empty if the target is a number."""
     notes: tuple[str, ...] = ()
     """Notes of what was done to the columns, a sentence each."""
     warnings: tuple[str, ...] = ()
     """Reasons to doubt the results, a sentence each."""
     nominal: tuple[int, ...] = ()
-    """Positions of the columns whose numbers are ranks of words, for trees that can tell them from numbers."""
+    """Positions of the columns whose numbers are ranks of words; random decision trees take them as nominal."""
     names: tuple[str, ...] = ()
     """Names of the columns of ``X``, if they are known."""
     frame: pd.DataFrame | None = None
-    """The columns as the file has them; its index holds the rows' numbers there, from 1."""
+    """The columns as the file has them, indexed by the rows' numbers there, from 1; None if there is no file."""
     taken: str = ""
-    """What a target of numbers was taken for, and how it is taken for the other."""
+    """Whether a column of numbers was taken for classes or for a number, and the option that changes it; else empty."""
 
     @property
     def codes(self) -> Int[np.ndarray, " instances"]:
-        """The target as integers, the same for equal values."""
+        """The target as integers from 0, in the order of its values, the same for equal values."""
         return np.unique(self.y, return_inverse=True)[1]
 
 
@@ -73,23 +73,23 @@ def study_table(
 ) -> Table:
     """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the column to predict.
 
-    The columns to ``drop`` are left out. The target holds ``numbers``, or classes; None lets the column say which.
-    ``notation`` has the marks of numbers that are asked for of a text file.
+    The columns to ``drop`` are left out. ``numbers`` says whether the target is a number or classes; None lets the
+    column decide. ``notation`` has the marks in numbers that the user tells of a text file.
 
     String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
     missing (NaN). Columns that hold one value or none are left out, as are rows without a target. `Table.notes` says
     what was done.
 
-    Raises a ValueError if the file is missing, empty or of another format; the target is not given, unknown, constant,
-    missing in all rows, or not of the kind that is asked for; a column holds infinite values; or no column is left.
+    Raises a ValueError if the file is missing, empty or of another format; the target is None, unknown, constant,
+    missing in all rows, or not of the kind in ``numbers``; a column holds infinite values; or no column is left.
     """
     table, left_out = labelled_table(path, target, drop, alone="number" if numbers else "class", notation=notation)
     frame = as_frame(table)
     column = cast(pd.Series, frame[target])
     if (y := number_target(column, path, numbers, options=("--laws", "--combiners"))) is None:
-        (y, labels), how_taken, remarks = class_codes(column), _taken_for_classes(column), ()
+        (y, labels), how_taken, remarks = class_codes(column), _describe_classes(column), ()
     else:
-        (y, remarks), labels, how_taken = _in_units(y, str(target)), (), _taken_for_a_number(y, column, numbers)
+        (y, remarks), labels, how_taken = _in_units(y, str(target)), (), _describe_number(y, column, numbers)
     features = frame.drop(columns=str(target))
     features.index = pd.Index(row_numbers(path, str(target), notation)) if left_out else pd.RangeIndex(1, len(y) + 1)
     values, notes, nominal = _features(features, path)
@@ -104,7 +104,10 @@ def study_table(
 
 
 def positive_class(table: Table, name: str | None) -> str | None:
-    """Return the class to be found: of two the one that is named, else the rarer; a ValueError if there is none."""
+    """Return the class to be found: the named one, else the rarer of two; None without a name if there are not two.
+
+    Raises a ValueError if the name is not a class of the table, or there are more than two classes.
+    """
     labels = table.class_labels
     if name is None:
         return labels[int(np.argmin(np.bincount(table.y)[::-1]) == 0)] if len(labels) == 2 else None
@@ -120,22 +123,25 @@ def positive_class(table: Table, name: str | None) -> str | None:
     return name
 
 
-def _taken_for_classes(column: pd.Series) -> str:
-    """Say that numbers were taken for classes; nothing of others, or of two values."""
+def _describe_classes(column: pd.Series) -> str:
+    """Return a remark that numbers were taken for classes; empty for other columns, and for two different values."""
     n_values = int(cast(Any, column.nunique()))
     if not is_numeric(column) or n_values < 3:
         return ""
     return f"{column.name!r} holds {n_values} different numbers, taken for classes; --laws takes them for a number"
 
 
-def _taken_for_a_number(y: np.ndarray, column: pd.Series, numbers: bool | None) -> str:
-    """Say that the target was taken for a number, and what takes it for classes where that was not asked for."""
+def _describe_number(y: np.ndarray, column: pd.Series, numbers: bool | None) -> str:
+    """Return a remark that the target was taken for a number, with the option for classes unless it was asked for."""
     remark = f"{column.name!r} is taken for a number, of {len(np.unique(y))} different values"
     return remark if numbers else f"{remark}; --combiners takes it for classes"
 
 
 def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return numbers in a unit of which they are some, and a note of it: differences below 1e-6 count as ties."""
+    """Return the target in units of its spread's power of ten, and a note of the unit, if the spread is small or huge.
+
+    Other targets stay, without a note. Studies take differences below 1e-6 for ties, whatever the unit.
+    """
     spread = float(np.std(y))
     if 1e-2 <= spread < 1e7:
         return y, ()
@@ -144,13 +150,16 @@ def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
-    """Return the other columns as numbers, by name, notes of what was done, and the positions of encoded ones."""
+    """Return {column: its values as numbers}, notes of what was done, and the positions of columns of ranks.
+
+    Raises a ValueError if all columns are constant or empty, or one holds infinite values.
+    """
     values, encoded, constant, empty = {}, [], [], []
     for name in frame.columns:
         column = cast(pd.Series, frame[name])
         numbers, is_nominal = feature_numbers(column, name, path)
         missing = np.isnan(numbers)
-        # Columns that say nothing are left out: trees could draw them, and find no test.
+        # Constant columns are left out: trees that draw features could draw them, and find no test.
         if missing.all():
             empty.append(name)
         elif not missing.any() and numbers.min() == numbers.max():
@@ -186,7 +195,7 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
 
 
 def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
-    """Return (column, the first with the same values), for each column that is not the first."""
+    """Return (column, the first column with the same values) for each column that repeats an earlier one."""
     seen: dict[bytes, str] = {}
     # Adding 0 makes -0 and 0 the same bytes.
     first = {name: seen.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
@@ -194,7 +203,7 @@ def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
 
 
 def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) -> tuple[str, ...]:
-    """Return a sentence of warning if rows look like copies of others, values and target."""
+    """Return a warning, as a tuple of one sentence, if rows look like copies, values and target; else ()."""
     groups = copies_of(X.astype(np.float32), y)
     if groups is None:
         return ()
@@ -206,5 +215,5 @@ def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) ->
 
 
 def label_text(value: Any) -> str:
-    """Return a class as text: 1 and 1.0 are one."""
+    """Return a label as text, the same for 1 and 1.0."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ._evaluate import RANKED_MEASURES, TOPS, least_cost
+from ._evaluate import RANKED_MEASURES, TOPS, cheapest_decisions
 from ._laws import MEASURES_OF_LAWS, worst_fifth
 from ._settings import BASE_RATES, COMPARED_COMBINERS, COMPARED_LAWS, MODEL
-from ._significance import corrected_t_test, holm, least_told
+from ._significance import corrected_t_test, holm, significant_difference
 from ._store import Results
 from ._summary import DECIMALS, TITLES, baseline_of, forest_name, outcomes_of
 
@@ -26,7 +26,9 @@ RARE = 0.2
 FEW_PARTS = 5
 """Number of test parts below which the corrected test hardly ever finds a difference."""
 _MOST_NAMED = 4
+"""Largest number of combiners that a sentence names."""
 _LEVEL = 0.05
+"""Level of the tests: p-values below it tell a difference."""
 
 
 class Verdict(NamedTuple):
@@ -38,15 +40,15 @@ class Verdict(NamedTuple):
     """The combiner to use; the default itself if nothing is better."""
     means: Any
     """Frame of means over test parts: a row for each combiner and the base rates, a column for each measure."""
-    grown: dict[str, tuple[str, int]]
+    best_forests: dict[str, tuple[str, int]]
     """{combiner: (kind, leaf size) of the forest on which its main loss is least}."""
     p_values: dict[tuple[str, str, str], float]
     """{(measure, combiner, other): p}, corrected by Holm; ``other`` is the default or the leader."""
     larger: dict[str, bool | None]
     """{measure: whether larger is better}; None for a measure that is not tested."""
-    decided_by: str
+    criterion: str
     """The measure that chose the leader."""
-    least_told: Mapping[tuple[str, str], float] = MappingProxyType({})
+    significant_difference: Mapping[tuple[str, str], float] = MappingProxyType({})
     """{(combiner, other): the least mean difference in the main loss that would pass Holm's first step}."""
 
     def differs(self, measure: str, name: str, other: str | None) -> int:
@@ -74,33 +76,34 @@ class Verdict(NamedTuple):
         return "law" if self.main == "interval_score" else "combiner"
 
     @property
-    def keeps(self) -> bool:
+    def keeps_default(self) -> bool:
         """Whether the default is the one to use."""
         return self.leader == self.base
 
     @property
-    def is_none(self) -> bool:
+    def rejects_all(self) -> bool:
         """Whether none is to be used: tests find the leader no better than the base rates, nor a law than the default.
 
-        It is never so if costs decide.
+        It is False if costs decide.
         """
-        by, others = self.decided_by, [BASE_RATES, self.base] if self.noun == "law" else [BASE_RATES]
+        by, others = self.criterion, [BASE_RATES, self.base] if self.noun == "law" else [BASE_RATES]
         return by != "cost" and all(self.differs(by, self.leader, other) != 1 for other in others)
 
     @property
-    def by_others(self) -> bool:
+    def any_better(self) -> bool:
         """Whether tests find some combiner better than the default by some measure."""
-        return any(self.differs(m, name, self.base) == 1 for m in self.larger for name in self.grown)
+        return any(self.differs(m, name, self.base) == 1 for m in self.larger for name in self.best_forests)
 
     @property
     def ties(self) -> list[str]:
         """Combiners that tests do not tell from the leader and that are close to it, the best first.
 
-        Close is at most half as far from the leader as the default. If that leads or was not run, the base rates count.
+        Close means at most half as far from the leader as the default is. The base rates take the place of a default
+        that leads or was not run.
         """
-        by, against = self.decided_by, BASE_RATES if self.keeps or self.base is None else self.base
-        away = (self.means[by] - self.means.at[self.leader, by]).abs().sort_values(kind="stable")
-        near = away[away <= away[against] / 2].index
+        by, against = self.criterion, BASE_RATES if self.keeps_default or self.base is None else self.base
+        distance = (self.means[by] - self.means.at[self.leader, by]).abs().sort_values(kind="stable")
+        near = distance[distance <= distance[against] / 2].index
         others = [name for name in near if name not in (self.base, self.leader, BASE_RATES)]
         alike = [name for name in others if not self.differs(by, name, self.leader)]
         return sorted(alike, key=lambda name: self.means.at[name, by])
@@ -136,43 +139,43 @@ def verdict(results: Results, records: Any) -> Verdict:
     """
     larger = measures_of(results)
     main = "interval_score" if results.settings.numbers else "log_loss"
-    values, grown = _at_best(records, [name for name in larger if name in records], main)
+    values, best_forests = _read_best_forests(records, [name for name in larger if name in records], main)
     if results.settings.numbers:
-        outcomes = {law: outcomes_of(results, *on) for law, on in grown.items()}
-        del grown[BASE_RATES]
+        outcomes = {law: outcomes_of(results, *on) for law, on in best_forests.items()}
+        del best_forests[BASE_RATES]
     else:
-        outcomes, rates = {}, _of_base_rates(results)
+        outcomes, rates = {}, _measure_base_rates(results)
         for measure, of in values.items():
             of[BASE_RATES] = rates[measure]
     means = pd.DataFrame({measure: of.mean() for measure, of in values.items()}).round(DECIMALS)
     if outcomes:
-        means["seconds"] = values["seconds"].median()  # a mean would be that of the first parts, which compile
+        means["seconds"] = values["seconds"].median()  # the first parts compile, and would dominate a mean
         means["worst_fifth"] = pd.Series({law: worst_fifth(of, law) for law, of in outcomes.items()})
-    base = baseline_of(grown)
-    kept: Any = None
+    base = baseline_of(best_forests)
+    fallback: Any = None
     order = ("cost", "log_loss", "brier", "interval_score", "pinball_loss")
     for by in [name for name in order if name in larger and (base or name == main)]:
         # The default comes first among equals: it stays.
-        names = sorted(grown, key=lambda name: (means.at[name, by], name != base))
-        start = Verdict(base, names[0], means, grown, {}, larger, by)
-        candidate = first = _compared(results, values, start)
+        names = sorted(best_forests, key=lambda name: (means.at[name, by], name != base))
+        start = Verdict(base, names[0], means, best_forests, {}, larger, by)
+        candidate = first = _compare(results, values, start)
         if base is not None and candidate.differs(by, names[0], base) != 1:
             better = [name for name in names if candidate.differs(by, name, base) == 1]
-            candidate = _compared(results, values, start._replace(leader=(better or [base])[0]))
+            candidate = _compare(results, values, start._replace(leader=(better or [base])[0]))
             if candidate.differs(by, candidate.leader, base) != 1:
-                candidate = _compared(results, values, start._replace(leader=base))
-        if base is None or not candidate.keeps:
+                candidate = _compare(results, values, start._replace(leader=base))
+        if base is None or not candidate.keeps_default:
             return candidate
         if by == main:
             # The default says nothing beyond the base rates, and the least loss does.
             if candidate.differs(by, base, BASE_RATES) != 1 and first.differs(by, names[0], BASE_RATES) == 1:
                 return first
-            kept = candidate
-    return kept
+            fallback = candidate
+    return fallback
 
 
-def _compared(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict) -> Verdict:
-    """Return the verdict with ``p_values`` and ``least_told`` of comparisons with its leader and its default."""
+def _compare(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict) -> Verdict:
+    """Return the verdict with ``p_values`` and ``significant_difference`` of comparisons with leader and default."""
     p_values, least = {}, {}
     for measure, of in values.items():
         if verdict.larger[measure] is None:
@@ -183,14 +186,16 @@ def _compared(results: Results, values: dict[str, pd.DataFrame], verdict: Verdic
         share = 1 / results.settings.n_folds
         if measure == verdict.main and pairs:
             p = _LEVEL / len(pairs)
-            told = [least_told(each, test_share=share, p_value=p) for each in split]
+            told = [significant_difference(each, test_share=share, p_value=p) for each in split]
             least = dict(zip(pairs, told, strict=True))
         tests = [float(corrected_t_test(d, test_share=share).p_value) for d in split]
         p_values |= {(measure, *pair): p for pair, p in zip(pairs, holm(np.array(tests)), strict=True)}
-    return verdict._replace(p_values=p_values, least_told=least)
+    return verdict._replace(p_values=p_values, significant_difference=least)
 
 
-def _at_best(records: Any, measures: list[str], by: str) -> tuple[dict[str, pd.DataFrame], dict[str, tuple[str, int]]]:
+def _read_best_forests(
+    records: Any, measures: list[str], by: str
+) -> tuple[dict[str, pd.DataFrame], dict[str, tuple[str, int]]]:
     """Return {measure: frame ``[parts combiners]``}, and {combiner: (kind, leaf size) of its best forest}.
 
     A value is that on the forest whose loss ``by`` is least for the combiner over the other parts. The best forest has
@@ -213,7 +218,7 @@ def _at_best(records: Any, measures: list[str], by: str) -> tuple[dict[str, pd.D
     return values, {name: (str(forests[i][0]), int(forests[i][1])) for name, i in zip(names, best, strict=True)}
 
 
-def _of_base_rates(results: Results) -> dict[str, float]:
+def _measure_base_rates(results: Results) -> dict[str, float]:
     """Return {measure: value} of the base rates: the classes' shares, as probabilities of every row."""
     p = np.array(list(shares(results).values()))
     measures = {"log_loss": float(-p @ np.log(p)), "brier": float(1 - p @ p), "auc": 0.5, "accuracy": float(p.max())}
@@ -221,7 +226,7 @@ def _of_base_rates(results: Results) -> dict[str, float]:
         measures |= {"brier": float(p[0] * p[1]), **dict.fromkeys(["average_precision", *_tops()], _share(results))}
     if results.settings.costs is not None:
         costs = np.asarray(results.settings.costs)
-        measures["cost"] = float((p @ costs)[least_cost(p[None], costs)[0]])
+        measures["cost"] = float((p @ costs)[cheapest_decisions(p[None], costs)[0]])
     return measures
 
 
@@ -241,68 +246,71 @@ def top_for(results: Results) -> int:
 
 def decision(results: Results, verdict: Verdict) -> str:
     """Return the sentence that says what to use: combiners stand between backticks, classes between asterisks."""
-    if len(verdict.grown) == 1:
+    if len(verdict.best_forests) == 1:
         return f"Nothing to decide: `{verdict.leader}` alone was run."
     if verdict.noun == "law":
         return _decision_on_laws(results, verdict)
-    rates, by, loss = BASE_RATES, verdict.decided_by, verdict.means["log_loss"]
-    if verdict.is_none:
+    rates, by, loss = BASE_RATES, verdict.criterion, verdict.means["log_loss"]
+    if verdict.rejects_all:
         return _use_none(results, "probabilities", "the base rates alone, log loss", loss, number)
     whose = "the model's own" if verdict.base == MODEL else "the forest's"
     if verdict.base is None:
         first = (
-            f"Of these take {_named(verdict)}: its probabilities have the least log loss, "
+            f"Of these take {_leader(verdict)}: its probabilities have the least log loss, "
             f"{number(loss[verdict.leader])}"
         )
         return f"{first}, on rows that it had not seen{_accuracy(results, verdict)}."
-    if verdict.keeps:
+    if verdict.keeps_default:
         rival = loss.drop([rates, verdict.base]).idxmin()
-        on = forest_name(*verdict.grown[verdict.base]) if verdict.grown[verdict.base][1] else ""
-        kept = (
+        on = forest_name(*verdict.best_forests[verdict.base]) if verdict.best_forests[verdict.base][1] else ""
+        default = (
             "the model's own probabilities"
             if verdict.base == MODEL
             else f"the mean (`{verdict.base}`{', ' * bool(on)}{on})"
         )
-        nothing = "no probabilities are" if verdict.by_others else "nothing is"
+        nothing = "no probabilities are" if verdict.any_better else "nothing is"
         chance = ", which may be chance" if loss[rival] < loss[verdict.base] else ""
         return (
-            f"Keep {kept}: {nothing} better, as far as tests tell: log loss {number(loss[verdict.base])}; "
+            f"Keep {default}: {nothing} better, as far as tests tell: log loss {number(loss[verdict.base])}; "
             f"`{rival}` has {number(loss[rival])}{chance}{_accuracy(results, verdict)}."
         )
     if by == "cost":
         cost_here, cost_there = (_cost(verdict.means.at[name, "cost"]) for name in (verdict.leader, verdict.base))
         first = (
-            f"Use {_named(verdict)}: decisions by its probabilities cost less than by {whose}, {cost_here} "
+            f"Use {_leader(verdict)}: decisions by its probabilities cost less than by {whose}, {cost_here} "
             f"against {cost_there} for "
             "100 rows that it had not seen"
         )
     elif not verdict.differs(by, verdict.leader, verdict.base):
         first = (
-            f"Use {_named(verdict)}: its probabilities are better than the base rates, log loss "
+            f"Use {_leader(verdict)}: its probabilities are better than the base rates, log loss "
             f"{_pair(loss[verdict.leader], loss[rates])} on rows that it had not seen; {whose} "
             f"({number(loss[verdict.base])}) are not, though tests do not tell these from its own"
         )
     elif by == "brier":
         first = (
-            f"Use {_named(verdict)}: its probabilities are better than {whose} by Brier score, "
+            f"Use {_leader(verdict)}: its probabilities are better than {whose} by Brier score, "
             f"{_pair(verdict.means.at[verdict.leader, by], verdict.means.at[verdict.base, by])} on rows that it "
             "had not seen; "
             f"by log loss they are not told apart ({_pair(loss[verdict.leader], loss[verdict.base])})"
         )
     else:
         first = (
-            f"Use {_named(verdict)}: its probabilities are better than {whose}, log loss "
+            f"Use {_leader(verdict)}: its probabilities are better than {whose}, log loss "
             f"{_pair(loss[verdict.leader], loss[verdict.base])} on rows that it had not seen"
         )
     return f"{first}{_at_the_top(results, verdict)}{_accuracy(results, verdict)}."
 
 
-def _use_none(results: Results, what: str, than: str, losses: Any, shown: Callable[[float], str]) -> str:
-    """Return the sentence that nothing is told to be better than base rates, or that test parts are too few to tell."""
+def _use_none(results: Results, what: str, than: str, losses: Any, write: Callable[[float], str]) -> str:
+    """Return the sentence that nothing is told to be better than base rates, or that test parts are too few to tell.
+
+    ``losses`` holds a loss for each combiner and the base rates, which ``write`` turns into text.
+    """
     rates, others = losses[BASE_RATES], losses.drop(BASE_RATES)
     n_parts = results.settings.n_repeats * results.settings.n_folds
     seen = (
-        f"{shown(rates)}, on rows that they had not seen (the least, `{others.idxmin()}`'s, is {shown(others.min())})."
+        f"{write(rates)}, on rows that they had not seen (the least, `{others.idxmin()}`'s, is {write(others.min())})."
     )
     if n_parts >= FEW_PARTS or others.min() >= rates:
         return f"Use none of them: no {what} are told to be better than {than} {seen}"
@@ -312,70 +320,73 @@ def _use_none(results: Results, what: str, than: str, losses: Any, shown: Callab
     )
 
 
-def _could_be_told(results: Results, verdict: Verdict, name: str, other: Any) -> str:
+def _sensitivity(results: Results, verdict: Verdict, name: str, other: Any) -> str:
     """Return a sentence on the least difference of interval scores that tests could tell; empty if it is unknown."""
-    least = verdict.least_told.get((name, str(other)), verdict.least_told.get((str(other), name), 0.0))
+    least = verdict.significant_difference.get(
+        (name, str(other)), verdict.significant_difference.get((str(other), name), 0.0)
+    )
     n_parts = results.settings.n_repeats * results.settings.n_folds
     return f" {n_parts} test parts tell differences from {shown_value('interval_score', least)} on." if least else ""
 
 
 def _decision_on_laws(results: Results, verdict: Verdict) -> str:
-    by, means, leader, base = verdict.decided_by, verdict.means, verdict.leader, verdict.base
+    by, means, leader, base = verdict.criterion, verdict.means, verdict.leader, verdict.base
     loss = means["interval_score"].drop(BASE_RATES)
     value_of = lambda name, m="interval_score": shown_value(m, means.at[name, m])
     held = (
         f"; they held {means.at[leader, 'coverage']:.1%} of the targets, and {means.at[leader, 'worst_fifth']:.1%} in "
         "the worst fifth of the rows"
     )
-    if verdict.is_none:
-        shown = partial(shown_value, "interval_score")
+    if verdict.rejects_all:
+        write = partial(shown_value, "interval_score")
         than = "the target's own quantiles, interval score"
-        said = _use_none(results, "90% intervals", than, means["interval_score"], shown)
-        return said + _could_be_told(results, verdict, leader, BASE_RATES)
+        said = _use_none(results, "90% intervals", than, means["interval_score"], write)
+        return said + _sensitivity(results, verdict, leader, BASE_RATES)
     if base is None:
         return (
-            f"Of these take {_named(verdict)}: its 90% intervals have the least interval score, "
+            f"Of these take {_leader(verdict)}: its 90% intervals have the least interval score, "
             f"{value_of(leader)}, on rows "
             f"that it had not seen{held}."
         )
-    if verdict.keeps:
+    if verdict.keeps_default:
         rival = str(verdict.rival)
-        nothing = "no 90% intervals are" if verdict.by_others else "nothing is"
+        nothing = "no 90% intervals are" if verdict.any_better else "nothing is"
         chance = ", which may be chance" if loss[rival] < loss[base] else ""
         return (
-            f"Keep residuals of one width (`{base}`, {forest_name(*verdict.grown[base])}): {nothing} better, as far as "
-            f"tests tell: interval score {value_of(base)}; `{rival}` has {value_of(rival)}{chance}"
-            f"{held}.{_could_be_told(results, verdict, rival, base)}"
+            f"Keep residuals of one width (`{base}`, {forest_name(*verdict.best_forests[base])}): {nothing} better, as "
+            f"far as tests tell: interval score {value_of(base)}; `{rival}` has {value_of(rival)}{chance}"
+            f"{held}.{_sensitivity(results, verdict, rival, base)}"
         )
     if by == "pinball_loss":
         return (
-            f"Use {_named(verdict)}: its quantiles are better than those of residuals of one width, pinball loss "
+            f"Use {_leader(verdict)}: its quantiles are better than those of residuals of one width, pinball loss "
             f"{value_of(leader, by)} against {value_of(base, by)} on rows that it had not seen; by interval score "
             "they are not "
             f"told apart ({value_of(leader)} against {value_of(base)}){held}."
-            f"{_could_be_told(results, verdict, leader, base)}"
+            f"{_sensitivity(results, verdict, leader, base)}"
         )
     if not verdict.differs(by, leader, base):
         return (
-            f"Use {_named(verdict)}: its 90% intervals are better than the target's own quantiles, interval score "
+            f"Use {_leader(verdict)}: its 90% intervals are better than the target's own quantiles, interval score "
             f"{value_of(leader)} against {value_of(BASE_RATES)} on rows that it had not seen; those of one width "
             f"({value_of(base)}) are not, though tests do not tell these from its own"
-            f"{held}.{_could_be_told(results, verdict, leader, base)}"
+            f"{held}.{_sensitivity(results, verdict, leader, base)}"
         )
     return (
-        f"Use {_named(verdict)}: its 90% intervals are better than those of one width, interval score "
+        f"Use {_leader(verdict)}: its 90% intervals are better than those of one width, interval score "
         f"{value_of(leader)} "
         f"against {value_of(base)} on rows that it had not seen{held}."
     )
 
 
-def _named(verdict: Verdict) -> str:
+def _leader(verdict: Verdict) -> str:
+    """Return the leader between backticks, and its forest in parentheses."""
     return f"`{verdict.leader}`{_where(verdict, verdict.leader)}"
 
 
 def _where(verdict: Verdict, name: str) -> str:
     """Return a combiner's forest in parentheses; an empty text for a given model, whose leaf size is 0."""
-    return f" ({forest_name(*verdict.grown[name])})" if verdict.grown[name][1] else ""
+    return f" ({forest_name(*verdict.best_forests[name])})" if verdict.best_forests[name][1] else ""
 
 
 def _at_the_top(results: Results, verdict: Verdict) -> str:
@@ -405,7 +416,7 @@ def _accuracy(results: Results, verdict: Verdict) -> str:
             f"{classes[most]:.1%} of "
             f"always *{most}*"
         )
-    if verdict.keeps or verdict.base is None:
+    if verdict.keeps_default or verdict.base is None:
         return ""
     if not verdict.differs("accuracy", verdict.leader, verdict.base):
         return f"; it is right as often, as far as tests tell ({accuracy[verdict.leader]:.1%})"
@@ -414,21 +425,21 @@ def _accuracy(results: Results, verdict: Verdict) -> str:
 
 def further(results: Results, verdict: Verdict) -> list[str]:
     """Return further sentences: ties with the leader, costs, other measures, and what is worse than the default."""
-    if len(verdict.grown) == 1:
+    if len(verdict.best_forests) == 1:
         return []
-    by, main, sentences = verdict.decided_by, verdict.main, []
+    by, main, sentences = verdict.criterion, verdict.main, []
     value = lambda name, measure: f"`{name}` ({shown_value(measure, verdict.means.at[name, measure])})"
     if ties := verdict.ties:
         more = f" and {len(ties) - _MOST_NAMED} more" if len(ties) > _MOST_NAMED else ""
         listed = ", ".join(value(name, by) for name in ties[:_MOST_NAMED])
-        it = f"`{verdict.leader}`" if verdict.is_none else "it"
+        it = f"`{verdict.leader}`" if verdict.rejects_all else "it"
         sentences.append(f"Not told apart from {it} by {title(by)}: {listed}{more}.")
     if verdict.base is None:
         return sentences
     if "cost" in verdict.larger:
         costs = {name: _cost(verdict.means.at[name, "cost"]) for name in (verdict.leader, verdict.base, BASE_RATES)}
         sentence = f"At these costs 100 rows cost {costs[verdict.leader]} by `{verdict.leader}`"
-        if not verdict.keeps:
+        if not verdict.keeps_default:
             sentence += f", {costs[verdict.base]} by `{verdict.base}`"
             if not verdict.differs("cost", verdict.leader, verdict.base):
                 sentence += " (not told apart)"
@@ -436,28 +447,28 @@ def further(results: Results, verdict: Verdict) -> list[str]:
         sentences.append(f"{sentence}; one decision for all rows costs {costs[BASE_RATES]}{alone}.")
     tested = [m for m, larger in verdict.larger.items() if larger is not None]
     others = [m for m in tested if m not in (by, "cost", *_tops())]
-    told = {measure: verdict.differs(measure, verdict.leader, verdict.base) for measure in others}
+    signs = {measure: verdict.differs(measure, verdict.leader, verdict.base) for measure in others}
     for sign, word in ((1, "better"), (-1, "worse")):
         pairs = [
             f"{title(m)} ({_pair(verdict.means.at[verdict.leader, m], verdict.means.at[verdict.base, m], m)})"
             for m in others
-            if told[m] == sign
+            if signs[m] == sign
         ]
-        also = "" if verdict.is_none else "also "
+        also = "" if verdict.rejects_all else "also "
         sentences += [f"`{verdict.leader}` is {also}{word} than `{verdict.base}` by {_and(pairs)}."] if pairs else []
-    if verdict.keeps:
+    if verdict.keeps_default:
         for m in others:
-            better = [name for name in verdict.grown if verdict.differs(m, name, verdict.base) == 1]
+            better = [name for name in verdict.best_forests if verdict.differs(m, name, verdict.base) == 1]
             best = sorted(better, key=lambda name: verdict.means.at[name, m], reverse=bool(verdict.larger[m]))
             if best:
                 rest = f" (and {len(best) - 1} more)" if len(best) > 1 else ""
                 sentences.append(f"By {title(m)} {value(best[0], m)} is better than {value(verdict.base, m)}{rest}.")
-    alike = [m for m in others if not any(verdict.differs(m, name, verdict.base) == 1 for name in verdict.grown)]
+    alike = [m for m in others if not any(verdict.differs(m, name, verdict.base) == 1 for name in verdict.best_forests)]
     if alike:
         sentences.append(
             f"By {_and([title(m) for m in alike], 'or')} no {verdict.noun} is told to be better than `{verdict.base}`."
         )
-    worse = [name for name in verdict.grown if verdict.differs(main, name, verdict.base) == -1]
+    worse = [name for name in verdict.best_forests if verdict.differs(main, name, verdict.base) == -1]
     if worse := sorted(worse, key=lambda name: -verdict.means.at[name, main]):
         more = f" and {len(worse) - _MOST_NAMED} more" if len(worse) > _MOST_NAMED else ""
         listed = ", ".join(value(name, main) for name in worse[:_MOST_NAMED])
@@ -473,7 +484,7 @@ def shown_rows(verdict: Verdict) -> list[str]:
             [
                 verdict.leader,
                 *verdict.ties[:_MOST_NAMED],
-                *([str(verdict.rival)] if verdict.keeps and verdict.rival else []),
+                *([str(verdict.rival)] if verdict.keeps_default and verdict.rival else []),
                 *([verdict.base] if verdict.base else []),
                 BASE_RATES,
             ]
@@ -525,7 +536,7 @@ def _cost(value: float) -> str:
 
 
 def _pair(value: float, other: float, measure: str = "log_loss") -> str:
-    """Return "… against …", with enough digits to tell two values apart, six at most (of laws, four)."""
+    """Return "… against …", with enough digits to tell two values apart, at most six (four of a law's scores)."""
     if measure in MEASURES_OF_LAWS:
         return f"{shown_value(measure, value)} against {shown_value(measure, other)}"
     digits = next((d for d in (3, 4, 5) if round(value, d) != round(other, d)), 6)

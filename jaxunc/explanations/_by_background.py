@@ -50,24 +50,24 @@ def values_by_background(
     """Return the Shapley values of each column; ``table`` holds the statistic of the leaf at the end of each path."""
     n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
     # Padding adds nothing: paths have the statistic 0, rows the weight 0. Forests of like size share programs.
-    parts = (*unrolled.paths.as_wide_as(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
+    parts = (*unrolled.paths.widen(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
     arrays = [padded_rows(part, power_of_two(n, PATHS)) for part in parts]
     n_rows = len(sample.values)
     rows = padded_rows(np.asarray(sample.values), multiple_of(ROWS, n_rows))
     counts = padded_rows(np.full(n_rows, 1 / n_rows, dtype), len(rows))
     each = range(width + 1)
     weight = np.array([[1 / (a * comb(a + b, a)) if a else 0 for b in each] for a in each], dtype)
-    fixed = jax.device_put((arrays, rows, counts, (weight, np.ascontiguousarray(weight.T))))
+    constants = jax.device_put((arrays, rows, counts, (weight, np.ascontiguousarray(weight.T))))
     threads = cores() if default_platform() == "cpu" else 1
 
-    def values(part: Part) -> Array:
-        return _values(np.int32(ceil_div(n, PATHS)), *fixed, part.of(X.values), part.of(mask))
+    def answer_part(part: Part) -> Array:
+        return _values(np.int32(ceil_div(n, PATHS)), *constants, part.of(X.values), part.of(mask))
 
     if not is_concrete(X.values, mask):  # within someone's program
         with own_settings():
-            return _values.function(np.int32(ceil_div(n, PATHS)), *fixed, X.values, mask)
+            return _values.function(np.int32(ceil_div(n, PATHS)), *constants, X.values, mask)
     with outside_traces():
-        return drive(values, cut(len(X.values), _SHAPES, threads), threads)
+        return drive(answer_part, cut(len(X.values), _SHAPES, threads), threads)
 
 
 @HostProgram
@@ -80,12 +80,12 @@ def _values(n_blocks, arrays, rows, counts, weights, x, mask):
     keys, sample = (_keys(part) for part in (x, rows.reshape(-1, ROWS, rows.shape[1])))
     n_features, n_stats, dtype = x.shape[1], arrays[-1].shape[1], counts.dtype
 
-    def with_paths(block, total):
+    def add_paths(block, total):
         *paths, tree, table = (lax.dynamic_slice_in_dim(part, block * PATHS, PATHS) for part in arrays)
         column, low, high, passes_missing = paths
         index = jnp.maximum(column, 0)
 
-        def stopped(instances):
+        def find_stops(instances):
             """Return which columns of paths stop which instances, ``[paths columns instances]``, and these as bits."""
             key, missing = (part[index] for part in instances)
             passes = jnp.where(missing, passes_missing[..., None], (key > low[..., None]) & (key <= high[..., None]))
@@ -96,28 +96,30 @@ def _values(n_blocks, arrays, rows, counts, weights, x, mask):
                 for k in range(0, stops.shape[1], 32)
             ]
 
-        stops, bits = stopped(keys)
+        stops, bits = find_stops(keys)
         b = stops.sum(axis=1)
 
-        def with_rows(sums, each):
-            *instances, count = each
-            row_stops, row_bits = stopped(instances)
+        def add_rows(sums, row_block):
+            *instances, count = row_block
+            row_stops, row_bits = find_stops(instances)
             a = row_stops.sum(axis=1)
-            alike = sum((x[:, None] & y[:, :, None]) for x, y in zip(bits, row_bits, strict=True)) == 0
-            to_a, to_b = (jnp.where(alike, part[a[:, :, None], b[:, None]], 0) * count[:, None] for part in weights)
-            of_a = jnp.einsum("pcr,pri->pci", row_stops.astype(dtype), to_a, precision=lax.Precision.HIGHEST)
-            return (sums[0] + of_a, sums[1] + to_b.sum(axis=1)), None
+            is_reached = sum((x[:, None] & y[:, :, None]) for x, y in zip(bits, row_bits, strict=True)) == 0
+            a_factors, b_factors = (
+                jnp.where(is_reached, part[a[:, :, None], b[:, None]], 0) * count[:, None] for part in weights
+            )
+            a_shares = jnp.einsum("pcr,pri->pci", row_stops.astype(dtype), a_factors, precision=lax.Precision.HIGHEST)
+            return (sums[0] + a_shares, sums[1] + b_factors.sum(axis=1)), None
 
         start = jnp.zeros(stops.shape, dtype), jnp.zeros(b.shape, dtype)
-        (of_a, of_b), _ = lax.scan(with_rows, start, (*sample, counts.reshape(-1, ROWS)))
-        shares = of_a - jnp.where(stops, of_b[:, None], 0)
+        (a_shares, b_shares), _ = lax.scan(add_rows, start, (*sample, counts.reshape(-1, ROWS)))
+        shares = a_shares - jnp.where(stops, b_shares[:, None], 0)
         if mask is not None:
             shares = jnp.where(mask.T[tree][:, None], shares, 0)
-        each = shares[:, :, None] * table[:, None, :, None]
-        return total.at[index.ravel()].add(each.reshape(-1, *each.shape[2:]))
+        path_values = shares[:, :, None] * table[:, None, :, None]
+        return total.at[index.ravel()].add(path_values.reshape(-1, *path_values.shape[2:]))
 
     start = jnp.zeros((n_features, n_stats, len(x)), dtype)
-    return lax.fori_loop(0, n_blocks, with_paths, start).transpose(2, 0, 1)
+    return lax.fori_loop(0, n_blocks, add_paths, start).transpose(2, 0, 1)
 
 
 def _keys(x: Array) -> tuple[Array, Array]:

@@ -81,12 +81,12 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
     flip = (leaves[:, 0] < 0) & (leaves[:, 1] >= 0)
     leaves, below = (np.where(flip[:, None], part[:, ::-1], part) for part in (leaves, below))
     is_second = (nodes.edge % 2 == 1) != flip[parent]
-    entered = np.empty(n, int)
+    entry = np.empty(n, int)
     for k, level in enumerate(levels):
         depth[level] = k + 1
-        after = 1 + entered[parent[level]] + np.where(is_second[level], below[parent[level], 0], 0)
-        entered[level] = after if k else np.cumsum(size[level]) - size[level]
-    order = np.argsort(entered)
+        after = 1 + entry[parent[level]] + np.where(is_second[level], below[parent[level], 0], 0)
+        entry[level] = after if k else np.cumsum(size[level]) - size[level]
+    order = np.argsort(entry)
     n_points = max(1, -(-unrolled.most_columns // 2))
     t, weight = np.polynomial.legendre.leggauss(n_points if n_points <= 4 else multiple_of(2, n_points))
     t, weight = (t + 1) / 2, weight / 2
@@ -109,10 +109,10 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
         "pops": leaves[:, 0] < 0,
     }
     arrays, leaves = jax.tree.map(lambda part: part[order], (arrays, leaves))
-    depth, end = depth[order], entered[order] + size[order] - 1
+    depth, end = depth[order], entry[order] + size[order] - 1
     is_turn = (leaves >= 0).all(axis=1)
     turn, others = np.flatnonzero(is_turn), np.flatnonzero(~is_turn)
-    done = others[np.lexsort((-depth[others], end[others]))]
+    leave_order = others[np.lexsort((-depth[others], end[others]))]
     turns = {
         "node": turn,
         "n_left": np.bincount(np.searchsorted(turn, end[others]), minlength=len(turn)),
@@ -125,7 +125,7 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
         return padded_rows(array.astype({"f": dtype, "i": np.int32, "b": bool}[array.dtype.kind]), n_rows)
 
     turns = {name: padded(part, n_all // 2) for name, part in turns.items()}
-    on_device = jax.device_put((jax.tree.map(padded, arrays), padded(done), turns, np.int32(len(turn))))
+    on_device = jax.device_put((jax.tree.map(padded, arrays), padded(leave_order), turns, np.int32(len(turn))))
     return Walk(on_device, power_of_two(len(levels) + 1, DEPTH), leaves, shares)
 
 
@@ -140,9 +140,9 @@ def values_by_cover(
     on_cpu, dtype, n_stats = default_platform() == "cpu", jnp.result_type(float), table.shape[1]
     nodes, *others = walk.arrays
     n_all, n_points = nodes["c"].shape
-    held = walk.depth * n_points * (1 + n_stats) * dtype.itemsize
+    path_bytes = walk.depth * n_points * (1 + n_stats) * dtype.itemsize
     most, of_a_call = CALLS["cpu" if on_cpu else "accelerator"]
-    rows = min(most, power_of_two(STEP_BYTES // held + 1, 2 * SMALL[-1]) // 2)
+    rows = min(most, power_of_two(STEP_BYTES // path_bytes + 1, 2 * SMALL[-1]) // 2)
     leaf_numbers = padded_rows(table.astype(dtype)[walk.leaves], n_all)
     arrays = (nodes | {"said": jax.device_put(leaf_numbers)}, *others)
     if not on_cpu and is_concrete(X.values, mask):
@@ -165,15 +165,15 @@ def values_by_cover(
         return drive(values, cut(len(X.values), shapes, threads), threads)
 
 
-def _at(array: Array, index: Array) -> Array:
+def _take(array: Array, index: Array) -> Array:
     return lax.dynamic_index_in_dim(array, index, keepdims=False)
 
 
-def _with(array: Array, part: Array, index: Array) -> Array:
+def _put(array: Array, part: Array, index: Array) -> Array:
     return lax.dynamic_update_index_in_dim(array, part, index, 0)
 
 
-class _Held(NamedTuple):
+class _PathNumbers(NamedTuple):
     """Numbers of the nodes on the current path, ``[depth ... rows]``: W, alpha and beta of the module's formulas."""
 
     arrive: Array
@@ -194,7 +194,8 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
     """Return the Shapley values of a block of instances ``[instances features stat]``, by one walk through all trees.
 
     The loop goes from turn to turn (`Walk`). It enters the nodes down to the turn, and then leaves those whose second
-    child is done. ``held`` has the numbers of the path, ``kept`` the expected statistics of first children by depth.
+    child is done. ``path`` has the numbers of the path, ``first_stats`` the statistics expected at first children, by
+    depth.
     """
     nodes, left, turns, n_turns = arrays
     n_stats, n_points, dtype = nodes["said"].shape[-1], nodes["c"].shape[1], nodes["c"].dtype
@@ -204,55 +205,55 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
     def zeros(*shape: int) -> Array:
         return jnp.zeros((*shape, len(x)), dtype)
 
-    def enter(i: Array, held: _Held) -> _Held:
+    def enter(i: Array, path: _PathNumbers) -> _PathNumbers:
         """Return the path with node i added: its alpha and beta, and the instances' chance to arrive there."""
-        g = {name: _at(part, i) for name, part in nodes.items()}
-        key, at = _at(keys, g["column"]), g["depth"]
+        g = {name: _take(part, i) for name, part in nodes.items()}
+        key, at = _take(keys, g["column"]), g["depth"]
         passes, goes_first = (key > g["low"]) & (key <= g["high"]), (key <= g["threshold"]) != g["flip"]
         if is_missing is not None:
-            lacks = _at(is_missing, g["column"])
+            lacks = _take(is_missing, g["column"])
             passes = jnp.where(lacks, g["missing"], passes)
             goes_first = jnp.where(lacks, g["missing_first"], goes_first)
         alpha = jnp.where(passes, goes_first.astype(dtype), g["share"])
         beta = jnp.where(passes, jnp.where(goes_first, -g["z_second"], g["z_first"]), 0)
-        alpha, beta = _with(held.alpha, alpha, at), _with(held.beta, beta, at)
-        arrive = _at(held.arrive, at - 1)
+        alpha, beta = _put(path.alpha, alpha, at), _put(path.beta, beta, at)
+        arrive = _take(path.arrive, at - 1)
         if of_trees is not None:
-            arrive = jnp.where(at == 1, _at(of_trees, g["tree"]).astype(dtype), arrive)
-        chance = g["offset"] + g["slope"] * _at(alpha, at - 1) + g["c_above"][:, None] * _at(beta, at - 1)
-        return _Held(_with(held.arrive, arrive * chance, at), alpha, beta)
+            arrive = jnp.where(at == 1, _take(of_trees, g["tree"]).astype(dtype), arrive)
+        chance = g["offset"] + g["slope"] * _take(alpha, at - 1) + g["c_above"][:, None] * _take(beta, at - 1)
+        return _PathNumbers(_put(path.arrive, arrive * chance, at), alpha, beta)
 
-    def leave(i: Array, state: tuple[Array, Array], held: _Held, kept: Array) -> tuple[Array, Array]:
+    def leave(i: Array, state: tuple[Array, Array], path: _PathNumbers, first_stats: Array) -> tuple[Array, Array]:
         """Add the shares of the i-th node that the walk leaves, and return the statistic expected there."""
         total, second = state
-        node = _at(left, i)
-        g = {name: _at(part, node) for name, part in nodes.items()}
-        more = jnp.where(g["pops"], _at(kept, g["depth"]), g["said"][0][:, None, None]) - second
-        return add(g, total, held, more), expected(g, held, second, more)
+        node = _take(left, i)
+        g = {name: _take(part, node) for name, part in nodes.items()}
+        difference = jnp.where(g["pops"], _take(first_stats, g["depth"]), g["said"][0][:, None, None]) - second
+        return add(g, total, path, difference), expect(g, path, second, difference)
 
-    def add(g: dict[str, Array], total: Array, held: _Held, more: Array) -> Array:
+    def add(g: dict[str, Array], total: Array, path: _PathNumbers, difference: Array) -> Array:
         """Add the share of a node to the total of its column."""
-        arrive, beta = (_at(part, g["depth"]) for part in (held.arrive, held.beta))
-        share = (g["weight"][:, None] * arrive * more).sum(axis=1)
-        return _with(total, _at(total, g["column"]) - beta * share, g["column"])
+        arrive, beta = (_take(part, g["depth"]) for part in (path.arrive, path.beta))
+        share = (g["weight"][:, None] * arrive * difference).sum(axis=1)
+        return _put(total, _take(total, g["column"]) - beta * share, g["column"])
 
-    def expected(g: dict[str, Array], held: _Held, second: Array, more: Array) -> Array:
+    def expect(g: dict[str, Array], path: _PathNumbers, second: Array, difference: Array) -> Array:
         """Return the expected statistic at a node, ``[stat points rows]``."""
-        alpha, beta = (_at(part, g["depth"]) for part in (held.alpha, held.beta))
-        return second + (alpha + g["c"][:, None] * beta) * more
+        alpha, beta = (_take(part, g["depth"]) for part in (path.alpha, path.beta))
+        return second + (alpha + g["c"][:, None] * beta) * difference
 
     def turn(k: Array, state: tuple) -> tuple:
         """Enter the nodes down to the k-th turn, add its shares, and leave the nodes that are done."""
-        total, kept, held, i, j = state
-        g = {name: _at(part, k) for name, part in turns.items()}
+        total, first_stats, path, i, j = state
+        g = {name: _take(part, k) for name, part in turns.items()}
         node, last = g["node"], j + g["n_left"]
-        held = lax.fori_loop(i, node + 1, enter, held)
-        of_node = {name: _at(part, node) for name, part in nodes.items()}
+        path = lax.fori_loop(i, node + 1, enter, path)
+        of_node = {name: _take(part, node) for name, part in nodes.items()}
         first, second = of_node["said"][..., None, None]
-        start = add(of_node, total, held, first - second), expected(of_node, held, second, first - second)
-        total, done = lax.fori_loop(j, last, partial(leave, held=held, kept=kept), start)
-        return total, _with(kept, done, g["keeps"]), held, node + 1, last
+        start = add(of_node, total, path, first - second), expect(of_node, path, second, first - second)
+        total, statistic = lax.fori_loop(j, last, partial(leave, path=path, first_stats=first_stats), start)
+        return total, _put(first_stats, statistic, g["keeps"]), path, node + 1, last
 
-    held = _Held(1 + zeros(depth, n_points), zeros(depth), zeros(depth))
-    start = zeros(x.shape[1], n_stats), zeros(depth, n_stats, n_points), held, jnp.int32(0), jnp.int32(0)
+    path = _PathNumbers(1 + zeros(depth, n_points), zeros(depth), zeros(depth))
+    start = zeros(x.shape[1], n_stats), zeros(depth, n_stats, n_points), path, jnp.int32(0), jnp.int32(0)
     return lax.fori_loop(0, n_turns, turn, start)[0].transpose(2, 0, 1)

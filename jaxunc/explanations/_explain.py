@@ -70,7 +70,7 @@ class Attributions(NamedTuple):
         ax
             Axes of matplotlib. Default: pyplot's current axes if nothing is drawn on them, else those of a new figure.
         """
-        shares, base = self._one(instance, stat)
+        shares, base = self._select(instance, stat)
         check_integer("most", most, 1)
         order = np.argsort(-np.abs(shares), kind="stable")
         names, sizes = [self.features[i] for i in order[:most]], shares[order[:most]]
@@ -116,7 +116,7 @@ class Attributions(NamedTuple):
                 arrays |= {f"{start}_{feature}": values[:, i, s] for i, feature in enumerate(self.features)}
         return arrays
 
-    def _one(self, instance: int, stat: int) -> tuple[np.ndarray, float]:
+    def _select(self, instance: int, stat: int) -> tuple[np.ndarray, float]:
         """Return the shares of an instance in one number, and the base; an IndexError if an index is out of range."""
         check_integer("instance", instance)
         check_integer("stat", stat)
@@ -223,19 +223,19 @@ def explain(
     if not is_concrete(forest, combiner, background):
         raise TypeError("the forest, the combiner or the background is traced: only X and tree_mask may be.")
     if (model := open_model(forest, combiner)) is not None:
-        return _of_columns(model, X, background, tree_mask)
+        return _explain_model(model, X, background, tree_mask)
     with outside_traces():
-        stat, covered = _asked(forest, combiner), _background(forest, background)
+        stat, covered = _choose_statistic(forest, combiner), _background(forest, background)
     return _attributions(forest.trees, stat, covered, X, tree_mask)
 
 
-def _of_columns(model: OpenedModel, X: Any, background: Any, tree_mask: Any) -> Attributions:
+def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) -> Attributions:
     """Return the shares of a model's raw columns: each is the sum over the trees' columns that are made of it."""
     if not is_concrete(X, tree_mask):
         raise TypeError("X or tree_mask is traced, and a model reads rows on the host: pass its forest_ instead.")
     is_rows = background is not None and not isinstance(background, Forest | AdditiveTrees | Trees)
     covered = _background(model.forest, model.read(background) if is_rows else background)
-    stat = _asked(model.forest, model.combiner) if model.statistic is None else model.statistic
+    stat = _choose_statistic(model.forest, model.combiner) if model.statistic is None else model.statistic
     trees = model.forest.trees
     shares = _attributions(trees, stat, covered, model.read(X), tree_mask)
     if model.sources is None:
@@ -248,7 +248,7 @@ def _of_columns(model: OpenedModel, X: Any, background: Any, tree_mask: Any) -> 
 
 def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, X: Any, tree_mask: Any) -> Attributions:
     """Return the shares of the trees' columns; ``covered`` is the background. X and the mask may be traced."""
-    traced, every, kept = not is_concrete(X, tree_mask), trees, None
+    traced, all_trees, tested_columns = not is_concrete(X, tree_mask), trees, None
     if traced:
         encoded = Encoded(encode_traced(X, trees.columns), True)
     elif default_platform() == "cpu" or isinstance(covered, Encoded):
@@ -257,9 +257,9 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
         unchecked: Any = unchecked_rows(X, trees.columns)  # the program looks at the values
         encoded = Encoded(*unchecked)
     if any(isinstance(part.values, SparseRows) for part in (encoded, covered) if isinstance(part, Encoded)):
-        trees, kept = tested(trees)
-        encoded = _at(kept, trees, encoded)
-        covered = _at(kept, trees, covered) if isinstance(covered, Encoded) else covered
+        trees, tested_columns = tested(trees)
+        encoded = _select_columns(tested_columns, trees, encoded)
+        covered = _select_columns(tested_columns, trees, covered) if isinstance(covered, Encoded) else covered
     n_rows, n_stats, dtype, xp = len(encoded.values), len(stat.names), jnp.result_type(float), jnp if traced else np
     number = partial(xp.asarray, dtype=dtype if traced else np.float64)
     mask = as_mask(tree_mask, n_rows, trees.n_trees)
@@ -271,7 +271,7 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
         divisor = (number(mask) @ number(stat.weights))[:, None]
         divisor = xp.where(divisor > 0, divisor, 1)
     with outside_traces():
-        paths = _paths_of(trees, table, covered, dtype)
+        paths = _make_paths(trees, table, covered, dtype)
     leaf_numbers = paths.table[:, : n_stats - paths.last_follows]
     if not (n_rows and len(paths.unrolled.nodes.edge)):
         values = np.zeros((n_rows, trees.n_features, leaf_numbers.shape[1]), dtype)
@@ -287,16 +287,16 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
     if mask is not None:
         base = number(mask) @ number(paths.by_tree) / number(divisor)
         values = values / divisor[..., None].astype(dtype)
-    if kept is not None:
-        tested_alone, values = values, np.zeros((n_rows, every.n_features, n_stats), dtype)
-        values[:, kept] = tested_alone
+    if tested_columns is not None:
+        tested_values, values = values, np.zeros((n_rows, all_trees.n_features, n_stats), dtype)
+        values[:, tested_columns] = tested_values
     base = (number(base) + number(stat.constant)).astype(dtype)
     values, base = jax.device_put((values, base))
-    columns = every.columns
+    columns = all_trees.columns
     return Attributions(values, base, stat.of, stat.names, columns.names or tuple(map(str, range(columns.number))))
 
 
-class _Explained(NamedTuple):
+class _PathStatistics(NamedTuple):
     """Paths with the statistics of their leaves, and the expected statistic of each tree."""
 
     unrolled: Unrolled
@@ -310,7 +310,7 @@ class _Explained(NamedTuple):
     """Whether all leaves of a tree have numbers of the same sum, such as probabilities: the last number follows."""
 
 
-def _paths_of(trees: Trees, table: np.ndarray, covered: Forest | Encoded, dtype: np.dtype) -> _Explained:
+def _make_paths(trees: Trees, table: np.ndarray, covered: Forest | Encoded, dtype: np.dtype) -> _PathStatistics:
     unrolled, walk = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees)), None
     of_paths = table[unrolled.tree, unrolled.leaf]
     if isinstance(covered, Encoded):
@@ -323,7 +323,7 @@ def _paths_of(trees: Trees, table: np.ndarray, covered: Forest | Encoded, dtype:
         np.add.at(by_tree, unrolled.tree, walk.shares[:, None] * of_paths)
     largest = np.abs(of_paths).max()
     last_follows = of_paths.shape[1] > 1 and _is_constant(unrolled.tree, of_paths.sum(axis=1), largest, dtype)
-    return _Explained(unrolled, walk, of_paths, by_tree, last_follows)
+    return _PathStatistics(unrolled, walk, of_paths, by_tree, last_follows)
 
 
 def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dtype) -> bool:
@@ -346,14 +346,14 @@ def _cover(covered: Forest) -> np.ndarray:
     return np.asarray(covered.count_table, np.float64).sum(axis=1)[np.asarray(covered.code)]
 
 
-def _at(kept: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
-    """Return rows with the columns ``kept``, all if None; sparse ones made dense."""
+def _select_columns(tested_columns: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
+    """Return rows with the columns ``tested_columns``, all if None; sparse ones made dense."""
     if isinstance(rows.values, SparseRows):
-        return Encoded(rows.values.of(kept, trees.columns), rows.missing)
-    return rows if kept is None else Encoded(np.asarray(rows.values)[:, kept], rows.missing)
+        return Encoded(rows.values.of(tested_columns, trees.columns), rows.missing)
+    return rows if tested_columns is None else Encoded(np.asarray(rows.values)[:, tested_columns], rows.missing)
 
 
-def _asked(forest: Any, combiner: Any) -> LeafStatistic:
+def _choose_statistic(forest: Any, combiner: Any) -> LeafStatistic:
     """Return the statistic of leaves that is explained; refuse combiners and forests without one."""
     if isinstance(forest, AdditiveTrees):
         if combiner is not None:

@@ -52,7 +52,7 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
     steps, read, inner, statistic = steps_of(whole), lambda X: X, (), None
     if isinstance(last, ReadsRawRows):
         read, inner = last._instances, last._steps
-        forest, combiner, statistic = _of_estimator(last, combiner)
+        forest, combiner, statistic = _open_estimator(last, combiner)
     else:
         forest = from_any(last)
         combiner = Mean() if combiner is None and isinstance(forest, Forest) else combiner
@@ -65,26 +65,28 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
         )
     sources = _sources([step for _, step in first], n) if first else None
     read_all = (lambda X: read(transformed(steps, known_to_sklearn(X)))) if steps else read
-    named = None if names is None else tuple(map(str, names))
-    return OpenedModel(forest, combiner, statistic, read_all, sources, n, named)
+    column_names = None if names is None else tuple(map(str, names))
+    return OpenedModel(forest, combiner, statistic, read_all, sources, n, column_names)
 
 
-def _of_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic | None]:
+def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic | None]:
     """Return an estimator's trees, the combiner to explain, and for regressors the statistic of their leaves."""
     if not hasattr(model, "moments_"):
         return model.forest_, model.combiner_ if combiner is None else combiner, None
     if combiner is not None:
         raise TypeError(f"combiner is a {type(combiner).__name__}, and numbers are explained without one: pass None.")
-    kept = model.moments_.kept
-    table = np.asarray(kept.table, np.float64).reshape(*kept.trees.is_leaf.shape, -1)
-    if hasattr(kept, "link"):  # boosted: steps of the mean and of the logarithm of the variance
-        names = ("mean" if kept.link == "identity" else "raw", "log_variance")
-        return kept, None, LeafStatistic(table, np.asarray(kept.base, np.float64), "number", names)
+    leaf_model = model.moments_.kept
+    table = np.asarray(leaf_model.table, np.float64).reshape(*leaf_model.trees.is_leaf.shape, -1)
+    if hasattr(leaf_model, "link"):  # boosted: steps of the mean and of the logarithm of the variance
+        names = ("mean" if leaf_model.link == "identity" else "raw", "log_variance")
+        return leaf_model, None, LeafStatistic(table, np.asarray(leaf_model.base, np.float64), "number", names)
     model.moments_.warn_of_one_doubt()
-    mean = kept.scale * (table[..., 0] + (table[..., 2] if table.shape[-1] > 2 else 0))
-    both = np.stack([mean, kept.scale**2 * table[..., 1]], axis=-1)
-    statistic = LeafStatistic(both, np.array([kept.centre, 0.0]), "number", ("mean", "aleatoric"), np.ones(len(both)))
-    return kept if model.forest_ is None else model.forest_, None, statistic
+    mean = leaf_model.scale * (table[..., 0] + (table[..., 2] if table.shape[-1] > 2 else 0))
+    both = np.stack([mean, leaf_model.scale**2 * table[..., 1]], axis=-1)
+    statistic = LeafStatistic(
+        both, np.array([leaf_model.centre, 0.0]), "number", ("mean", "aleatoric"), np.ones(len(both))
+    )
+    return leaf_model if model.forest_ is None else model.forest_, None, statistic
 
 
 def _sources(steps: list[Any], n: int) -> np.ndarray:
@@ -104,7 +106,7 @@ def _sources_of(step: Any, n: int) -> np.ndarray:
     if isinstance(step, Pipeline):
         return _sources([part for _, part in step.steps], n)
     if not isinstance(step, ColumnTransformer):
-        return _by_names(step, n)
+        return _match_names(step, n)
     names, made = list(map(str, getattr(step, "feature_names_in_", range(n)))), {}
     for name, part, columns in step.transformers_:
         where = step.output_indices_[name]
@@ -126,20 +128,20 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
     return np.array([names.index(str(name)) for name in chosen], int)
 
 
-def _by_names(step: Any, n: int) -> np.ndarray:
+def _match_names(step: Any, n: int) -> np.ndarray:
     """Return for each output column of a step the input column named in its name; a TypeError unless it is one."""
     marks = [_MARK.format(j) for j in range(n)]
     step = copy.copy(step)
     vars(step).pop("feature_names_in_", None)  # otherwise the step would refuse other names
     try:
         made = [str(name) for name in step.get_feature_names_out(marks)]
-        found = [[j for j, mark in enumerate(marks) if mark in name] for name in made]
+        matches = [[j for j, mark in enumerate(marks) if mark in name] for name in made]
     except (AttributeError, TypeError, ValueError):
-        found = [[]]
-    if any(len(parts) != 1 for parts in found):
+        matches = [[]]
+    if any(len(parts) != 1 for parts in matches):
         raise TypeError(
             f"the step {type(step).__name__} mixes columns, or does not name those that it makes of each: shares of "
             "raw columns cannot be told. Explain the forest behind it, model.forest_, on the rows that come to it; a "
             "FunctionTransformer tells by feature_names_out='one-to-one'."
         )
-    return np.array([parts[0] for parts in found], int)
+    return np.array([parts[0] for parts in matches], int)

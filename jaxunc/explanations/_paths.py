@@ -38,16 +38,16 @@ class Paths(NamedTuple):
         """Return some of the paths."""
         return Paths(*(part[chosen] for part in self))
 
-    def as_wide_as(self, width: int) -> "Paths":
+    def widen(self, width: int) -> "Paths":
         """Return the paths with room for ``width`` columns."""
         more = ((0, 0), (0, width - self.column.shape[1]))
         return Paths(*(np.pad(part, more, constant_values=fill) for part, fill in zip(self, _FILLS, strict=True)))
 
-    def with_tests(self, column: np.ndarray) -> tuple["Paths", np.ndarray]:
+    def add_tests(self, column: np.ndarray) -> tuple["Paths", np.ndarray]:
         """Return the paths with the column that each tests next, and the column's index on its path."""
         same, number = self.column == column[:, None], (self.column >= 0).sum(axis=1)
         index = np.where(same.any(axis=1), same.argmax(axis=1) if same.size else 0, number)
-        paths = self.as_wide_as(max(self.column.shape[1], int(index.max(initial=-1)) + 1))
+        paths = self.widen(max(self.column.shape[1], int(index.max(initial=-1)) + 1))
         paths.column[np.arange(len(index)), index] = column
         return paths, index
 
@@ -108,7 +108,7 @@ def unroll(trees: Trees) -> Unrolled:
                 "less depth, or with fewer categories in a test."
             )
         every = np.arange(len(node))
-        paths, index = paths.with_tests(column[tree, node])
+        paths, index = paths.add_tests(column[tree, node])
         test = tuple(part[tree, node] for part in (column, threshold, missing_right))
         inner.append((edge, tree, *test, *(part[every, index] for part in paths[1:])))
         levels.append(slice(n, n + len(node)))
@@ -121,7 +121,7 @@ def unroll(trees: Trees) -> Unrolled:
         paths.last[at] = edge
         tree, node = tree[both], child[tree, node][both] + right
     width = max(part.column.shape[1] for *_, part in ends)
-    ends = [(*of_end, *part.as_wide_as(width)) for *of_end, part in ends]
+    ends = [(*of_end, *part.widen(width)) for *of_end, part in ends]
     nodes, (edge, tree, leaf, *parts) = (
         [np.concatenate(part) for part in zip(*each, strict=True)] for each in (inner, ends)
     )

@@ -53,17 +53,17 @@ def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
     rule = combiner
     while isinstance(rule, Weighted):
         rule = rule.rule
-    read = _READ.get(type(rule))
-    if read is None:
+    reader = _READERS.get(type(rule))
+    if reader is None:
         raise TypeError(
-            f"{type(rule).__name__} cannot be explained: {_INSTEAD.get(type(rule), _OF_OTHERS)} "
-            f"These can: {', '.join(sorted(readable.__name__ for readable in _READ))}, and Weighted ones."
+            f"{type(rule).__name__} cannot be explained: {_ALTERNATIVES.get(type(rule), _REFUSAL)} "
+            f"These can: {', '.join(sorted(readable.__name__ for readable in _READERS))}, and Weighted ones."
         )
     stat = jax.tree.map(lambda part: np.asarray(part, np.float64), leaf_table(forest, combiner))
     weights = stat.get("trees") if isinstance(stat, dict) else None
     if weights is not None and not weights.any():
         raise ValueError("all weights are 0: no tree is left whose answer could be explained.")
-    statistic = read(rule, stat, forest.class_labels)._replace(weights=weights)
+    statistic = reader(rule, stat, forest.class_labels)._replace(weights=weights)
     if not np.isfinite(statistic.table).all():
         raise ValueError(
             f"a leaf vetoes a class for {type(rule).__name__}: a score of -inf has no shares. Give every leaf some "
@@ -131,7 +131,7 @@ def _intervals(rule: AveragedIntervals, stat: dict, labels: tuple) -> LeafStatis
     return LeafStatistic(np.concatenate([lower, upper], axis=-1), constant, "bounds of the probability", names)
 
 
-_READ: dict[type, Callable[[Any, Any, tuple], LeafStatistic]] = {
+_READERS: dict[type, Callable[[Any, Any, tuple], LeafStatistic]] = {
     Mean: _mean,
     EpistemicWeighting: lambda rule, stat, labels: _probability(2.0, stat["score"], labels),
     BetaAggregation: _beta,
@@ -148,10 +148,8 @@ _READ: dict[type, Callable[[Any, Any, tuple], LeafStatistic]] = {
     UncertaintyDecomposition: _uncertainty,
     AveragedIntervals: _intervals,
 }
-_OF_OTHERS = (
-    "its answer is no sum of what leaves say; explain Mean of the same forest, whose probability is such a sum."
-)
-_INSTEAD: dict[type, str] = {
+_REFUSAL = "its answer is no sum of what leaves say; explain Mean of the same forest, whose probability is such a sum."
+_ALTERNATIVES: dict[type, str] = {
     Calibrated: "its probabilities are no sums; explain the combiner that it holds, its rule.",
     CautiousRule: "it merges by the minimum; explain DempsterRule, whose log commonalities are sums.",
 }

@@ -99,7 +99,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
     at a time (``MultiLogloss``) it gives the probability of each.
     """
     if hasattr(model, "save_model") and hasattr(model, "is_fitted"):
-        model = _saved(model, pool)
+        model = _save_as_json(model, pool)
     elif pool is not None:
         raise TypeError(
             "pool is for live models; a file has the words if save_model(path, 'json', pool=pool) wrote it."
@@ -129,16 +129,16 @@ def _as_json(content: bytes) -> bytes:
         # Damaged files may crash the process that reads them. -P: nothing is imported from the current folder.
         command = [sys.executable, "-P", "-c", _TO_JSON, *map(str, paths)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, errors="replace")
+            process = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, errors="replace")
         except subprocess.TimeoutExpired:
             raise ValueError(f"{what}, and CatBoost did not read it in {_SECONDS} s; is the file whole?") from None
-        if done.returncode == 0:
+        if process.returncode == 0:
             return paths[1].read_bytes()
-        reason = " ".join(done.stdout.split()) if done.returncode == _REFUSED else "it ended; is the file whole?"
+        reason = " ".join(process.stdout.split()) if process.returncode == _REFUSED else "it ended; is the file whole?"
         raise ValueError(f"{what}, and CatBoost makes no JSON of it: {reason:.300}")
 
 
-def _saved(model: Any, pool: Any) -> bytes:
+def _save_as_json(model: Any, pool: Any) -> bytes:
     if not model.is_fitted():
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     with tempfile.TemporaryDirectory() as folder:
@@ -308,18 +308,18 @@ class Features:
                 f"the model has {', '.join(sorted(unknown))} (statistics of categories are 'ctrs'); from_catboost "
                 "imports numbers, and categories with one_hot_max_size as large as their number."
             )
-        floats, nominal = (_listed(info, f"{kind}_features") for kind in ("float", "categorical"))
+        floats, nominal = (_list_entries(info, f"{kind}_features") for kind in ("float", "categorical"))
         indices = [integer(entry, "flat_feature_index") for entry in floats + nominal]
         if not indices or len(set(indices)) < len(indices) or not 0 <= min(indices) <= max(indices) < MOST_COLUMNS:
             raise ValueError(f"the model's features are the columns {indices!r:.60}; expected each once.")
         self._floats, self._categories = {}, {}
         for entry in floats:
-            treated = part(entry, "nan_value_treatment", kind=str)
-            if treated not in ("AsIs", "AsFalse", "AsTrue"):
-                raise ValueError(f"the model treats missing values {treated!r:.20}; known are AsIs, AsFalse, AsTrue.")
+            treatment = part(entry, "nan_value_treatment", kind=str)
+            if treatment not in ("AsIs", "AsFalse", "AsTrue"):
+                raise ValueError(f"the model treats missing values {treatment!r:.20}; known are AsIs, AsFalse, AsTrue.")
             column_and_side = (
                 integer(entry, "flat_feature_index"),
-                treated == "AsTrue" and part(entry, "has_nans", kind=bool),
+                treatment == "AsTrue" and part(entry, "has_nans", kind=bool),
             )
             self._floats[integer(entry, "feature_index")] = column_and_side
         if len(self._floats) < len(floats):
@@ -348,7 +348,7 @@ class Features:
         )
 
 
-def _listed(info: dict, name: str) -> list[dict]:
+def _list_entries(info: dict, name: str) -> list[dict]:
     entries = part(info, name, kind=list) if info.get(name) else []
     return [part({name: entry}, name) for entry in entries]
 
@@ -361,7 +361,7 @@ def _look_up(table: dict, which: int) -> Any:
 
 def _words(info: dict) -> dict[int, str]:
     """Return {hash as a signed 32-bit integer: the category with that hash}; empty where the file lists none."""
-    entries = _listed(info, "cat_features_hash")
+    entries = _list_entries(info, "cat_features_hash")
     return {(integer(entry, "hash") + 2**31) % 2**32 - 2**31: part(entry, "value", kind=str) for entry in entries}
 
 

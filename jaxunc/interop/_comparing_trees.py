@@ -88,8 +88,8 @@ def ensemble_of(
 ) -> AdditiveTrees:
     """Return the model of trees whose leaves hold values; ``trees`` are in the library's order."""
     nodes, columns = tree_nodes(trees, columns)
-    made, indices = lay_out(nodes, columns)
-    values = np.zeros((made.n_trees, made.n_nodes, trees[0].leaf_values.shape[1]), np.float32)
+    model_trees, indices = lay_out(nodes, columns)
+    values = np.zeros((model_trees.n_trees, model_trees.n_nodes, trees[0].leaf_values.shape[1]), np.float32)
     offset, base = _offsets(trees, base) if link == "identity" else (None, base)
     for t, (tree, index) in enumerate(zip(trees, indices, strict=True)):
         leaves = np.flatnonzero(tree.left < 0)
@@ -97,7 +97,7 @@ def ensemble_of(
         leaves = leaves[(leaves == 0) | (index[leaves] != index[0])]
         values[t, index[leaves]] = tree.leaf_values[leaves] - (0 if offset is None else offset[t])
     added = jnp.asarray(base, jnp.result_type(float))
-    return AdditiveTrees(made, jnp.asarray(values), added, link, trees_per_stage, class_labels, averaged)
+    return AdditiveTrees(model_trees, jnp.asarray(values), added, link, trees_per_stage, class_labels, averaged)
 
 
 def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
@@ -305,7 +305,7 @@ def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
     return period if is_regular else None
 
 
-def laid_out(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:
+def widen_values(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:
     """Return leaf values ``[nodes 1]`` in regular stages, else ``[nodes n_outputs]``, 0 where a tree does not count."""
     if n_outputs == 1 or trees_of_stage(outputs, n_outputs) is not None:
         return list(values)

@@ -21,7 +21,7 @@ _BEYOND, _NONE = 2139095040, -2139095040
 """Order keys of the infinities: at the first every number goes left, below the second none does."""
 
 
-def asked_model(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
+def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
     """Return a model's bound forest, or an `AdditiveTrees` or `OfSums` itself; a TypeError or ValueError for others."""
     if steps_of_estimator(model):
         raise TypeError(
@@ -50,7 +50,7 @@ def asked_model(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
     return model
 
 
-def about(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, Any]:
+def describe(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, Any]:
     """Return names, class labels and levels (by column index, as text) as a dictionary for JSON, None left out."""
     description: dict[str, Any] = {"feature_names": columns.names, "class_labels": class_labels}
     if columns.levels is not None:

@@ -131,7 +131,7 @@ def _pandas_categorical(rest: bytes) -> list[Any]:
 
 def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -> Columns:
     """Return the columns of a model; ``category_columns`` had pandas' category type, and are inferred if None."""
-    category_columns = _listed(category_columns)
+    category_columns = _check_list(category_columns)
     names = tuple(text(model.header, "feature_names").split(" "))
     n_features = integer(model.header, "max_feature_idx") + 1
     if len(names) != n_features:
@@ -146,7 +146,7 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
     listed = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
     levels: list[Levels | None] = [None] * n_features
     if model.pandas_categorical:
-        facts = _Facts(names, ranges, sorted(listed), _tested(model, n_features), model.pandas_categorical)
+        facts = _Facts(names, ranges, sorted(listed), _find_tested(model, n_features), model.pandas_categorical)
         positions = _infer_columns(facts) if category_columns is None else _locate_columns(facts, category_columns)
         for j, values in zip(positions, model.pandas_categorical, strict=True):
             levels[j] = Levels(tuple(values), has_missing=False)
@@ -167,7 +167,7 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
     )
 
 
-def _listed(names: Any) -> list[int | str] | None:
+def _check_list(names: Any) -> list[int | str] | None:
     """Return ``category_columns`` as a list, or None; a ValueError for a single name, a TypeError for anything else."""
     if names is None:
         return None
@@ -195,7 +195,7 @@ class _Facts(NamedTuple):
     categories: list[list[Any]]  # those of pandas' category columns, in the order of columns
 
 
-def _tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
+def _find_tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
     tested = np.zeros(n_features, bool)
     for tree in model.trees:
         if integer(tree, "num_leaves") > 1:

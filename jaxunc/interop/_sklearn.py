@@ -379,15 +379,15 @@ def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
         return
     size = max(1, PROBES // int(tree.n_features))
     children = np.concatenate([left[inner], right[inner]])
-    for make, nodes in ((paths.reaching, children), (paths.mixed, children), (paths.missing, inner)):
+    for make, nodes in ((paths.reach, children), (paths.mix, children), (paths.add_missing, inner)):
         for start in range(0, len(nodes), size):
-            own = nodes[start : start + size]
-            rows = make(own)
+            chunk = nodes[start : start + size]
+            rows = make(chunk)
             differs = np.flatnonzero(np.asarray(tree.apply(rows)) != _leaves(tree, rows, codes))
             if len(differs):
                 raise ValueError(
                     "model's trees store their nodes in a form that this version of jaxunc does not know, and on the "
-                    f"way to node {own[differs[0]]} one sends an instance elsewhere than its thresholds say. Upgrade "
+                    f"way to node {chunk[differs[0]]} one sends an instance elsewhere than its thresholds say. Upgrade "
                     "jaxunc, or fit with another scikit-learn."
                 )
 
@@ -395,7 +395,7 @@ def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
 class _Paths:
     """Instances that reach chosen nodes of a tree, made from the tests on their paths.
 
-    ``value`` has for each node a number that leads from its parent to it; ``asks`` says whether that number is needed.
+    ``value`` has for each node a number that leads from its parent to it; ``needs_value`` says whether it is needed.
     """
 
     def __init__(self, tree: Any):
@@ -407,27 +407,27 @@ class _Paths:
         below = _largest_at_or_below(np.asarray(tree.threshold)[inner])
         above = np.where(below == np.inf, np.float32(np.nan), np.nextafter(below, np.float32(np.inf)))
         self.value[left[inner]], self.value[right[inner]] = below, above  # behind infinity comes what is missing
-        self.asks = self.parent >= 0
-        self.asks[left[inner[below == np.inf]]] = False  # any number comes there: the path before it says which
+        self.needs_value = self.parent >= 0
+        self.needs_value[left[inner[below == np.inf]]] = False  # any number comes there: the path before it says which
 
-    def reaching(self, nodes: np.ndarray) -> np.ndarray:
+    def reach(self, nodes: np.ndarray) -> np.ndarray:
         """Return for each node an instance that reaches it by thresholds; columns that the path does not test are 0."""
         rows, path = np.zeros((len(nodes), self.n_features), np.float32), [nodes]
         while (above := np.where(path[-1] >= 0, self.parent[path[-1]], -1)).max() >= 0:
             path.append(above)
-        for own in reversed(path):  # what is asked last counts
-            here = np.flatnonzero((own >= 0) & self.asks[own])
-            rows[here, self.feature[self.parent[own[here]]]] = self.value[own[here]]
+        for level_nodes in reversed(path):  # what is asked last counts
+            here = np.flatnonzero((level_nodes >= 0) & self.needs_value[level_nodes])
+            rows[here, self.feature[self.parent[level_nodes[here]]]] = self.value[level_nodes[here]]
         return rows
 
-    def mixed(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the instances of `reaching`, with zeros replaced by values that lead to another node."""
-        rows, others = self.reaching(nodes), self.reaching(np.roll(nodes, len(nodes) // 3 + 1))
+    def mix(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the instances of `reach`, with zeros replaced by values that lead to another node."""
+        rows, others = self.reach(nodes), self.reach(np.roll(nodes, len(nodes) // 3 + 1))
         return np.where(rows == 0, others, rows)
 
-    def missing(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the instances of `reaching`, with a missing value in the column that the node tests."""
-        rows = self.reaching(nodes)
+    def add_missing(self, nodes: np.ndarray) -> np.ndarray:
+        """Return the instances of `reach`, with a missing value in the column that the node tests."""
+        rows = self.reach(nodes)
         rows[np.arange(len(nodes)), self.feature[nodes]] = np.nan
         return rows
 
@@ -446,6 +446,6 @@ def _leaves(tree: Any, rows: np.ndarray, codes: Any) -> np.ndarray:
     while (moving := left[node] >= 0).any():
         value = rows[every, np.maximum(feature[node], 0)]
         goes_left = np.where(np.isnan(value), missing_left[node], value <= threshold[node])
-        goes_left = codes.where_tested(node, value, goes_left)
+        goes_left = codes.decide(node, value, goes_left)
         node = np.where(moving, np.where(goes_left, left[node], right[node]), node)
     return node

@@ -31,16 +31,16 @@ def labels_of(model: Any, estimator: Any) -> Labels:
         return {}
     # Trees of a forest are grown on codes, which have no values there.
     of_forest = _of_encoder(model) if model is not estimator else None
-    return of_forest or _exported(estimator) or _of_encoder(estimator) or {}
+    return of_forest or _export_labels(estimator) or _of_encoder(estimator) or {}
 
 
-def _exported(estimator: Any) -> Labels | None:
+def _export_labels(estimator: Any) -> Labels | None:
     export = getattr(sklearn.tree, "export_dict", None)  # until scikit-learn 1.10: there is none
     if export is None:
         return None
     try:
-        told = export(estimator, max_depth=0).get("categorical_features", [])
-        return {int(one["feature"]): tuple(one["categories"]) for one in told}
+        entries = export(estimator, max_depth=0).get("categorical_features", [])
+        return {int(one["feature"]): tuple(one["categories"]) for one in entries}
     except (AttributeError, KeyError, TypeError, ValueError):  # it writes no dates, and nothing of what has no encoder
         return None
 
@@ -149,19 +149,19 @@ def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) ->
     by_hash = nodes[np.asarray(kinds)[nodes] == _HASH] if kinds is not None else nodes[:0]
     if len(by_hash):
         raise ValueError(
-            f"model's trees test categories of the columns {_named(tested[by_hash], where)} by a random hash, as extra "
-            f"trees do, which is not imported. {_REMEDY} a random forest, whose sets of categories are."
+            f"model's trees test categories of the columns {_name_columns(tested[by_hash], where)} by a random hash, "
+            f"as extra trees do, which is not imported. {_REMEDY} a random forest, whose sets of categories are."
         )
     untold = nodes[~np.isin(tested[nodes], list(labels))]
     if len(untold):
         raise ValueError(
-            f"model's trees test categories of the columns {_named(tested[untold], where)}: which values these are "
-            f"this scikit-learn does not tell. {_REMEDY} HistGradientBoosting, whose categories are imported."
+            f"model's trees test categories of the columns {_name_columns(tested[untold], where)}: which values these "
+            f"are this scikit-learn does not tell. {_REMEDY} HistGradientBoosting, whose categories are imported."
         )
     return nodes
 
 
-def _named(features: np.ndarray, where: np.ndarray | None) -> str:
+def _name_columns(features: np.ndarray, where: np.ndarray | None) -> str:
     columns = sorted({_column(feature, where) for feature in features.tolist()})
     return f"{columns[:5]} ({len(columns)} in all)"
 
@@ -172,7 +172,7 @@ class CodesLeft(NamedTuple):
     row: np.ndarray  # of each node in the table; -1 where it tests none
     table: np.ndarray  # bool [rows codes]
 
-    def where_tested(self, node: np.ndarray, value: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+    def decide(self, node: np.ndarray, value: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
         """Return whether each ``value`` goes left at its node; ``otherwise`` for NaN, or without categories there."""
         if not len(self.table):
             return otherwise
@@ -195,7 +195,7 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
             here[node] = _codes_at(node, paths, left, here, goes_left_of, len(labels[int(paths.feature[node])]))
         sizes = [len(here[node]) for node in level]
         nodes_asked = np.repeat(level, sizes)
-        rows = paths.reaching(nodes_asked)
+        rows = paths.reach(nodes_asked)
         rows[np.arange(len(nodes_asked)), paths.feature[nodes_asked]] = np.concatenate([here[node] for node in level])
         goes_left = _child_towards(tree.apply(rows), nodes_asked, paths.parent) == left[nodes_asked]
         for node, is_left in zip(level, np.split(goes_left, np.cumsum(sizes)[:-1]), strict=True):

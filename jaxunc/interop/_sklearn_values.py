@@ -185,14 +185,14 @@ def _of_histograms(model: Any) -> AdditiveTrees:
     if not hasattr(model, "_predictors"):
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     if absent := [part for part in _PARTS if not hasattr(model, part)]:
-        raise ValueError(f"{_another_form()} (no {', '.join(absent)}).")
+        raise ValueError(f"{_unknown_form()} (no {', '.join(absent)}).")
     link = type(getattr(model._loss, "link", None)).__name__
     if link not in _LINKS:
         raise ValueError(f"the model's loss {type(model._loss).__name__} has a {link}; expected {', '.join(_LINKS)}.")
     columns, order = _histogram_columns(model)
     base = np.asarray(model._baseline_prediction, np.float64).ravel()
     if any(len(stage) != len(base) for stage in model._predictors):
-        raise ValueError(f"{_another_form()} (iterations of other than {len(base)} trees).")
+        raise ValueError(f"{_unknown_form()} (iterations of other than {len(base)} trees).")
     stage_trees = [tree for stage in model._predictors for tree in stage]
     if not stage_trees:
         raise ValueError("the model has no trees.")
@@ -204,7 +204,7 @@ def _of_histograms(model: Any) -> AdditiveTrees:
     return ensemble_of(trees, columns, base, _LINKS[link], trees_per_stage=len(base), class_labels=classes)
 
 
-def _another_form() -> str:
+def _unknown_form() -> str:
     return f"scikit-learn {sklearn.__version__} keeps the model's trees in another form than is known"
 
 
@@ -219,7 +219,7 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
     encoders = getattr(model._preprocessor, "named_transformers_", {})
     categories = getattr(encoders.get("encoder"), "categories_", ())
     if len(is_categorical) != number or len(categories) != np.count_nonzero(is_categorical):
-        raise ValueError(f"{_another_form()} (categories of {len(categories)} columns).")
+        raise ValueError(f"{_unknown_form()} (categories of {len(categories)} columns).")
     order = np.argsort(~is_categorical, kind="stable")
     levels: list[Levels | None] = [None] * number
     for j, values_of in zip(order[: len(categories)].tolist(), categories, strict=True):
@@ -234,7 +234,7 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
 def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -> ComparingTree:
     nodes = tree.nodes
     if absent := [name for name in _FIELDS if name not in (nodes.dtype.names or ())]:
-        raise ValueError(f"{_another_form()} (nodes without {', '.join(absent)}).")
+        raise ValueError(f"{_unknown_form()} (nodes without {', '.join(absent)}).")
     is_leaf = nodes["is_leaf"] != 0
     left, right = (np.where(is_leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
     feature = np.where(is_leaf, 0, nodes["feature_idx"].astype(np.int64))

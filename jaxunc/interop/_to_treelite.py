@@ -21,7 +21,7 @@ from jaxunc.scorers import score_width
 from jaxunc.smoothing import SmoothedMean
 from jaxunc.tables import Columns
 
-from ._exported import PlainNodes, PlainSet, about, asked_model, largest_rounding_to, plain_nodes
+from ._exported import PlainNodes, PlainSet, describe, largest_rounding_to, model_to_export, plain_nodes
 
 _POSTPROCESSORS = {
     ("identity", False): "identity", ("identity", True): "identity_multiclass", ("exp", False): "exponential",
@@ -102,7 +102,7 @@ def to_treelite(model: Any) -> Any:
         model = ju.to_treelite(ju.bind(forest, ju.Mean()))
         treelite.gtil.predict(model, X.astype(np.float64))[:, 0]  # the probabilities
     """
-    model_given, model = model, asked_model(model)
+    model_given, model = model, model_to_export(model)
     if isinstance(model, OfSums):
         raise TypeError(
             f"model is a {type(model_given).__name__}, and treelite has one sum a model: how sure a number is goes by "
@@ -112,10 +112,10 @@ def to_treelite(model: Any) -> Any:
         import treelite.model_builder  # pyright: ignore[reportMissingImports]  # noqa: F401
     except ImportError as error:
         raise ImportError('to_treelite makes models by treelite: pip install "treelite>=4.8".') from error
-    settings = about(model.columns, model.class_labels)
+    settings = describe(model.columns, model.class_labels)
     if isinstance(model, AdditiveTrees):
-        return _built(model.trees, _of_ensemble(model), settings)
-    return _built(model.forest.trees, _of_combiner(model.forest, model.combiner), settings)
+        return _build_model(model.trees, _of_ensemble(model), settings)
+    return _build_model(model.forest.trees, _of_combiner(model.forest, model.combiner), settings)
 
 
 def _of_ensemble(model: AdditiveTrees) -> _Additive:
@@ -161,7 +161,7 @@ def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
     return _Additive(scores, np.zeros(scores.shape[2]), "identity", forest.n_classes)
 
 
-def _built(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
+def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
     from treelite.model_builder import (  # pyright: ignore[reportMissingImports]
         Metadata,
         ModelBuilder,

@@ -25,8 +25,8 @@ from ._comparing_trees import (
     check_number_of_columns,
     ensemble_of,
     forest_of,
-    laid_out,
     trees_of_stage,
+    widen_values,
 )
 from ._documents import GIVEN, content_of, warn_if_newer
 
@@ -139,7 +139,7 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
         counted = [tree._replace(leaf_values=array) for tree, array in zip(trees, counts, strict=True)]
         return forest_of(counted, columns, tuple(range(read.n_outputs)))
     link, scale = _link(read)
-    values = _summed(read, [tree.leaf_values for tree in trees], outputs)
+    values = _values_to_add(read, [tree.leaf_values for tree in trees], outputs)
     trees = [tree._replace(leaf_values=array * scale) for tree, array in zip(trees, values, strict=True)]
     per_stage = trees_of_stage(outputs, read.n_outputs) or 1
     more = {"trees_per_stage": per_stage, "class_labels": _class_labels(read, link), "averaged": read.average}
@@ -320,14 +320,14 @@ def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_S
     return counts
 
 
-def _summed(read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
+def _values_to_add(read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
     """Return the leaf values to add over trees: divided by the number of trees where the model averages."""
     number = np.bincount(np.concatenate(outputs), minlength=read.n_outputs)
     if read.average and not number.all():
         raise ValueError("the model averages trees, and has none for some output.")
     factor = number if read.average else np.ones(read.n_outputs)
     values = [array / factor[which] for array, which in zip(values, outputs, strict=True)]
-    return laid_out(values, outputs, read.n_outputs)
+    return widen_values(values, outputs, read.n_outputs)
 
 
 def _link(read: TreeliteModel) -> tuple[str, float]:

@@ -164,7 +164,7 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
     trees = [_tree(f"tree {t}", tree, columns, n_outputs) for t, tree in enumerate(documents)]
     if len(widths := {tree.leaf_values.shape[1] for tree in trees}) > 1:
         raise ValueError("the model has trees whose leaves hold a number beside ones whose leaves hold vectors.")
-    trees = _weighted(trees, booster if name == "dart" else model)
+    trees = _weigh_leaves(trees, booster if name == "dart" else model)
     each = 1 if widths != {1} else n_outputs  # trees of an iteration, but for parallel ones
     parallel = _parallel_trees(learner, model, each)
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax") or n_targets > 1:
@@ -175,7 +175,7 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
     return ensemble_of(trees, columns, base, _LINKS[objective], trees_per_stage=each * parallel, class_labels=classes)
 
 
-def _weighted(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
+def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
     """Return the trees with leaves times DART's weights, which models of any booster have from XGBoost 3.4 on."""
     if "weight_drop" not in model:
         return trees

@@ -84,17 +84,17 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
     features = _Features(model)
     labels = tuple(model.label_classes()) if task == "CLASSIFICATION" else None
 
-    def held(what: str, leaves: list) -> np.ndarray:
+    def read_leaves(what: str, leaves: list) -> np.ndarray:
         return _counts(what, leaves, len(labels or ())) if counts_classes else _values(leaves, model)
 
-    trees = [_tree(f"tree {t}", tree.root, features, held) for t, tree in enumerate(model.iter_trees())]
+    trees = [_tree(f"tree {t}", tree.root, features, read_leaves) for t, tree in enumerate(model.iter_trees())]
     if not trees:
         raise ValueError("the model has no trees.")
     if counts_classes:
         forest = forest_of(trees, features.columns, labels or ())
         return forest if prior is None else forest.with_prior(prior)
     if kind == _BOOSTED:
-        return _boosted(model, trees, features.columns, labels)
+        return _boosted_model(model, trees, features.columns, labels)
     shares = [tree._replace(leaf_values=tree.leaf_values / len(trees)) for tree in trees]
     return ensemble_of(shares, features.columns, np.zeros(1), "identity", averaged=True)
 
@@ -150,12 +150,12 @@ def _levels(column: Any) -> Levels:
     return LevelsOfYdf((*values, *([""] if "" not in values else [])), has_missing=True)
 
 
-def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list], np.ndarray]) -> ComparingTree:
-    """Return a tree, depth first, its negative children left; ``held`` makes values of leaves (None at inner nodes)."""
+def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str, list], np.ndarray]) -> ComparingTree:
+    """Return a tree, depth first, negative children left; ``read_leaves`` makes values of leaves, None for others."""
     left, right, tests, leaves = [], [], [], []
-    waiting = [(root, None)]
-    while waiting:
-        node, parent = waiting.pop()
+    stack = [(root, None)]
+    while stack:
+        node, parent = stack.pop()
         number = len(left)
         if parent is not None:
             (left if left[parent] < 0 else right)[parent] = number
@@ -164,11 +164,13 @@ def _tree(what: str, root: Any, features: _Features, held: Callable[[str, list],
         leaves.append(node.value if node.is_leaf else None)
         tests.append(_Test() if node.is_leaf else _test(what, node.condition, features))
         if not node.is_leaf:
-            waiting += [(node.pos_child, number), (node.neg_child, number)]
+            stack += [(node.pos_child, number), (node.neg_child, number)]
     column, compare, value, missing_right, codes = zip(*tests, strict=True)
     sets = {i: set_of_codes(members) for i, members in enumerate(codes) if members is not None}
     tested = np.array(column), np.array(compare), np.array(value, np.float64)
-    return ComparingTree(*tested, np.array(left), np.array(right), ~np.array(missing_right), sets, held(what, leaves))
+    return ComparingTree(
+        *tested, np.array(left), np.array(right), ~np.array(missing_right), sets, read_leaves(what, leaves)
+    )
 
 
 def _test(what: str, condition: Any, features: _Features) -> _Test:
@@ -191,12 +193,12 @@ def _test(what: str, condition: Any, features: _Features) -> _Test:
     if name == "DiscretizedNumericalHigherThanCondition":
         if not 1 <= condition.threshold_idx <= len(column.bounds):
             raise ValueError(f"{what} has the threshold {condition.threshold_idx} of {len(column.bounds)}.")
-        least = column.bounds[condition.threshold_idx - 1]
+        threshold = column.bounds[condition.threshold_idx - 1]
     else:
-        least = 1.0 if name == "IsTrueCondition" else condition.threshold
-    if is_categorical or not np.isfinite(least):
-        raise ValueError(f"{what} has a {name} of a {column.kind} column and the threshold {least}.")
-    return _Test(column.index, BELOW, float(least), missing)
+        threshold = 1.0 if name == "IsTrueCondition" else condition.threshold
+    if is_categorical or not np.isfinite(threshold):
+        raise ValueError(f"{what} has a {name} of a {column.kind} column and the threshold {threshold}.")
+    return _Test(column.index, BELOW, float(threshold), missing)
 
 
 def _codes(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> np.ndarray:
@@ -214,7 +216,7 @@ def _values(leaves: list, model: Any) -> np.ndarray:
     return np.array(values, np.float64)[:, None]
 
 
-def _boosted(model: Any, trees: list[ComparingTree], columns: Columns, labels: tuple | None) -> AdditiveTrees:
+def _boosted_model(model: Any, trees: list[ComparingTree], columns: Columns, labels: tuple | None) -> AdditiveTrees:
     loss = int(model._model.loss())
     if loss not in _LINKS:
         raise ValueError(f"the model has YDF's loss number {loss}, such as of ranking, survival or one's own.")

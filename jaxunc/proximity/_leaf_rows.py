@@ -37,7 +37,7 @@ class Contents(NamedTuple):
     class_labels: tuple[Any, ...] = ()
 
 
-def opened_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
+def unwrap_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Return the forest inside a pipeline or estimator, and the function from raw rows to those that it reads."""
     if isinstance(model, BoundForest | Trees):
         return model if isinstance(model, Trees) else model.forest, lambda X: X
@@ -91,11 +91,11 @@ def contents_of(model: Any) -> Contents:
 
 def check_is_mean(model: Any, contents: Contents, kind: str) -> None:
     """Raise a ValueError unless a model's answer is a weighted mean of its rows' targets, with known weights."""
-    if lack := _what_is_lacking(model, contents, kind):
+    if lack := _find_lack(model, contents, kind):
         raise ValueError(f"kind={kind!r} needs {lack}. {LEAVES}")
 
 
-def _what_is_lacking(model: Any, contents: Contents, kind: str) -> str | None:
+def _find_lack(model: Any, contents: Contents, kind: str) -> str | None:
     """Return words for what a kind of weights needs and the model lacks; None if it lacks nothing."""
     name, members = type(model).__name__, getattr(model, "estimators_", [model])
     if isinstance(model, Trees):
@@ -152,14 +152,14 @@ class RowCounts:
 
     def __call__(self, t: int, leaf: np.ndarray) -> np.ndarray:
         """Return what each row counts in tree t; ``leaf`` is the leaf of each row in that tree."""
-        drawn = np.ones(self._n) if self.bags is None else np.bincount(self.bags[t], minlength=self._n).astype(float)
+        n_drawn = np.ones(self._n) if self.bags is None else np.bincount(self.bags[t], minlength=self._n).astype(float)
         # Since scikit-learn 1.9 the weights decide what bags draw; before, they multiply what was drawn.
-        ways = [drawn] if self._weight is None else [drawn * self._weight, drawn]
+        candidates = [n_drawn] if self._weight is None else [n_drawn * self._weight, n_drawn]
         if self._position is not None:
-            ways = [way * self._class_weights(t, way)[self._position] for way in ways]
-        for way in ways:
-            if self._gives(t, leaf, way):
-                return way
+            candidates = [row_counts * self._class_weights(t, row_counts)[self._position] for row_counts in candidates]
+        for row_counts in candidates:
+            if self._matches_leaves(t, leaf, row_counts):
+                return row_counts
         raise self._refusal(t)
 
     def out_of_bag(self) -> np.ndarray:
@@ -167,7 +167,7 @@ class RowCounts:
         assert self.bags is not None
         return np.stack([np.bincount(bag, minlength=self._n) == 0 for bag in self.bags], axis=1)
 
-    def _held(self, t: int) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
+    def _node_contents(self, t: int) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
         """Return for each node of tree t the size, the class counts or the mean, and whether it is a leaf."""
         contents = self._contents
         is_leaf = self._is_leaf[t]
@@ -177,37 +177,37 @@ class RowCounts:
             return counts.sum(axis=1), counts, is_leaf
         return None if contents.size is None else contents.size[t], contents.mean[t], is_leaf  # pyright: ignore
 
-    def _class_weights(self, t: int, way: np.ndarray) -> np.ndarray:
-        """Return the weight of each class in tree t: what its leaves hold of the class, over what ``way`` gives it."""
+    def _class_weights(self, t: int, row_counts: np.ndarray) -> np.ndarray:
+        """Return the weight of each class in tree t: its leaves' total of the class, over that of ``row_counts``."""
         assert self._position is not None
         n_classes = len(self._contents.class_labels)
         if library_of(self._model) == "sklearn":  # in float64
             tree = getattr(self._model, "estimators_", [self._model])[t]
-            held = counts_in_nodes(tree, np.zeros(1, int), n_classes)[0]
+            expected = counts_in_nodes(tree, np.zeros(1, int), n_classes)[0]
         else:
-            _, counts, is_leaf = self._held(t)
-            held = counts[is_leaf].sum(axis=0)  # pyright: ignore[reportOptionalSubscript]
-        drawn = np.bincount(self._position, way, n_classes)
-        weights = np.divide(held, drawn, out=np.zeros(n_classes), where=drawn > 0)
+            _, counts, is_leaf = self._node_contents(t)
+            expected = counts[is_leaf].sum(axis=0)  # pyright: ignore[reportOptionalSubscript]
+        n_drawn = np.bincount(self._position, row_counts, n_classes)
+        weights = np.divide(expected, n_drawn, out=np.zeros(n_classes), where=n_drawn > 0)
         return np.where(np.abs(weights - 1) < CLOSE, 1.0, weights)
 
-    def _gives(self, t: int, leaf: np.ndarray, way: np.ndarray) -> bool:
-        """Return whether rows that count as ``way`` says give what the leaves of tree t hold."""
-        size, held, is_leaf = self._held(t)
-        n, total = len(is_leaf), np.bincount(leaf, way, len(is_leaf))
-        if size is not None and not _alike(total[is_leaf], size[is_leaf]):
+    def _matches_leaves(self, t: int, leaf: np.ndarray, row_counts: np.ndarray) -> bool:
+        """Return whether rows that count as ``row_counts`` say give what the leaves of tree t hold."""
+        size, expected, is_leaf = self._node_contents(t)
+        n, total = len(is_leaf), np.bincount(leaf, row_counts, len(is_leaf))
+        if size is not None and not _are_close(total[is_leaf], size[is_leaf]):
             return False
         if self._position is not None:
             n_classes = len(self._contents.class_labels)
-            counts = np.bincount(leaf * n_classes + self._position, way, n * n_classes).reshape(n, n_classes)
-            return _alike(counts[is_leaf], held[is_leaf])  # pyright: ignore[reportOptionalSubscript]
+            counts = np.bincount(leaf * n_classes + self._position, row_counts, n * n_classes).reshape(n, n_classes)
+            return _are_close(counts[is_leaf], expected[is_leaf])  # pyright: ignore[reportOptionalSubscript]
         if self._target is None:
             return True
         reached = is_leaf & (total > 0)
-        mean = np.bincount(leaf, way * self._target, n)[reached] / total[reached]
-        apart = np.abs(mean - held[reached])  # pyright: ignore[reportOptionalSubscript]
-        spread, least = np.std(self._target), 1e-6 * np.abs(mean)
-        return bool((apart <= (1e-6 if size is not None else 1e-4) * (spread + least)).all())
+        mean = np.bincount(leaf, row_counts * self._target, n)[reached] / total[reached]
+        deviation = np.abs(mean - expected[reached])  # pyright: ignore[reportOptionalSubscript]
+        spread, floor = np.std(self._target), 1e-6 * np.abs(mean)
+        return bool((deviation <= (1e-6 if size is not None else 1e-4) * (spread + floor)).all())
 
     def _refusal(self, t: int) -> OtherRowsError:
         name, weighs = type(self._model).__name__, getattr(self._model, "class_weight", None)
@@ -228,5 +228,5 @@ class RowCounts:
         )
 
 
-def _alike(numbers: np.ndarray, others: np.ndarray) -> bool:
+def _are_close(numbers: np.ndarray, others: np.ndarray) -> bool:
     return bool(np.allclose(numbers, others, rtol=CLOSE, atol=CLOSE * float(others.mean())))

@@ -31,7 +31,7 @@ from jaxunc.inference import (
 )
 from jaxunc.tables import Encoded, InstancesLike, LabelsLike, NumbersLike, encode_rows, is_pandas, unchecked_rows
 
-from ._leaf_rows import RowCounts, check_is_mean, check_on_host, contents_of, opened_model
+from ._leaf_rows import RowCounts, check_is_mean, check_on_host, contents_of, unwrap_model
 
 KINDS = ("prediction", "out_of_bag", "leaves")
 PAIRS = 3_000_000
@@ -110,7 +110,7 @@ class NeighbourIndex:
             raise ValueError(f"groups are together out of a bag, and kind={kind!r} asks all trees; leave groups out.")
         if kind == "leaves" and not (y is None and sample_weight is None):
             raise ValueError("kind='leaves' counts trees in which rows meet; leave y and sample_weight out.")
-        forest, self._read = opened_model(model)
+        forest, self._read = unwrap_model(model)
         contents = contents_of(forest)
         self._trees = contents.trees
         self.kind: str = kind
@@ -131,7 +131,7 @@ class NeighbourIndex:
         ends = np.zeros(self._trees.n_trees * self._trees.n_nodes + 1, np.int32 if leaves.size < 2**31 else np.int64)
         lists = []
         for t, lengths in enumerate(ends[1:].reshape(self._trees.n_trees, -1)):
-            lengths[:], *rows_and_shares = self._lists_of(t, leaves[:, t], counts)
+            lengths[:], *rows_and_shares = self._make_lists(t, leaves[:, t], counts)
             lists.append(rows_and_shares)
         np.cumsum(ends, dtype=ends.dtype, out=ends)
         row, share = map(np.concatenate, zip(*lists, strict=True))
@@ -211,29 +211,29 @@ class NeighbourIndex:
             for start in range(0, self.n_rows, QUERIES):
                 yield self._row_leaves[start : start + QUERIES]
             return
-        values, missing = encode_rows(self._rows_asked(X), self._trees.columns)
+        values, missing = encode_rows(self._read_queries(X), self._trees.columns)
         for start in range(0, max(len(values), 1), QUERIES):
             yield self._leaves(Encoded(values[start : start + QUERIES], missing))
 
-    def _rows_asked(self, X: Any) -> Any:
+    def _read_queries(self, X: Any) -> Any:
         """Return queries as the trees read them; raise a ValueError for kind "out_of_bag"."""
         if self.kind == "out_of_bag":
             raise ValueError("kind='out_of_bag' asks about the rows themselves; leave X out, or take 'prediction'.")
         check_on_host(X)
         return self._read(X)
 
-    def _lists_of(
+    def _make_lists(
         self, t: int, leaf: np.ndarray, counts: RowCounts | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the lists of tree t: their lengths ``[nodes]``, their rows list after list, and the rows' shares."""
         n_nodes = self._trees.n_nodes
         leaf = leaf - t * n_nodes
-        counted = np.ones(len(leaf)) if counts is None else counts(t, leaf)
-        row = np.flatnonzero(counted > 0)
+        row_count = np.ones(len(leaf)) if counts is None else counts(t, leaf)
+        row = np.flatnonzero(row_count > 0)
         row = row[np.argsort(leaf[row], kind="stable")].astype(np.int32)
-        share = counted[row]
+        share = row_count[row]
         if self.kind != "leaves":
-            share = share / np.bincount(leaf, counted, n_nodes)[leaf[row]]
+            share = share / np.bincount(leaf, row_count, n_nodes)[leaf[row]]
         return np.bincount(leaf[row], minlength=n_nodes), row, share
 
     def _lengths(self, leaves: np.ndarray) -> np.ndarray:
@@ -268,7 +268,7 @@ class NeighbourIndex:
         length = self._lengths(leaves)
         index, sums, squares = self._largest_on_host(leaves, k, length.sum(axis=1))
         total = (length if self.kind == "leaves" else length > 0).sum(axis=1)
-        return _weighed(index, sums, squares, total, _number_of_trees(leaves))
+        return _weigh(index, sums, squares, total, _number_of_trees(leaves))
 
     def _nearest_on_device(self, X: Any, k: int) -> tuple[np.ndarray, ...]:
         """Return what `_nearest` does, for all queries: one program on the accelerator answers parts of them."""
@@ -276,35 +276,35 @@ class NeighbourIndex:
         if X is None:
             values, missing, leaves = np.zeros((self.n_rows, 0), np.float32), False, self._row_leaves
         else:
-            values, missing = unchecked_rows(self._rows_asked(X), trees.columns)
+            values, missing = unchecked_rows(self._read_queries(X), trees.columns)
         plan, depth = known_plan(trees), unrolled_depth("levels", trees)
         size = min(block_size("levels", trees.n_trees, 2 * trees.n_features), max(DEVICE_SUMS // self.n_rows, 1))
-        how = {"k": k, "block": size, "depth": depth, "kind": self.kind}
+        options = {"k": k, "block": size, "depth": depth, "kind": self.kind}
 
         def program(_, x, leaves):
-            return _largest_of_all(plan, self._rows_by_tree, x, leaves, **how)
+            return _largest_of_all(plan, self._rows_by_tree, x, leaves, **options)
 
         row_bytes = 4 * (values.shape[1] + 2 * k + 3 + (0 if leaves is None else trees.n_trees))
-        found = answer_on_device(program, values, leaves, row_bytes, missing=missing, guess=True, least=FEW)[0]
-        index, sums, squares, total, number = jax.device_get(found)
-        return _weighed(index, sums, squares, total, np.where(number > 0, number, np.nan))
+        answer = answer_on_device(program, values, leaves, row_bytes, missing=missing, guess=True, least=FEW)[0]
+        index, sums, squares, total, number = jax.device_get(answer)
+        return _weigh(index, sums, squares, total, np.where(number > 0, number, np.nan))
 
     def _largest_on_host(self, leaves: np.ndarray, k: int, pairs: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the rows of the k largest sums, the sums ``[queries k]``, and the sum of the squares of all sums."""
         index, sums = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
         squares, step = np.zeros(len(leaves)), (_number_of_trees(leaves) / EQUAL).tolist()
-        few = DENSE * pairs < self.n_rows
-        positions = np.flatnonzero(few).tolist()
+        is_short = DENSE * pairs < self.n_rows
+        positions = np.flatnonzero(is_short).tolist()
 
         def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
             squares[i] = np.einsum("i,i", value, value)  # BLAS would wake its threads, which wait at work
             value, row = _largest(value, row, k, step=step[i])
             index[i, : len(row)], sums[i, : len(row)] = row, value
 
-        for part, block in self._blocks(leaves[few], pairs[few]):
+        for part, block in self._blocks(leaves[is_short], pairs[is_short]):
             for i, (start, stop) in enumerate(pairwise(block.indptr.tolist())):
                 take(positions[part.start + i], block.data[start:stop], block.indices[start:stop])
-        for i in np.flatnonzero(~few).tolist():
+        for i in np.flatnonzero(~is_short).tolist():
             lists = self._lists[leaves[i][leaves[i] >= 0]]
             take(i, lists.T @ np.ones(lists.shape[0]), None)  # the sums of `_sums`, in the same order
         return index, sums, squares
@@ -326,7 +326,7 @@ class NeighbourIndex:
 
 @jit(static_argnames=("k", "block", "depth", "kind"))
 def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, depth: int, kind: str):
-    """Return what `_weighed` takes for each query, and the mark of the queries' values.
+    """Return what `_weigh` takes for each query, and the mark of the queries' values.
 
     That is the rows of the k largest sums of shares, the sums, the sum of all squares, the number of trees with rows
     (for "leaves" the number of rows), and of trees that count. Rows are -1 where there are no more; of equal sums the
@@ -354,7 +354,7 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
     return in_blocks(find, block, x, leaves)
 
 
-def _weighed(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.ndarray, number: np.ndarray) -> tuple:
+def _weigh(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.ndarray, number: np.ndarray) -> tuple:
     """Return the fields of `Neighbours` but ``ids``; ``number`` is how many trees count, NaN for none."""
     effective = np.divide(total.astype(float) ** 2, squares, out=np.full(len(index), np.nan), where=squares > 0)
     return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective
@@ -371,11 +371,11 @@ def _largest(value: np.ndarray, row: np.ndarray | None, k: int, *, step: float) 
 
     ``row`` has the row of each sum, None if there is one for every row.
     """
-    least = 0.0
+    floor = 0.0
     if len(value) > GROUPS * k:  # the k-th largest of groups' maxima bounds the k-th largest sum from below
         groups = value[: len(value) // GROUPS * GROUPS].reshape(GROUPS, -1).max(axis=0)
-        least = max(float(np.partition(groups, len(groups) - k)[len(groups) - k]) - 2 * step, 0.0)
-    at = np.flatnonzero(value > least)
+        floor = max(float(np.partition(groups, len(groups) - k)[len(groups) - k]) - 2 * step, 0.0)
+    at = np.flatnonzero(value > floor)
     value, row = value[at], at if row is None else row[at]
     order = np.lexsort((row, -np.rint(value / step)))[:k]
     return value[order], row[order]

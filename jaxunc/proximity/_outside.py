@@ -8,7 +8,7 @@ import numpy as np
 from jaxunc.inference import leaf_index, tested
 from jaxunc.tables import Columns, Encoded, InstancesLike, SparseRows, encode_rows
 
-from ._leaf_rows import check_on_host, contents_of, opened_model
+from ._leaf_rows import check_on_host, contents_of, unwrap_model
 
 VALUES = 2**23
 """Number of values of rows, or of queries, whose columns are compared at a time."""
@@ -59,7 +59,7 @@ def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.nd
     True
     """
     check_on_host(X, rows)
-    forest, read = opened_model(model)
+    forest, read = unwrap_model(model)
     return LeafBoxes(forest, read(rows)).outside_share(read(X))
 
 
@@ -79,16 +79,18 @@ class LeafBoxes:
 
     def outside_share(self, X: InstancesLike, numbers: Encoded | None = None) -> np.ndarray:
         """Return how far out each query lies, float64 ``[queries]``; X and numbers are given as the rows are."""
-        places, far = self._read(X, numbers, "X")
-        leaves, near, trees, columns = self._leaves, self._rows, self._trees, self._columns
-        kept = tested(trees)[1]
-        kept = np.arange(trees.n_features) if kept is None else np.asarray(kept)
-        beyond = np.zeros(len(places))
-        for some in np.array_split(kept, -(-len(kept) * max(len(leaves), len(places)) // VALUES)):
-            inside, queries = (_columns_of(each.values, some, columns) for each in (near, far))
+        query_leaves, query_values = self._read(X, numbers, "X")
+        leaves, row_values, trees, columns = self._leaves, self._rows, self._trees, self._columns
+        tested_columns = tested(trees)[1]
+        tested_columns = np.arange(trees.n_features) if tested_columns is None else np.asarray(tested_columns)
+        n_outside = np.zeros(len(query_leaves))
+        for block in np.array_split(
+            tested_columns, -(-len(tested_columns) * max(len(leaves), len(query_leaves)) // VALUES)
+        ):
+            inside, queries = (_columns_of(each.values, block, columns) for each in (row_values, query_values))
             for t in range(trees.n_trees):
-                beyond += _outside(inside, leaves[:, t], queries, places[:, t])
-        return beyond / (trees.n_trees * len(kept))
+                n_outside += _count_outside(inside, leaves[:, t], queries, query_leaves[:, t])
+        return n_outside / (trees.n_trees * len(tested_columns))
 
     def _read(self, rows: Any, numbers: Encoded | None, name: str) -> tuple[np.ndarray, Encoded]:
         """Return the leaves of rows ``[rows trees]``, and their values as numbers."""
@@ -97,26 +99,26 @@ class LeafBoxes:
         return leaves, numbers
 
 
-def _columns_of(values: Any, places: np.ndarray, columns: Columns) -> np.ndarray:
+def _columns_of(values: Any, positions: np.ndarray, columns: Columns) -> np.ndarray:
     return (
-        values.of(places, columns.at(places)).dense()
+        values.of(positions, columns.at(positions)).dense()
         if isinstance(values, SparseRows)
-        else np.asarray(values)[:, places]
+        else np.asarray(values)[:, positions]
     )
 
 
-def _outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, place: np.ndarray) -> np.ndarray:
+def _count_outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, query_leaf: np.ndarray) -> np.ndarray:
     """Return in how many columns each query lies outside of the rows of its leaf, ``[queries]``.
 
-    ``leaf`` has the leaf of each row, ``place`` that of each query. Without rows in its leaf, all columns count.
+    ``leaf`` has the leaf of each row, ``query_leaf`` that of each query. Without rows in its leaf, all columns count.
     """
     order = np.argsort(leaf, kind="stable")
     filled, first = np.unique(leaf[order], return_index=True)
     rows = rows[order]
-    box = np.minimum(np.searchsorted(filled, place), len(filled) - 1)
+    box = np.minimum(np.searchsorted(filled, query_leaf), len(filled) - 1)
     low, high = (bound.reduceat(rows, first)[box] for bound in (np.fmin, np.fmax))
     outside = ~((queries >= low) & (queries <= high))
-    if (lacks := np.isnan(queries)).any():
-        outside[lacks] = ~np.logical_or.reduceat(np.isnan(rows), first)[box][lacks]
-    outside[filled[box] != place] = True
+    if (is_missing := np.isnan(queries)).any():
+        outside[is_missing] = ~np.logical_or.reduceat(np.isnan(rows), first)[box][is_missing]
+    outside[filled[box] != query_leaf] = True
     return outside.sum(axis=1)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxunc.regression import checked_target
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
 
-from ._leaf_rows import contents_of, opened_model
+from ._leaf_rows import contents_of, unwrap_model
 from ._neighbours import NeighbourIndex
 
 ROUNDING = 1e-14
@@ -75,7 +75,7 @@ def target_doubt(
     >>> int(np.nanargmax(target_doubt(forest, y, rows=X)))
     7
     """
-    forest, _ = opened_model(model)
+    forest, _ = unwrap_model(model)
     contents = contents_of(forest)
     index = NeighbourIndex(model, rows, kind="out_of_bag", y=y, sample_weight=sample_weight, groups=groups)
     each = np.arange(index.n_rows)

@@ -22,7 +22,7 @@ from jaxunc.decisions import Calibration, cost_matrix
 from jaxunc.forest import Forest
 from jaxunc.inference import Answering, OfForest, bind
 from jaxunc.interop import is_model_file, read_model_file
-from jaxunc.proximity import opened_model
+from jaxunc.proximity import unwrap_model
 from jaxunc.regression import BoundLaw, LeafMoments
 from jaxunc.storage import Description, StoredEstimator, describe, load_answering
 from jaxunc.tables import Columns, encode_arrow
@@ -180,7 +180,7 @@ class Scoring:
 def _grown_model(model: Any, bound: Any) -> Any:
     """Return the forest that training rows grew, with its bags if the model keeps them; None without trees."""
     if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
-        return opened_model(model)[0]
+        return unwrap_model(model)[0]
     if isinstance(bound, BoundLaw):
         return bound.moments.kept.trees
     return bound.forest if isinstance(bound, OfForest) else bound if isinstance(bound, AdditiveTrees) else None

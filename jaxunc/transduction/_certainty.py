@@ -265,8 +265,8 @@ class BoundSample:
         self.progress: Callable[[PairsProgress], object] | None = progress
         limits = {"candidates": candidates, "min_samples_leaf": min_samples_leaf}
         self.settings: dict[str, Any] = limits | {"algorithm": algorithm, "block_size": block_size}
-        self._induced = settings_of(sample, candidates, min_samples_leaf)
-        self._kept = KeptNodes.of(sample)
+        self._induction = settings_of(sample, candidates, min_samples_leaf)
+        self._node_store = KeptNodes.of(sample)
 
     @property
     def columns(self) -> Columns:
@@ -281,12 +281,14 @@ class BoundSample:
         check_progress(self.progress)
         k, size = self.sample.n_classes, self.settings["block_size"]
         queries, parts = as_queries(X, self.sample), [np.zeros((0, k, k), np.int32)]
-        began = time.perf_counter()
+        start = time.perf_counter()
         for begin in range(0, queries.n, size):
             block = queries.rows(slice(begin, begin + size))
-            parts.append(counts_of(Pairs(self.sample, block, self._induced), self.settings["algorithm"], self._kept))
+            parts.append(
+                counts_of(Pairs(self.sample, block, self._induction), self.settings["algorithm"], self._node_store)
+            )
             if self.progress is not None:
-                self.progress(PairsProgress(begin + block.n, queries.n, time.perf_counter() - began))
+                self.progress(PairsProgress(begin + block.n, queries.n, time.perf_counter() - start))
         return np.concatenate(parts)
 
     def answer(self, X: Any) -> LabelAverage:

@@ -40,9 +40,9 @@ class DensePairs(NamedTuple):
 
     members: Bool[Array | np.ndarray, "pairs instances"]
     """Sample of the node, without the inserted instance."""
-    has: Bool[Array | np.ndarray, "pairs tests"]
+    has_value: Bool[Array | np.ndarray, "pairs tests"]
     """Whether the inserted instance has the value of a test."""
-    gained: Int[Array | np.ndarray, "pairs classes"]
+    label_indicator: Int[Array | np.ndarray, "pairs classes"]
     """Indicator of the label with which the instance is inserted; zeros for none."""
 
     def rows(self, which) -> "DensePairs":
@@ -69,20 +69,20 @@ def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
     entropy = np.pad(pairs.settings.entropy, (0, n + 2 - len(pairs.settings.entropy)), mode="edge")
     dense = Dense(passes, np.concatenate([label, products], axis=1), entropy)
     width = max(n, n_tests * sample.n_classes)
-    few = multiple_of(step, max(min((HOST_BLOCK if on_host else DEVICE_BLOCK) // width, pairs.n), 1))
+    block_size = multiple_of(step, max(min((HOST_BLOCK if on_host else DEVICE_BLOCK) // width, pairs.n), 1))
     if not on_host and pairs.n:
-        _follow_on_device(pairs, dense, few)
+        _follow_on_device(pairs, dense, block_size)
         return
-    for begin in range(0, pairs.n, few):
-        block = np.arange(begin, min(begin + few, pairs.n))
+    for begin in range(0, pairs.n, block_size):
+        block = np.arange(begin, min(begin + block_size, pairs.n))
         instance, label_index = np.divmod(block, pairs.n_labels)
         members = np.ones((len(block), n), bool)
         if pairs.leaves_out:
             # Leave-one-out: the instance leaves the sample, and comes back with the label of the pair.
             members[np.arange(len(block)), instance] = False
-        has = pairs.queries.code[instance][:, feature] == code
-        gained = np.eye(pairs.n_labels, sample.n_classes, dtype=np.int32)[label_index]
-        _follow_on_host(pairs, block, dense, DensePairs(members, has, gained))
+        has_value = pairs.queries.code[instance][:, feature] == code
+        label_indicator = np.eye(pairs.n_labels, sample.n_classes, dtype=np.int32)[label_index]
+        _follow_on_host(pairs, block, dense, DensePairs(members, has_value, label_indicator))
         pairs.report()
 
 
@@ -102,19 +102,21 @@ def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted
         pairs.end(pairs_left[ends], counts[ends])
         goes = ~ends
         pairs_left, inserted, chosen = pairs_left[goes], inserted.rows(goes), chosen[goes]
-        side = inserted.has[np.arange(len(pairs_left)), chosen]
+        side = inserted.has_value[np.arange(len(pairs_left)), chosen]
         # Members on the instance's side of the test stay in its node.
         stays = dense.passes[chosen] == side[:, None]
         inserted = inserted._replace(members=inserted.members & stays)
 
 
-def _follow_on_device(pairs: Pairs, dense: Dense, few: int) -> None:
+def _follow_on_device(pairs: Pairs, dense: Dense, block_size: int) -> None:
     (feature, code), settings = _tests(pairs), pairs.settings
-    has = padded_rows(pairs.queries.code[:, feature] == code, multiple_of(STEP, pairs.queries.n))
-    number = np.minimum(np.arange(multiple_of(few, pairs.n), dtype=np.int32), pairs.n - 1).reshape(-1, few)
-    how = {"n_labels": pairs.n_labels, "leaves_out": pairs.leaves_out, "boundaries": settings.boundaries}
+    has_value = padded_rows(pairs.queries.code[:, feature] == code, multiple_of(STEP, pairs.queries.n))
+    number = np.minimum(np.arange(multiple_of(block_size, pairs.n), dtype=np.int32), pairs.n - 1).reshape(
+        -1, block_size
+    )
+    options = {"n_labels": pairs.n_labels, "leaves_out": pairs.leaves_out, "boundaries": settings.boundaries}
     with jax.enable_x64(True):
-        counts = np.asarray(_leaves(dense, has, number, pairs.sample.n, settings.min_samples_leaf, **how))
+        counts = np.asarray(_leaves(dense, has_value, number, pairs.sample.n, settings.min_samples_leaf, **options))
     pairs.end(np.arange(pairs.n), counts[: pairs.n])
     pairs.report()
 
@@ -122,7 +124,7 @@ def _follow_on_device(pairs: Pairs, dense: Dense, few: int) -> None:
 @jit(static_argnames=("n_labels", "leaves_out", "boundaries"))
 def _leaves(
     dense: Dense,
-    has: Bool[Array, "queries tests"],
+    has_value: Bool[Array, "queries tests"],
     number: Int[Array, "blocks pairs_of_block"],
     n_instances,
     min_samples_leaf,
@@ -137,21 +139,21 @@ def _leaves(
     n, n_classes = dense.passes.shape[1], dense.by_class.shape[1] // (1 + len(dense.passes))
 
     def of_block(number):
-        instance, place = number // n_labels, jnp.arange(n, dtype=jnp.int32)
-        members = jnp.broadcast_to(place < n_instances, (len(number), n))
+        instance, position = number // n_labels, jnp.arange(n, dtype=jnp.int32)
+        members = jnp.broadcast_to(position < n_instances, (len(number), n))
         if leaves_out:
-            members = members & (place != instance[:, None])
-        gained = (number % n_labels)[:, None] == jnp.arange(n_classes, dtype=jnp.int32)
-        inserted = DensePairs(members, has[instance], gained.astype(jnp.int32))
+            members = members & (position != instance[:, None])
+        label_indicator = (number % n_labels)[:, None] == jnp.arange(n_classes, dtype=jnp.int32)
+        inserted = DensePairs(members, has_value[instance], label_indicator.astype(jnp.int32))
 
         def step(state):
             chosen, counts, ends = _best_tests(dense, state[0], product, min_samples_leaf, boundaries)
-            side = jnp.take_along_axis(inserted.has, chosen[:, None], axis=1)
+            side = jnp.take_along_axis(inserted.has_value, chosen[:, None], axis=1)
             # A pair that has ended keeps its members, so its counts stay what they were while others go on.
             stays = ends[:, None] | (dense.passes[chosen] == side)
             return inserted._replace(members=state[0].members & stays), counts, ends
 
-        begin = inserted, jnp.zeros_like(inserted.gained), jnp.zeros(len(number), bool)
+        begin = inserted, jnp.zeros_like(inserted.label_indicator), jnp.zeros(len(number), bool)
         return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), step, begin)[1]
 
     return jax.lax.map(of_block, number).reshape(-1, n_classes)
@@ -159,16 +161,16 @@ def _leaves(
 
 def _best_tests(dense: Dense, inserted: DensePairs, product, min_samples_leaf, boundaries: bool):
     """Return the best test of each pair's node, its counts with the instance, and whether it is a leaf."""
-    members, has, gained = inserted
+    members, has_value, label_indicator = inserted
     entropy, where = dense.entropy, members.__array_namespace__().where
-    k, n_tests = gained.shape[1], has.shape[1]
+    k, n_tests = label_indicator.shape[1], has_value.shape[1]
     # Counts by a matrix product of 0 and 1, the one step that a device does fast.
     products = product(members.astype(np.float32), dense.by_class).astype(np.int32)
     without, inside = products[:, :k], products[:, k:].reshape(len(products), k, n_tests)
-    totals, n_inside = without + gained, inside.sum(axis=1)
+    totals, n_inside = without + label_indicator, inside.sum(axis=1)
     # Only tests with training instances on both sides: the inserted instance alone does not justify a test.
     is_test = parts_a_value(n_inside, without.sum(axis=1)[:, None] - n_inside, 0, 0)
-    by_class = [inside[:, c] + where(has, gained[:, c, None], 0) for c in range(k)]
+    by_class = [inside[:, c] + where(has_value, label_indicator[:, c, None], 0) for c in range(k)]
     inside = members.__array_namespace__().stack(by_class)
     scores = scores_with(entropy, inside, totals.T[:, :, None] - inside, min_samples_leaf)
     scores = where(is_test, scores, LOWEST)

@@ -32,18 +32,18 @@ def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
     sample, samples = pairs.sample, Samples(pairs.sample.n)
     store = KeptNodes(0) if store is None else store
     totals, everything = np.bincount(pairs.label, minlength=sample.n_classes), np.arange(pairs.n)
-    waits = pairs.waiting(totals, everything)
+    waits = pairs.end_at_leaves(totals, everything)
     if waits.any():
         members = np.arange(sample.n, dtype=np.int32)
         samples.add(members, everything[waits], lambda flags: store.find(flags) or sample.order)
     # Samples of one size cannot reach each other, so they are looked at together.
     while samples.largest:
-        for nodes, node, waiting in _nodes_of(pairs, _of_one_size(pairs, samples), store):
+        for nodes, node, waiting in _nodes_of(pairs, _take_largest(pairs, samples), store):
             _send_on(pairs, samples, nodes, node, waiting, store)
         pairs.report()
 
 
-def _of_one_size(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, np.ndarray]]:
+def _take_largest(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, np.ndarray]]:
     """Take waiting samples of the largest size off the queue, as many as `MOST_VALUES` allows but at least one."""
     sample, size, batch = pairs.sample, samples.largest, []
     values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
@@ -57,29 +57,29 @@ def _nodes_of(
 ) -> Iterator[tuple["_SampledNodes", np.ndarray, np.ndarray]]:
     """Yield nodes of one size that share tables, the number of the node of each waiting pair, and these pairs."""
     groups: dict[int, list] = {}
-    new = [entry for entry in batch if not isinstance(entry[1], _KeptNode)]
+    new = [entry for entry in batch if not isinstance(entry[1], _NumberedNode)]
     for _, source, waiting in batch:
-        if isinstance(source, _KeptNode):
+        if isinstance(source, _NumberedNode):
             groups.setdefault(id(source.nodes), []).append((source, waiting))
     if new:
         members = np.stack([chosen for chosen, _, _ in new])
         orders = [order for _, order, _ in new]
         order = _sort_members(pairs, members) if orders[0] is None else np.concatenate(orders)
         nodes = store.keep(_SampledNodes(pairs, order, members))
-        groups[id(nodes)] = [(_KeptNode(nodes, i), waiting) for i, (_, _, waiting) in enumerate(new)]
-    for places in groups.values():
-        number = np.repeat([source.number for source, _ in places], [len(waiting) for _, waiting in places])
-        yield places[0][0].nodes, number, np.concatenate([waiting for _, waiting in places])
+        groups[id(nodes)] = [(_NumberedNode(nodes, i), waiting) for i, (_, _, waiting) in enumerate(new)]
+    for entries in groups.values():
+        number = np.repeat([source.number for source, _ in entries], [len(waiting) for _, waiting in entries])
+        yield entries[0][0].nodes, number, np.concatenate([waiting for _, waiting in entries])
 
 
 def _sort_members(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np.ndarray, "rows size"]:
     """Return the instances of each node in the order of each numeric feature, node after node."""
     rank = pairs.sample.rank[:, members].swapaxes(0, 1)
-    place = np.argsort(rank, axis=2).reshape(-1, members.shape[1])
-    return members[np.arange(len(place)) // max(len(pairs.sample.rank), 1), place.T].T
+    position = np.argsort(rank, axis=2).reshape(-1, members.shape[1])
+    return members[np.arange(len(position)) // max(len(pairs.sample.rank), 1), position.T].T
 
 
-class _KeptNode(NamedTuple):
+class _NumberedNode(NamedTuple):
     """A node among nodes of the same size, by its number."""
 
     nodes: "_SampledNodes"
@@ -94,8 +94,8 @@ class KeptNodes:
     """
 
     def __init__(self, n_bytes: int):
-        self._n_bytes = self._left = n_bytes
-        self._nodes: dict[bytes, _KeptNode] = {}
+        self._n_bytes = self._bytes_left = n_bytes
+        self._nodes: dict[bytes, _NumberedNode] = {}
 
     @classmethod
     def of(cls, sample: Presorted) -> "KeptNodes":
@@ -103,18 +103,18 @@ class KeptNodes:
         n_bytes = sum(array.nbytes for array in (sample.value, sample.rank, sample.order, sample.code))
         return cls(min(max(TIMES_KEPT * n_bytes, LEAST_KEPT), MOST_KEPT))
 
-    def find(self, flags: Bool[np.ndarray, " instances"]) -> _KeptNode | None:
+    def find(self, flags: Bool[np.ndarray, " instances"]) -> _NumberedNode | None:
         """Return the kept node of a sample, marked by ``flags``; None if there is none."""
         return self._nodes.get(np.packbits(flags).tobytes()) if self._nodes else None
 
     def keep(self, nodes: "_SampledNodes") -> "_SampledNodes":
         """Return the nodes unchanged; keep them for later calls if their bytes still fit."""
-        if nodes.n_bytes <= self._left:
-            self._left -= nodes.n_bytes
+        if nodes.n_bytes <= self._bytes_left:
+            self._bytes_left -= nodes.n_bytes
             for number, members in enumerate(nodes.members):
                 flags = np.zeros(nodes.n_all, bool)
                 flags[members] = True
-                self._nodes[np.packbits(flags).tobytes()] = _KeptNode(nodes, number)
+                self._nodes[np.packbits(flags).tobytes()] = _NumberedNode(nodes, number)
         return nodes
 
     def __reduce__(self):
@@ -126,13 +126,13 @@ def _send_on(
 ) -> None:
     """Send pairs on from nodes to the children that they choose; a pair ends at its node if no test has a gain."""
     # Pairs choose in parts: the matrices of a choice have an entry for every pair and feature.
-    few, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
+    part_size, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
     parts = []
     for change, which in pairs.changes(waiting):
         some_nodes, line = np.unique(node[which], return_inverse=True)
         scores = nodes.scores(change, some_nodes)
-        for begin in range(0, len(which), few):
-            at, lines = which[begin : begin + few], line[begin : begin + few]
+        for begin in range(0, len(which), part_size):
+            at, lines = which[begin : begin + part_size], line[begin : begin + part_size]
             parts.append((at, *nodes.choose(scores, lines, node[at], pairs.queries, waiting[at] // pairs.n_labels)))
     at, gain, test, totals = (np.concatenate(part) for part in zip(*parts, strict=True))
     waiting = waiting[at]
@@ -140,7 +140,7 @@ def _send_on(
     stays = gain <= entropy[counts].sum(axis=1) - entropy[counts.sum(axis=1)]
     pairs.end(waiting[stays], counts[stays])
     goes = ~stays
-    goes[goes] = pairs.waiting(totals[goes], waiting[goes])
+    goes[goes] = pairs.end_at_leaves(totals[goes], waiting[goes])
 
     def wait(number, chosen, flags):
         return store.find(flags) or nodes.child_order(number, chosen, flags)
@@ -190,7 +190,7 @@ class _SampledNodes:
         node's position among the nodes that were scored.
         """
         sample, cuts = self._sample, self.numeric.cuts
-        numeric = self.numeric.choose(scores[0], self.numeric.place(queries, instances, node), line)
+        numeric = self.numeric.choose(scores[0], self.numeric.locate(queries, instances, node), line)
         score, nominal = numeric.score, None
         if self.nominal is not None:
             nominal = self.nominal.choose(scores[1], line, queries.code[instances])

@@ -38,7 +38,7 @@ from ._scores import (
 )
 
 
-class Running(NamedTuple):
+class RunningMaxima(NamedTuple):
     """Scores of the cuts of some rows under one change, and their running maxima from either end."""
 
     below: Int64[np.ndarray, "rows width"]
@@ -67,7 +67,7 @@ class Running(NamedTuple):
 class CutsOfRows(NamedTuple):
     """The cuts of some rows, and their entries in a table that has a line for each of these rows."""
 
-    which: Int[np.ndarray, " some"] | slice
+    index: Int[np.ndarray, " some"] | slice
     """Indices of these cuts among all."""
     line: Int[np.ndarray, " some"]
     column: Int[np.ndarray, " some"]
@@ -82,13 +82,13 @@ class CutsOfRows(NamedTuple):
             return cls(slice(None), row, np.arange(len(row)) - cuts.start[row], shape)
         line = np.full(len(cuts.start) - 1, -1)
         line[rows] = np.arange(len(rows))
-        which = np.flatnonzero(line[row] >= 0)
-        return cls(which, line[row[which]], which - cuts.start[row[which]], shape)
+        index = np.flatnonzero(line[row] >= 0)
+        return cls(index, line[row[index]], index - cuts.start[row[index]], shape)
 
-    def running(self, below: Int64[np.ndarray, " some"], above: Int64[np.ndarray, " some"]) -> Running:
+    def accumulate(self, below: Int64[np.ndarray, " some"], above: Int64[np.ndarray, " some"]) -> RunningMaxima:
         """Return the scores as tables with a line for each row of cuts, and their running maxima.
 
-        ``below`` and ``above`` are the scores of the cuts ``which``, with the instance below the cut and above it.
+        ``below`` and ``above`` are the scores of the cuts ``index``, with the instance below the cut and above it.
         """
         tables = []
         for scores in (below, above):
@@ -99,7 +99,7 @@ class CutsOfRows(NamedTuple):
         first, last = (np.full((self.shape[0], self.shape[1] + 1), LOWEST) for _ in range(2))
         np.maximum.accumulate(above, axis=1, out=first[:, 1:])
         np.maximum.accumulate(below[:, ::-1], axis=1, out=last[:, -2::-1])
-        return Running(below, above, first, last)
+        return RunningMaxima(below, above, first, last)
 
 
 def _rows(n_features: int, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some features"]:
@@ -113,16 +113,16 @@ class Choice(NamedTuple):
     score: Int64[np.ndarray, "q numeric"]
     is_above: Bool[np.ndarray, "q numeric"]
     """Whether the instance is above the cut."""
-    place: Int[np.ndarray, "q numeric"]
+    position: Int[np.ndarray, "q numeric"]
     """Number of the feature's cuts that lie below the instance."""
     line: Int[np.ndarray, "q numeric"]
     """Line of ``scores`` for the instance's node and the feature."""
-    scores: Running
+    scores: RunningMaxima
 
-    def cut(self, which: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
+    def cut(self, instance: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
         """Return the cut (its index in the feature's row) that each of some instances chooses of a feature."""
-        place, above, line = (part[which, feature] for part in (self.place, self.is_above, self.line))
-        return np.where(above, self.scores.lowest_of_first(line, place), self.scores.lowest_of_last(line, place))
+        position, above, line = (part[instance, feature] for part in (self.position, self.is_above, self.line))
+        return np.where(above, self.scores.lowest_of_first(line, position), self.scores.lowest_of_last(line, position))
 
 
 class InsertedTests:
@@ -137,43 +137,47 @@ class InsertedTests:
         self._settings, self._n_features, self._stride = settings, len(sample.numeric), sample.n
         above = totals[cuts.row // max(len(sample.numeric), 1)].T - cuts.below
         which = contenders(cuts, above, order.shape[1], len(sample.numeric), settings)
-        self.cuts, self._above = cuts.some(which), above[:, which]
+        self.cuts, self._above = cuts.select(which), above[:, which]
         self._width = int(np.diff(self.cuts.start).max(initial=0)) + 1
         self._threshold = self.cuts.threshold
 
-    def place(
+    def locate(
         self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]
     ) -> Int[np.ndarray, "q numeric"]:
         """Return for each instance and feature the number of cuts, in the instance's node, that lie below it."""
         cuts, rows = self.cuts, _rows(self._n_features, node)
-        place = np.zeros(rows.shape, np.intp)
+        position = np.zeros(rows.shape, np.intp)
         # Only features with cuts: most have none that may be the best (`contenders`).
         q, feature = np.nonzero((cuts.start[1:] > cuts.start[:-1])[rows])
         if not len(q):
-            return place
+            return position
         row, at = rows[q, feature], (instances[q], feature)
         cut = np.searchsorted(cuts.upper, queries.rank[at] + row * self._stride, side="right")
         # The instance may lie in the gap of the next cut, above its threshold: then it counts, too.
         nearest = np.minimum(cut, len(cuts.row) - 1)
         passes = (cut < cuts.start[row + 1]) & (self._threshold[nearest] < queries.value[at])
-        place[q, feature] = cut + passes - cuts.start[row]
-        return place
+        position[q, feature] = cut + passes - cuts.start[row]
+        return position
 
-    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> Running:
+    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> RunningMaxima:
         """Return the scores of all cuts of some nodes under a change of the sample."""
-        some = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
-        below, above = self.cuts.below[:, some.which], self._above[:, some.which]
-        return some.running(*side_scores(self._settings.entropy, below, above, change, self._settings.min_samples_leaf))
+        node_cuts = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
+        below, above = self.cuts.below[:, node_cuts.index], self._above[:, node_cuts.index]
+        return node_cuts.accumulate(
+            *side_scores(self._settings.entropy, below, above, change, self._settings.min_samples_leaf)
+        )
 
-    def choose(self, scores: Running, place: Int[np.ndarray, "q numeric"], node: Int[np.ndarray, " q"]) -> Choice:
+    def choose(
+        self, scores: RunningMaxima, position: Int[np.ndarray, "q numeric"], node: Int[np.ndarray, " q"]
+    ) -> Choice:
         """Return the best test of each feature for each instance; of tests with the same score the lowest cut's.
 
         ``node`` holds, for each instance, the position of its node among the nodes that were scored.
         """
         line = _rows(self._n_features, node)
-        at = place + line * (self._width + 1)
+        at = position + line * (self._width + 1)
         above, below = scores.best_before.ravel()[at], scores.best_from.ravel()[at]
-        return Choice(np.maximum(above, below), above >= below, place, line, scores)
+        return Choice(np.maximum(above, below), above >= below, position, line, scores)
 
 
 def contenders(
@@ -199,16 +203,16 @@ def contenders(
     return np.flatnonzero(scores >= best[cuts.row // max(n_numeric, 1)] - reach)
 
 
-class Place(NamedTuple):
+class CutPosition(NamedTuple):
     """Where instances of the sample lie among the cuts of their nodes; cuts are numbered within a feature's row."""
 
     left: Int[np.ndarray, "q numeric"]
     """Index of the cut beside and below the instance, if there is one; also the number of cuts further below."""
     right: Int[np.ndarray, "q numeric"]
     """Index of the cut beside and above the instance, if there is one."""
-    left_stands: Bool[np.ndarray, "q numeric"]
+    left_is_test: Bool[np.ndarray, "q numeric"]
     """Whether the cut beside and below the instance is a test once the instance is left out."""
-    right_stands: Bool[np.ndarray, "q numeric"]
+    right_is_test: Bool[np.ndarray, "q numeric"]
     next: Int[np.ndarray, "q numeric"]
     """Index of the first cut further above."""
     row: Int[np.ndarray, "q numeric"]
@@ -221,21 +225,21 @@ class LeftOutChoice(NamedTuple):
     score: Int64[np.ndarray, "q numeric"]
     kind: Int[np.ndarray, "q numeric"]
     """Kind of the cut, 0: further below, 1: beside and below, 2: beside and above, 3: further above."""
-    place: Place
+    position: CutPosition
     line: Int[np.ndarray, "q numeric"]
-    scores: Running
+    scores: RunningMaxima
 
     @property
     def is_above(self) -> np.ndarray:
         """Whether the instance is above the cut."""
         return self.kind < 2
 
-    def cut(self, which: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
+    def cut(self, instance: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
         """Return the cut (its index in the feature's row) that each of some instances chooses of a feature."""
-        places, line = (self.place.left, self.place.right, self.place.next), self.line[which, feature]
-        left, right, following = (part[which, feature] for part in places)
+        positions, line = (self.position.left, self.position.right, self.position.next), self.line[instance, feature]
+        left, right, following = (part[instance, feature] for part in positions)
         candidates = (self.scores.lowest_of_first(line, left), left, right, self.scores.lowest_of_last(line, following))
-        return np.choose(self.kind[which, feature], candidates)
+        return np.choose(self.kind[instance, feature], candidates)
 
 
 class LeftOutTests:
@@ -251,37 +255,37 @@ class LeftOutTests:
         self._width = int(np.diff(cuts.start).max(initial=0)) + 1
         self._is_boundary = cuts.is_boundary
 
-    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[Running, np.ndarray, np.ndarray]:
+    def scores(self, change: Change, nodes: Int[np.ndarray, " some"]) -> tuple[RunningMaxima, np.ndarray, np.ndarray]:
         """Return running maxima over the tests of some nodes, and the scores ``below`` and ``above`` of all cuts.
 
         All scores are those under a change of the sample. The last two arrays have one more entry, `LOWEST`.
         """
-        some = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
+        node_cuts = CutsOfRows.of(self.cuts, _rows(self._n_features, nodes).ravel(), self._width)
         below, above = side_scores(
             self._settings.entropy,
-            self.cuts.below[:, some.which],
-            self._above[:, some.which],
+            self.cuts.below[:, node_cuts.index],
+            self._above[:, node_cuts.index],
             change,
             self._settings.min_samples_leaf,
         )
         # Running maxima see tests only. The plain scores keep every cut: `cuts_beside` decides about those beside x.
-        no_test = ~self._is_boundary[some.which] if self._settings.boundaries else np.zeros(len(below), bool)
-        tests = some.running(np.where(no_test, LOWEST, below), np.where(no_test, LOWEST, above))
+        no_test = ~self._is_boundary[node_cuts.index] if self._settings.boundaries else np.zeros(len(below), bool)
+        tests = node_cuts.accumulate(np.where(no_test, LOWEST, below), np.where(no_test, LOWEST, above))
         # Cuts of other nodes are never looked up. Index -1 reads the last entry: for a cut beside x that is not a test
         # (`choose`).
         plain = []
         for scores in (below, above):
             plain.append(np.full(len(self.cuts.row) + 1, LOWEST))
-            plain[-1][:-1][some.which] = scores
+            plain[-1][:-1][node_cuts.index] = scores
         return tests, plain[0], plain[1]
 
-    def place(self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]) -> Place:
+    def locate(self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]) -> CutPosition:
         """Return where instances of the samples lie among the cuts, each in the node where it is."""
         cuts, n_cuts, row = self.cuts, len(self.cuts.row), _rows(self._n_features, node)
         begin, end = cuts.start[row], cuts.start[row + 1]
         if not n_cuts:
             zeros = np.zeros(row.shape, np.intp)
-            return Place(zeros, zeros, zeros > 0, zeros > 0, zeros, row)
+            return CutPosition(zeros, zeros, zeros > 0, zeros > 0, zeros, row)
         # `upper` grows from row to row by the number of ranks, so one sorted array serves all rows.
         rank = queries.rank[instances] + row * self._sample.n
         # The first cut whose upper value is not below x: the cut beside x if that value is x's own.
@@ -289,16 +293,16 @@ class LeftOutTests:
         has_left = (left < end) & (cuts.upper[np.minimum(left, n_cuts - 1)] == rank)
         right = left + has_left
         has_right = right < end
-        left_stands, right_stands = self._beside(queries, instances, node, left, right, has_left, has_right)
-        return Place(left - begin, right - begin, left_stands, right_stands, right + has_right - begin, row)
+        left_is_test, right_is_test = self._tests_beside(queries, instances, node, left, right, has_left, has_right)
+        return CutPosition(left - begin, right - begin, left_is_test, right_is_test, right + has_right - begin, row)
 
-    def _beside(self, queries, instances, node, left, right, has_left, has_right):
+    def _tests_beside(self, queries, instances, node, left, right, has_left, has_right):
         """Return whether the cuts beside each instance, below and above, are tests of the sample without it."""
         cuts, last = self.cuts, len(self.cuts.row) - 1
         # Without a cut on a side the index is only kept in range: ``has_left`` and ``has_right`` mask what it reads.
         left, right = np.minimum(left, last), np.minimum(right, last)
         from_, to = np.where(has_left, cuts.size[left], 0), np.where(has_right, cuts.size[right], self._size)
-        alone = to - from_ == 1
+        is_alone = to - from_ == 1
         goes_left = queries.value[instances] <= halfway(cuts.lower_value[left], cuts.upper_value[right])
         value_class = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
         # Where several classes share the value of x, the others with that value may be of one class. Only there are
@@ -307,7 +311,7 @@ class LeftOutTests:
         if self._settings.boundaries and len(mixed):
             value_class[tuple(mixed.T)] = self._class_without(instances, node, mixed, left, right, has_left, has_right)
         beside = Beside(
-            has_left, has_right, alone, goes_left, cuts.lower_class[left], value_class, cuts.upper_class[right]
+            has_left, has_right, is_alone, goes_left, cuts.lower_class[left], value_class, cuts.upper_class[right]
         )
         return cuts_beside(beside, self._settings.boundaries)
 
@@ -320,7 +324,7 @@ class LeftOutTests:
         counts[self._sample.label[instances[mixed[:, 0]]], np.arange(len(mixed))] -= 1
         return np.where(np.count_nonzero(counts, axis=0) == 1, counts.argmax(axis=0), -1)
 
-    def choose(self, scores, place: Place, node: Int[np.ndarray, " q"]) -> LeftOutChoice:
+    def choose(self, scores, position: CutPosition, node: Int[np.ndarray, " q"]) -> LeftOutChoice:
         """Return the best test of each feature; of several with the same score the lowest.
 
         ``node`` holds, for each instance, the position of its node among the nodes that were scored.
@@ -328,14 +332,14 @@ class LeftOutTests:
         tests, below, above = scores
         line = _rows(self._n_features, node)
         at = line * (self._width + 1)
-        further_below = tests.best_before.ravel()[place.left + at]
-        further_above = tests.best_from.ravel()[place.next + at]
-        begin = self.cuts.start[place.row]
-        beside_below = above[np.where(place.left_stands, place.left + begin, -1)]
-        beside_above = below[np.where(place.right_stands, place.right + begin, -1)]
+        further_below = tests.best_before.ravel()[position.left + at]
+        further_above = tests.best_from.ravel()[position.next + at]
+        begin = self.cuts.start[position.row]
+        beside_below = above[np.where(position.left_is_test, position.left + begin, -1)]
+        beside_above = below[np.where(position.right_is_test, position.right + begin, -1)]
         # In the order of the cuts, so that argmax takes the lowest of equal scores.
         parts = np.stack([further_below, beside_below, beside_above, further_above])
-        return LeftOutChoice(parts.max(axis=0), parts.argmax(axis=0), place, line, tests)
+        return LeftOutChoice(parts.max(axis=0), parts.argmax(axis=0), position, line, tests)
 
 
 class NominalTests:
@@ -360,9 +364,9 @@ class NominalTests:
         inside, outside = side_scores(
             self._settings.entropy, with_inside, with_outside, change, self._settings.min_samples_leaf
         )
-        removed, n_inside, n_outside = change.removed, with_inside.sum(axis=0), with_outside.sum(axis=0)
-        inside[~parts_a_value(n_inside, n_outside, removed, 0)] = LOWEST
-        outside[~parts_a_value(n_inside, n_outside, 0, removed)] = LOWEST
+        n_removed, n_inside, n_outside = change.n_removed, with_inside.sum(axis=0), with_outside.sum(axis=0)
+        inside[~parts_a_value(n_inside, n_outside, n_removed, 0)] = LOWEST
+        outside[~parts_a_value(n_inside, n_outside, 0, n_removed)] = LOWEST
         return inside, outside
 
     def choose(

@@ -45,7 +45,7 @@ class Pairs:
         # The row of that label is all zeros: it adds nothing.
         self._unit = np.eye(self.n_labels, k, dtype=np.intp)
         self._counts = np.zeros((self.n, k), np.int32)
-        self._done, self._progress, self._began = 0, progress, time.perf_counter()
+        self._n_done, self._progress, self._start = 0, progress, time.perf_counter()
 
     @property
     def leaf_counts(self) -> Int32[np.ndarray, "instances labels classes"]:
@@ -61,9 +61,9 @@ class Pairs:
     def end(self, pairs: Int[np.ndarray, " pairs"], counts: np.ndarray) -> None:
         """Record that pairs end in leaves of these class counts."""
         self._counts[pairs] = counts
-        self._done += len(pairs)
+        self._n_done += len(pairs)
 
-    def waiting(
+    def end_at_leaves(
         self, totals: Int[np.ndarray, "*pairs classes"], pairs: Int[np.ndarray, " pairs"]
     ) -> Bool[np.ndarray, " pairs"]:
         """Return which pairs wait at their samples; the others are in leaves, and are ended.
@@ -81,20 +81,20 @@ class Pairs:
         instance, label = np.divmod(pairs, self.n_labels)
         if not self.leaves_out:
             # A change is the same for all instances that get the label, so their scores are shared.
-            for gained in np.flatnonzero(np.bincount(label)).tolist():
-                yield Change(gained if gained < k else -1), np.flatnonzero(label == gained)
+            for new_class in np.flatnonzero(np.bincount(label)).tolist():
+                yield Change(new_class if new_class < k else -1), np.flatnonzero(label == new_class)
             return
-        lost = self.label[instance]
+        old_classes = self.label[instance]
         # Change number 0 stands for all changes that change nothing: the label is the instance's own.
-        change_number = np.where(label == lost, 0, label * k + lost)
+        change_number = np.where(label == old_classes, 0, label * k + old_classes)
         for number in np.flatnonzero(np.bincount(change_number)).tolist():
-            gained, was = divmod(number, k)
-            yield Change(gained if gained < k else -1, was), np.flatnonzero(change_number == number)
+            new_class, old_class = divmod(number, k)
+            yield Change(new_class if new_class < k else -1, old_class), np.flatnonzero(change_number == number)
 
     def report(self) -> None:
         """Call ``progress`` with how many pairs have ended."""
         if self._progress is not None:
-            self._progress(PairsProgress(self._done, self.n, time.perf_counter() - self._began))
+            self._progress(PairsProgress(self._n_done, self.n, time.perf_counter() - self._start))
 
 
 class Samples:
@@ -109,22 +109,22 @@ class Samples:
         # samples hardly ever have the same key; if they do, `add` notices.
         self._number = np.random.default_rng(0).integers(2**63, size=n, dtype=np.uint64)
         self._heap: list[tuple[int, int]] = []
-        self._waiting: dict[int, tuple[np.ndarray, Any, list[np.ndarray]]] = {}
+        self._entries: dict[int, tuple[np.ndarray, Any, list[np.ndarray]]] = {}
         self._flags = np.zeros(n, bool)
 
     def add(self, chosen: Int[np.ndarray, " chosen"], pairs: np.ndarray, keep: Callable[[np.ndarray], Any]) -> None:
         """Add pairs that arrive at the sample ``chosen``; for a new one, keep what ``keep`` returns for its flags."""
         key = int(self._number[chosen].sum())
         self._flags[chosen] = True
-        while key in self._waiting:
-            members = self._waiting[key][0]
+        while key in self._entries:
+            members = self._entries[key][0]
             if len(members) == len(chosen) and self._flags[members].all():
-                self._waiting[key][2].append(pairs)
+                self._entries[key][2].append(pairs)
                 break
             # Another sample has this key: take the next one, which the same search finds again.
             key += 1
         else:
-            self._waiting[key] = chosen, keep(self._flags), [pairs]
+            self._entries[key] = chosen, keep(self._flags), [pairs]
             heapq.heappush(self._heap, (-len(chosen), key))
         self._flags[chosen] = False
 
@@ -135,7 +135,7 @@ class Samples:
 
     def take(self) -> tuple[np.ndarray, Any, np.ndarray]:
         """Remove the largest sample, and return its instances, what was kept for it, and its waiting pairs, sorted."""
-        chosen, kept, pairs = self._waiting.pop(heapq.heappop(self._heap)[1])
+        chosen, kept, pairs = self._entries.pop(heapq.heappop(self._heap)[1])
         # Sorted, so that results do not depend on the order of arrival.
         return chosen, kept, np.sort(np.concatenate(pairs))
 

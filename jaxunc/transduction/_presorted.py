@@ -86,14 +86,14 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
 def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
     """Return encoded instances, NaN where missing, as a sorted training set; ``label`` are positions in ``labels``."""
     kinds = columns.is_nominal
-    numeric, nominal_places = np.flatnonzero(~kinds), np.flatnonzero(kinds)
+    numeric, nominal_positions = np.flatnonzero(~kinds), np.flatnonzero(kinds)
     value = _numbers(values[:, numeric]).T
     order = np.argsort(value, axis=1, kind="stable").astype(np.int32)
     ascending = np.take_along_axis(value, order, axis=1)
     rank = np.zeros(value.shape, np.int32)
     steps = np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1, dtype=np.int32)
     np.put_along_axis(rank[:, :], order, np.pad(steps, ((0, 0), (1, 0))), axis=1)
-    code = np.ascontiguousarray(values[:, nominal_places].T).astype(np.int32)
+    code = np.ascontiguousarray(values[:, nominal_positions].T).astype(np.int32)
     # Labels are gathered for every instance and feature of a node: as bytes more of them fit into the cache.
     narrow = np.int8 if len(labels) < 128 else np.int32
     return Presorted(
@@ -101,7 +101,7 @@ def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np
         class_labels=labels,
         label=label.astype(narrow),
         numeric=numeric,
-        nominal=nominal_places,
+        nominal=nominal_positions,
         value=np.ascontiguousarray(value),
         rank=rank,
         order=order,
@@ -162,7 +162,7 @@ class Cuts(NamedTuple):
     """The class of the instances that have the value below; -1 if they are of several classes."""
     upper_class: Int[np.ndarray, " cuts"]
 
-    def some(self, which: Int[np.ndarray, " some"]) -> "Cuts":
+    def select(self, which: Int[np.ndarray, " some"]) -> "Cuts":
         """Return the cuts at increasing indices ``which``."""
         by_cut = {name: part[..., which] for name, part in self._asdict().items() if name != "start"}
         return Cuts(**by_cut, start=np.searchsorted(by_cut["row"], np.arange(len(self.start))))

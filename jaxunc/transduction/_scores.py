@@ -23,27 +23,27 @@ class InductionSettings(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Change of a node's sample: an instance of class ``gained`` comes in, and one of class ``lost`` is left out."""
+    """Change of a node's sample: an instance of ``new_class`` comes in, and one of ``old_class`` is left out."""
 
-    gained: int
+    new_class: int
     """Class that gains an instance; -1 for none."""
-    lost: int | None = None
+    old_class: int | None = None
     """Class that loses an instance; None if nothing is left out."""
 
     @property
-    def added(self) -> int:
+    def size_change(self) -> int:
         """Change of the number of instances."""
-        return int(self.gained >= 0) - self.removed
+        return int(self.new_class >= 0) - self.n_removed
 
     @property
-    def removed(self) -> int:
+    def n_removed(self) -> int:
         """Whether an instance of the sample is left out, as 0 or 1."""
-        return int(self.lost is not None)
+        return int(self.old_class is not None)
 
     @property
     def differs(self) -> bool:
         """Whether the instance that is left out, if any, comes back with another class or not at all."""
-        return self.gained != self.lost
+        return self.new_class != self.old_class
 
 
 def side_scores(
@@ -57,7 +57,7 @@ def side_scores(
 
     A score is the sum over both sides of Σ_c F(n_c) - F(n): minus n times the conditional entropy. It is `LOWEST` where
     a side is smaller than ``min_samples_leaf`` after the change. It is undefined where the changed side has no instance
-    of the class ``lost``.
+    of the ``old_class``.
     """
     n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
     # Both results share this sum. A change touches one class on one side: two look-ups instead of a sum over classes.
@@ -66,15 +66,15 @@ def side_scores(
     results = []
     for counts, n_side, n_opposite in ((inside, n_inside, n_outside), (outside, n_outside, n_inside)):
         # A side that loses its only instance is empty: such tests are not candidates for that instance.
-        scores = base - entropy[np.maximum(n_side + change.added, 0)] - entropy[n_opposite]
-        if change.gained >= 0 and change.differs:
-            gained = counts[change.gained]
-            scores += entropy[gained + 1] - entropy[gained]
-        if change.lost is not None and change.differs:
+        scores = base - entropy[np.maximum(n_side + change.size_change, 0)] - entropy[n_opposite]
+        if change.new_class >= 0 and change.differs:
+            count = counts[change.new_class]
+            scores += entropy[count + 1] - entropy[count]
+        if change.old_class is not None and change.differs:
             # A side without that class has no meaning; index 0 - 1 would wrap around to the table's end.
-            count = np.maximum(counts[change.lost], 1)
+            count = np.maximum(counts[change.old_class], 1)
             scores -= entropy[count] - entropy[count - 1]
-        scores[(n_side + change.added < min_samples_leaf) | (n_opposite < min_samples_leaf)] = LOWEST
+        scores[(n_side + change.size_change < min_samples_leaf) | (n_opposite < min_samples_leaf)] = LOWEST
         results.append(scores)
     return results[0], results[1]
 
@@ -106,7 +106,7 @@ class Beside(NamedTuple):
     has_left: Bool[np.ndarray, "q numeric"]
     """Whether some instances of the sample have smaller values."""
     has_right: Bool[np.ndarray, "q numeric"]
-    alone: Bool[np.ndarray, "q numeric"]
+    is_alone: Bool[np.ndarray, "q numeric"]
     """Whether no other instance has the value."""
     goes_left: Bool[np.ndarray, "q numeric"]
     """Whether the value is at most halfway between its neighbours."""
@@ -128,13 +128,13 @@ def cuts_beside(
     """
     # If no other instance has the value, both cuts divide the others alike; the one that keeps the instance on the side
     # of the nearer neighbour counts.
-    left = beside.has_left & (~beside.alone | (beside.has_right & ~beside.goes_left))
-    right = beside.has_right & (~beside.alone | (beside.has_left & beside.goes_left))
+    left = beside.has_left & (~beside.is_alone | (beside.has_right & ~beside.goes_left))
+    right = beside.has_right & (~beside.is_alone | (beside.has_left & beside.goes_left))
     if not boundaries:
         return left, right
     parts = parts_classes(beside.lower, beside.upper)
-    left &= np.where(beside.alone, parts, parts_classes(beside.lower, beside.equal))
-    right &= np.where(beside.alone, parts, parts_classes(beside.equal, beside.upper))
+    left &= np.where(beside.is_alone, parts, parts_classes(beside.lower, beside.equal))
+    right &= np.where(beside.is_alone, parts, parts_classes(beside.equal, beside.upper))
     return left, right
 
 

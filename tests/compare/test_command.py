@@ -25,7 +25,7 @@ from tests.compare._made_up import made_up_results
 pytestmark = pytest.mark.once
 
 MODELS = {"random-forest": RandomForestClassifier, "extra-trees": ExtraTreesClassifier}
-TWO_CLASSES = [name for name, combiner in compare.COMPARED_COMBINERS.items() if not combiner.own]
+TWO_CLASSES = [name for name, combiner in compare.COMPARED_COMBINERS.items() if not combiner.is_model]
 MORE_CLASSES = [name for name in TWO_CLASSES if not compare.COMPARED_COMBINERS[name].binary_only]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from jaxunc import compare
-from jaxunc.compare._significance import corrected_t_test, least_told
+from jaxunc.compare._significance import corrected_t_test, significant_difference
 from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
@@ -153,7 +153,7 @@ test_refusals = refusals(
 def test_the_least_difference_that_is_told():
     """What scatters as the differences do, and has that mean, has that p-value."""
     differences = np.random.default_rng(0).normal(size=10)
-    least = least_told(differences, test_share=0.1, p_value=0.02)
+    least = significant_difference(differences, test_share=0.1, p_value=0.02)
     moved = differences - differences.mean() + least
     np.testing.assert_allclose(corrected_t_test(moved, test_share=0.1).p_value, 0.02)
-    assert least_told(np.ones(4), test_share=0.1, p_value=0.02) == 0
+    assert significant_difference(np.ones(4), test_share=0.1, p_value=0.02) == 0

@@ -191,7 +191,7 @@ def test_what_is_said(given, start, more):
     everything = " ".join([said, *further(results, found)])
     assert not [words for words in more if words not in everything], everything
     assert "nan" not in everything
-    if found.is_none:
+    if found.rejects_all:
         assert_nothing_is_starred(results)
 
 

@@ -271,12 +271,12 @@ def test_what_is_kept_of_earlier_calls_changes_no_answer():
     for _ in range(2):
         found = np.concatenate([model.leaf_counts(rounded[i : i + 1]) for i in range(1, 150, 2)])
         np.testing.assert_array_equal(found, expected)
-    assert model.bound_._kept.find(np.ones(75, bool)) is not None
+    assert model.bound_._node_store.find(np.ones(75, bool)) is not None
 
 
 def test_nodes_are_kept_while_they_fit():
     model = TransductiveTreeClassifier().fit(X, Y)
-    model.bound_._kept = full = KeptNodes(100)
+    model.bound_._node_store = full = KeptNodes(100)
     model.predict(X[:3])
     assert full.find(np.ones(150, bool)) is None
 

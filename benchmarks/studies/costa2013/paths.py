@@ -38,12 +38,12 @@ class RecordingPairs(Pairs):
         super().__init__(*given, **said)
         self.reached: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def waiting(self, totals: np.ndarray, pairs: np.ndarray) -> np.ndarray:
+    def end_at_leaves(self, totals: np.ndarray, pairs: np.ndarray) -> np.ndarray:
         """Keep what is reached."""
         self.reached.append(
             (pairs, np.broadcast_to(self.with_instance(totals, pairs)[1], (len(pairs), len(self._unit[0]))))
         )
-        return super().waiting(totals, pairs)
+        return super().end_at_leaves(totals, pairs)
 
     def paths(self) -> NodePath:
         """Paths ``[instances * labels …]``, in the order of the pairs."""

@@ -26,7 +26,7 @@ COUNTS = {"inbag": "in-bag", "oob": "out-of-bag", "held_out": "held-out"}
 def rules_page(everything: pd.DataFrame) -> str:
     """The page, as Markdown."""
     two, more = everything[everything["n_classes"] == 2], everything[everything["n_classes"] > 2]
-    shown = {name: rule for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.own)}
+    shown = {name: rule for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.is_model)}
     names = lambda rows: ", ".join(sorted(rows["set"].unique()))
     return fill(
         TEMPLATE,

@@ -33,7 +33,7 @@ SETS = (
     "waveform-5000", "wine", "yeast",
 )  # fmt: skip
 COUNTS = ("inbag", "oob", "held_out")
-FIXED = tuple(name for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.own))
+FIXED = tuple(name for name, rule in compare.COMPARED_COMBINERS.items() if not (rule.learns or rule.is_model))
 """Learned rules have a study of their own: `benchmarks.studies.learning`."""
 PARTS = ("rules", "abstaining")
 TAKES = "35 data sets, two kinds of forests, three kinds of counts; hours"

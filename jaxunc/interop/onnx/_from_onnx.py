@@ -10,7 +10,7 @@ from jaxunc._checks import warn
 from jaxunc.additive import AdditiveTrees
 from jaxunc.tables import Columns
 
-from .._comparing_trees import check_number_of_columns, ensemble_of, laid_out, trees_of_stage
+from .._comparing_trees import check_number_of_columns, ensemble_of, trees_of_stage, widen_values
 from .._documents import GIVEN, content_of, warn_if_newer
 from ._graph import SETS
 from ._read_graph import OURS, Attributes, OnnxTrees, TreesInGraph, find_trees, read_ensemble, read_nodes, with_sets
@@ -90,9 +90,9 @@ def from_onnx(model: Any) -> AdditiveTrees:
         )
     n_features = graph.n_features or 1 + max(int(tree.feature.max()) for tree in compared)
     n_outputs = len(sums.base)
-    values = laid_out(sums.values, sums.outputs, n_outputs)
+    values = widen_values(sums.values, sums.outputs, n_outputs)
     check_number_of_columns(n_features)
-    link = sums.link if graph.producer == OURS else _after(read, sums, graph.after)
+    link = sums.link if graph.producer == OURS else _link_after(read, sums, graph.after)
     trees = [tree._replace(leaf_values=leaf_values) for tree, leaf_values in zip(compared, values, strict=True)]
     columns = Columns(n_features, names, cuts=(None,) * n_features if graph.wide else None)
     per_stage = trees_of_stage(sums.outputs, n_outputs) or 1
@@ -263,7 +263,7 @@ def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
     return np.flatnonzero(np.all(n_weights < n_leaves[:, None], axis=0)).tolist()
 
 
-def _after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
+def _link_after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
     """Return the link of the sums after ``steps``, the graph's nodes behind the trees."""
     link, n_outputs = sums.link, len(sums.base)
     for step in steps:

@@ -125,7 +125,7 @@ def find_trees(model: Any) -> TreesInGraph:
     scores = node.output[1] if is_classifier and len(node.output) > 1 else None if is_classifier else node.output[0]
     opset = max((entry.version for entry in model.opset_import if not entry.domain), default=1)
     # The metadata of our own files have the link.
-    after = () if is_ours else _after(graph, node, labels, scores, opset)
+    after = () if is_ours else _find_steps(graph, node, labels, scores, opset)
     properties, version = {item.key: item.value for item in model.metadata_props}, max(versions, default=1)
     attributes = Attributes(node)
     return TreesInGraph(node.op_type, attributes, wide, n_features, after, model.producer_name, version, properties)
@@ -175,7 +175,7 @@ def _target(cast: Any) -> int:
     return next((int(attribute.i) for attribute in cast.attribute if attribute.name == "to"), 0)
 
 
-def _after(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
+def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
     """Return the nodes that change scores on their way to the outputs; a value's route is None if it holds labels."""
     routes: dict[str, tuple[str, ...] | None] = {}
     if labels:
@@ -188,29 +188,29 @@ def _after(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tupl
             continue
         if len(sources) > 1 or len(node.output) != 1:
             raise ValueError(f"the ONNX graph joins scores by {node.op_type} after its trees, which is not imported.")
-        routes[node.output[0]] = _through(node, routes[sources[0]], opset)
+        routes[node.output[0]] = _extend_route(node, routes[sources[0]], opset)
     reached = {routes[output.name] for output in graph.output if output.name in routes}
     if not reached:
         raise ValueError("the ONNX graph has no output that its trees lead to. Is the file whole?")
-    ways = reached - {None}
-    if len(ways) > 1:
-        raise ValueError(f"the ONNX graph has outputs of several kinds, {sorted(map(str, ways))}; keep one.")
-    return next((way for way in ways if way is not None), ())
+    other_routes = reached - {None}
+    if len(other_routes) > 1:
+        raise ValueError(f"the ONNX graph has outputs of several kinds, {sorted(map(str, other_routes))}; keep one.")
+    return next((route for route in other_routes if route is not None), ())
 
 
-def _through(node: Any, way: tuple[str, ...] | None, opset: int) -> tuple[str, ...] | None:
+def _extend_route(node: Any, route: tuple[str, ...] | None, opset: int) -> tuple[str, ...] | None:
     name, attributes = node.op_type, Attributes(node)
-    if name == "Identity" or (name == "Cast" and (way is None or _target(node) in (_FLOAT, _DOUBLE))):
-        return way
-    if way is not None:
+    if name == "Identity" or (name == "Cast" and (route is None or _target(node) in (_FLOAT, _DOUBLE))):
+        return route
+    if route is not None:
         if name == "ZipMap":
-            return way
+            return route
         if name in ("Sigmoid", "Exp"):
-            return (*way, name)
+            return (*route, name)
         if name == "Softmax" and attributes.integer("axis", -1 if opset >= 13 else 1) in (-1, 1):
-            return (*way, name)
+            return (*route, name)
         if name == "Normalizer":
-            return (*way, attributes.text("norm", "MAX"))
+            return (*route, attributes.text("norm", "MAX"))
     raise ValueError(f"the ONNX graph has {name} after its trees, which is not imported.")
 
 
@@ -328,10 +328,10 @@ def read_ensemble(attributes: Attributes) -> OnnxTrees:
         n_all = len(inner) + len(own_leaves)
         # Leaves lie behind the inner nodes.
         tested, kind, at, missing = (
-            _padded(part[inner], n_all) for part in (feature, compare, split, tracks | (compare == UNEQUAL))
+            _pad(part[inner], n_all) for part in (feature, compare, split, tracks | (compare == UNEQUAL))
         )
         own_sets = {i: sets[node] for i, node in enumerate(inner) if node in sets}
-        to_left, to_right = (_padded(np.array(side), n_all, -1) for side in (left, right))
+        to_left, to_right = (_pad(np.array(side), n_all, -1) for side in (left, right))
         trees.append(ComparingTree(tested, kind, at, to_left, to_right, missing, own_sets, np.zeros((n_all, 1))))
         leaves.append((np.full(len(own_leaves), len(trees) - 1), len(inner) + np.arange(len(own_leaves)), own_leaves))
     of_tree, node = (np.concatenate([entry[i] for entry in leaves]) for i in (0, 1))
@@ -359,7 +359,7 @@ def _walk(root: int, sides: list, seen: np.ndarray) -> tuple[list, list, list, l
     return inner, left, right, leaves
 
 
-def _padded(part: np.ndarray, length: int, value: int = 0) -> np.ndarray:
+def _pad(part: np.ndarray, length: int, value: int = 0) -> np.ndarray:
     return np.append(part, np.full(length - len(part), value, part.dtype))
 
 

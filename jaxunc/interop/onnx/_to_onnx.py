@@ -1,6 +1,6 @@
 """Exporter of bound forests and additive trees as ONNX models.
 
-The trees are one node, which adds up what the combiner lifted (`_summed`). The combiner's ``finish`` follows: JAX
+The trees are one node, which adds up what the combiner lifted (`_sum_trees`). The combiner's ``finish`` follows: JAX
 traces it for one instance, and `translate` writes it operator by operator.
 """
 
@@ -25,7 +25,7 @@ from jaxunc.inference import OfSums, ReadOuts, leaf_table
 from jaxunc.scorers import Interval
 from jaxunc.tables import Columns
 
-from .._exported import about, asked_model
+from .._exported import describe, model_to_export
 from ._graph import Graph, add_trees, pieces_of
 from ._translate import Rows, Unknown, Value, expand, translate
 
@@ -98,7 +98,7 @@ def to_onnx(model: Any) -> Any:
         session = onnxruntime.InferenceSession("forest.onnx")
         label, probability, class_scores = session.run(None, {"X": X.astype(np.float32)})
     """
-    model = asked_model(model)
+    model = model_to_export(model)
     try:
         graph = Graph()
     except ImportError as error:
@@ -128,7 +128,7 @@ class ExactSum(TwoFloat):
 
 def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
     forest, combiner = bound.forest, bound.combiner
-    stat, values = _summed(graph, _instances(graph, forest.trees), forest, combiner)
+    stat, values = _sum_trees(graph, _instances(graph, forest.trees), forest, combiner)
     names: list[str] = []
 
     def finish(stat: PyTree) -> list[Any]:
@@ -145,7 +145,7 @@ def _of_sums(graph: Graph, model: OfSums) -> Any:
     """Return the ONNX model of several bound forests, whose answer is made of their sums in double precision."""
     forest, names = model.parts[0].forest, []
     instances = _instances(graph, forest.trees)
-    summed = [_summed(graph, instances, bound.forest, bound.combiner, by_tree=True) for bound in model.parts]
+    sums = [_sum_trees(graph, instances, bound.forest, bound.combiner, by_tree=True) for bound in model.parts]
 
     def answer(*stats: PyTree) -> list[Any]:
         columns = model.of_sums(*stats)
@@ -153,12 +153,12 @@ def _of_sums(graph: Graph, model: OfSums) -> Any:
         return list(columns.values())
 
     with jax.enable_x64(True):
-        program: ClosedJaxpr = jax.make_jaxpr(answer)(*(stat for stat, _ in summed))
-        outputs = translate(graph, program, [value for _, values in summed for value in values])
+        program: ClosedJaxpr = jax.make_jaxpr(answer)(*(stat for stat, _ in sums))
+        outputs = translate(graph, program, [value for _, values in sums for value in values])
     return _model(graph, forest.trees.columns, dict(zip(names, outputs, strict=True)), None, type(model).__name__)
 
 
-def _summed(
+def _sum_trees(
     graph: Graph, instances: str, forest: Forest, combiner: Combiner, *, by_tree: bool = False
 ) -> tuple[PyTree, list[Value]]:
     """Add the trees; return the shapes of the merged statistic for one instance, and its values in the graph.
@@ -311,7 +311,7 @@ def _model(
         shape = (-1,) if value.shape == () else (0, *value.shape)
         graph.node("Reshape", column, graph.constant(np.array(shape, np.int64)), output=name)
         outputs[name] = (np.dtype(value.dtype).name, tuple(value.shape))
-    description = about(columns, labels)
+    description = describe(columns, labels)
     properties = {name: json.dumps(value, default=lambda number: number.item()) for name, value in description.items()}
     properties |= {"jaxunc.version": __version__, "jaxunc.model": what, **{f"jaxunc.{k}": v for k, v in more.items()}}
     dtype = "float32" if columns.cuts is None else "float64"
