@@ -182,13 +182,13 @@ def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> Tre
     The node becomes the root of a subtree of binary tests, as deep as the logarithm of the number of intervals. All its
     last nodes have the node's two children. New nodes lie behind the nodes of the tree.
     """
-    made = _Made(nodes)
+    builder = _NodesWithTests(nodes)
     for node, intervals in tests.items():
-        made.add(node, _joined(intervals))
-    return made.nodes()
+        builder.add(node, _merge_intervals(intervals))
+    return builder.nodes()
 
 
-def _joined(test: Intervals) -> Intervals:
+def _merge_intervals(test: Intervals) -> Intervals:
     """Return an equal test without empty intervals, in which neighbouring intervals go to different sides."""
     upper, goes_left = np.asarray(test.upper), np.asarray(test.goes_left, bool)
     # An interval with the same upper key as the one before it is empty. (Keys are compared, not subtracted: the
@@ -199,11 +199,11 @@ def _joined(test: Intervals) -> Intervals:
     return Intervals(upper[changes], np.append(goes_left[:-1][changes], goes_left[-1]), test.missing_left)
 
 
-class _Made:
+class _NodesWithTests:
     """The nodes of a tree while tests of intervals are added to it."""
 
     def __init__(self, nodes: TreeNodes):
-        self._given = nodes
+        self._tree = nodes
         self._arrays = [np.array(part) for part in nodes]
         self._new: list[tuple[int, int, int, int, bool]] = []
         self._number = len(nodes.feature)
@@ -216,11 +216,11 @@ class _Made:
 
     def add(self, node: int, test: Intervals) -> None:
         """Replace a node's test by a test of intervals."""
-        children = int(self._given.left[node]), int(self._given.right[node])
+        children = int(self._tree.left[node]), int(self._tree.right[node])
         # A left interval and the right one behind it are one binary test. Tests above it cut between such pairs.
         pairs = np.flatnonzero(test.goes_left[1:])
         bounds = [0, *(pairs + 1).tolist(), len(test.goes_left)]
-        self._node(node, int(self._given.feature[node]), children, test, bounds)
+        self._node(node, int(self._tree.feature[node]), children, test, bounds)
 
     def _node(self, index: int | None, feature: int, children: tuple[int, int], test: Intervals, bounds: list) -> int:
         """Write the node that makes a stretch of the test, and its subtree; return its index, a new one for None.
@@ -345,12 +345,12 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
     A tree in which each test is one node again has no node with two parents. Raises a ValueError if nodes share
     children in any other way.
     """
-    tests_found = interval_tests(trees)
-    if tests_found is None:
+    all_tests = interval_tests(trees)
+    if all_tests is None:
         return [], np.zeros(trees.child.shape, bool)
     child = np.array(trees.child)
-    child[tests_found.tree, tests_found.node] = tests_found.child
-    tree, node = np.nonzero(reached_nodes(child) & ~tests_found.within & (child != np.arange(trees.n_nodes)))
+    child[all_tests.tree, all_tests.node] = all_tests.child
+    tree, node = np.nonzero(reached_nodes(child) & ~all_tests.within & (child != np.arange(trees.n_nodes)))
     left = child[tree, node]
     n_parents = np.zeros(child.shape, np.int64)
     np.add.at(n_parents, (np.tile(tree, 2), np.append(left, left + 1)), 1)
@@ -360,20 +360,20 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
             "one column, and other libraries have trees. Give each parent a copy of what is below."
         )
     # Each piece is two intervals, some of them empty.
-    upper = np.stack([tests_found.cut, tests_found.last], axis=1).ravel()
-    goes_left = np.tile([True, False], len(tests_found.of))
-    holds = upper > np.stack([tests_found.below, tests_found.cut], axis=1).ravel()
-    ends = np.searchsorted(tests_found.of.repeat(2)[holds], np.arange(len(tests_found.tree) + 1)).tolist()
+    upper = np.stack([all_tests.cut, all_tests.last], axis=1).ravel()
+    goes_left = np.tile([True, False], len(all_tests.of))
+    holds = upper > np.stack([all_tests.below, all_tests.cut], axis=1).ravel()
+    ends = np.searchsorted(all_tests.of.repeat(2)[holds], np.arange(len(all_tests.tree) + 1)).tolist()
     upper, goes_left = upper[holds].astype(np.int32), goes_left[holds]
     tests = []
     for i, (start, end) in enumerate(pairwise(ends)):
-        intervals = Intervals(upper[start : end - 1], goes_left[start:end], bool(tests_found.missing_left[i]))
+        intervals = Intervals(upper[start : end - 1], goes_left[start:end], bool(all_tests.missing_left[i]))
         tests.append(
             IntervalNode(
-                int(tests_found.tree[i]), int(tests_found.node[i]), int(tests_found.child[i]), _joined(intervals)
+                int(all_tests.tree[i]), int(all_tests.node[i]), int(all_tests.child[i]), _merge_intervals(intervals)
             )
         )
-    return tests, tests_found.within
+    return tests, all_tests.within
 
 
 class ColumnSets(NamedTuple):
@@ -398,20 +398,20 @@ def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> Colu
     """Return the sets of one column, given the positions of all tests of that column."""
     number = np.full(len(tests.tree), -1)
     number[test] = np.arange(len(test))
-    is_own = number[tests.of] >= 0
-    below, cut, last = tests.below[is_own], tests.cut[is_own], tests.last[is_own]
+    is_of_column = number[tests.of] >= 0
+    below, cut, last = tests.below[is_of_column], tests.cut[is_of_column], tests.last[is_of_column]
     border, holds = np.unique(np.concatenate([below, cut, last])), below < cut
     of, first, end = (
-        number[tests.of[is_own]][holds],
+        number[tests.of[is_of_column]][holds],
         *(np.searchsorted(border, bound[holds]) + 1 for bound in (below, cut)),
     )
     packed, step = [], max(1, _MOST_CELLS // len(border))
     for start in range(0, len(test), step):
         stop = min(start + step, len(test))
-        some = slice(*np.searchsorted(of, [start, stop]))
+        piece_range = slice(*np.searchsorted(of, [start, stop]))
         change = np.zeros((stop - start, len(border) + 2), np.int8)
-        change[of[some] - start, first[some]] += 1
-        change[of[some] - start, end[some]] -= 1
+        change[of[piece_range] - start, first[piece_range]] += 1
+        change[of[piece_range] - start, end[piece_range]] -= 1
         goes_right = np.cumsum(change[:, :-1], axis=1, dtype=np.int8) == 0
         goes_right[:, -1] = ~tests.missing_left[test[start:stop]]
         packed.append(np.packbits(goes_right, axis=1))

@@ -114,7 +114,7 @@ class Trees(PickledModule):
 
 
 @jit
-def _expanded(
+def _expand_rows(
     table: Num[Array, "rows columns"], code: Int32[Array, "trees nodes"], is_leaf: Bool[Array, "trees nodes"]
 ) -> Num[Array, "trees nodes columns"]:
     """Return row ``code`` of the table for each leaf, and zeros for other nodes."""
@@ -219,7 +219,7 @@ class Forest(PickledModule):
 
         An empty leaf has the counts of its multi-way test in the mode ``"parent"``, else zeros.
         """
-        return _expanded(*self.leaf_rows(), self.trees.is_leaf)
+        return _expand_rows(*self.leaf_rows(), self.trees.is_leaf)
 
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
         """Return the count vectors that combiners lift ``[rows columns]``, and the row of each node ``[trees nodes]``.
@@ -418,11 +418,11 @@ def side_by_side(first: CountSet, second: CountSet) -> CountSet:
         table, code = _distinct_pairs(first, second)
     else:
         rows = [count_set.count_table[count_set.code].reshape(first.code.size, -1) for count_set in (first, second)]
-        table = jnp.concatenate(_of_one_dtype(*rows), axis=1)
+        table = jnp.concatenate(_to_common_dtype(*rows), axis=1)
         code = jnp.arange(first.code.size, dtype=jnp.int32).reshape(first.code.shape)
     forks = None
     if first.fork_counts is not None and second.fork_counts is not None:
-        forks = jnp.concatenate(_of_one_dtype(first.fork_counts, second.fork_counts), axis=1)
+        forks = jnp.concatenate(_to_common_dtype(first.fork_counts, second.fork_counts), axis=1)
     return CountSet(table, code, forks)
 
 
@@ -444,7 +444,7 @@ def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
     return table, jnp.asarray(code.reshape(a.shape).astype(np.int32), jnp.int32)
 
 
-def _of_one_dtype(first: Array, second: Array) -> list[Array]:
+def _to_common_dtype(first: Array, second: Array) -> list[Array]:
     dtype = counts_dtype(first, second)
     return [first.astype(dtype), second.astype(dtype)]
 

@@ -27,7 +27,7 @@ def check_trees(trees: Trees) -> Trees:
     if not isinstance(trees, Trees):
         raise TypeError(f"trees is a {type(trees).__name__}; pass Trees, such as forest.trees.")
     _check_shapes({name: getattr(trees, name) for name in ("feature", "threshold", "child", "missing_right")})
-    _raise_if_broken(trees, "trees", _OF_TREES)
+    _raise_if_broken(trees, "trees", _TREE_CHECKS)
     if not _forks_are_whole(trees):
         raise ValueError(f"the arrays make no valid trees: {_FORKS}.")
     return trees
@@ -43,7 +43,7 @@ def check_forest(forest: Forest) -> Forest:
     names = ("feature", "threshold", "child", "missing_right")
     _check_shapes({name: getattr(trees, name) for name in names} | _codes(forest))
     _check_classes(forest)
-    _raise_if_broken(forest, "forest", _OF_TREES | _OF_COUNTS)
+    _raise_if_broken(forest, "forest", _TREE_CHECKS | _COUNT_CHECKS)
     if not _forks_are_whole(trees):
         raise ValueError(f"the arrays make no valid forest: {_FORKS}.")
     n_forks = 0 if trees.forks is None else trees.forks.number
@@ -55,19 +55,19 @@ def check_forest(forest: Forest) -> Forest:
     return forest
 
 
-def _holding(forest: Trees | Forest) -> dict[str, bool]:
-    """Return whether each invariant holds, by its name in `_OF_TREES`, for a forest also in `_OF_COUNTS`."""
+def _check_all(forest: Trees | Forest) -> dict[str, bool]:
+    """Return whether each invariant holds, by its name in `_TREE_CHECKS`, for a forest also in `_COUNT_CHECKS`."""
     if isinstance(forest, Forest):
-        return _holding(forest.trees) | {name: check(forest) for name, (check, _) in _OF_COUNTS.items()}
+        return _check_all(forest.trees) | {name: check(forest) for name, (check, _) in _COUNT_CHECKS.items()}
     # A few trees at a time, whose nodes stay in the cache.
     step = max(1, CACHED_NODES // forest.n_nodes)
     parts = [_Nodes(forest, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
-    return {name: all(check(part) for part in parts) for name, (check, _) in _OF_TREES.items()}
+    return {name: all(check(part) for part in parts) for name, (check, _) in _TREE_CHECKS.items()}
 
 
 def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
     """Raise a ValueError with the messages of all broken invariants, if there are any."""
-    broken = [checks[name][1] for name, holds in _holding(checked).items() if not holds]
+    broken = [checks[name][1] for name, holds in _check_all(checked).items() if not holds]
     if broken:
         raise ValueError(f"the arrays make no valid {what}: " + "; ".join(broken) + ".")
 
@@ -109,11 +109,11 @@ def _check_classes(forest: Forest) -> None:
 class _Nodes:
     """The node arrays of some trees on the host, ``[trees nodes]``, and numbers that several checks read."""
 
-    def __init__(self, trees: Trees, some: slice):
+    def __init__(self, trees: Trees, tree_range: slice):
         self.n_features = trees.n_features
         self.n_forks = 0 if trees.forks is None else trees.forks.number
         arrays = trees.feature, trees.threshold, trees.child, trees.tree_depth
-        self.feature, self.threshold, self.child, self.tree_depth = (np.asarray(array)[some] for array in arrays)
+        self.feature, self.threshold, self.child, self.tree_depth = (np.asarray(array)[tree_range] for array in arrays)
         self.n_trees, self.n_nodes = self.child.shape
         self.index = np.arange(self.n_nodes, dtype=np.int32)
         self.absorbs = self.child == self.index
@@ -187,7 +187,7 @@ def _prior_is_distribution(forest: Forest) -> bool:
     return bool((prior >= 0).all() and np.abs(prior.sum() - 1) < 1e-4)
 
 
-_OF_TREES = {
+_TREE_CHECKS = {
     "children_after_parents": (
         _children_after_parents,
         "an inner node's children must lie after it and inside the tree's nodes",
@@ -204,14 +204,14 @@ _OF_TREES = {
 }
 
 
-_OF_COUNTS = {
+_COUNT_CHECKS = {
     "codes_in_range": (_codes_in_range, "every code must be a row of count_table"),
     "counts_admissible": (_counts_admissible, "class counts and n_samples must be finite and >= 0"),
     "prior_is_distribution": (_prior_is_distribution, "prior must hold probabilities that add to 1"),
 }
 
 
-_FORKS = (
+_FORK_MESSAGE = (
     "the children and the empty leaves of every multi-way test must together be all that lies below its node, once "
     "each, or instances would be routed on without end"
 )
