@@ -29,7 +29,7 @@ def check_trees(trees: Trees) -> Trees:
     _check_shapes({name: getattr(trees, name) for name in ("feature", "threshold", "child", "missing_right")})
     _raise_if_broken(trees, "trees", _TREE_CHECKS)
     if not _forks_are_whole(trees):
-        raise ValueError(f"the arrays make no valid trees: {_FORKS}.")
+        raise ValueError(f"the arrays make no valid trees: {_FORK_MESSAGE}.")
     return trees
 
 
@@ -45,7 +45,7 @@ def check_forest(forest: Forest) -> Forest:
     _check_classes(forest)
     _raise_if_broken(forest, "forest", _TREE_CHECKS | _COUNT_CHECKS)
     if not _forks_are_whole(trees):
-        raise ValueError(f"the arrays make no valid forest: {_FORKS}.")
+        raise ValueError(f"the arrays make no valid forest: {_FORK_MESSAGE}.")
     n_forks = 0 if trees.forks is None else trees.forks.number
     for count_set in (forest, *forest.further.values()):
         if count_set.fork_counts is not None and len(count_set.fork_counts) < n_forks:
