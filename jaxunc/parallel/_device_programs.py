@@ -31,7 +31,7 @@ from jaxunc.inference import Carry, PackedTrees, Part, Spec, finish_rows, in_blo
 from ._mesh import Grid
 
 
-class Placed(NamedTuple):
+class TreeShards(NamedTuple):
     """Packed trees on the devices of a mesh, as inputs of programs: tuples, which JAX flattens faster than modules."""
 
     arrays: tuple
@@ -41,7 +41,7 @@ class Placed(NamedTuple):
     spec: Spec
 
 
-def place(grid: Grid, packed: PackedTrees) -> Placed:
+def place(grid: Grid, packed: PackedTrees) -> TreeShards:
     """Return the trees of `packed` distributed along 'tree', in their order.
 
     Trees that contribute nothing pad the last shards, so that all shards have the same number of trees. Each device
@@ -60,7 +60,7 @@ def place(grid: Grid, packed: PackedTrees) -> Placed:
             return [np.asarray(array) for array in jax.tree.leaves(trees.arrays[:3])]
 
         leaves, structure = jax.tree.flatten(packed.arrays[:3])
-        placed = [
+        tree_shards = [
             jax.make_array_from_callback(
                 (grid.n_tree * per_shard, *leaf.shape[1:]),
                 grid.sharding("tree"),
@@ -69,9 +69,9 @@ def place(grid: Grid, packed: PackedTrees) -> Placed:
             for i, leaf in enumerate(leaves)
         ]
         # Rows may be large: they are put on the devices once, not by each call.
-        rows = [_spread(grid, rows) for rows in packed.rows]
+        rows = [_replicate(grid, rows) for rows in packed.rows]
     shared = on_every_device(grid, packed.totals), rows, on_every_device(grid, packed.sets)
-    return Placed(jax.tree.unflatten(structure, placed), shared, packed.spec)
+    return TreeShards(jax.tree.unflatten(structure, tree_shards), shared, packed.spec)
 
 
 def first_of(index: Any) -> int:
@@ -86,10 +86,10 @@ def trees_per_shard(grid: Grid, n_trees: int) -> int:
 
 def on_every_device(grid: Grid, arrays: PyTree[Array]) -> PyTree:
     """Return small arrays copied to every device, so that calls of programs need not send them."""
-    return jax.tree.map(lambda leaf: _spread(grid, leaf), arrays)
+    return jax.tree.map(lambda leaf: _replicate(grid, leaf), arrays)
 
 
-def _spread(grid: Grid, leaf):
+def _replicate(grid: Grid, leaf):
     """Return an array copied to every device, a weakly typed scalar as a Python number, other objects as they are."""
     if not hasattr(leaf, "dtype"):
         return leaf
@@ -112,27 +112,27 @@ class InstanceShards(NamedTuple):
     """Number of instances of this process."""
 
     @property
-    def places(self) -> tuple[int, ...]:
+    def positions(self) -> tuple[int, ...]:
         """Positions along 'data' at which this process has devices."""
-        return self.grid.rows_of(self.grid.me)
+        return self.grid.rows_of(self.grid.this_process)
 
     @property
     def stretch(self) -> int:
         """Number of instances in a stretch; the last stretch may have fewer."""
-        return stretch_of(self.grid, self.grid.me, self.n_instances)
+        return stretch_of(self.grid, self.grid.this_process, self.n_instances)
 
     def of(self, part: Part, array: np.ndarray, *axes: str | None) -> jax.Array:
         """Return a part of every stretch of ``array`` ``[instances …]``, padded by zeros, as ``[data rows …]``.
 
         The first axis is distributed along 'data'. ``axes`` are the mesh axes of the next ones, None for no axis.
         """
-        padded = np.zeros((len(self.places), part.chunk.rows, *array.shape[1:]), array.dtype)
-        for i in range(len(self.places)):
+        padded = np.zeros((len(self.positions), part.chunk.rows, *array.shape[1:]), array.dtype)
+        for i in range(len(self.positions)):
             first, last = i * self.stretch, min((i + 1) * self.stretch, self.n_instances)
             # The last stretch may be shorter than the others; beyond its end zeros remain.
             rows = array[min(first + part.start, last) : min(first + part.stop, last)]
             padded[i, : len(rows)] = rows
-        row_of = {place: i for i, place in enumerate(self.places)}
+        row_of = {place: i for i, place in enumerate(self.positions)}
 
         def rows_at(index):
             row = row_of[first_of(index)]
@@ -141,11 +141,11 @@ class InstanceShards(NamedTuple):
         shape = (self.grid.n_data, *padded.shape[1:])
         return jax.make_array_from_callback(shape, self.grid.sharding("data", *axes), rows_at)
 
-    def collected(self, parts: Sequence[Part], answers: Iterable[PyTree]) -> PyTree:
+    def collect(self, parts: Sequence[Part], answers: Iterable[PyTree]) -> PyTree:
         """Join the answers of parts ``[positions rows …]`` to those for this process's instances, in their order."""
-        return jax.tree.map(lambda *parts_of_leaf: jax.device_put(self._joined(parts, parts_of_leaf)), *answers)
+        return jax.tree.map(lambda *parts_of_leaf: jax.device_put(self._join(parts, parts_of_leaf)), *answers)
 
-    def fetched(self, answer: PyTree) -> PyTree:
+    def fetch(self, answer: PyTree) -> PyTree:
         """Fetch this process's rows of an answer ``[positions rows …]``; a number for all instances stays a number."""
         return jax.tree.map(self._on_host, answer)
 
@@ -153,12 +153,12 @@ class InstanceShards(NamedTuple):
         # A process can read only the parts of the array on its own devices; other parts are in other processes' memory.
         if array.is_fully_addressable or not array.ndim:
             return np.asarray(array)
-        host_rows = np.empty((len(self.places), *array.shape[1:]), array.dtype)
+        host_rows = np.empty((len(self.positions), *array.shape[1:]), array.dtype)
         for shard in array.addressable_shards:
-            host_rows[self.places.index(first_of(shard.index)), *shard.index[1:]] = np.asarray(shard.data)[0]
+            host_rows[self.positions.index(first_of(shard.index)), *shard.index[1:]] = np.asarray(shard.data)[0]
         return host_rows
 
-    def _joined(self, parts: Sequence[Part], answers: tuple[np.ndarray, ...]) -> np.ndarray:
+    def _join(self, parts: Sequence[Part], answers: tuple[np.ndarray, ...]) -> np.ndarray:
         if not answers[0].ndim:
             return answers[0]
         rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, answers, strict=True)]
@@ -181,19 +181,19 @@ class Program(NamedTuple):
 
 @jit(static_argnums=0)
 def merge_on_mesh(program: Program, arrays: tuple, shared: tuple, x, mask, n_blocks) -> PyTree:
-    """Return the merged statistic ``[data rows ...]`` of ``x [data rows features]``, distributed as `Grid.of_answers`.
+    """Return the merged statistic ``[data rows ...]`` of ``x [data rows features]``, distributed as `Grid.answer_spec`.
 
-    ``arrays`` and ``shared`` are those of `Placed`. ``mask`` is ``[data rows trees]`` or None. ``n_blocks`` is the
+    ``arrays`` and ``shared`` are those of `TreeShards`. ``mask`` is ``[data rows trees]`` or None. ``n_blocks`` is the
     number of blocks that hold instances, None if a chunk is one block. Numbers per tree are scalars without a mask.
     """
-    answers = program.grid.of_answers
+    answers = program.grid.answer_spec
 
     def of_device(arrays, shared, x, mask, n_blocks):
         # A device sees one place along 'data': the leading axis has length one.
         in_mask = None if mask is None else mask[0]
         blocks = None if n_blocks is None else (program.block, n_blocks)
-        planes, scalars = _merged(program, arrays, shared, x[0], in_mask, blocks)
-        return _in_front(planes), scalars if mask is None else _in_front(scalars)
+        planes, scalars = _merge_all_trees(program, arrays, shared, x[0], in_mask, blocks)
+        return _add_data_axis(planes), scalars if mask is None else _add_data_axis(scalars)
 
     merged = _shard_map(of_device, program.grid, _INPUTS, (answers, P() if mask is None else answers))
     return rejoin(program.spec.layout, *merged(arrays, shared, x, mask, n_blocks))
@@ -203,7 +203,7 @@ _INPUTS = P("tree"), P(), P("data"), P("data", None, "tree"), P()
 """Mesh axes of the inputs: a forest's arrays, shared arrays, rows, their mask, and the last one, on every device."""
 
 
-def _merged(program: Program, arrays: tuple, shared: tuple, x, mask, blocks) -> tuple[list, list]:
+def _merge_all_trees(program: Program, arrays: tuple, shared: tuple, x, mask, blocks) -> tuple[list, list]:
     """Return (planes, numbers per tree) merged over all trees: for ``x``, or the device's part of it (`Grid.spans`)."""
     grid, spec = program.grid, program.spec
     packed = PackedTrees(*arrays, *shared, spec=spec)
@@ -228,7 +228,7 @@ def answer_on_mesh(
     grid, n = program.grid, len(x)
 
     def of_block(arrays, shared, combiner, x, mask):
-        merged = rejoin(program.spec.layout, *_merged(program, arrays, shared, x, mask, None))
+        merged = rejoin(program.spec.layout, *_merge_all_trees(program, arrays, shared, x, mask, None))
         answer = finish_rows(combiner, readout, merged, ceil_div(len(x), grid.n_tree))
         if grid.n_tree == 1:
             return answer
@@ -239,7 +239,7 @@ def answer_on_mesh(
     def of_device(arrays, shared, x, mask, combiner):
         answer_block = partial(of_block, arrays, shared, combiner)
         answer, mark = in_blocks(answer_block, program.block or n, x[0], None if mask is None else mask[0])
-        return _in_front(answer), mark[None]
+        return _add_data_axis(answer), mark[None]
 
     def stretches(array, n_columns: int):
         rows = ceil_div(n, grid.n_data)
@@ -279,9 +279,9 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
         return read_answer(combiner.finish(merged), readout)
 
     def of_device(combiner, merged):
-        return _in_front(finish(combiner, jax.tree.map(lambda a: a[0] if a.ndim else a, merged)))
+        return _add_data_axis(finish(combiner, jax.tree.map(lambda a: a[0] if a.ndim else a, merged)))
 
-    axes = lambda parts: jax.tree.map(lambda a: grid.of_answers if a.ndim else P(), parts)
+    axes = lambda parts: jax.tree.map(lambda a: grid.answer_spec if a.ndim else P(), parts)
     of_device_shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype, weak_type=a.weak_type), merged)
     answer = jax.eval_shape(finish, combiner, of_device_shapes)
     return _shard_map(of_device, grid, (P(), axes(merged)), axes(answer))(combiner, merged)
@@ -293,7 +293,7 @@ def merge_and_finish_on_mesh(program: Program, combiner: Combiner, readout: str 
     return finish_chunk(program.grid, combiner, readout, merge_on_mesh(program, *inputs))
 
 
-def _in_front(parts: PyTree) -> PyTree:
+def _add_data_axis(parts: PyTree) -> PyTree:
     """Return arrays with a leading axis of length 1, that of 'data'; numbers for all instances stay as they are."""
     return jax.tree.map(lambda part: part[None] if part.ndim else part, parts)
 
@@ -324,10 +324,10 @@ def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: i
         gathered = lax.all_to_all(parts, "tree", split_axis=1, concat_axis=1)
     ends = itertools.accumulate(map(_width, leaves), initial=0)
     by_shard = [from_words(gathered[a:b], leaf) for (a, b), leaf in zip(itertools.pairwise(ends), leaves, strict=True)]
-    return _joined(merging, jax.tree.unflatten(structure, by_shard), n_trees)
+    return _join(merging, jax.tree.unflatten(structure, by_shard), n_trees)
 
 
-def _joined(merging: Merging, carries: list, n_trees: int) -> list:
+def _join(merging: Merging, carries: list, n_trees: int) -> list:
     """Join carries ``[shards instances ...]``: in the order of the shards, or side by side for collected planes."""
     kinds = zip(merging.kinds, merging.dtypes, strict=True)
     of_closed = [kind for kind in kinds if kind[0] != "collect"]
@@ -338,13 +338,13 @@ def _joined(merging: Merging, carries: list, n_trees: int) -> list:
     more = jax.tree.leaves(carries)[0].shape[0] - 1  # the length of the scan, which has no arrays if all are collected
     joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others, length=more)[0])
     both = zip(merging.planes, carries, strict=True)
-    return [(_beside(c[0], n_trees),) if m.collects else next(joined) for m, c in both]
+    return [(_flatten_shards(c[0], n_trees),) if m.collects else next(joined) for m, c in both]
 
 
-def _beside(values: Array, n_trees: int) -> Array:
+def _flatten_shards(values: Array, n_trees: int) -> Array:
     """Return ``[shards instances trees ...]`` as ``[instances trees ...]``, without the padding trees at the end."""
-    n_shards, n_instances, n_own, *rest = values.shape
-    return jnp.moveaxis(values, 0, 1).reshape(n_instances, n_shards * n_own, *rest)[:, :n_trees]
+    n_shards, n_instances, n_per_shard, *rest = values.shape
+    return jnp.moveaxis(values, 0, 1).reshape(n_instances, n_shards * n_per_shard, *rest)[:, :n_trees]
 
 
 def _width(leaf: Array) -> int:

@@ -19,7 +19,7 @@ from jaxunc.inference import READOUTS
 AXES = ("data", "tree")
 """Names of a mesh's axes: instances are distributed along the first, trees along the second."""
 
-HOW = "jax.make_mesh((data, tree), ('data', 'tree')), for instance with (jax.device_count(), 1)"
+MESH_EXAMPLE = "jax.make_mesh((data, tree), ('data', 'tree')), for instance with (jax.device_count(), 1)"
 """How to make a mesh, for error messages."""
 
 
@@ -29,7 +29,7 @@ class Grid(NamedTuple):
     mesh: Mesh
     process_of: tuple[tuple[int, ...], ...]
     """Index of each device's process, ``[data tree]``."""
-    me: int
+    this_process: int
     """Index of this process."""
 
     @property
@@ -50,7 +50,7 @@ class Grid(NamedTuple):
     @property
     def is_alone(self) -> bool:
         """Whether all devices of the mesh belong to this process."""
-        return self.processes == (self.me,)
+        return self.processes == (self.this_process,)
 
     @property
     def spans(self) -> bool:
@@ -66,7 +66,7 @@ class Grid(NamedTuple):
         return NamedSharding(self.mesh, P(*axes))
 
     @property
-    def of_answers(self) -> P:
+    def answer_spec(self) -> P:
         """Distribution of answers ``[data rows …]``: rows along 'tree', too, unless a process would then lack some."""
         return P("data") if self.spans else P("data", "tree")
 
@@ -74,31 +74,31 @@ class Grid(NamedTuple):
 def as_grid(mesh: Mesh) -> Grid:
     """Return the grid of a mesh; raises the TypeError or ValueError that `shard` describes if the mesh is unfit."""
     if not isinstance(mesh, Mesh):
-        raise TypeError(f"mesh is {mesh!r}; pass a mesh of devices: {HOW}.")
+        raise TypeError(f"mesh is {mesh!r}; pass a mesh of devices: {MESH_EXAMPLE}.")
     if set(mesh.axis_names) != set(AXES) or len(mesh.axis_names) != 2:
         raise ValueError(
             f"mesh has the axes {tuple(mesh.axis_names)}; expected the two axes 'data' (instances are distributed) and "
-            f"'tree' (trees are): {HOW}. An axis that is not needed has size 1."
+            f"'tree' (trees are): {MESH_EXAMPLE}. An axis that is not needed has size 1."
         )
     # Axes in the order of `AXES`, whichever order the mesh has.
     devices = mesh.devices if tuple(mesh.axis_names) == AXES else mesh.devices.T
     if not devices.size:
-        raise ValueError(f"mesh has no devices (shape {devices.shape}); pass {HOW}.")
+        raise ValueError(f"mesh has no devices (shape {devices.shape}); pass {MESH_EXAMPLE}.")
     process_of = tuple(tuple(int(device.process_index) for device in row) for row in devices)
-    me = jax.process_index(devices.flat[0].client.platform)
+    this_process = jax.process_index(devices.flat[0].client.platform)
     # The same devices on axes of the type Auto: `make_mesh` makes Explicit ones, for which JAX lacks some operations.
-    grid = Grid(Mesh(devices, AXES, axis_types=(AxisType.Auto, AxisType.Auto)), process_of, me)
+    grid = Grid(Mesh(devices, AXES, axis_types=(AxisType.Auto, AxisType.Auto)), process_of, this_process)
     _check_processes(grid)
     return grid
 
 
 def _check_processes(grid: Grid) -> None:
     """Raise a ValueError if this process has no device, or two processes share only a part of their rows of devices."""
-    if grid.me not in grid.processes:
+    if grid.this_process not in grid.processes:
         raise ValueError(
-            f"mesh has devices of the processes {list(grid.processes)} alone, none of this process ({grid.me}), whose "
-            f"devices are {[str(device) for device in jax.local_devices()]}. Call shard in the processes that take "
-            "part, or make the mesh of jax.devices(), which has those of all."
+            f"mesh has devices of the processes {list(grid.processes)} alone, none of this process "
+            f"({grid.this_process}), whose devices are {[str(device) for device in jax.local_devices()]}. Call shard "
+            "in the processes that take part, or make the mesh of jax.devices(), which has those of all."
         )
     rows_of = {process: set(grid.rows_of(process)) for process in grid.processes}
     for first in rows_of:
@@ -143,7 +143,7 @@ def calls_of_all(grid: Grid, call: Call) -> dict[int, Call]:
     processes raise a ValueError; that process gets the calls, and raises its own error.
     """
     if grid.is_alone:
-        return {grid.me: call}
+        return {grid.this_process: call}
     sharding = grid.sharding(AXES)
     rows = np.asarray([call], np.int32)
     # A row for each device of the mesh; all devices of a process send the same row.
@@ -165,8 +165,8 @@ def _check(grid: Grid, calls: dict[int, Call]) -> None:
     """Raise a ValueError if processes differ in their calls, or if a process other than this one refused its data."""
     # A process that refused its data raises its own error, and the other processes raise this one. So no process waits
     # for a program that will not run.
-    if refused := [process for process, call in calls.items() if call.refused and process != grid.me]:
-        if not calls[grid.me].refused:
+    if refused := [process for process, call in calls.items() if call.refused and process != grid.this_process]:
+        if not calls[grid.this_process].refused:
             raise ValueError(f"the processes {refused} refused their data, as their own errors say: none is scored.")
         return
     for name, say in (("masked", bool), ("readout", lambda place: READOUTS[place] or "answer")):

@@ -34,8 +34,8 @@ from jaxunc.tables import dense_alone, encode_instances, is_sparse, unchecked_ro
 
 from ._device_programs import (
     InstanceShards,
-    Placed,
     Program,
+    TreeShards,
     answer_on_mesh,
     finish_chunk,
     merge_and_finish_on_mesh,
@@ -49,7 +49,7 @@ from ._device_programs import (
 from ._mesh import Call, Grid, as_grid, calls_of_all, digest
 
 OfSumsT = TypeVar("OfSumsT", bound=OfSums)
-_IN_TURN = threading.Lock()
+_ACCELERATOR_LOCK = threading.Lock()
 """Lock for calls on accelerators: programs of two threads deadlock if devices begin them in different orders."""
 
 
@@ -157,7 +157,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         self.combiner: Combiner[AnswerT] = bound.combiner
         self._grid, self._engine = grid, _engine_of(bound)
         self._combiner = on_every_device(grid, bound.combiner)
-        self._placed: dict[bool, Placed] = {False: place(grid, self._engine.packed)}
+        self._tree_shards: dict[bool, TreeShards] = {False: place(grid, self._engine.packed)}
 
     @property
     def forest(self) -> Forest:
@@ -172,7 +172,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
     @property
     def arrays(self) -> list[jax.Array]:
         """Packed trees and leaf tables on the devices; their ``addressable_shards`` say how much lies on each."""
-        return jax.tree.leaves(self._placed[False].arrays)
+        return jax.tree.leaves(self._tree_shards[False].arrays)
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "ShardedForest[Any]":
         """Return the forest bound to another combiner, over the same devices."""
@@ -180,29 +180,31 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
         """Return the lowered program for ``n_instances``, those of all processes together, as `BoundForest.lower`."""
-        placed, n_features = self._for(missing), self.bound.forest.n_features
+        tree_shards, n_features = self._shards_for(missing), self.bound.forest.n_features
         if self._answers_in_one:
             rows = multiple_of(self._grid.n_data, n_instances), n_features
             x = jax.ShapeDtypeStruct(rows, jnp.float32, sharding=self._grid.sharding("data"))
-            inputs = placed.arrays, placed.shared, x, None
-            return answer_on_mesh.lower(self._whole_program(placed), self._combiner, "class_scores", *inputs)
+            inputs = tree_shards.arrays, tree_shards.shared, x, None
+            return answer_on_mesh.lower(self._whole_program(tree_shards), self._combiner, "class_scores", *inputs)
         part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
         shape = self._grid.n_data, part.chunk.rows, n_features
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
         number = None if part.number is None else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_on_mesh.lower(self._program(placed, part), placed.arrays, placed.shared, x, None, number)
+        return merge_on_mesh.lower(
+            self._program(tree_shards, part), tree_shards.arrays, tree_shards.shared, x, None, number
+        )
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         """Return one read-out, or the whole answer for None, for this process's instances ``X``."""
         self._refuse_traced(X, tree_mask)
         if self._answers_in_one:
             return self._run_on_accelerators(X, tree_mask, readout)
-        values, mask, calls = self._agreed(X, tree_mask, readout)
-        grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
+        values, mask, calls = self._agree_on_call(X, tree_mask, readout)
+        grid, tree_shards = self._grid, self._shards_for(any(call.missing for call in calls.values()))
         shards = InstanceShards(grid, len(values))
         # Every process runs as many parts as the one with most instances: a collective waits for all of them.
         longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
-        parts = self._parts(longest, placed.spec.missing)
+        parts = self._parts(longest, tree_shards.spec.missing)
         if mask is not None:
             padding = grid.n_tree * trees_per_shard(grid, mask.shape[1]) - mask.shape[1]
             mask = np.pad(mask, ((0, 0), (0, padding)))
@@ -211,13 +213,13 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             x = shards.of(part, values)
             in_mask = None if mask is None else shards.of(part, mask, None, "tree")
             number = part.number
-            inputs = (placed.arrays, placed.shared, x, in_mask, number)
-            program = self._program(placed, part)
-            if placed.spec.walk == "levels":
+            inputs = (tree_shards.arrays, tree_shards.shared, x, in_mask, number)
+            program = self._program(tree_shards, part)
+            if tree_shards.spec.walk == "levels":
                 return merge_and_finish_on_mesh(program, self._combiner, readout, *inputs)
             return finish_chunk(grid, self._combiner, readout, merge_on_mesh(program, *inputs))
 
-        return shards.collected(parts, self._one_ahead(score, parts, shards))
+        return shards.collect(parts, self._one_ahead(score, parts, shards))
 
     def _run_on_accelerators(self, X, tree_mask, readout: str | None) -> PyTree:
         """Return the answers for rows by one program, which also looks for missing values, on a mesh of one process."""
@@ -228,15 +230,15 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         mask, n = as_mask(tree_mask, len(values), forest.n_trees), len(values)
 
         def program(missing: bool, x, mask) -> tuple[PyTree, jax.Array]:
-            placed = self._for(missing)
+            tree_shards = self._shards_for(missing)
             x, mask = (rows if rows is None else rows_on_mesh(grid, rows) for rows in (x, mask))
-            whole = self._whole_program(placed)
-            return answer_on_mesh(whole, self._combiner, readout, placed.arrays, placed.shared, x, mask)
+            whole = self._whole_program(tree_shards)
+            return answer_on_mesh(whole, self._combiner, readout, tree_shards.arrays, tree_shards.shared, x, mask)
 
         numbers = values.shape[1] + self._engine.packed.spec.layout.width
         row_bytes = ceil_div(4 * numbers + (0 if mask is None else forest.n_trees), grid.n_data)
         how = {"missing": missing, "guess": self._guess, "n_devices": grid.mesh.size}
-        with _IN_TURN:
+        with _ACCELERATOR_LOCK:
             values = rows_on_mesh(grid, values) if isinstance(values, jax.Array) and n else values
             mask = rows_on_mesh(grid, mask) if isinstance(mask, jax.Array) and n else mask
             answer, self._guess = answer_on_device(program, values, mask, row_bytes, **how)
@@ -247,11 +249,11 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
     @property
     def _answers_in_one(self) -> bool:
         """Whether the mesh has accelerators of this process alone, which answer a batch by one program."""
-        return self._grid.is_alone and self._placed[False].spec.walk == "levels"
+        return self._grid.is_alone and self._tree_shards[False].spec.walk == "levels"
 
-    def _whole_program(self, placed: Placed) -> Program:
+    def _whole_program(self, tree_shards: TreeShards) -> Program:
         """Return the static arguments of `answer_on_mesh`."""
-        return Program(self._grid, placed.spec, self.bound.forest.n_trees, self._block(placed.spec))
+        return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, self._block(tree_shards.spec))
 
     def _block(self, spec: Spec) -> int:
         """Return the number of instances that an accelerator works on at a time."""
@@ -264,12 +266,12 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         CPU devices do not: they share the cores, and programs that wait for each other could take all threads.
         """
         ahead = self._grid.mesh.devices.flat[0].platform != "cpu"
-        under_way = []
+        answers = []
         for part in parts:
-            under_way.append(score(part))
-            if len(under_way) > ahead:
-                yield shards.fetched(under_way.pop(0))
-        yield from map(shards.fetched, under_way)
+            answers.append(score(part))
+            if len(answers) > ahead:
+                yield shards.fetch(answers.pop(0))
+        yield from map(shards.fetch, answers)
 
     def _refuse_traced(self, X, tree_mask) -> None:
         if not is_concrete(X, tree_mask):
@@ -278,9 +280,9 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
                 "bound forest, or jaxunc.inference.merge_leaves in a shard_map of your own."
             )
 
-    def _agreed(self, X, tree_mask, readout: str | None):
+    def _agree_on_call(self, X, tree_mask, readout: str | None):
         """Return (values, mask or None, calls by process): this process's checked data, and all processes' calls."""
-        forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
+        forest, readout_index, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
         try:
             encoded, missing = encode_instances(X, forest.trees.columns)
@@ -292,16 +294,16 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             error = caught
         # Processes that share a row of devices must pass the same instances: checksums are compared, not the data.
         sums = digest(values, mask) if self._grid.spans else 0
-        call = Call(int(error is not None), len(values), int(missing), int(mask is not None), place_of, sums)
+        call = Call(int(error is not None), len(values), int(missing), int(mask is not None), readout_index, sums)
         calls = calls_of_all(self._grid, call)
         if error is not None:
             raise error
         return values, mask, calls
 
-    def _program(self, placed: Placed, part: Part) -> Program:
+    def _program(self, tree_shards: TreeShards, part: Part) -> Program:
         """Return the static arguments of `merge_on_mesh` for a part."""
         block = None if part.number is None else part.chunk.block
-        return Program(self._grid, placed.spec, self.bound.forest.n_trees, block)
+        return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, block)
 
     def _parts(self, n_instances: int, missing: bool) -> tuple[Part, ...]:
         """Return the parts that ``n_instances`` of one device are cut into."""
@@ -310,13 +312,13 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         n_trees = trees_per_shard(self._grid, packed.n_trees)
         return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)
 
-    def _for(self, missing: bool) -> Placed:
+    def _shards_for(self, missing: bool) -> TreeShards:
         """Return the placed trees for data with or without missing values; made at their first use."""
-        if missing not in self._placed:
+        if missing not in self._tree_shards:
             trees = self.bound.forest.trees
             with jax.default_device(next(iter(trees.feature.devices()))):
-                self._placed[missing] = place(self._grid, self._engine.for_missing().packed)
-        return self._placed[missing]
+                self._tree_shards[missing] = place(self._grid, self._engine.for_missing().packed)
+        return self._tree_shards[missing]
 
     def __repr__(self) -> str:
         forest, combiner = self.bound.forest, type(self.bound.combiner).__name__
