@@ -1,7 +1,7 @@
 """A forest and a combiner bound together: the fast way to score data.
 
 `bind` chooses an engine. `ByTable` is the usual one. `ByRows` serves where the leaf table would be too large, or empty
-leaves are followed; `Traced` serves inside a caller's program. `BoundForest._run` calls the engine's function.
+leaves are followed; `Traced` serves where the forest or the combiner is traced. `BoundForest._run` calls the engine.
 `answer_by_table` cuts the instances into parts of few shapes. For each part it runs the compiled programs `merge_chunk`
 (walk, look up, merge) and `_finish_chunk`, or both as one: `merge_and_finish`. On an accelerator one program answers
 all instances: `answer_and_mark`.
@@ -58,7 +58,7 @@ class ByTable(eqx.Module):
     forest: Forest
     packed: PackedTrees
     own: CompactTrees | None
-    """The trees that were packed, where their tests of sets read words (`compact`); None if they are the forest's."""
+    """The trees that were packed, if their tests of sets read words (`compact`); None if the forest's trees were."""
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
@@ -86,7 +86,7 @@ class ByTable(eqx.Module):
         return ByTable(self.forest, packed, self.own)
 
     def on(self, trees: Trees) -> "ByTable":
-        """Return the engine of ``trees``, the same trees with other column numbers; both share the leaf table."""
+        """Return the engine of ``trees``, the same trees with other column numbers; the leaf table is shared."""
         return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _with_sets(trees))
 
     def call(self) -> "TableCall":
@@ -97,7 +97,7 @@ class ByTable(eqx.Module):
         return TableCall(packed.spec, packed.arrays, packed.n_trees, shapes)
 
     def lower(self, n_instances: int, combiner: Combiner) -> jax.stages.Lowered:
-        """Return the lowered program for ``n_instances``: it merges their first chunk; an accelerator's answers all."""
+        """Return the lowered program that merges the first chunk of ``n_instances``, or on accelerators answers all."""
         call = self.call()
         if call.spec.walk == "levels":
             x = jax.ShapeDtypeStruct((n_instances, self.forest.n_features), jnp.float32)
@@ -109,6 +109,7 @@ class ByTable(eqx.Module):
 
 
 def _with_sets(trees: Trees) -> CompactTrees | None:
+    """Return the compact trees if some of their nodes test sets, else None."""
     walked = compact(trees)
     return None if walked.sets is None else walked
 
@@ -132,13 +133,13 @@ class TableCall(NamedTuple):
 
 
 def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` of the host."""
+    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host."""
     spec, arrays, n_trees, shapes = call
 
     def score(part: Part) -> PyTree:
         rows, number = (part.of(values), part.of(mask)), part.number
-        # Two programs: the one that finishes is compiled once for forests of all sizes, and many combiners take long to
-        # compile. For few instances one program, since there each call of a program counts.
+        # Two programs: many combiners take long to compile, and the finishing program serves forests of all sizes. For
+        # few instances one program, since the time of each call counts there.
         if not walks_at_once(part.chunk.rows, n_trees):
             merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
             return _finish_chunk(combiner, readout, merged)
@@ -184,16 +185,17 @@ def answer_and_mark(
 def merge_and_finish(
     spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
 ) -> PyTree:
-    """Return the answers of a chunk by one program; with ``n_blocks`` only its first rows are walked, one by one."""
+    """Return the answers of a chunk by one program; with ``n_blocks`` only its first ``n_blocks`` rows are walked."""
     stat = PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (1, n_blocks))
     return finish_rows(combiner, readout, stat, len(x))
 
 
 def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -> PyTree:
-    """Return the answers for ``n`` merged statistics; a single one has the bits that it would have among several."""
+    """Return the answers for the merged statistics of ``n`` instances, with equal bits for one instance or several."""
     if n > 1:
         return read_answer(combiner.finish(stat), readout)
-    # A single instance is finished as two: only several are divided by a common number through its reciprocal.
+    # A single instance is finished as two equal ones. XLA divides several numbers by a common one through its
+    # reciprocal, but not a single number.
     stat = jax.tree.map(lambda array: jnp.repeat(array, 2, axis=0) if array.ndim else array, stat)
     answer = read_answer(combiner.finish(lax.optimization_barrier(stat)), readout)
     return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
@@ -201,6 +203,7 @@ def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -
 
 @jit(static_argnums=1)
 def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
+    """Return the answer of a chunk's merged statistic, or one read-out of it."""
     return read_answer(combiner.finish(merged), readout)
 
 
@@ -229,7 +232,7 @@ class Answering(Protocol):
 
 @runtime_checkable
 class OfSums(Protocol):
-    """The protocol of models whose answer is made of what bound forests merge: moments of numbers, and their laws."""
+    """The protocol of models whose answers are made of merged statistics of bound forests, such as moments."""
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -237,13 +240,13 @@ class OfSums(Protocol):
         ...
 
     def over(self, place: Callable[[Any], Any], /) -> Any:
-        """Return the same model with ``place`` applied to its bound forests, to distribute them over devices, say."""
+        """Return the same model with ``place`` applied to each bound forest, such as a function that shards it."""
         ...
 
     def of_sums(self, *stats: PyTree) -> dict[str, Any]:
-        """Return the columns of an answer for one instance; for exporters, in a program with 64-bit numbers.
+        """Return the columns of an answer for one instance, by name, from its merged statistics, one for each part.
 
-        ``stats`` are the merged statistics of the instance, one for each of the `parts`.
+        Exporters call it, in a program with 64-bit numbers.
         """
         ...
 
@@ -271,13 +274,13 @@ class HasColumns(Protocol):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The outputs that `columns` takes: ``"class"``, ``"probability"`` and so on, see `jaxunc.streaming`."""
+        """The outputs that `columns` takes, such as ``"class"`` and ``"probability"`` (see `jaxunc.streaming`)."""
         ...
 
     def columns(self, output: str, /) -> dict[str, Any]:
-        """Return NumPy arrays by the names of columns, for one of the ``outputs``.
+        """Return the columns of one of the ``outputs`` by name: NumPy arrays ``[instances]``, ``[instances classes]``.
 
-        The column "class" has class numbers. Arrays ``[instances classes]`` are a number for each class, or sets of
+        The column "class" has class numbers. An array ``[instances classes]`` has a number for each class, or a set of
         classes as booleans.
         """
         ...
@@ -322,7 +325,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     @overload
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Return what a call of the combiner returns: class scores ``[instances classes]`` for nearly all combiners."""
+        """Return class scores ``[instances classes]``; for some combiners what their `Combiner.__call__` returns."""
         return self._run(X, tree_mask, "class_scores")
 
     @typed_by_answer
@@ -350,7 +353,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @abc.abstractmethod
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return one read-out, or the whole answer for None."""
+        """Return one read-out of the answer for instances ``X``, or the whole answer for None."""
 
 
 EachT = TypeVar("EachT")
@@ -426,7 +429,7 @@ def bind(
     """
     rule = as_combiner(combiner)
     check_is_forest(forest)
-    if any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves((forest, rule))):  # which may be written to
+    if any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves((forest, rule))):  # the caller may change them
         forest, rule = jax.tree.map(copy_in, (forest, rule))
     if threads is not None:
         check_integer("threads", threads, 1, " (or None for one per core)")
@@ -443,9 +446,10 @@ def bind(
 
 
 Engine: TypeAlias = ByTable | ByRows | Traced
-"""The kinds of engines: each has a forest, walks instances and merges. Finishing is left to the combiner."""
+"""The kinds of engines: each has a forest, walks instances and merges statistics; the combiner finishes."""
 
 _MADE_ANEW = {"_given", "_guess", "_on_float32", "_on_tested", "_traceable"}
+"""Attributes of a bound forest that copies and pickles leave out, since they are made again."""
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -548,9 +552,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine, its packed arrays as JAX's even if `jax.device_get` has made them NumPy's (`of_jax`).
+        """The engine, with packed arrays of JAX even if `jax.device_get` has made them NumPy's (`of_jax`).
 
-        It is also what the pytree of the bound forest holds.
+        The pytree of the bound forest holds this engine.
         """
         return of_jax(self._given)
 
@@ -564,7 +568,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return bind(self.forest, combiner, threads=self.threads)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the engine's answer for the encoded instances; traced ones are answered as part of their program."""
+        """Return one read-out, or the whole answer for None; traced instances are answered within their program."""
         columns, n_trees, on_device = self._expected
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
@@ -593,13 +597,13 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return answer_traced(engine, self.combiner, readout, values, mask)
 
     def _call(self, missing: bool) -> TableCall:
-        """Return the parts of the engine `ByTable` that a call reads."""
+        """Return what a call reads of the engine `ByTable`, for data with or without missing values; cached."""
         call = self._calls.get(missing)
         if call is None:
             engine = self._engine(missing)
             assert isinstance(engine, ByTable)
             call = engine.call()
-            if is_concrete(call.arrays):  # an engine that was made within someone's program is not kept
+            if is_concrete(call.arrays):  # arrays of a program that is being traced must not be kept
                 self._calls[missing] = call
         return call
 
@@ -620,7 +624,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _expected(self) -> tuple[Columns, int, bool]:
-        """The columns of the data, the number of trees in a mask, and whether an accelerator answers by table.
+        """(columns of the data, number of trees in a mask, whether an accelerator answers by table).
 
         Cached, since attributes of a module are slow.
         """
@@ -630,7 +634,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
-        """The function of encoded instances, a mask and a read-out that a caller's program traces.
+        """The function that answers traced instances: (encoded instances, mask or None, read-out or None) → answer.
 
         It is jitted, so that `vmap` or `grad` without `jit` run it as one program. Operation by operation, combiners
         would round differently.
@@ -646,7 +650,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
-        """The forest on only the columns that its trees test, and their positions; itself and None if they test all."""
+        """(bound forest on the columns that its trees test, their positions); (itself, None) if they test all."""
         engine = self.engine
         trees, positions = tested(engine.forest.trees)
         if positions is None:
@@ -657,15 +661,16 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _on_float32(self) -> "BoundForest[AnswerT]":
-        """The forest on trees whose thresholds are float32 in place of codes, for instances that float32 holds."""
+        """The bound forest whose thresholds are float32 numbers in place of codes, for instances that float32 holds."""
         engine = self.engine
         forest = dataclasses.replace(engine.forest, trees=by_float32(engine.forest.trees))
         walk = None if isinstance(engine, Traced) else engine.walk
         return bind(forest, self.combiner, threads=self.threads, walk=walk)
 
     def _engine(self, missing: bool) -> Engine:
+        """Return the engine for data with or without missing values; cached unless it is traced."""
         engine = self.engine
-        if not missing or not isinstance(engine, ByTable):  # the others take missing values as they are
+        if not missing or not isinstance(engine, ByTable):  # `ByRows` and `Traced` always take missing values
             return engine
         if self._engine_for_missing is None:
             made = engine.for_missing()
@@ -686,7 +691,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return cls(engine, combiner, threads)
 
     def _attributes(self) -> dict[str, Any]:
-        """Return the attributes for copies and pickles, without those that are made again when needed."""
+        """Return the attributes for copies and pickles by name, without those of `_MADE_ANEW`."""
         state = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
         return state | {"engine": self.engine, "_calls": {}}
 
@@ -695,11 +700,11 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
-    """Return the merged statistic inside a caller's program; the engine is one for missing values."""
+    """Return the merged statistic inside a caller's program; the engine is for data with missing values."""
     if isinstance(engine, ByTable):
-        # What was lifted is constant: gradients need the combiner to be bound in the program.
+        # Lifted statistics are constants here: for gradients the forest has to be bound in the program.
         return jax.tree.map(lax.stop_gradient, engine.packed.merge(X, mask))
-    return merge_lifted(engine.forest, combiner, X, mask)  # refused where empty leaves are followed
+    return merge_lifted(engine.forest, combiner, X, mask)  # raises an error where empty leaves are followed
 
 
 EXPORTED_BLOCKS = (FEW, 512, 2048)
@@ -709,12 +714,12 @@ EXPORTED_BLOCKS = (FEW, 512, 2048)
 def _exported(
     engine: Engine, combiner: Combiner, readout: str | None, platforms: Sequence[str] | None
 ) -> export.Exported:
-    """Return the exported program of an engine for missing values; it contains the forest as constants."""
+    """Return the exported program of an engine for data with missing values; it holds the forest as constants."""
 
     def answer(x: jax.Array) -> PyTree:
         return _named(_of_any_number(engine, combiner, readout, x, None))
 
-    # A symbol stands for one instance at least, and there may be none.
+    # A symbolic size is 1 at least, but there may be no instances.
     (n,) = export.symbolic_shape("instances_and_one - 1")
     rows = jax.ShapeDtypeStruct((n, engine.forest.n_features), jnp.float32)
     with own_settings():
@@ -722,14 +727,15 @@ def _exported(
 
 
 def _of_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
-    """Return the answer for a symbolic number of instances; the engine is one for missing values."""
-    # Not as constants, with which the compiler would round differently than with a bound forest's arguments.
+    """Return the answer for a symbolic number of instances; the engine is for data with missing values."""
+    # The barriers hide that these are constants. With constants the compiler would round differently than it does in a
+    # bound forest's programs, where they are arguments.
     engine, combiner = jax.tree.map(lax.optimization_barrier, (engine, combiner))
 
     def answer_block(x: jax.Array, mask: Any) -> PyTree:
         return read_answer(combiner.finish(_merge(engine, combiner, x, mask)), readout)
 
-    # When the program is compiled for a number of instances, the choice is known, and other branches are dropped.
+    # A program is compiled for a concrete number of instances, which decides the branch; other branches are dropped.
     chosen = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
     return lax.switch(chosen, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x, mask)
 
@@ -752,7 +758,7 @@ def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: j
 
 
 def _named(answer: PyTree) -> PyTree:
-    """Return an array as it is, other answers as a dictionary of arrays: the program's reader may lack this library."""
+    """Return an array as it is, other answers as arrays by name, which can be read without this library."""
     if isinstance(answer, jax.Array):
         return answer
     leaves = jax.tree_util.tree_leaves_with_path(answer)

@@ -1,11 +1,11 @@
-"""The engine without a leaf table: rows of what is lifted from the distinct counts, one for each instance and tree.
+"""The engine without a leaf table: it looks up the statistics of distinct count vectors for each instance and tree.
 
-For forests whose leaf table would be large, and for those whose empty leaves are followed. The row of an instance that
-ends in one is a further row: of counts, where those of the leaves that it reaches are summed (then it is lifted as all
-others are); of a statistic, where what those leaves say is averaged.
+It serves forests whose leaf table would be large, and forests whose empty leaves are followed. For an instance in an
+empty leaf a further row is appended. In the mode "sum" it is a row of counts, the sum over the leaves that the instance
+reaches, and is lifted like all rows. In the mode "average" it is the average of the statistics of those leaves.
 
-`answer_by_rows` says the steps: route a stretch of instances block by block, make the rows, and merge those of each
-block in one program, `_merge_rows`.
+`answer_by_rows` goes stretch by stretch of instances: it routes them block by block, makes the rows, and merges rows of
+each block in one program, `_merge_rows`.
 """
 
 import dataclasses
@@ -30,49 +30,52 @@ from ._plan import Plan, make_plan, tall_top
 from ._walk import Walk
 
 STRETCH = 2**15
-"""Instances whose sums are lifted together, once for each distinct one."""
+"""Number of instances whose sums of counts are lifted together, each distinct sum once."""
 ROW_COUNTS = 2**20
-"""Counts of a block."""
+"""Number of counts (instances times trees times classes) that a block has about, to limit its memory."""
 
 
 class Routed(NamedTuple):
     """The leaves that the instances of a block reach."""
 
     leaves: np.ndarray
+    """The leaf of each instance in each tree, ``[instances trees]``."""
     empty: Empty
+    """The pairs of an instance and a tree that end in an empty leaf and are followed on."""
     sums: np.ndarray
-    """Sums of the counts that each pair of ``empty`` reaches, where they are summed."""
+    """Sum of the counts of the leaves that each pair of ``empty`` reaches, ``[pairs classes]``; ``[0]`` in the mode
+    "average"."""
 
 
 RowsAnswer = Callable[[Part, Routed, Any], PyTree]
-"""(part, the leaves of its instances, its mask) → its answer."""
+"""Function that answers a block: (part, leaves of its instances, mask or None) → answer."""
 
 
 class ByRows(eqx.Module):
-    """A forest without a leaf table: each leaf is looked up as a row of the distinct statistics."""
+    """The engine without a leaf table: each leaf is looked up as a row of the statistics of distinct count vectors."""
 
     forest: Forest
     read: Forest
-    """The forest whose counts are those that the combiner reads."""
+    """The forest with the count sets that the combiner reads (`Forest.reading`)."""
     plan: Plan
     walk: Walk = eqx.field(static=True)
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByRows":
-        """Pack the trees; refuse a combiner that does not suit the forest."""
+        """Return the engine, its trees packed; a ValueError for a combiner that does not suit the forest."""
         Traced.of(forest, combiner)
         plan = make_plan(forest.trees, missing=True, top=tall_top(forest.trees))
         return cls(forest, forest.reading(combiner.count_sets), plan, walk)
 
     def on(self, trees: Trees) -> "ByRows":
-        """Return the engine of the same trees by other columns."""
+        """Return the engine of ``trees``, the same trees with other column numbers."""
         plan = make_plan(trees, missing=True, top=self.plan.top)
         forest, read = (dataclasses.replace(member, trees=trees) for member in (self.forest, self.read))
         return ByRows(forest, read, plan, self.walk)
 
 
 def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-    """Answer any number of instances ``[instances features]`` of the host, stretch by stretch, each block by block."""
+    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host."""
     forest, read = engine.forest, engine.read
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     size = int(np.clip(ROW_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
@@ -94,6 +97,7 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
 
 
 def _route(engine: ByRows, x) -> Routed:
+    """Return the leaves that the instances ``x`` reach; in the mode "sum" also the sums behind empty leaves."""
     forest = engine.forest
     leaves = np.asarray(planned_leaf_index(forest.trees, engine.plan, x, engine.walk))
     if not forest.follows_forks:
@@ -104,13 +108,16 @@ def _route(engine: ByRows, x) -> Routed:
 
 
 def _with_sums(combiner: Combiner, readout: str | None, table, code, routed: dict[Part, Routed]) -> RowsAnswer:
-    """Return an answer by rows of the count table, and behind them the distinct sums that empty leaves lead to."""
+    """Return the function that answers blocks where empty leaves have sums of counts, if any are followed.
+
+    It reads rows of the count table ``table``, and behind them the distinct sums of all blocks in ``routed``.
+    """
     sums = [block.sums for block in routed.values()]
     distinct, place = distinct_rows(np.concatenate(sums))
     places = np.split(place + len(table), np.cumsum([len(rows) for rows in sums])[:-1])
     behind = dict(zip(routed, places, strict=True))
     table, reached = jnp.asarray(table), padded_table(distinct)
-    dtype = counts_dtype(table, reached)  # of integers a combiner may lift other planes than of floats
+    dtype = counts_dtype(table, reached)  # one type, since a combiner may lift other planes from integers than floats
     tables = table.astype(dtype), reached.astype(dtype)
     by_tree = has_tree_fields(combiner)
     counts = np.concatenate([np.asarray(rows) for rows in tables])
@@ -127,19 +134,22 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, routed: dic
 
 
 def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, code) -> RowsAnswer:
-    """Return an answer by rows of lifted statistics, and behind them the averages that empty leaves lead to."""
+    """Return the function that answers blocks where empty leaves have averages of statistics.
+
+    It reads rows of lifted statistics, and behind them the averages of the block's empty leaves.
+    """
     if by_tree := has_tree_fields(combiner):  # a row for each leaf of each tree
         stat = jax.tree.map(np.asarray, leaf_table(engine.forest, combiner))
         code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
     else:
         stat = jax.tree.map(np.asarray, lift_rows(combiner, engine.read.leaf_rows()[0]))
     arrays, structure = jax.tree.flatten(stat)
-    is_plane = [array.ndim > by_tree for array in arrays]  # the others are a number for each tree, or for all
+    is_plane = [array.ndim > by_tree for array in arrays]  # other arrays are a number for each tree, or for all trees
     planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(arrays, is_plane, strict=True) if plane]
 
     def answer(part: Part, block: Routed, mask) -> PyTree:
         def read(tree, node):
-            # +inf is the neutral value of a minimum: in an average it is 0.
+            # +inf is the neutral value of a minimum; in an average 0 stands for it.
             values = (plane[code[tree, node]] for plane in planes)
             return [np.ones(len(node)), *(np.where(np.isposinf(array), 0, array) for array in values)]
 
@@ -163,10 +173,10 @@ def _merge_rows(
     mask: Bool[Array, "instances trees"] | None,
     is_plane: tuple[bool, ...] | None = None,
 ) -> PyTree:
-    """Merge the statistics that instances reach, tree by tree, and finish the answer.
+    """Return the answer, or one read-out of it, for instances that reach ``rows`` of the planes of ``stat``.
 
-    ``rows`` are positions in the planes of ``stat``. An array of ``stat`` that is not a plane has a number for each
-    tree, or one for all trees.
+    An array of ``stat`` that is not a plane has a number for each tree, or one number for all trees. ``is_plane`` tells
+    which arrays are planes; None stands for those with an axis.
     """
     arrays, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(array.ndim > 0 for array in arrays)
@@ -179,12 +189,12 @@ def _merge_rows(
 
 
 def _behind(first: Any, second: Any) -> Any:
-    """Join the statistics lifted from two tables; a number for the whole tree is the same in both."""
+    """Return ``first`` and behind it ``second``, the same array lifted from two tables; of two equal numbers one."""
     return jax.device_put(np.concatenate([first, second])) if first.ndim else first
 
 
 def _longer(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
-    """Return a plane's rows, and behind them the averages ``total / sizes``, padded to ``number`` rows."""
+    """Return a plane's rows, and behind them ``number`` rows: the averages ``total / sizes``, then zeros."""
     averages = total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1))
     padded = np.pad(averages, [(0, number - len(averages)), *[(0, 0)] * (averages.ndim - 1)])
     return np.concatenate([plane.astype(np.result_type(plane, np.float32)), padded])
