@@ -51,10 +51,10 @@ from ._drive import (
     cut,
     drive,
     encode_for,
+    narrow_trees,
     on_tested,
     over_rows,
     room_for,
-    tested,
     thread_map,
 )
 from ._leaves import (

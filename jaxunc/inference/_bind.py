@@ -42,7 +42,18 @@ from jaxunc.tables import (
 
 from ._by_rows import ByRows, answer_by_rows
 from ._device_calls import answer_on_device, in_blocks
-from ._drive import HostProgram, Part, Shapes, bounded, by_float32, call_shapes, cut, drive, encode_for, tested
+from ._drive import (
+    HostProgram,
+    Part,
+    Shapes,
+    bound_shapes,
+    by_float32,
+    call_shapes,
+    cut,
+    drive,
+    encode_for,
+    narrow_trees,
+)
 from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import CompactTrees, compact
@@ -57,18 +68,18 @@ class ByTable(eqx.Module):
 
     forest: Forest
     packed: PackedTrees
-    own: CompactTrees | None
+    compact_trees: CompactTrees | None
     """The trees that were packed, if their tests of sets read words (`compact`); None if the forest's trees were."""
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
         """Return the engine: lift the leaves' counts, and pack the trees."""
-        walked = _with_sets(forest.trees)
+        trees = _with_sets(forest.trees)
         if (by_rows := lifted_rows(forest, combiner)) is not None:
             lifted, code = by_rows
-            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), walked)
+            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), trees)
         table = leaf_table(forest, combiner)
-        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk), walked)
+        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk), trees)
 
     @property
     def walk(self) -> Walk:
@@ -82,8 +93,8 @@ class ByTable(eqx.Module):
 
     def for_missing(self) -> "ByTable":
         """Return the engine with a plan for missing values, which costs a quarter more time."""
-        packed = self.packed.for_missing(self.own or CompactTrees(self.forest.trees))
-        return ByTable(self.forest, packed, self.own)
+        packed = self.packed.for_missing(self.compact_trees or CompactTrees(self.forest.trees))
+        return ByTable(self.forest, packed, self.compact_trees)
 
     def on(self, trees: Trees) -> "ByTable":
         """Return the engine of ``trees``, the same trees with other column numbers; the leaf table is shared."""
@@ -110,8 +121,8 @@ class ByTable(eqx.Module):
 
 def _with_sets(trees: Trees) -> CompactTrees | None:
     """Return the compact trees if some of their nodes test sets, else None."""
-    walked = compact(trees)
-    return None if walked.sets is None else walked
+    compact_trees = compact(trees)
+    return None if compact_trees.sets is None else compact_trees
 
 
 class TableCall(NamedTuple):
@@ -145,7 +156,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
             return _finish_chunk(combiner, readout, merged)
         return merge_and_finish(spec, combiner, readout, arrays, *rows, number)
 
-    return drive(score, cut(len(values), bounded(shapes, values), threads), threads)
+    return drive(score, cut(len(values), bound_shapes(shapes, values), threads), threads)
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
@@ -448,7 +459,7 @@ def bind(
 Engine: TypeAlias = ByTable | ByRows | Traced
 """The kinds of engines: each has a forest, walks instances and merges statistics; the combiner finishes."""
 
-_MADE_ANEW = {"_given", "_guess", "_on_float32", "_on_tested", "_traceable"}
+_TRANSIENT_ATTRIBUTES = {"_guess", "_on_float32", "_on_tested", "_raw_engine", "_traceable"}
 """Attributes of a bound forest that copies and pickles leave out, since they are made again."""
 
 
@@ -471,7 +482,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     """Whether the last batch had missing values: on an accelerator the next one is first taken to have some, too."""
 
     def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
-        self._given: Engine = engine
+        self._raw_engine: Engine = engine
         self.combiner: Combiner[AnswerT] = combiner
         self.threads: int = threads
         self._engine_for_missing: Engine | None = None
@@ -548,7 +559,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             raise TypeError(f"platforms={platforms!r} is a text; pass a list of them: [{platforms!r}].")
         if not self._is_concrete:
             raise TypeError("The bound forest is traced: its values are not known. Export it outside of jit and vmap.")
-        return _exported(self._engine(True), self.combiner, readout, platforms)
+        return _export_program(self._engine(True), self.combiner, readout, platforms)
 
     @cached_property
     def engine(self) -> Engine:
@@ -556,7 +567,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
         The pytree of the bound forest holds this engine.
         """
-        return of_jax(self._given)
+        return of_jax(self._raw_engine)
 
     @property
     def forest(self) -> Forest:
@@ -569,7 +580,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         """Return one read-out, or the whole answer for None; traced instances are answered within their program."""
-        columns, n_trees, on_device = self._expected
+        columns, n_trees, on_device = self._call_settings
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
                 X = encode_traced(X, columns)
@@ -584,7 +595,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         if isinstance(values, SparseRows):
             narrow, tested_columns = self._on_tested
             if tested_columns is not None:
-                values = values.of(tested_columns, narrow._expected[0])
+                values = values.of(tested_columns, narrow._call_settings[0])
                 return narrow._run(Encoded(values, bool(missing)), tree_mask, readout)
         mask = as_mask(tree_mask, len(values), n_trees)
         if on_device:
@@ -623,7 +634,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return jax.device_put(answer)
 
     @cached_property
-    def _expected(self) -> tuple[Columns, int, bool]:
+    def _call_settings(self) -> tuple[Columns, int, bool]:
         """(columns of the data, number of trees in a mask, whether an accelerator answers by table).
 
         Cached, since attributes of a module are slow.
@@ -644,7 +655,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             engine, combiner = self._engine(True), self.combiner
             if isinstance(X.shape[0], int):
                 return read_answer(combiner.finish(_merge(engine, combiner, X, mask)), readout)
-            return _of_any_number(engine, combiner, readout, X, mask)
+            return _answer_any_number(engine, combiner, readout, X, mask)
 
         return jit(answer, static_argnums=2) if self._is_concrete else answer
 
@@ -652,7 +663,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
         """(bound forest on the columns that its trees test, their positions); (itself, None) if they test all."""
         engine = self.engine
-        trees, positions = tested(engine.forest.trees)
+        trees, positions = narrow_trees(engine.forest.trees)
         if positions is None:
             return self, None
         if isinstance(engine, Traced):
@@ -691,8 +702,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return cls(engine, combiner, threads)
 
     def _attributes(self) -> dict[str, Any]:
-        """Return the attributes for copies and pickles by name, without those of `_MADE_ANEW`."""
-        state = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
+        """Return the attributes for copies and pickles by name, without those of `_TRANSIENT_ATTRIBUTES`."""
+        state = {name: value for name, value in vars(self).items() if name not in _TRANSIENT_ATTRIBUTES}
         return state | {"engine": self.engine, "_calls": {}}
 
     def __repr__(self) -> str:
@@ -711,13 +722,13 @@ EXPORTED_BLOCKS = (FEW, 512, 2048)
 """Sizes of blocks in an exported program. It uses the smallest that holds all instances, else the largest."""
 
 
-def _exported(
+def _export_program(
     engine: Engine, combiner: Combiner, readout: str | None, platforms: Sequence[str] | None
 ) -> export.Exported:
     """Return the exported program of an engine for data with missing values; it holds the forest as constants."""
 
     def answer(x: jax.Array) -> PyTree:
-        return _named(_of_any_number(engine, combiner, readout, x, None))
+        return _name_arrays(_answer_any_number(engine, combiner, readout, x, None))
 
     # A symbolic size is 1 at least, but there may be no instances.
     (n,) = export.symbolic_shape("instances_and_one - 1")
@@ -726,7 +737,7 @@ def _exported(
         return export.export(jax.jit(answer), platforms=platforms)(rows)
 
 
-def _of_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
+def _answer_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
     """Return the answer for a symbolic number of instances; the engine is for data with missing values."""
     # The barriers hide that these are constants. With constants the compiler would round differently than it does in a
     # bound forest's programs, where they are arguments.
@@ -736,8 +747,8 @@ def _of_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: j
         return read_answer(combiner.finish(_merge(engine, combiner, x, mask)), readout)
 
     # A program is compiled for a concrete number of instances, which decides the branch; other branches are dropped.
-    chosen = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
-    return lax.switch(chosen, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x, mask)
+    branch = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
+    return lax.switch(branch, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x, mask)
 
 
 def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: jax.Array, mask: Any) -> PyTree:
@@ -757,7 +768,7 @@ def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: j
     return jax.tree.map(lambda array: array[:n], filled)
 
 
-def _named(answer: PyTree) -> PyTree:
+def _name_arrays(answer: PyTree) -> PyTree:
     """Return an array as it is, other answers as arrays by name, which can be read without this library."""
     if isinstance(answer, jax.Array):
         return answer

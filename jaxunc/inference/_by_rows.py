@@ -35,7 +35,7 @@ ROW_COUNTS = 2**20
 """Number of counts (instances times trees times classes) that a block has about, to limit its memory."""
 
 
-class Routed(NamedTuple):
+class BlockLeaves(NamedTuple):
     """The leaves that the instances of a block reach."""
 
     leaves: np.ndarray
@@ -47,7 +47,7 @@ class Routed(NamedTuple):
     "average"."""
 
 
-RowsAnswer = Callable[[Part, Routed, Any], PyTree]
+RowsAnswer = Callable[[Part, BlockLeaves, Any], PyTree]
 """Function that answers a block: (part, leaves of its instances, mask or None) → answer."""
 
 
@@ -55,7 +55,7 @@ class ByRows(eqx.Module):
     """The engine without a leaf table: each leaf is looked up as a row of the statistics of distinct count vectors."""
 
     forest: Forest
-    read: Forest
+    reading: Forest
     """The forest with the count sets that the combiner reads (`Forest.reading`)."""
     plan: Plan
     walk: Walk = eqx.field(static=True)
@@ -70,62 +70,64 @@ class ByRows(eqx.Module):
     def on(self, trees: Trees) -> "ByRows":
         """Return the engine of ``trees``, the same trees with other column numbers."""
         plan = make_plan(trees, missing=True, top=self.plan.top)
-        forest, read = (dataclasses.replace(member, trees=trees) for member in (self.forest, self.read))
-        return ByRows(forest, read, plan, self.walk)
+        forest, reading = (dataclasses.replace(member, trees=trees) for member in (self.forest, self.reading))
+        return ByRows(forest, reading, plan, self.walk)
 
 
 def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
     """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host."""
-    forest, read = engine.forest, engine.read
+    forest, reading = engine.forest, engine.reading
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     size = int(np.clip(ROW_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
-    table, code = (np.asarray(array) for array in read.leaf_rows())
+    table, code = (np.asarray(array) for array in reading.leaf_rows())
     threads = threads if engine.walk == "blocks" else 1
 
     def score(stretch: Part) -> PyTree:
         parts, within = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1), slice(*stretch[:2])
         x, in_mask = values[within], None if mask is None else mask[within]
-        routed = dict(zip(parts, thread_map(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
+        blocks = dict(zip(parts, thread_map(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
         if forest.follows_forks and forest.empty_leaves == "average":
             answer = _with_averages(engine, combiner, readout, x, code)
         else:
-            answer = _with_sums(combiner, readout, table, code, routed)
+            answer = _with_sums(combiner, readout, table, code, blocks)
         # A block's answer is fetched before the thread begins the next, so that their memory does not add up.
-        return drive_on_host(lambda part: answer(part, routed[part], part.of(in_mask)), parts, threads)
+        return drive_on_host(lambda part: answer(part, blocks[part], part.of(in_mask)), parts, threads)
 
     return drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1)
 
 
-def _route(engine: ByRows, x) -> Routed:
+def _route(engine: ByRows, x) -> BlockLeaves:
     """Return the leaves that the instances ``x`` reach; in the mode "sum" also the sums behind empty leaves."""
     forest = engine.forest
     leaves = np.asarray(planned_leaf_index(forest.trees, engine.plan, x, engine.walk))
     if not forest.follows_forks:
-        return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, engine.read.count_table.shape[1])))
+        return BlockLeaves(
+            leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, engine.reading.count_table.shape[1]))
+        )
     empty = empty_pairs(forest.trees, leaves)
     summed = forest.empty_leaves == "sum"
-    return Routed(leaves, empty, counts_reached(engine.read, engine.plan, x, empty) if summed else np.zeros(0))
+    return BlockLeaves(leaves, empty, counts_reached(engine.reading, engine.plan, x, empty) if summed else np.zeros(0))
 
 
-def _with_sums(combiner: Combiner, readout: str | None, table, code, routed: dict[Part, Routed]) -> RowsAnswer:
+def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dict[Part, BlockLeaves]) -> RowsAnswer:
     """Return the function that answers blocks where empty leaves have sums of counts, if any are followed.
 
-    It reads rows of the count table ``table``, and behind them the distinct sums of all blocks in ``routed``.
+    It reads rows of the count table ``table``, and behind them the distinct sums of all blocks in ``blocks``.
     """
-    sums = [block.sums for block in routed.values()]
+    sums = [block.sums for block in blocks.values()]
     distinct, place = distinct_rows(np.concatenate(sums))
     places = np.split(place + len(table), np.cumsum([len(rows) for rows in sums])[:-1])
-    behind = dict(zip(routed, places, strict=True))
+    rows_of_part = dict(zip(blocks, places, strict=True))
     table, reached = jnp.asarray(table), padded_table(distinct)
     dtype = counts_dtype(table, reached)  # one type, since a combiner may lift other planes from integers than floats
     tables = table.astype(dtype), reached.astype(dtype)
     by_tree = has_tree_fields(combiner)
     counts = np.concatenate([np.asarray(rows) for rows in tables])
-    stat = None if by_tree else jax.tree.map(_behind, *(lift_rows(combiner, rows) for rows in tables))
+    stat = None if by_tree else jax.tree.map(_concatenate_rows, *(lift_rows(combiner, rows) for rows in tables))
 
-    def answer(part: Part, block: Routed, mask) -> PyTree:
+    def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
-        rows[block.empty.instance, block.empty.tree] = behind[part]
+        rows[block.empty.instance, block.empty.tree] = rows_of_part[part]
         if by_tree:
             return combine_counts(combiner, counts[rows], readout, mask)
         return _merge_rows(combiner, stat, rows, readout, mask)
@@ -142,12 +144,12 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
         stat = jax.tree.map(np.asarray, leaf_table(engine.forest, combiner))
         code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
     else:
-        stat = jax.tree.map(np.asarray, lift_rows(combiner, engine.read.leaf_rows()[0]))
+        stat = jax.tree.map(np.asarray, lift_rows(combiner, engine.reading.leaf_rows()[0]))
     arrays, structure = jax.tree.flatten(stat)
     is_plane = [array.ndim > by_tree for array in arrays]  # other arrays are a number for each tree, or for all trees
     planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(arrays, is_plane, strict=True) if plane]
 
-    def answer(part: Part, block: Routed, mask) -> PyTree:
+    def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
         def read(tree, node):
             # +inf is the neutral value of a minimum; in an average 0 stands for it.
             values = (plane[code[tree, node]] for plane in planes)
@@ -157,7 +159,7 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
         number, beyond = round_up(len(sizes)), planes[0].shape[0] if planes else 0
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
         rows[block.empty.instance, block.empty.tree] = beyond + np.arange(len(sizes))
-        longer = iter(_longer(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True))
+        longer = iter(_append_averages(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True))
         whole = [next(longer) if plane else p for p, plane in zip(arrays, is_plane, strict=True)]
         return _merge_rows(combiner, structure.unflatten(whole), rows, readout, mask, tuple(is_plane))
 
@@ -188,12 +190,12 @@ def _merge_rows(
     return read_answer(combiner.finish(merged(combiner, by_tree, None if mask is None else mask.T)), readout)
 
 
-def _behind(first: Any, second: Any) -> Any:
+def _concatenate_rows(first: Any, second: Any) -> Any:
     """Return ``first`` and behind it ``second``, the same array lifted from two tables; of two equal numbers one."""
     return jax.device_put(np.concatenate([first, second])) if first.ndim else first
 
 
-def _longer(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
+def _append_averages(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
     """Return a plane's rows, and behind them ``number`` rows: the averages ``total / sizes``, then zeros."""
     averages = total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1))
     padded = np.pad(averages, [(0, number - len(averages)), *[(0, 0)] * (averages.ndim - 1)])

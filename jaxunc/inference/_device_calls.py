@@ -24,7 +24,7 @@ from jaxunc._checks import outside_traces
 from jaxunc._numerics import ceil_div, multiple_of, power_of_two
 from jaxunc.tables import SparseRows, refuse_infinite
 
-from ._drive import MOST_DENSE, Chunk, Part, joined, trimmed
+from ._drive import MOST_DENSE, Chunk, Part, join_parts, trim
 from ._walk import over_blocks
 
 TRANSFER_BYTES = 2**28
@@ -112,14 +112,14 @@ def answer_on_device(
     ValueError
         If values are infinite or too large for float32; only for ``missing=None``.
     """
-    apart = guess if missing is None else missing
-    refused = BEYOND + 1 if missing is not None else BEYOND if apart else MISSING
+    tells_missing = guess if missing is None else missing
+    refused = BEYOND + 1 if missing is not None else BEYOND if tells_missing else MISSING
     with outside_traces():
         parts = partial(device_parts, row_bytes=row_bytes, least=least)
-        answer, mark = _answer(partial(program, apart), values, mask, parts, refused, n_devices)
+        answer, mark = _answer(partial(program, tells_missing), values, mask, parts, refused, n_devices)
         if mark == BEYOND and missing is None:
             refuse_infinite(values)
-    if mark >= refused and not apart:
+    if mark >= refused and not tells_missing:
         how = {"n_devices": n_devices, "least": least}
         return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True, **how)
     return answer, mark == MISSING if missing is None else missing
@@ -133,34 +133,34 @@ def _answer(
         # JAX refuses a mask on another device than the rows'.
         beside = isinstance(mask, jax.Array) and mask.devices() == values.devices()
         answer, mark = run(values, mask if mask is None or beside else np.asarray(mask))
-        return answer, _largest(mark)
+        return answer, _largest_mark(mark)
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     mask, parts = None if mask is None else np.asarray(mask), cut_in_parts(values)
     most, answers = FINITE, []
     for part, (answer, mark) in _one_ahead(lambda part: run(part.of(values), part.of(mask)), parts):
         if len(parts) == 1 and part.is_full:
-            return answer, _largest(mark)
+            return answer, _largest_mark(mark)
         answer, mark = jax.device_get((answer, mark))
-        most = max(most, _largest(mark))
+        most = max(most, _largest_mark(mark))
         if most >= refused:
             return None, most
-        answers.append(trimmed(answer, part))
-    return answers[0] if len(answers) == 1 else jax.tree.map(joined, *answers), most
+        answers.append(trim(answer, part))
+    return answers[0] if len(answers) == 1 else jax.tree.map(join_parts, *answers), most
 
 
-def _largest(mark: Any) -> int:
+def _largest_mark(mark: Any) -> int:
     """Return the mark of all rows: the largest, if a mesh returned several marks."""
     return int(np.asarray(mark).max() if mark.ndim else mark)
 
 
 def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tuple[Part, Any]]:
     """Yield (part, ``score(part)``) for each part; the next part is sent to the device before one is yielded."""
-    under_way: deque[tuple[Part, Any]] = deque()
+    queue: deque[tuple[Part, Any]] = deque()
     for part in parts:
-        under_way.append((part, score(part)))
-        if len(under_way) > 1:
-            yield under_way.popleft()
-    yield from under_way
+        queue.append((part, score(part)))
+        if len(queue) > 1:
+            yield queue.popleft()
+    yield from queue
 
 
 def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = LEAST_ROWS) -> list[Part]:

@@ -89,9 +89,9 @@ class Shapes(NamedTuple):
     """The shape for large batches, so that there are fewer calls; None for none."""
     small: tuple[Chunk, ...] = ()
     """Shapes for the instances that are left, in ascending order of rows."""
-    of_a_call: int = 384
+    call_cost: int = 384
     """Fixed cost of a call, as a number of instances that take as long: its programs, and the loops over trees."""
-    of_a_thread: int = 512
+    thread_cost: int = 512
     """Cost of a further thread, as a number of instances that take as long: waking it, and handing over its answer."""
 
     def of_at_most(self, rows: int, block: int) -> "Shapes":
@@ -112,7 +112,7 @@ LEAST_SHARED = 64
 """Rows of the smallest shape in which several threads share a batch."""
 
 DISPATCHED = 10_000
-"""Fixed cost of a call of an accelerator, as a number of instances that take as long (`Shapes.of_a_call`)."""
+"""Fixed cost of a call of an accelerator, as a number of instances that take as long (`Shapes.call_cost`)."""
 
 HANDOVER = 2**20
 """Number of tests that take as long as waking another thread: up to 1 ms on a virtual machine, since that thread wakes
@@ -132,7 +132,7 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0) -> S
     large = Chunk(CHUNK_BLOCKS * BLOCKS[0], size)
     # 4096 rows in one call, since joining the answers of two takes 200 µs: as much as 100 shallow trees for these rows.
     small = (*small, Chunk(BLOCKS[0], size))
-    return Shapes(Chunk(2 * BLOCKS[0], size), large, small, of_a_thread=HANDOVER // max(n_tests, 1))
+    return Shapes(Chunk(2 * BLOCKS[0], size), large, small, thread_cost=HANDOVER // max(n_tests, 1))
 
 
 @lru_cache(maxsize=1024)
@@ -165,8 +165,8 @@ def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
 
     def cost(chunk: Chunk) -> int:
         calls = ceil_div(n_instances, chunk.rows)
-        woken = shapes.of_a_thread if min(calls, threads) > 1 else 0
-        return ceil_div(calls, threads) * (chunk.rows + shapes.of_a_call) + woken
+        waking_cost = shapes.thread_cost if min(calls, threads) > 1 else 0
+        return ceil_div(calls, threads) * (chunk.rows + shapes.call_cost) + waking_cost
 
     return min(shared, key=cost)
 
@@ -191,11 +191,11 @@ def drive_on_host(
     With ``ahead``, for accelerators, the calls of all parts are dispatched before an answer is fetched.
     """
     if ahead:
-        answers = [trimmed(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
+        answers = [trim(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
     else:
-        run = lambda part: trimmed(_answer(score, part), part)
+        run = lambda part: trim(_answer(score, part), part)
         answers = list(thread_map(threads if len(parts) > 1 else 1)(run, parts))
-    return answers[0] if len(answers) == 1 else jax.tree.map(joined, *answers)
+    return answers[0] if len(answers) == 1 else jax.tree.map(join_parts, *answers)
 
 
 def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
@@ -225,10 +225,10 @@ def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
 
 def thread_map(threads: int) -> Callable[[Callable, Iterable], Iterable]:
     """Return a ``map`` over ``threads`` threads, one of which is the calling thread, since waking others takes time."""
-    return partial(_shared, _pool(threads - 1)) if threads > 1 else map
+    return partial(_map_on_threads, _pool(threads - 1)) if threads > 1 else map
 
 
-def _shared(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> list[Any]:
+def _map_on_threads(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> list[Any]:
     """Return ``function(part)`` for each part, computed by the threads of the pool and the calling thread."""
     parts = list(parts)
     futures = [pool.submit(function, part) for part in parts[1:]]
@@ -240,13 +240,13 @@ def _shared(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> li
     return [answers[i] if i in answers else futures[i - 1].result() for i in range(len(parts))]
 
 
-def trimmed(answer: PyTree, part: Part) -> PyTree:
+def trim(answer: PyTree, part: Part) -> PyTree:
     """Return a part's answer without its padding, as NumPy arrays; numbers stay as they are."""
     n = part.stop - part.start
     return jax.tree.map(lambda array: np.asarray(array)[:n] if array.ndim else np.asarray(array), answer)
 
 
-def joined(*parts):
+def join_parts(*parts):
     """Join the same array of several parts' answers; a number, equal in all of them, stands for all instances."""
     if not parts[0].ndim:
         return parts[0]
@@ -276,7 +276,7 @@ MOST_DENSE = 2**23
 """Largest number of values that a call makes dense where instances are sparse."""
 
 
-class Tested(NamedTuple):
+class NarrowTrees(NamedTuple):
     """Trees whose data are the columns that they test, without the other columns."""
 
     trees: Trees
@@ -285,35 +285,35 @@ class Tested(NamedTuple):
     """Positions of those columns among all columns; None where all are tested, and the trees are unchanged."""
 
 
-def tested(trees: Trees) -> Tested:
+def narrow_trees(trees: Trees) -> NarrowTrees:
     """Return concrete trees on only the columns that they test, so that no others of sparse data are made dense."""
     arrays = (trees.feature, trees.threshold, trees.child)
-    return _TESTED.get(arrays, trees.columns, lambda: _by_tested(trees))
+    return _NARROW_TREES.get(arrays, trees.columns, lambda: _narrow(trees))
 
 
-_TESTED: KeptWhileAlive[Tested] = KeptWhileAlive()
-"""Cache of `tested`, by the arrays and columns of trees."""
+_NARROW_TREES: KeptWhileAlive[NarrowTrees] = KeptWhileAlive()
+"""Cache of `narrow_trees`, by the arrays and columns of trees."""
 
 
-def _by_tested(trees: Trees) -> Tested:
-    """Return the result of `tested`, not cached."""
+def _narrow(trees: Trees) -> NarrowTrees:
+    """Return the result of `narrow_trees`, not cached."""
     feature, child = np.asarray(trees.feature), np.asarray(trees.child)
     inner = child != np.arange(trees.n_nodes)
     # One column at least, so that dense rows have one: trees of leaves alone test none.
     positions = np.union1d(feature[inner], np.zeros(0 if inner.any() else 1, feature.dtype))
     if len(positions) >= trees.n_features:
-        return Tested(trees, None)
+        return NarrowTrees(trees, None)
     # An empty leaf keeps its feature, the negative number of its fork.
     feature = np.where(inner, np.searchsorted(positions, feature), np.minimum(feature, 0))
     fewer = jax.device_put(feature.astype(np.int32))
-    return Tested(dataclasses.replace(trees, feature=fewer, columns=trees.columns.at(positions)), positions)
+    return NarrowTrees(dataclasses.replace(trees, feature=fewer, columns=trees.columns.at(positions)), positions)
 
 
 def on_tested(trees: Trees, values):
     """Return (trees, instances), both on only the columns that the trees test if the instances are `SparseRows`."""
     if not isinstance(values, SparseRows):
         return trees, values
-    narrow, positions = tested(trees)
+    narrow, positions = narrow_trees(trees)
     return narrow, values.of(positions, narrow.columns)
 
 
@@ -361,7 +361,7 @@ _INFINITE = order_key_at_or_below(np.array(np.inf))
 """Order key of +inf: a threshold beyond it sends every number left, and needs no other value for float32."""
 
 
-def bounded(shapes: Shapes, values) -> Shapes:
+def bound_shapes(shapes: Shapes, values) -> Shapes:
     """Return the shapes of calls for ``values``; for `SparseRows` those that make at most `MOST_DENSE` values dense.
 
     If no shape does, the smallest one is left.

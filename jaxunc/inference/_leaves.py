@@ -21,7 +21,7 @@ from jaxunc._numerics import along_instances, counts_dtype, default_platform, ji
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, encode_traced
 
-from ._drive import Part, bounded, call_shapes, cut, drive_on_host, encode_for, on_tested
+from ._drive import Part, bound_shapes, call_shapes, cut, drive_on_host, encode_for, on_tested
 from ._plan import Plan, column_keys, known_plan, make_plan, node_at
 from ._walk import (
     Walk,
@@ -73,8 +73,8 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     trees = trees.trees if isinstance(trees, Forest) else trees
-    if (walked := host_rows(trees, X)) is not None:
-        trees, values = on_tested(*walked)
+    if (host_trees_and_rows := host_rows(trees, X)) is not None:
+        trees, values = on_tested(*host_trees_and_rows)
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     plan = make_plan(trees, missing=True)
     in_each = lambda beside, x: planned_leaf_index(beside[0], beside[1], x, walk)
@@ -106,8 +106,8 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     """
     check_is_forest(forest)
     refuse_average(forest)
-    walked = host_rows(forest.trees, X)
-    if walked is None:
+    host_trees_and_rows = host_rows(forest.trees, X)
+    if host_trees_and_rows is None:
         plan = make_plan(forest.trees, missing=True)
 
         def in_each(beside, x):
@@ -115,7 +115,7 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
             return planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))
 
         return along_instances(in_each, encode_traced(X, forest.trees.columns), beside=(forest, plan))
-    trees, values = on_tested(*walked)
+    trees, values = on_tested(*host_trees_and_rows)
     if trees is not forest.trees:
         forest = dataclasses.replace(forest, trees=trees)
     plan = known_plan(forest.trees)
@@ -151,7 +151,7 @@ def leaf_index_on_host(
     shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features)
     return drive_on_host(
         lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
-        cut(len(values), bounded(shapes, values), 1),
+        cut(len(values), bound_shapes(shapes, values), 1),
         1,
         ahead=default_platform() != "cpu",
     )

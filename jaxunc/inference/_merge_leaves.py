@@ -267,7 +267,7 @@ def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, value
     return read_answer(combiner.finish(merge_lifted(engine.forest, combiner, values, mask)), readout)
 
 
-Places: TypeAlias = tuple[list[int], list[int]]
+FloatIndices: TypeAlias = tuple[list[int], list[int]]
 """(indices of the planes, indices of the numbers per tree) that are floats, and so have tangents."""
 
 
@@ -277,7 +277,7 @@ def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
     totals = merge_scalars(spec.layout.scalars, scalars)
     tables, rows = pack_by_place(planes, plan, spec.layout)
     packed = PackedTrees(plan, tables, scalars, totals, rows, None, spec)
-    return packed.results(packed.carried(x, mask))
+    return packed.results(packed.merge_to_carry(x, mask))
 
 
 @_merge.defjvp
@@ -285,89 +285,95 @@ def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
 def _merge_jvp(spec, primals, tangents):
     """Return the merged statistic and its tangents, given the tangents of the planes and of the numbers per tree.
 
-    The instances have no tangents. `_pushed` makes tangents, its transpose `_pulled` makes gradients. Each walks to the
-    leaves again, so that leaves need not be stored.
+    The instances have no tangents. `_push_tangents` makes tangents, its transpose `_pull_cotangents` makes gradients.
+    Each walks to the leaves again, so that leaves need not be stored.
     """
     merged = _merge(spec, *primals)
-    saved = lax.stop_gradient((*primals, merged))
-    float_planes, float_numbers = ([i for i, part in enumerate(parts) if _is_moving(part)] for parts in primals[1:3])
-    moving = float_planes, float_numbers
-    moved = tuple([parts[i] for i in places] for parts, places in zip(tangents[1:3], moving, strict=True))
-    places = zip(merged, moving, strict=True)
-    zeros = tuple([jnp.zeros_like(_rounded(parts[i])) for i in chosen] for parts, chosen in places)
-    start, unravel = ravel_pytree((moved, zeros))
+    residuals = lax.stop_gradient((*primals, merged))
+    float_planes, float_numbers = ([i for i, part in enumerate(parts) if _is_float(part)] for parts in primals[1:3])
+    floats = float_planes, float_numbers
+    in_tangents = tuple([parts[i] for i in indices] for parts, indices in zip(tangents[1:3], floats, strict=True))
+    merged_floats = zip(merged, floats, strict=True)
+    zeros = tuple([jnp.zeros_like(_high_part(parts[i])) for i in indices] for parts, indices in merged_floats)
+    start, unravel = ravel_pytree((in_tangents, zeros))
 
     # `custom_linear_solve` is the only function of JAX that takes a transpose and works under `vmap`. So the transpose
-    # can walk again, and no leaves are stored. `push` is the "solve": (moved, out) ↦ (moved, out + tangents of the
-    # merged parts). `pull` is its transpose. The matrix is unused.
+    # can walk again, and no leaves are stored. `push` is the "solve": (in_tangents, out) ↦ (in_tangents, out + tangents
+    # of the merged parts). `pull` is its transpose. The matrix is unused.
     def push(_, both):
-        moved, out = unravel(both)
-        return ravel_pytree((moved, jax.tree.map(jnp.add, out, _pushed(spec, moving, saved, moved))))[0]
+        in_tangents, out = unravel(both)
+        return ravel_pytree(
+            (in_tangents, jax.tree.map(jnp.add, out, _push_tangents(spec, floats, residuals, in_tangents)))
+        )[0]
 
     def pull(_, both):
-        moved, out = unravel(both)
-        return ravel_pytree((jax.tree.map(jnp.add, moved, _pulled(spec, moving, saved, out)), out))[0]
+        in_tangents, out = unravel(both)
+        return ravel_pytree((jax.tree.map(jnp.add, in_tangents, _pull_cotangents(spec, floats, residuals, out)), out))[
+            0
+        ]
 
-    pushed = unravel(lax.custom_linear_solve(lambda both: both, start, push, pull))[1]
-    return merged, tuple(map(_as_tangents, merged, moving, pushed))
+    out_tangents = unravel(lax.custom_linear_solve(lambda both: both, start, push, pull))[1]
+    return merged, tuple(map(_as_tangents, merged, floats, out_tangents))
 
 
-def _is_moving(part: Array) -> bool:
+def _is_float(part: Array) -> bool:
     """Whether an array is of floats, and so has tangents."""
     return jnp.issubdtype(part.dtype, jnp.floating)
 
 
-def _rounded(part: Any) -> Array:
+def _high_part(part: Any) -> Array:
     """Return the part of a merged plane that has a gradient: of an exact sum the high part, else the whole."""
     return getattr(part, "high", part)
 
 
-def _as_tangents(parts: list, places: list[int], pushed: list[Array]) -> list:
-    """Return the tangents of all merged parts: those in ``pushed`` at the indices ``places``, zeros elsewhere."""
+def _as_tangents(parts: list, indices: list[int], out_tangents: list[Array]) -> list:
+    """Return the tangents of all merged parts: those in ``out_tangents`` at their ``indices``, zeros elsewhere."""
 
-    def still(leaf):
-        return jnp.zeros_like(leaf) if _is_moving(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
+    def zero_tangent(leaf):
+        return jnp.zeros_like(leaf) if _is_float(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
 
-    tangents = jax.tree.map(still, parts)
-    for place, move in zip(places, pushed, strict=True):
-        tangents[place] = move if isinstance(parts[place], jax.Array) else tangents[place]._replace(high=move)
+    tangents = jax.tree.map(zero_tangent, parts)
+    for i, tangent in zip(indices, out_tangents, strict=True):
+        tangents[i] = tangent if isinstance(parts[i], jax.Array) else tangents[i]._replace(high=tangent)
     return tangents
 
 
-def _pushed(spec: Spec, moving: Places, saved: tuple, moved: tuple[list, list]) -> tuple[list, list]:
-    """Return (tangents of merged planes, of merged numbers per tree), given ``moved``, those of planes and numbers.
+def _push_tangents(
+    spec: Spec, floats: FloatIndices, residuals: tuple, in_tangents: tuple[list, list]
+) -> tuple[list, list]:
+    """Return (tangents of merged planes, of merged numbers per tree), given those of planes and numbers.
 
-    ``saved`` are the arguments of `_merge`, and behind them its result.
+    ``residuals`` are the arguments of `_merge`, and behind them its result.
     """
-    _, _, scalars, x, mask, (merged, merged_scalars) = saved
-    kinds = [spec.layout.planes.kinds[i] for i in moving[0]]
+    _, _, scalars, x, mask, (merged, merged_scalars) = residuals
+    kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(outs, t, leaf, hits, _):
         results = []
-        for kind, out, part, hit in zip(kinds, outs, moved[0], hits, strict=True):
+        for kind, out, part, hit in zip(kinds, outs, in_tangents[0], hits, strict=True):
             change = jnp.where(hit, part[t, leaf], 0)
             results.append(out.at[:, t].set(change) if kind == "collect" else out + change)
         return results
 
-    whole = [jnp.zeros_like(_rounded(merged[i])) for i in moving[0]]
+    whole = [jnp.zeros_like(_high_part(merged[i])) for i in floats[0]]
     whole = varying_as(x, whole)
 
     def block(whole, start, size, visit):
         outs = visit(step, [jnp.zeros_like(lax.dynamic_slice_in_dim(part, start, size)) for part in whole])
         return [lax.dynamic_update_slice_in_dim(part, out, start, 0) for part, out in zip(whole, outs, strict=True)]
 
-    whole = _over_leaves(spec, moving[0], saved, whole, block, again=True)
+    whole = _over_leaves(spec, floats[0], residuals, whole, block, count_twice=True)
     numbers = []
-    for i, move in zip(moving[1], moved[1], strict=True):
-        counts = _counted(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
-        numbers.append(jnp.sum(jnp.where(counts, move, 0), axis=1).reshape(_rounded(merged_scalars[i]).shape))
+    for i, tangent in zip(floats[1], in_tangents[1], strict=True):
+        counts = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
+        numbers.append(jnp.sum(jnp.where(counts, tangent, 0), axis=1).reshape(_high_part(merged_scalars[i]).shape))
     return whole, numbers
 
 
-def _pulled(spec: Spec, moving: Places, saved: tuple, out: tuple[list, list]) -> tuple[list, list]:
-    """Return (cotangents of planes, of numbers per tree), given ``out``, those of merged ones: `_pushed` transposed."""
-    _, planes, scalars, _, mask, (_, merged_scalars) = saved
-    kinds = [spec.layout.planes.kinds[i] for i in moving[0]]
+def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tuple[list, list]) -> tuple[list, list]:
+    """Return (cotangents of planes, of numbers per tree), given ``out``: `_push_tangents` transposed."""
+    _, planes, scalars, _, mask, (_, merged_scalars) = residuals
+    kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(tables, t, leaf, hits, pulls):
         results = []
@@ -380,34 +386,34 @@ def _pulled(spec: Spec, moving: Places, saved: tuple, out: tuple[list, list]) ->
     def block(tables, start, size, visit):
         return visit(step, tables, [lax.dynamic_slice_in_dim(part, start, size) for part in out[0]])
 
-    tables = _over_leaves(spec, moving[0], saved, [jnp.zeros_like(planes[i]) for i in moving[0]], block)
+    tables = _over_leaves(spec, floats[0], residuals, [jnp.zeros_like(planes[i]) for i in floats[0]], block)
     numbers = []
-    for i, pull in zip(moving[1], out[1], strict=True):
-        counts = _counted(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
+    for i, pull in zip(floats[1], out[1], strict=True):
+        counts = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
         numbers.append(jnp.sum(jnp.where(counts, jnp.reshape(pull, (-1, 1)), 0), axis=0))
     return tables, numbers
 
 
 def _over_leaves(
-    spec: Spec, moving: list[int], saved: tuple, carry: list, body: Callable, *, again: bool = False
+    spec: Spec, floats: list[int], residuals: tuple, carry: list, body: Callable, *, count_twice: bool = False
 ) -> list:
     """Fold ``body`` over blocks of instances, with a function that visits the leaves which the instances reach.
 
     ``body(carry, start, size, visit)`` returns the next carry. ``visit(step, inner, rows)`` folds ``inner = step(inner,
     tree, leaf, hits, rows)`` over the trees, and returns the last ``inner``. ``hits`` are arrays for the planes in
-    ``moving``: which instances get a contribution from this tree. In a minimum it is the first tree that attains it.
-    The last block overlaps the one before: with ``again`` instances in both count in both, else in the first alone.
+    ``floats``: which instances get a contribution from this tree. In a minimum it is the first tree that attains it.
+    The last block overlaps the one before; with ``count_twice`` instances in both count twice, else once.
     """
-    plan, planes, _, x, mask, (merged, _) = saved
+    plan, planes, _, x, mask, (merged, _) = residuals
     n, n_trees = x.shape[0], plan.nodes.shape[0]
     size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.block)
 
     def block(carry, start, first):
         rows = lambda array: lax.dynamic_slice_in_dim(array, start, size)
         keys = column_keys(rows(x), missing=spec.missing)
-        fresh = jnp.ones(size, bool) if again else start + jnp.arange(size) >= first
+        fresh = jnp.ones(size, bool) if count_twice else start + jnp.arange(size) >= first
         live = fresh[None] if mask is None else rows(mask).T & fresh
-        outs = [rows(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in moving]
+        outs = [rows(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in floats]
         if spec.walk == "levels":
             places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
             leaf_of = lambda t: places[t] - plan.n_exits
@@ -424,7 +430,7 @@ def _over_leaves(
                 leaf = leaf_of(t)
                 here = live[0] if mask is None else live[t]
                 hits, new_claimed = [], []
-                for i, out, is_claimed in zip(moving, outs, claimed, strict=True):
+                for i, out, is_claimed in zip(floats, outs, claimed, strict=True):
                     hit = here if planes[i].ndim == 2 else here[:, None]
                     if out is not None:
                         hit = hit & (planes[i][t, leaf] == out) & ~is_claimed
@@ -434,15 +440,15 @@ def _over_leaves(
                 return step(inner, t, leaf, hits, of_rows), new_claimed
 
             shapes = spec.layout.shapes(size)
-            unclaimed = varying_as(x, [jnp.zeros(shapes[i], bool) for i in moving])
+            unclaimed = varying_as(x, [jnp.zeros(shapes[i], bool) for i in floats])
             return lax.fori_loop(0, n_trees, tree, (inner, unclaimed))[0]
 
         return body(carry, start, size, visit)
 
-    return over_blocks(block, carry, n, size) if n and moving else carry
+    return over_blocks(block, carry, n, size) if n and floats else carry
 
 
-def _counted(kind: str, values: Array, out: Any, mask: Any) -> Array:
+def _contributing_trees(kind: str, values: Array, out: Any, mask: Any) -> Array:
     """Return which trees' numbers contribute, ``[1 or instances, trees]``: to a minimum the first that attains it."""
     counts = jnp.ones((1, len(values)), bool) if mask is None else mask
     if kind in ("min", "max"):

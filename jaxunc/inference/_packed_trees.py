@@ -86,10 +86,10 @@ class Spec(NamedTuple):
     """The depth of complete trees, whose leaf values are selected (`complete_top`); 0 for trees that are walked."""
 
     @classmethod
-    def of(cls, layout: Layout, walked: CompactTrees, *, missing: bool, walk: Walk) -> "Spec":
+    def of(cls, layout: Layout, compact_trees: CompactTrees, *, missing: bool, walk: Walk) -> "Spec":
         """Return the structure of trees whose leaf table has this layout."""
-        complete = complete_depth(walked.trees, len(layout.columns)) if walk == "blocks" else 0
-        return cls(layout, missing, walk, unrolled_depth(walk, walked.trees), walked.n_words, complete)
+        complete = complete_depth(compact_trees.trees, len(layout.columns)) if walk == "blocks" else 0
+        return cls(layout, missing, walk, unrolled_depth(walk, compact_trees.trees), compact_trees.n_words, complete)
 
     def n_columns(self, n_features: int) -> int:
         """Return the number of columns of keys and words; with missing values each column is there twice."""
@@ -133,12 +133,12 @@ class PackedTrees(eqx.Module):
     def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, walk: Walk) -> "PackedTrees":
         """Return trees packed with a leaf table (see `merge_leaves`), for data with or without missing values."""
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
-        walked = compact(trees)
-        spec = Spec.of(layout, walked, missing=missing, walk=walk)
-        plan = _plan_of(walked, missing=missing, complete=spec.complete)
+        compact_trees = compact(trees)
+        spec = Spec.of(layout, compact_trees, missing=missing, walk=walk)
+        plan = _plan_of(compact_trees, missing=missing, complete=spec.complete)
         totals = merge_scalars(layout.scalars, scalars)
-        tables, rows = pack_by_place(planes, plan, layout, walked.node)
-        return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
+        tables, rows = pack_by_place(planes, plan, layout, compact_trees.node)
+        return cls(plan, tables, scalars, totals, rows, compact_trees.sets, spec)
 
     @classmethod
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
@@ -147,12 +147,12 @@ class PackedTrees(eqx.Module):
         ``code [trees nodes]`` has the row of each node. Statistics are packed before they are expanded to the nodes.
         """
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
-        walked = compact(trees)
-        spec = Spec.of(layout, walked, missing=False, walk=walk)
-        plan = _plan_of(walked, missing=False, complete=spec.complete)
-        tables = _expand_by_place(columns, code, plan, layout, walked.node)
+        compact_trees = compact(trees)
+        spec = Spec.of(layout, compact_trees, missing=False, walk=walk)
+        plan = _plan_of(compact_trees, missing=False, complete=spec.complete)
+        tables = _expand_by_place(columns, code, plan, layout, compact_trees.node)
         totals = merge_scalars(layout.scalars, scalars)
-        return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
+        return cls(plan, tables, scalars, totals, rows, compact_trees.sets, spec)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -172,9 +172,9 @@ class PackedTrees(eqx.Module):
         ``blocks`` is (number of instances in a block, number of blocks, which may be traced). Default: all instances,
         in blocks of the size that suits the walk.
         """
-        return self.result(self.carried(X, tree_mask, blocks))
+        return self.result(self.merge_to_carry(X, tree_mask, blocks))
 
-    def carried(self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None) -> Carry:
+    def merge_to_carry(self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None) -> Carry:
         """Return the carry of all trees, with the arguments of `merge`."""
         n_planes = len(self.spec.layout.planes.kinds)
         both = self._include(None, X, tree_mask, blocks)
@@ -196,7 +196,7 @@ class PackedTrees(eqx.Module):
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
         # The second axis of a collected plane is as long as the number of trees in the carry.
         widths = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]
-        seen = max(widths, default=0)
+        n_before = max(widths, default=0)
 
         merge_block = self._by_level
         if spec.walk == "blocks":
@@ -216,7 +216,7 @@ class PackedTrees(eqx.Module):
             return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, merged)
 
         # Collected planes have their final width from the start, and are filled block by block.
-        all_trees = lambda c: (n, seen + self.n_trees, *c.shape[2:])
+        all_trees = lambda c: (n, n_before + self.n_trees, *c.shape[2:])
         full = lambda acc, c: (jnp.full(all_trees(c[0]), acc.neutral, c[0].dtype),) if acc.collects else c
         out = [full(acc, c) for acc, c in zip(merging.planes, merging.start(shapes(n)), strict=True)]
         out = varying_as(X, out)
@@ -333,16 +333,16 @@ class PackedTrees(eqx.Module):
             layout.planes.join(first.planes, second.planes), layout.scalars.join(first.scalars, second.scalars)
         )
 
-    def for_missing(self, walked: CompactTrees) -> "PackedTrees":
-        """Return the same packed trees for data with missing values; ``walked`` are the trees that were packed."""
+    def for_missing(self, compact_trees: CompactTrees) -> "PackedTrees":
+        """Return the same packed trees for data with missing values, given the trees that were packed."""
         spec = self.spec._replace(missing=True)
-        return dataclasses.replace(self, plan=_plan_of(walked, missing=True, top=self.plan.top), spec=spec)
+        return dataclasses.replace(self, plan=_plan_of(compact_trees, missing=True, top=self.plan.top), spec=spec)
 
     def by_columns(self, trees: Trees) -> "PackedTrees":
         """Return the same packed trees with the column numbers of ``trees``, which are otherwise the same trees."""
-        walked = compact(trees)
-        plan = _plan_of(walked, missing=self.spec.missing, top=self.plan.top)
-        return dataclasses.replace(self, plan=plan, sets=walked.sets)
+        compact_trees = compact(trees)
+        plan = _plan_of(compact_trees, missing=self.spec.missing, top=self.plan.top)
+        return dataclasses.replace(self, plan=plan, sets=compact_trees.sets)
 
     def of_trees(self, start: int, stop: int) -> "PackedTrees":
         """Return the packed trees ``start … stop - 1``."""
@@ -377,11 +377,11 @@ class PackedTrees(eqx.Module):
         vars(self).update(state | arrays)
 
 
-def _plan_of(walked: CompactTrees, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
+def _plan_of(compact_trees: CompactTrees, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
     """Return the plan of compact trees; its top is ``top``, or all tests of complete trees, or the tallest nodes."""
     if top is None:
-        top = complete_top(walked.trees, complete) if complete else tall_top(walked.trees)
-    return make_plan(walked.trees, missing=missing, top=top, bit=walked.bit)
+        top = complete_top(compact_trees.trees, complete) if complete else tall_top(compact_trees.trees)
+    return make_plan(compact_trees.trees, missing=missing, top=top, bit=compact_trees.bit)
 
 
 @jit(static_argnums=2)
@@ -392,7 +392,7 @@ def pack_by_place(
 
     ``node`` are the nodes that the plan has (`CompactTrees.node`), None for all.
     """
-    columns, rows = columns_of_planes([_of_kept(plane, node) for plane in planes], layout)
+    columns, rows = columns_of_planes([_take_nodes(plane, node) for plane in planes], layout)
     return [plan.by_place(packed) for packed in pack(columns, layout)], rows
 
 
@@ -403,18 +403,18 @@ def _expand_by_place(
     if not on_host(code, plan):
         return _expand_program(columns, code, plan, layout, node)
     host_plan, code, node = jax.tree.map(np.asarray, (plan, code, node))
-    rows = host_plan.by_place(_of_kept(code, node))
+    rows = host_plan.by_place(_take_nodes(code, node))
     return put_beside(plan.nodes, [packed[rows] for packed in pack(columns, layout)])
 
 
 @jit(static_argnums=3)
 def _expand_program(columns: list[Array], code: Array, plan: Plan, layout: Layout, node: Array | None) -> list[Array]:
     """Return the result of `_expand_by_place` by a program, for arrays that are not on the host."""
-    rows = plan.by_place(_of_kept(code, node))
+    rows = plan.by_place(_take_nodes(code, node))
     return [take(packed, rows) for packed in pack(columns, layout)]
 
 
-def _of_kept(table: Any, node: Any) -> Any:
+def _take_nodes(table: Any, node: Any) -> Any:
     """Return the entries of a table ``[trees nodes ...]`` at ``node`` ``[trees kept]``; for None the table."""
     return table if node is None else table[np.arange(len(table))[:, None], node]
 

@@ -185,8 +185,8 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
 
 def known_plan(trees: Trees) -> Plan:
     """Return the plan of concrete trees for data with missing values, cached; also while a program is traced."""
-    made = lambda: make_plan(trees, missing=True, top=tall_top(trees))
-    return _PLANS.get(_arrays(trees), trees.n_features, made)
+    make = lambda: make_plan(trees, missing=True, top=tall_top(trees))
+    return _PLANS.get(_arrays(trees), trees.n_features, make)
 
 
 _PLANS: KeptWhileAlive[Plan] = KeptWhileAlive()
@@ -293,7 +293,7 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
     )
     arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
     node, bit = jax.device_put((node.astype(np.int32), bit))
-    words = _together(columns, [column_set.border for column_set in sets], tables)
+    words = _join_words(columns, [column_set.border for column_set in sets], tables)
     return CompactTrees(Trees(*arrays, columns=trees.columns), node, bit, words)
 
 
@@ -316,7 +316,7 @@ def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "wor
     )
 
 
-def _together(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
+def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
     """Return the sets of all columns, padded, given the borders and the words ``[words codes]`` of each column."""
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     sizes = np.array([table.shape[1] for table in tables])[row]
@@ -488,7 +488,7 @@ def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nd
     n_trees, n_nodes = child.shape
     roots = np.arange(n_trees) * n_nodes
     left_of = (child + roots[:, None]).ravel()
-    several = _led_to_twice(left_of)
+    has_several = _has_several_parents(left_of)
     level, levels = roots, []
     while level.size:
         left = left_of[level]
@@ -496,17 +496,17 @@ def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nd
         level, left = level[inner], left[inner]
         levels.append((level, left))
         level = np.stack([left, left + 1], axis=1).ravel()
-        if several is not None:
-            several[level] |= several[levels[-1][0]].repeat(2)
+        if has_several is not None:
+            has_several[level] |= has_several[levels[-1][0]].repeat(2)
             level = np.unique(level)
     height = np.zeros(child.size, np.int32)
     for level, left in reversed(levels):
         height[level] = 1 + np.maximum(height[left], height[left + 1])
-    rank = height if several is None else np.where(several, 0, height)
+    rank = height if has_several is None else np.where(has_several, 0, height)
     return height.reshape(child.shape), rank.reshape(child.shape)
 
 
-def _led_to_twice(left_of: np.ndarray) -> np.ndarray | None:
+def _has_several_parents(left_of: np.ndarray) -> np.ndarray | None:
     """Return whether each node has several parents, given its left child; None if none has, as in ordinary trees."""
     left = left_of[left_of != np.arange(left_of.size)]
     is_child = np.zeros(left_of.size, bool)

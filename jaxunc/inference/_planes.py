@@ -282,8 +282,8 @@ class StoredColumns:
 
 def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, "distinct words"]:
     """Return a bit for each entry, set if the entry is not 0: plane j is bit ``j % 32`` of word ``j // 32``."""
-    there = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))
-    return np.packbits(there, axis=1, bitorder="little").view("<u4").astype(np.uint32)
+    is_nonzero = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))
+    return np.packbits(is_nonzero, axis=1, bitorder="little").view("<u4").astype(np.uint32)
 
 
 def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
@@ -297,10 +297,10 @@ def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
 
 def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, np.ndarray]) -> int | None:
     """Return the key of the mass that every entry other than 0 equals; `UNIT` if all such entries are 1, None else."""
-    there = planes != 0
-    if np.array_equal(planes, there):
+    is_nonzero = planes != 0
+    if np.array_equal(planes, is_nonzero):
         return UNIT
-    same = lambda mass: mass.dtype == planes.dtype and np.array_equal(np.where(there, mass[:, None], 0), planes)
+    same = lambda mass: mass.dtype == planes.dtype and np.array_equal(np.where(is_nonzero, mass[:, None], 0), planes)
     return next((i for i, mass in masses.items() if same(mass)), None)
 
 
@@ -317,12 +317,14 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
     Planes of bits are extracted from the columns that store them. Wide planes have a last axis, taken from ``rows``.
     """
     sources = layout.sources
-    lent = [~sum(1 << source.bit for source in sources if source.word == i) for i in range(len(columns))]
-    words = {i for i, keep in enumerate(lent) if keep != -1}
+    bit_masks = [~sum(1 << source.bit for source in sources if source.word == i) for i in range(len(columns))]
+    words = {i for i, keep in enumerate(bit_masks) if keep != -1}
     bits = {i: columns[i].view(jnp.uint32) for i in words}
 
     def whole(i: int) -> Array:
-        return columns[i] if i not in words else (bits[i] & jnp.uint32(lent[i] & 0xFFFFFFFF)).view(columns[i].dtype)
+        return (
+            columns[i] if i not in words else (bits[i] & jnp.uint32(bit_masks[i] & 0xFFFFFFFF)).view(columns[i].dtype)
+        )
 
     def plane(source: Source, dtype: str) -> Array:
         if source.rows is not None and not source.has_bits:
@@ -330,14 +332,16 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
         value = jnp.ones((), dtype) if source.column is None else whole(source.column)
         if source.rows is not None:
             packed = take_rows(rows[source.rows], columns[-1])
-            there = ((packed[..., None] >> _PLACES) & 1).reshape(*packed.shape[:-1], -1)[..., : source.width] != 0
-            return jnp.where(there, value[..., None], jnp.zeros((), dtype))
+            is_nonzero = ((packed[..., None] >> _BIT_NUMBERS) & 1).reshape(*packed.shape[:-1], -1)[
+                ..., : source.width
+            ] != 0
+            return jnp.where(is_nonzero, value[..., None], jnp.zeros((), dtype))
         if source.word is None:
             return value
-        there = (bits[source.word] & jnp.uint32(1 << source.bit)) != 0
-        return jnp.where(there, value, jnp.zeros((), dtype))
+        is_nonzero = (bits[source.word] & jnp.uint32(1 << source.bit)) != 0
+        return jnp.where(is_nonzero, value, jnp.zeros((), dtype))
 
     return [plane(source, dtype) for source, dtype in zip(sources, layout.planes.dtypes, strict=True)]
 
 
-_PLACES = np.arange(32, dtype=np.uint32)
+_BIT_NUMBERS = np.arange(32, dtype=np.uint32)

@@ -209,7 +209,7 @@ def walk_one(
     n_groups = -(-n_trees // (CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2))
     size = -(-n_trees // n_groups)
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
-    again = lax.optimization_barrier(nodes)
+    copy = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     with_sets = plan.top_mask is not None
     key_of = lambda column: take(flat_keys, column)
@@ -222,7 +222,7 @@ def walk_one(
 
         def down(state):
             below = descend(
-                nodes, feature, n_places, state[:size], key_of, with_sets=with_sets, for_child=again, for_column=again
+                nodes, feature, n_places, state[:size], key_of, with_sets=with_sets, for_child=copy, for_column=copy
             )
             return lax.dynamic_update_slice(state, start + below, (0,)).at[size].add(1)
 
@@ -252,7 +252,7 @@ def look_up_together(
     """
     row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
     block, nodes, flat_keys = max(row - GAP, 1), plan.nodes.reshape(-1), keys.reshape(-1)
-    again = lax.optimization_barrier(nodes)
+    copy = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     with_sets = plan.top_mask is not None
     tree = jnp.minimum(first + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
@@ -267,7 +267,7 @@ def look_up_together(
 
     def down(state):
         below = descend(
-            nodes, feature, n_places, state[:lanes], key_of, with_sets=with_sets, for_child=again, for_column=again
+            nodes, feature, n_places, state[:lanes], key_of, with_sets=with_sets, for_child=copy, for_column=copy
         )
         return lax.dynamic_update_slice(state, start + below, (0,)).at[lanes].add(1)
 
@@ -331,7 +331,7 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     block, n_columns = keys.shape
     n_trees, n_places = plan.nodes.shape
     flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
-    again = lax.optimization_barrier(nodes)
+    copy = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     with_sets = plan.top_mask is not None
     row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
@@ -340,7 +340,7 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
 
     def step(place):
         return lax.optimization_barrier(
-            descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets, for_column=again)
+            descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets, for_column=copy)
         )
 
     place = varying_as(keys, jnp.full((block, n_trees), plan.n_exits, jnp.int32))

@@ -207,7 +207,7 @@ def _merge_all_trees(program: Program, arrays: tuple, shared: tuple, x, mask, bl
     """Return (planes, numbers per tree) merged over all trees: for ``x``, or the device's part of it (`Grid.spans`)."""
     grid, spec = program.grid, program.spec
     packed = PackedTrees(*arrays, *shared, spec=spec)
-    carry = packed.carried(x, mask, blocks)
+    carry = packed.merge_to_carry(x, mask, blocks)
     both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
     merging = spec.layout.planes if mask is None else spec.layout.both
     # Without a mask the numbers per tree are the same for all instances: every device already has their total.

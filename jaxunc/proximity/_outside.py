@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxunc.inference import leaf_index, tested
+from jaxunc.inference import leaf_index, narrow_trees
 from jaxunc.tables import Columns, Encoded, InstancesLike, SparseRows, encode_rows
 
 from ._leaf_rows import check_on_host, contents_of, opened_model
@@ -81,7 +81,7 @@ class LeafBoxes:
         """Return how far out each query lies, float64 ``[queries]``; X and numbers are given as the rows are."""
         places, far = self._read(X, numbers, "X")
         leaves, near, trees, columns = self._leaves, self._rows, self._trees, self._columns
-        kept = tested(trees)[1]
+        kept = narrow_trees(trees)[1]
         kept = np.arange(trees.n_features) if kept is None else np.asarray(kept)
         beyond = np.zeros(len(places))
         for some in np.array_split(kept, -(-len(kept) * max(len(leaves), len(places)) // VALUES)):
