@@ -1,6 +1,6 @@
-"""Checks of arguments, on the host, with messages that say what to do.
+"""Checks of arguments on the host, with messages that say what to pass instead.
 
-Under a trace values are unknown: each check of a value then passes, and only shapes are checked.
+Traced values are unknown: checks of values let them pass, and only shapes are checked.
 """
 
 import difflib

@@ -64,7 +64,7 @@ MOST_COLLECTED = 2**22
 
 
 class ByTable(eqx.Module):
-    """The engine with a leaf table: trees packed for walking, with what the combiner lifts from their leaves."""
+    """The engine with a leaf table: trees packed for walking, and the statistics lifted from their leaves."""
 
     forest: Forest
     packed: PackedTrees
@@ -73,7 +73,7 @@ class ByTable(eqx.Module):
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
-        """Return the engine: lift the leaves' counts, and pack the trees."""
+        """Return the engine, with the leaves' counts lifted and the trees packed."""
         trees = _with_sets(forest.trees)
         if (by_rows := lifted_rows(forest, combiner)) is not None:
             lifted, code = by_rows
@@ -185,7 +185,7 @@ def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyT
 def answer_and_mark(
     spec: Spec, block: int, combiner: Combiner, readout: str | None, arrays: tuple, x, mask
 ) -> tuple[PyTree, Array]:
-    """Return the answers of a batch on an accelerator, made ``block`` instances at a time, and its mark.
+    """Return (answers, mark) of a batch on an accelerator, which works on at most ``block`` instances at a time.
 
     The mark says whether values are missing or infinite (`in_blocks`).
     """
@@ -575,7 +575,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return self.engine.forest
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "BoundForest[Any]":
-        """Return the forest bound to another combiner, with the same number of threads."""
+        """Return the forest bound to another combiner, with the same number of threads and the default walk."""
         return bind(self.forest, combiner, threads=self.threads)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:

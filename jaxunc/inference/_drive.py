@@ -268,7 +268,7 @@ def room_for(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 @lru_cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return the pool of so many threads, the same one for all calls."""
+    """Return the pool of ``threads`` threads, the same one for all calls."""
     return ThreadPoolExecutor(threads, thread_name_prefix="jaxunc")
 
 

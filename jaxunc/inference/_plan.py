@@ -381,7 +381,7 @@ def _by_place(entry: Any, table: Any) -> Any:
 
 
 def padded_plan(plan: Plan, more: int) -> Plan:
-    """Return the plan with ``more`` trees behind the others, each of a single leaf."""
+    """Return the plan with ``more`` trees behind its own trees, each of a single leaf."""
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
     mask = None if plan.top_mask is None else none
