@@ -360,7 +360,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @abc.abstractmethod
     def with_rule(self, combiner: Combiner[Any]) -> "ReadOuts[Any]":
-        """Return the forest bound to another combiner, in the same way."""
+        """Return the same kind of model with the forest bound to another combiner."""
 
     @abc.abstractmethod
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
