@@ -198,7 +198,7 @@ if not TYPE_CHECKING:  # with `__getattr__` type checkers would accept names tha
 
 
 warn_of_wrong_jax()
-# The room `storage` is imported only when a state is made: it imports the estimators, which import scikit-learn.
+# Imported when states are made: `storage` imports the estimators, and they scikit-learn.
 states_by(lambda: import_module("jaxunc.storage"))
 
 

@@ -141,7 +141,7 @@ def values_by_cover(
     nodes, *others = walk.arrays
     n_all, n_points = nodes["c"].shape
     held = walk.depth * n_points * (1 + n_stats) * dtype.itemsize
-    most, call_cost = CALLS["cpu" if on_cpu else "accelerator"]
+    most, of_a_call = CALLS["cpu" if on_cpu else "accelerator"]
     rows = min(most, power_of_two(STEP_BYTES // held + 1, 2 * SMALL[-1]) // 2)
     leaf_numbers = padded_rows(table.astype(dtype)[walk.leaves], n_all)
     arrays = (nodes | {"said": jax.device_put(leaf_numbers)}, *others)
@@ -152,7 +152,7 @@ def values_by_cover(
 
         row_bytes = dtype.itemsize * X.values.shape[1] * (1 + n_stats) + (0 if mask is None else mask.shape[1])
         return answer_on_device(program, X.values, mask, row_bytes, missing=X.missing, guess=True, least=SMALL[0])[0]
-    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), call_cost, OF_A_THREAD)
+    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), of_a_call, OF_A_THREAD)
     threads = cores() if on_cpu else 1
 
     def values(part: Part) -> Array:
