@@ -25,17 +25,17 @@ import jaxlib
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
-_BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
+_INNER_PACKAGES = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
 """Packages whose lines a warning never points at: jaxunc, and those that may lie between a user's code and jaxunc."""
 
 FunctionT = TypeVar("FunctionT", bound=Callable)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that points at the innermost calling line outside of the packages in `_BETWEEN`."""
+    """Issue a warning that points at the innermost calling line outside of the packages in `_INNER_PACKAGES`."""
     # until python 3.12: skip_file_prefixes skips packages in the same way, by their folders
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _INNER_PACKAGES:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
@@ -138,14 +138,14 @@ def _no_trace() -> object:
     return states[0]
 
 
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Invisible characters on which terminals act: control characters but tab and newline, line separators, and marks of
 the direction of text."""
 
 
 def shown(text: str) -> str:
-    r"""Return a text for a terminal or a page, with the characters of `_UNSEEN` as escapes such as ``\x1b``."""
-    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    r"""Return a text for a terminal or a page, with the characters of `_INVISIBLE` as escapes such as ``\x1b``."""
+    return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def nearest(name, names: Iterable, cutoff: float = 0.6) -> str:
