@@ -111,7 +111,7 @@ def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: boo
     An instance's word has a bit for each set of the word: whether that set sends the instance right. ``together``
     words, a divisor of their number, are looked up at a time.
     """
-    # Of the two keys of a missing value it is the larger one that is beyond all borders.
+    # The larger of a missing value's two keys is beyond all borders: the second copy of a column has it.
     borders = sets.borders._replace(column=sets.borders.column + (n_columns // 2 if missing else 0))
     codes, none = codes_of(rows, block, borders), jnp.uint32(0)
 
