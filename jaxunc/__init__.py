@@ -1,7 +1,7 @@
 """jaxunc: what the leaf counts of a forest of decision trees can say.
 
-``import jaxunc as ju``: import a fitted forest (`from_sklearn`), choose a rule (`Mean`, `EvidenceAccumulation`, …),
-`bind` them, and score.
+``import jaxunc as ju``: import a fitted forest (`from_sklearn`), choose a combiner (`Mean`, `EvidenceAccumulation`, …),
+`bind` the two, and score instances.
 """
 
 from importlib import import_module
@@ -161,8 +161,8 @@ __all__ = [
     "voting",
 ]
 
-# Rooms of `__all__` that were not imported above, and these names of theirs, are read at their first use: scikit-learn
-# and SciPy's statistics take longer to import than JAX does, and who binds a rule needs neither.
+# The room that each of these names comes from. Such a name, or a room that was not imported above, is imported at its
+# first use: scikit-learn and SciPy's statistics take longer to import than JAX does, and `bind` needs neither.
 _ROOM_OF = {
     "explain": "explanations",
     "grow_random_trees": "random_trees",
@@ -177,7 +177,7 @@ _ROOM_OF = {
     "predict_until_settled": "voting",
 }
 
-if not TYPE_CHECKING:  # so that they still report names that do not exist
+if not TYPE_CHECKING:  # with `__getattr__` type checkers would accept names that do not exist
 
     def __getattr__(name: str):
         if name in _ROOM_OF:

@@ -1,6 +1,6 @@
-"""Checks of arguments, on the host, with messages that say what to do.
+"""Checks of arguments on the host, with messages that say what to pass instead.
 
-Under a trace values are unknown: each check of a value then passes, and only shapes are checked.
+Traced values are unknown: checks of values let them pass, and only shapes are checked.
 """
 
 import difflib
@@ -25,23 +25,23 @@ import jaxlib
 import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
-_BETWEEN = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
-"""Packages whose lines a warning never points at: this one, and those that may call it for the caller."""
+_INNER_PACKAGES = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
+"""Packages whose lines a warning never points at: jaxunc, and those that may lie between a user's code and jaxunc."""
 
 FunctionT = TypeVar("FunctionT", bound=Callable)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the caller, outside of the packages of `_BETWEEN`."""
-    # until python 3.12: skip_file_prefixes is the same walk, by folders
+    """Issue a warning that points at the innermost calling line outside of the packages in `_INNER_PACKAGES`."""
+    # until python 3.12: skip_file_prefixes skips packages in the same way, by their folders
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _INNER_PACKAGES:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
 
 class WrongJaxWarning(UserWarning):
-    """The installed version of JAX is known to compute wrongly."""
+    """The installed version of JAX is known to compute wrong numbers."""
 
 
 def warn_of_wrong_jax() -> None:
@@ -56,22 +56,23 @@ def warn_of_wrong_jax() -> None:
 
 
 class FractionsWarning(UserWarning):
-    """Rows of counts all add to 1: they seem to be frequencies, which lack the number of instances."""
+    """All rows of class counts add to 1: they seem to be frequencies, which do not tell the number of instances."""
 
 
 class _Process:
-    """State of this process that a fork must know."""
+    """Whether JAX has begun to work in this process, after which a fork of the process cannot compute."""
 
     has_begun = False
-    """Whether JAX has compiled programs or started its threads here, or in a process that this was forked from."""
+    """Whether JAX has compiled programs or started threads in this process, or in one that it was forked from."""
 
 
 def _note_begin(event: str, *_: Any, **__: Any) -> None:
+    """Set `_Process.has_begun` if JAX's monitoring reports that a program was compiled."""
     _Process.has_begun = _Process.has_begun or event.startswith("/jax/core/compile")
 
 
 def _before_fork() -> None:
-    """Note whether JAX's threads run, which start before anything is compiled; by their names, on Linux."""
+    """Set `_Process.has_begun` if a thread of JAX runs, which may have started before any program was compiled."""
     for task in () if _Process.has_begun else Path("/proc/self/task").glob("*/comm"):
         try:
             _Process.has_begun |= task.read_bytes().lower().startswith(b"tf_xla")
@@ -80,7 +81,7 @@ def _before_fork() -> None:
 
 
 def _refuse(event: str, *_: Any, **__: Any) -> None:
-    """Raise a RuntimeError, instead of a hang, if this package compiles a program in a forked process."""
+    """Raise a RuntimeError if this package compiles a program; the listener of forked processes, which would hang."""
     frame = sys._getframe(1)
     while frame is not None and event.startswith("/jax/core/compile"):
         if str(frame.f_globals.get("__name__")).partition(".")[0] == "jaxunc":
@@ -93,9 +94,9 @@ def _refuse(event: str, *_: Any, **__: Any) -> None:
 
 
 def _after_fork() -> None:
-    """Make every program of this package raise in a forked process, where it could hang."""
+    """Make every program of this package raise an error in this forked process, if JAX had begun before the fork."""
     if _Process.has_begun:
-        jax.clear_caches()  # so that each call compiles again, which is an event
+        jax.clear_caches()  # so that each call compiles its program again, which the listener hears of
         jax.monitoring.register_event_duration_secs_listener(_refuse)
 
 
@@ -106,7 +107,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_concrete(*arrays) -> bool:
-    """Return whether every array has values that the host can read."""
+    """Return whether no array is traced, so that values can be read. Arguments may be pytrees of arrays, or None."""
     if all(array is None or type(array) is np.ndarray for array in arrays):  # quickly, for a service's calls
         return True
     try:
@@ -118,18 +119,18 @@ def is_concrete(*arrays) -> bool:
 
 def outside_traces() -> AbstractContextManager[None]:
     """Return a context in which concrete values are computed at once, even while a program is traced."""
-    # Outside of traces another context would make JAX compile programs, and their constants, again.
+    # Outside of traces the context would make JAX compile programs, and their constants, a second time.
     return nullcontext() if nothing_is_traced() else jax.ensure_compile_time_eval()
 
 
 def nothing_is_traced() -> bool:
-    """Return whether this thread traces no program."""
+    """Return whether no program is being traced in this thread."""
     return get_opaque_trace_state() == _no_trace()
 
 
 @functools.cache
 def _no_trace() -> object:
-    """Return JAX's trace state of a thread in which nothing is traced."""
+    """Return JAX's trace state outside of any trace, which a new thread has."""
     states: list[object] = []
     thread = threading.Thread(target=lambda: states.append(get_opaque_trace_state()))
     thread.start()
@@ -137,30 +138,34 @@ def _no_trace() -> object:
     return states[0]
 
 
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Invisible characters on which terminals act: control characters, ends of lines, marks of the direction of text."""
+_INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Invisible characters on which terminals act: control characters but tab and newline, line separators, and marks of
+the direction of text."""
 
 
 def shown(text: str) -> str:
-    """Return a text for a terminal or a page, with invisible characters written as escapes."""
-    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    r"""Return a text for a terminal or a page, with the characters of `_INVISIBLE` as escapes such as ``\x1b``."""
+    return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def nearest(name, names: Iterable, cutoff: float = 0.6) -> str:
-    """Return " Did you mean …?" with the name that is closest; an empty text if none is close."""
+    """Return " Did you mean …?" with the one of ``names`` that is closest to ``name``; "" if none is close.
+
+    Upper and lower case count as equal. ``cutoff`` is the least similarity of `difflib.get_close_matches`, 0 to 1.
+    """
     by_lower = {str(each).lower(): each for each in names}
     close = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=cutoff)
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:
-    """List the first names, and how many more there are."""
+    """Return the first ``most`` names as one text, quoted and separated by commas, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(repr, names[:most])) + more
 
 
 def check_numbers(name: str, value) -> None:
-    """Raise a TypeError unless ``value`` is a number or an array of numbers, none masked; lists as NumPy reads them."""
+    """Raise a TypeError unless ``value`` is a real number or an array (or list) of real numbers, none masked."""
     refuse_masked(name, value)
     if not _holds_numbers(value):
         words = text if len(text := repr(value)) < 200 else f"a {type(value).__name__}"
@@ -168,7 +173,7 @@ def check_numbers(name: str, value) -> None:
 
 
 def refuse_masked(name: str, value) -> None:
-    """Raise a TypeError if some values of an array are masked."""
+    """Raise a TypeError if ``value`` is a masked array of NumPy in which some values are masked."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked values; fill them ({name}.filled(…)) or leave them out.")
 
@@ -181,11 +186,12 @@ def as_native(array: np.ndarray) -> np.ndarray:
 
 
 def _holds_numbers(value) -> bool:
-    if isinstance(value, jax.Array) or not is_concrete(value):  # traced ones, too
+    """Return whether a value is a real number or an array of real numbers; NumPy may convert it from a list."""
+    if isinstance(value, jax.Array) or not is_concrete(value):
         return not jnp.issubdtype(getattr(value, "dtype", float), jnp.complexfloating)
     try:
-        return np.asarray(value).dtype.kind in "biufV"  # V: floats that NumPy does not know by itself
-    except ValueError:  # of several lengths
+        return np.asarray(value).dtype.kind in "biufV"  # V: types that NumPy lacks, as bfloat16
+    except ValueError:  # rows of several lengths
         return False
 
 
@@ -196,13 +202,13 @@ def check_kind(name: str, value, kinds, expected: str) -> None:
 
 
 def check_collection(name: str, value, expected: str) -> None:
-    """Raise a TypeError unless ``value`` is a list, a tuple or alike; ``expected`` says what to pass."""
+    """Raise a TypeError unless ``value`` is a collection and not a text; ``expected`` says what to pass."""
     if isinstance(value, str) or not isinstance(value, Collection):
         raise TypeError(f"{name}={value!r:.60} is a {type(value).__name__}; pass {expected}.")
 
 
 def check_progress(progress) -> None:
-    """Raise a TypeError unless ``progress`` is a function, or None."""
+    """Raise a TypeError unless ``progress`` is callable or None."""
     if progress is not None and not callable(progress):
         raise TypeError(
             f"progress={progress!r:.60} must be a function of one object (with done, total, seconds), or None."
@@ -216,7 +222,7 @@ def check_bool(name: str, value) -> None:
 
 
 def check_integer(name: str, value, minimum: int | None = None, why: str = "") -> None:
-    """Raise a TypeError unless ``value`` is an integer, a ValueError if it is below ``minimum``; ``why`` ends both."""
+    """Raise a TypeError unless ``value`` is an integer, a ValueError if below ``minimum``; ``why`` ends the message."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         bound = "" if minimum is None else f", at least {minimum}"
         raise TypeError(f"{name}={value!r:.60} must be an integer{bound}{why}.")
@@ -225,16 +231,17 @@ def check_integer(name: str, value, minimum: int | None = None, why: str = "") -
 
 
 def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[int, ...] | None = ()) -> None:
-    """Raise a TypeError or a ValueError unless ``value`` is a number in an interval; if traced, only by its shape.
+    """Raise a TypeError unless ``value`` is numeric, a ValueError unless it has a shape and lies in an interval.
 
-    The interval is written ``"[0, 1)"``; ``"(0, inf)"`` holds the finite numbers above 0. ``why`` ends the message.
-    ``shape`` is that of an array of numbers, all of which must lie there; None: any.
+    Of a traced value only the shape is checked. ``within`` is the interval, such as ``"[0, 1)"``; ``"(0, inf)"`` holds
+    the finite numbers above 0. ``shape`` is ``()`` for one number, or None for any shape. All numbers of an array must
+    lie in the interval. ``why`` stands at the end of the message.
     """
     above, low, below, high = _interval(within)
     is_bool = isinstance(value, bool)
     is_number = isinstance(value, float | int) and not is_bool and shape in ((), None)
     if is_number and above(value, low) and below(value, high):
-        return  # quickly, for most calls
+        return  # most calls end here, without an array
     refuse_masked(name, value)
     if is_bool or not _holds_numbers(value):
         raise TypeError(_outside(name, value, within, why).replace(" must ", " is no number; it must ", 1))
@@ -248,26 +255,27 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
 
 
 def check_is_one(name: str, value) -> None:
-    """Raise a ValueError unless ``value`` has one entry, in any shape."""
+    """Raise a ValueError unless ``value`` has exactly one entry, in any shape."""
     if np.size(value) != 1:
         raise ValueError(f"{name} has shape {np.shape(value)}; pass one number for all classes and leaves.")
 
 
 def check_confidence(confidence) -> None:
-    """Raise a TypeError or a ValueError unless it is a number in (.5, 1): a confidence to settle votes with."""
+    """Raise a TypeError or a ValueError unless ``confidence``, with which votes are settled, is a number in (.5, 1)."""
     why = ": at .5 any lead would do, and no finite number of votes makes sure of an infinite one"
     check_within("confidence", confidence, "(0.5, 1)", why)
 
 
 @functools.cache
 def _interval(within: str):
+    """Return (test of the lower end, lower end, test of the upper end, upper end) of an interval such as "[0, 1)"."""
     low, high = (float(end) for end in within[1:-1].split(","))
     above, below = operator.gt if within[0] == "(" else operator.ge, operator.lt if within[-1] == ")" else operator.le
     return above, low, below, high
 
 
 def _outside(name: str, value, within: str, why: str) -> str:
-    """Return the message for a value outside of an interval."""
+    """Return the error message for a value outside of an interval."""
     _, low, _, high = _interval(within)
     expected = f"lie in {within}"
     if high == np.inf:
@@ -278,13 +286,13 @@ def _outside(name: str, value, within: str, why: str) -> str:
 
 
 def check_key(key) -> None:
-    """Raise a TypeError unless it is one typed random key."""
+    """Raise a TypeError unless ``key`` is one typed random key of JAX, not an array of several keys."""
     if not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()):
         raise TypeError(f"key is {key!r:.60}; pass one typed key, jax.random.key(seed).")
 
 
 def checked_key(key) -> jax.Array:
-    """Return the key, or ``jax.random.key(0)`` for None; raises as `check_key` does."""
+    """Return ``key``, or ``jax.random.key(0)`` for None; raises the TypeError of `check_key`."""
     if key is None:
         return jax.random.key(0)
     check_key(key)
@@ -292,7 +300,7 @@ def checked_key(key) -> jax.Array:
 
 
 def check_seed(random_state) -> None:
-    """Raise a ValueError unless it is None, a seed or a state of random numbers, as in scikit-learn."""
+    """Raise a ValueError unless ``random_state`` is None, a seed in [0, 2³²), `numpy.random` or a RandomState."""
     is_integer = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
     if (is_integer and 0 <= random_state < 2**32) or random_state is None or random_state is np.random:
         return
@@ -303,9 +311,9 @@ def check_seed(random_state) -> None:
 
 
 def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[FunctionT], FunctionT]:
-    """Return a decorator that lists in a function's signature the settings, a `TypedDict`, which its ``**`` takes.
+    """Return a decorator that shows, in a function's signature, the keyword settings that its ``**`` parameter takes.
 
-    Settings without a default are None unless they are passed.
+    ``settings`` is a `TypedDict` of their names and types. A setting without an entry in ``defaults`` is shown as None.
     """
 
     def decorate(function: FunctionT) -> FunctionT:
@@ -325,7 +333,7 @@ def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[Func
 
 
 def check_settings(passed: Mapping[str, Any], settings: type, function: str) -> None:
-    """Raise a TypeError, which suggests the nearest name, for settings that a function does not have."""
+    """Raise a TypeError, which suggests the nearest name, if a setting was passed that the `TypedDict` lacks."""
     names = settings.__annotations__
     if unknown := [name for name in passed if name not in names]:
         raise TypeError(
@@ -335,14 +343,14 @@ def check_settings(passed: Mapping[str, Any], settings: type, function: str) -> 
 
 
 def check_one_of(name: str, value, allowed: Iterable) -> None:
-    """Raise a ValueError, which suggests the nearest name, unless ``value`` is among ``allowed``."""
+    """Raise a ValueError, which suggests the nearest name, unless ``value`` equals an ``allowed`` one of its type."""
     if not any(isinstance(value, type(choice)) and value == choice for choice in allowed):
         choices = ", ".join(map(repr, allowed))
         raise ValueError(f"{name}={value!r} is unknown.{nearest(value, allowed)} Choose one of {choices}.")
 
 
 def check_counts(counts, name: str = "counts") -> None:
-    """Raise a ValueError unless every count is a finite, non-negative number."""
+    """Raise a ValueError unless every count is a finite number >= 0. Traced counts are not checked."""
     if not is_concrete(counts):
         return
     values = np.asarray(counts)
@@ -358,7 +366,7 @@ def check_counts(counts, name: str = "counts") -> None:
 
 
 def warn_of_fractions(counts) -> None:
-    """Warn if every row that is not empty adds to 1, and some entry is no integer; never under a trace."""
+    """Warn if every row of counts but rows of zeros adds to 1, and some count is not an integer; not under a trace."""
     if not is_concrete(counts) or (values := np.asarray(counts)).dtype.kind in "biu":
         return
     sizes = values.sum(axis=-1, dtype=float)
@@ -372,7 +380,7 @@ def warn_of_fractions(counts) -> None:
 
 
 def check_class_axis(counts, name: str = "counts") -> None:
-    """Raise a ValueError unless the last axis can be the classes (two or more)."""
+    """Raise a ValueError unless the last axis of ``counts`` has two or more entries, as an axis of classes has."""
     shape = np.shape(counts)
     if not shape or shape[-1] < 2:
         raise ValueError(
@@ -382,7 +390,7 @@ def check_class_axis(counts, name: str = "counts") -> None:
 
 
 def check_two_classes(counts, scorer: str) -> None:
-    """Raise a ValueError, in the name of a scorer that compares two classes, unless the last axis holds two."""
+    """Raise a ValueError, which names the scorer, unless the last axis of ``counts`` holds exactly two classes."""
     check_class_axis(counts)
     if (n_classes := np.shape(counts)[-1]) != 2:
         raise ValueError(
@@ -392,7 +400,10 @@ def check_two_classes(counts, scorer: str) -> None:
 
 
 def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None:
-    """Raise a ValueError unless ``prior`` has ``n_classes`` positive entries that add to one."""
+    """Raise a ValueError unless ``prior`` has ``n_classes`` positive entries that add to 1 (within 1e-4).
+
+    Of a traced prior only the shape is checked.
+    """
     shape = np.shape(prior)
     if shape != (n_classes,):
         raise ValueError(
@@ -412,7 +423,10 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
 
 
 def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray:
-    """Return weights ``[n]`` as float64, all 1 for None; a ValueError or a TypeError unless finite and >= 0."""
+    """Return the weights of ``n`` instances as float64 ``[n]``, all of them 1 for None.
+
+    Raises a TypeError unless they are numbers, a ValueError unless they have the shape ``[n]`` and are finite and >= 0.
+    """
     if sample_weight is not None:
         check_numbers(name, sample_weight)
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
@@ -424,7 +438,10 @@ def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray
 
 
 def distinct_labels(y, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct labels, sorted, and the position of each instance's; a TypeError if they have no order."""
+    """Return the distinct labels, sorted, and the position among them of each instance's label ``[instances]``.
+
+    Raises a TypeError if labels have no order, as texts and numbers together.
+    """
     labels = np.asarray(y)
     try:
         return np.unique(labels, return_inverse=True)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from typing_extensions import TypeVar
 
 AnswerT = TypeVar("AnswerT", covariant=True, default=Any)
-"""What a rule answers. A `jaxunc.Combiner` that does not say what it answers may answer anything."""
+"""The type of a combiner's answer: ``Combiner[AnswerT]``. It is Any for a `jaxunc.Combiner` without a type argument."""
 
-# Type checkers do not know jaxtyping's PyTree, and would call what is annotated with it unknown.
+# Type checkers do not know jaxtyping's PyTree, and would report values annotated with it as unknown.
 if TYPE_CHECKING:
     PyTree: TypeAlias = Any
 else:
@@ -17,16 +17,16 @@ else:
 
 @runtime_checkable
 class ReadsRawRows(Protocol):
-    """An estimator of this library, as other rooms ask it: it turns raw rows into those that its trees read."""
+    """The protocol of this library's estimators that turn raw rows of data into the rows that their trees read."""
 
     _steps: Sequence[tuple[str, Any]]
-    """Transformers of its pipeline before the trees, by their names; none where the trees read raw rows."""
+    """(name, transformer) for each step of the pipeline before the trees; empty where the trees read raw rows."""
 
     def _instances(self, X: Any) -> Any:
-        """Return the rows that the trees read."""
+        """Return the rows that the trees read, made of raw rows ``X``."""
         ...
 
 
 def steps_of_estimator(model: Any) -> Sequence[tuple[str, Any]]:
-    """Return the transformers that an estimator of this library has before its trees; none of other models."""
+    """Return (name, transformer) for each step before an estimator's trees; empty for models of other libraries."""
     return model._steps if isinstance(model, ReadsRawRows) else ()

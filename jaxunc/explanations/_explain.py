@@ -13,7 +13,7 @@ from jaxunc._numerics import KeptWhileAlive, default_platform
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_is_forest, have_same_arrays
-from jaxunc.inference import as_mask, leaf_index, tested
+from jaxunc.inference import as_mask, leaf_index, narrow_trees
 from jaxunc.tables import (
     Encoded,
     InstancesLike,
@@ -257,7 +257,7 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
         unchecked: Any = unchecked_rows(X, trees.columns)  # the program looks at the values
         encoded = Encoded(*unchecked)
     if any(isinstance(part.values, SparseRows) for part in (encoded, covered) if isinstance(part, Encoded)):
-        trees, tested_columns = tested(trees)
+        trees, tested_columns = narrow_trees(trees)
         encoded = _select_columns(tested_columns, trees, encoded)
         covered = _select_columns(tested_columns, trees, covered) if isinstance(covered, Encoded) else covered
     n_rows, n_stats, dtype, xp = len(encoded.values), len(stat.names), jnp.result_type(float), jnp if traced else np

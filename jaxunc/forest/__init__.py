@@ -1,4 +1,4 @@
-"""Trees and forests as padded arrays, and what must hold of them."""
+"""Trees and forests as padded arrays, and checks of their invariants."""
 
 from ._assemble import (
     ColumnSets,

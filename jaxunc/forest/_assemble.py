@@ -1,6 +1,7 @@
-"""Assembly of padded arrays from the nodes of single trees, in any numbering (on the host).
+"""Trees as padded arrays, made on the host of the nodes of single trees in any numbering.
 
-A test of whether a value lies in some of many intervals, such as a set of categories, becomes binary tests, and back.
+A *test of intervals* asks whether a value lies in some of many intervals, such as a set of categories. It is stored as
+several binary tests (`with_interval_tests`), and read back as one (`interval_tests`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,22 +20,22 @@ from ._forest import Forest, Trees
 
 
 class TreeNodes(NamedTuple):
-    """Nodes of one tree in any order, the root first; children are negative at leaves."""
+    """Nodes of one tree ``[nodes]`` in any order, the root first; a leaf has negative numbers as children."""
 
     feature: np.ndarray
     """Column that each node tests."""
     threshold: np.ndarray
-    """Order key of each node: what is larger goes right."""
+    """Order key of each node: a value with a larger key goes right."""
     left: np.ndarray
-    """Place of the child for what is not larger."""
+    """Index of the left child."""
     right: np.ndarray
-    """Place of the child for what is larger."""
+    """Index of the right child."""
     missing_right: np.ndarray
     """Whether a missing value goes right."""
 
 
 def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Round counts within 1e-9 of a leaf's size of an integer to that integer.
+    """Return counts ``[... classes]``, each rounded if an integer is within 1e-9 times the size of its leaf ``[...]``.
 
     scikit-learn stores fractions; multiplied by the size they are off by up to 2e-13, which breaks ties and parities.
     """
@@ -44,12 +45,12 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[np.ndarray]]:
-    """Lay out trees side by side, children adjacent, levels in order; also return each node's new index.
+    """Return trees as padded arrays, level by level with siblings adjacent, and for each tree its nodes' new indices.
 
-    Trusts its input; `check_trees` does not.
+    The input is not checked; `check_trees` checks the result.
     """
     n_trees = len(nodes)
-    # Unused slots stay leaves that no path leads to: their own child, with a threshold that no key passes.
+    # Unused slots stay leaves that no path leads to: their child is the slot itself, and no key passes their threshold.
     width = power_of_two(max(len(t.feature) for t in nodes), 64)
     feature = np.zeros((n_trees, width), np.int32)
     threshold = np.full((n_trees, width), NAN_LAST, np.int32)
@@ -60,8 +61,8 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
     for t, tree in enumerate(nodes):
         inner, left, depth[t] = _inner_by_level(tree)
         index = np.zeros(len(tree.feature), np.int64)
-        # The children of inner nodes, in order of level, take the next two slots: a right child is found without an
-        # index of its own, and a tree's top levels lie together.
+        # The children of inner nodes, level by level, take the next two slots. So a right child lies behind the left
+        # one and needs no index, and a tree's top levels lie together.
         index[left] = 1 + 2 * np.arange(len(left))
         pairs = index[tree.left[inner]]
         index[tree.right[inner]] = pairs + 1
@@ -71,7 +72,7 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
         child[t, slots] = pairs
         missing_right[t, slots] = tree.missing_right[inner]
         indices.append(index)
-    # By their own dtype: without one JAX compiles a program for each shape.
+    # With the dtype given: without it JAX compiles a program for each shape.
     arrays = [jnp.asarray(array, array.dtype) for array in (feature, threshold, child, missing_right, depth)]
     return Trees(*arrays, columns=columns), indices
 
@@ -85,9 +86,9 @@ def assemble(
     n_samples: float,
     class_labels: tuple[Any, ...],
 ) -> Forest:
-    """Make a forest of trees and of the class counts of their nodes ``[nodes classes]``, which are read at leaves.
+    """Return a forest of trees, and of class counts ``[nodes classes]`` for each tree, which are read at leaves.
 
-    Trusts its input; `check_forest` does not. ``prior`` adds to 1; for ``n_samples`` see `Forest.n_samples`.
+    Only types and ranges are checked here; `check_forest` checks the result. Other arguments are `Forest`'s fields.
     """
     check_kind("nodes", nodes, Sequence, "a list of TreeNodes, one per tree")
     check_collection("counts", counts, "a list of arrays [nodes classes], one per tree")
@@ -102,7 +103,7 @@ def assemble(
     leaf_rows, leaf_slots = [], []
     for tree, index, tree_counts in zip(nodes, indices, counts, strict=True):
         leaves = np.flatnonzero(tree.left < 0)
-        # Tree by tree first: sorting a tree's few distinct rows is far less than sorting the leaves of all.
+        # Distinct rows of each tree first: there are few, so that sorting those of all trees together is quick.
         rows, inverse = distinct_rows(tree_counts[leaves])
         leaf_rows.append(rows)
         leaf_slots.append((index[leaves], inverse))
@@ -122,10 +123,10 @@ def assemble(
 
 
 def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, np.ndarray, int]:
-    """Order inner nodes level by level (the top of a tree stays in one cache line); also left children, and the depth.
+    """Return the inner nodes, the distinct left children in order of their slots, and the depth of a tree.
 
-    Where nodes share children, a node's level is the number of tests on the longest path to it, and children are
-    ordered by theirs.
+    In a tree both are in order of levels, so that its top lies together in a cache. Where nodes share children, only
+    the left children are, by the longest path to each.
     """
     is_tree = np.bincount(tree.left[tree.left >= 0], minlength=1).max() < 2
     children = np.stack([tree.left, tree.right], axis=1)
@@ -147,15 +148,17 @@ def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 _LARGEST, _LEAST = order_key_at_or_below(np.array([np.inf, -np.inf])).tolist()
+"""Order keys of +inf and -inf."""
 
-_MOST_CELLS = 2**24  # pairs of a test and a code that are marked at a time
+_MOST_CELLS = 2**24
+"""Largest number of pairs of a test and a code that `column_sets` marks at a time, a byte each."""
 
 
 class Intervals(NamedTuple):
-    """The numbers as neighbouring intervals, each of which goes to one side."""
+    """A test of intervals: all numbers cut into neighbouring intervals, each of which goes left or right."""
 
     upper: Int32[np.ndarray, " inner"]
-    """The largest order key of each interval but the last, rising."""
+    """The largest order key of each interval but the last, in rising order."""
     goes_left: Bool[np.ndarray, " intervals"]
     """Whether each interval goes left."""
     missing_left: bool
@@ -163,66 +166,70 @@ class Intervals(NamedTuple):
 
 
 class IntervalNode(NamedTuple):
-    """A test of intervals that trees make by several nodes, which share the children."""
+    """A test of intervals that a tree stores as several nodes, all paths of which end in the same two children."""
 
     tree: int
     node: int
-    """The first of its nodes."""
+    """The first of its nodes, the root of the others."""
     child: int
-    """The left child of the last ones."""
+    """The left child of the last nodes."""
     intervals: Intervals
 
 
 def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> TreeNodes:
-    """Return a tree whose given nodes make these tests, as a few binary tests of their feature each.
+    """Return a tree in which each node among the keys of ``tests`` makes that test of intervals of its feature.
 
-    A tree of binary tests, as deep as the logarithm of the number of intervals, ends in the two children of the node:
-    they are the children of several nodes. New nodes lie behind those that there were.
+    The node becomes the root of a subtree of binary tests, as deep as the logarithm of the number of intervals. All its
+    last nodes have the node's two children. New nodes lie behind the nodes of the tree.
     """
-    made = _Made(nodes)
+    builder = _NodesWithTests(nodes)
     for node, intervals in tests.items():
-        made.add(node, _joined(intervals))
-    return made.nodes()
+        builder.add(node, _merge_intervals(intervals))
+    return builder.nodes()
 
 
-def _joined(test: Intervals) -> Intervals:
-    """Join empty intervals and neighbours of one side."""
+def _merge_intervals(test: Intervals) -> Intervals:
+    """Return an equal test without empty intervals, in which neighbouring intervals go to different sides."""
     upper, goes_left = np.asarray(test.upper), np.asarray(test.goes_left, bool)
-    # An interval that ends where the one before does is empty: the last of those with one end counts. (Keys are
-    # compared, not subtracted: the difference of two signs leaves int32.)
+    # An interval with the same upper key as the one before it is empty. (Keys are compared, not subtracted: the
+    # difference of keys of two signs may not fit into int32.)
     starts = np.append(True, upper[1:] > upper[:-1]) if len(upper) else np.zeros(0, bool)
     upper, goes_left = upper[starts], np.append(goes_left[:-1][starts], goes_left[-1])
     changes = goes_left[1:] != goes_left[:-1]
     return Intervals(upper[changes], np.append(goes_left[:-1][changes], goes_left[-1]), test.missing_left)
 
 
-class _Made:
-    """The nodes of a tree while tests are added."""
+class _NodesWithTests:
+    """The nodes of a tree while tests of intervals are added to it."""
 
     def __init__(self, nodes: TreeNodes):
-        self._given = nodes
+        self._tree = nodes
         self._arrays = [np.array(part) for part in nodes]
         self._new: list[tuple[int, int, int, int, bool]] = []
         self._number = len(nodes.feature)
 
     def nodes(self) -> TreeNodes:
-        """All nodes."""
+        """Return the nodes of the tree, and behind them the new ones."""
         columns = zip(*self._new, strict=True) if self._new else ((),) * 5
         parts = zip(self._arrays, columns, strict=True)
         return TreeNodes(*(np.append(old, np.array(new, old.dtype)) for old, new in parts))
 
     def add(self, node: int, test: Intervals) -> None:
-        """Replace a node's test."""
-        children = int(self._given.left[node]), int(self._given.right[node])
-        # Left then right is one binary test; the cuts between such pairs are tests of a tree above.
+        """Replace a node's test by a test of intervals."""
+        children = int(self._tree.left[node]), int(self._tree.right[node])
+        # A left interval and the right one behind it are one binary test. Tests above it cut between such pairs.
         pairs = np.flatnonzero(test.goes_left[1:])
         bounds = [0, *(pairs + 1).tolist(), len(test.goes_left)]
-        self._node(node, int(self._given.feature[node]), children, test, bounds)
+        self._node(node, int(self._tree.feature[node]), children, test, bounds)
 
     def _node(self, index: int | None, feature: int, children: tuple[int, int], test: Intervals, bounds: list) -> int:
+        """Write the node that makes a stretch of the test, and its subtree; return its index, a new one for None.
+
+        ``bounds`` are the first interval of each binary test of the stretch, and the end of the last one.
+        """
         if len(bounds) > 2:
             middle = len(bounds) // 2
-            # A missing value goes left until the first of the intervals, whose test knows.
+            # A missing value goes left down to the test of the first intervals, which sends it to its side.
             left = self._node(None, feature, children, test, bounds[: middle + 1])
             right = self._node(None, feature, children, test, bounds[middle:])
             return self._put(index, (feature, int(test.upper[bounds[middle] - 1]), left, right, False))
@@ -233,6 +240,7 @@ class _Made:
         return self._put(index, (feature, threshold, *children, missing_right))
 
     def _put(self, index: int | None, row: tuple[int, int, int, int, bool]) -> int:
+        """Write a node with these fields of `TreeNodes` at ``index``, or as a new node for None; return its index."""
         if index is None:
             self._new.append(row)
             self._number += 1
@@ -243,29 +251,32 @@ class _Made:
 
 
 class IntervalTests(NamedTuple):
-    """All tests of intervals that trees make by several nodes, each of which ends in two children for all its paths."""
+    """All tests of intervals that trees store as several nodes, as arrays (`IntervalNode` is one of them).
+
+    A *piece* is the range of order keys that reach one of a test's last nodes. Pieces are sorted by test, then by key.
+    """
 
     tree: Int64[np.ndarray, " tests"]
     node: Int64[np.ndarray, " tests"]
-    """The first node of each."""
+    """The first node of each test."""
     child: Int64[np.ndarray, " tests"]
-    """The left child of its last ones."""
+    """The left child of the test's last nodes."""
     missing_left: Bool[np.ndarray, " tests"]
     """Whether a missing value goes left."""
     within: Bool[np.ndarray, "trees nodes"]
-    """The nodes that are theirs but not the first."""
+    """Whether a node belongs to a test and is not its first node."""
     of: Int64[np.ndarray, " pieces"]
-    """The test of each piece of the numbers: for each last node one, in their order, test after test."""
+    """The test that each piece belongs to."""
     below: Int64[np.ndarray, " pieces"]
-    """The key below the piece's."""
+    """The key just below the piece: keys ``below + 1 … cut`` go left, ``cut + 1 … last`` go right."""
     cut: Int64[np.ndarray, " pieces"]
-    """The last key of those that go left."""
+    """The last key that goes left; ``below`` if none does."""
     last: Int64[np.ndarray, " pieces"]
-    """The last key of the piece, up to which it goes right."""
+    """The last key of the piece."""
 
 
 def interval_tests(trees: Trees) -> IntervalTests | None:
-    """Return what `with_interval_tests` made of tests, as tests again; None where no nodes share children."""
+    """Return the tests of intervals that trees store as several nodes; None where no nodes share children."""
     n_nodes = trees.n_nodes
     nodes = np.arange(trees.n_trees * n_nodes)
     child = (np.asarray(trees.child) + np.arange(trees.n_trees)[:, None] * n_nodes).ravel()
@@ -283,7 +294,8 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
     solved, rest = inner[shared], inner[~shared]
     parent = np.full(len(nodes), -1)
     parent[child[rest]] = parent[child[rest] + 1] = rest
-    # Where all paths from a node end, that test one column: last nodes know it, and those whose children agree.
+    # The left child at which all paths from a node end, if they test one column. Last nodes have it at once; a node
+    # above has it where its two children agree.
     end = np.full(len(nodes), -1)
     end[solved] = child[solved]
     above = [solved[:0]]
@@ -300,7 +312,7 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
     is_above = np.append(np.zeros(len(nodes), bool), False)
     is_above[above] = True
     tests = above[~is_above[parent[above]]]
-    # Down again, with the keys that come to each node.
+    # From each test's first node down, with the range of keys that reach each node.
     pieces, node, low, high = (
         [np.zeros((0, 4), np.int64)],
         tests,
@@ -328,17 +340,17 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
 
 
 def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "trees nodes"]]:
-    """Return the tests of intervals whose nodes share children, and which nodes are theirs but not the first.
+    """Return the tests of intervals that trees store as several nodes, and which nodes belong to one but are not first.
 
-    What `with_interval_tests` made of a node becomes one again, so that no node has two parents. Raises a ValueError if
-    nodes share children in any other way.
+    A tree in which each test is one node again has no node with two parents. Raises a ValueError if nodes share
+    children in any other way.
     """
-    tests_found = interval_tests(trees)
-    if tests_found is None:
+    all_tests = interval_tests(trees)
+    if all_tests is None:
         return [], np.zeros(trees.child.shape, bool)
     child = np.array(trees.child)
-    child[tests_found.tree, tests_found.node] = tests_found.child
-    tree, node = np.nonzero(reached_nodes(child) & ~tests_found.within & (child != np.arange(trees.n_nodes)))
+    child[all_tests.tree, all_tests.node] = all_tests.child
+    tree, node = np.nonzero(reached_nodes(child) & ~all_tests.within & (child != np.arange(trees.n_nodes)))
     left = child[tree, node]
     n_parents = np.zeros(child.shape, np.int64)
     np.add.at(n_parents, (np.tile(tree, 2), np.append(left, left + 1)), 1)
@@ -347,56 +359,59 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
             f"tree {np.argwhere(n_parents > 1)[0, 0]} has nodes with several parents that are no test of intervals of "
             "one column, and other libraries have trees. Give each parent a copy of what is below."
         )
-    # The intervals of each test: two of each piece, of which some are empty.
-    upper = np.stack([tests_found.cut, tests_found.last], axis=1).ravel()
-    goes_left = np.tile([True, False], len(tests_found.of))
-    holds = upper > np.stack([tests_found.below, tests_found.cut], axis=1).ravel()
-    ends = np.searchsorted(tests_found.of.repeat(2)[holds], np.arange(len(tests_found.tree) + 1)).tolist()
+    # Each piece is two intervals, some of them empty.
+    upper = np.stack([all_tests.cut, all_tests.last], axis=1).ravel()
+    goes_left = np.tile([True, False], len(all_tests.of))
+    holds = upper > np.stack([all_tests.below, all_tests.cut], axis=1).ravel()
+    ends = np.searchsorted(all_tests.of.repeat(2)[holds], np.arange(len(all_tests.tree) + 1)).tolist()
     upper, goes_left = upper[holds].astype(np.int32), goes_left[holds]
     tests = []
     for i, (start, end) in enumerate(pairwise(ends)):
-        intervals = Intervals(upper[start : end - 1], goes_left[start:end], bool(tests_found.missing_left[i]))
+        intervals = Intervals(upper[start : end - 1], goes_left[start:end], bool(all_tests.missing_left[i]))
         tests.append(
             IntervalNode(
-                int(tests_found.tree[i]), int(tests_found.node[i]), int(tests_found.child[i]), _joined(intervals)
+                int(all_tests.tree[i]), int(all_tests.node[i]), int(all_tests.child[i]), _merge_intervals(intervals)
             )
         )
-    return tests, tests_found.within
+    return tests, all_tests.within
 
 
 class ColumnSets(NamedTuple):
-    """The distinct sets of one column's numbers that tests of intervals ask, by codes: how many borders are below."""
+    """The distinct sets that tests of intervals of one column send right; a set holds codes.
+
+    A value's code is the number of borders that are below its order key; the largest code is that of a missing value.
+    """
 
     border: Int32[np.ndarray, " borders"]
-    """Order keys; a missing value's code is the largest."""
+    """Order keys, in rising order."""
     goes_right: Bool[np.ndarray, "sets codes"]
-    """Which codes each set sends right."""
+    """Whether each set sends each code right."""
     tree: Int64[np.ndarray, " sets"]
-    """The first tree that tests each, in whose order they are."""
+    """The first tree that tests each set, by which the sets are sorted."""
     test: Int64[np.ndarray, " tests"]
-    """The tests of this column."""
+    """The tests of this column, as positions in `IntervalTests`."""
     number: Int64[np.ndarray, " tests"]
-    """The set of each."""
+    """The set that each test asks for."""
 
 
 def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> ColumnSets:
-    """Return the sets of some tests, all those of one column."""
+    """Return the sets of one column, given the positions of all tests of that column."""
     number = np.full(len(tests.tree), -1)
     number[test] = np.arange(len(test))
-    is_own = number[tests.of] >= 0
-    below, cut, last = tests.below[is_own], tests.cut[is_own], tests.last[is_own]
+    is_of_column = number[tests.of] >= 0
+    below, cut, last = tests.below[is_of_column], tests.cut[is_of_column], tests.last[is_of_column]
     border, holds = np.unique(np.concatenate([below, cut, last])), below < cut
     of, first, end = (
-        number[tests.of[is_own]][holds],
+        number[tests.of[is_of_column]][holds],
         *(np.searchsorted(border, bound[holds]) + 1 for bound in (below, cut)),
     )
     packed, step = [], max(1, _MOST_CELLS // len(border))
     for start in range(0, len(test), step):
         stop = min(start + step, len(test))
-        some = slice(*np.searchsorted(of, [start, stop]))
+        piece_range = slice(*np.searchsorted(of, [start, stop]))
         change = np.zeros((stop - start, len(border) + 2), np.int8)
-        change[of[some] - start, first[some]] += 1
-        change[of[some] - start, end[some]] -= 1
+        change[of[piece_range] - start, first[piece_range]] += 1
+        change[of[piece_range] - start, end[piece_range]] -= 1
         goes_right = np.cumsum(change[:, :-1], axis=1, dtype=np.int8) == 0
         goes_right[:, -1] = ~tests.missing_left[test[start:stop]]
         packed.append(np.packbits(goes_right, axis=1))
@@ -409,7 +424,7 @@ def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> Colu
 
 
 def reached_nodes(child: Int32[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:
-    """Return which nodes the roots lead to."""
+    """Return whether a path from the root leads to each node, given the left child of each node (`Trees.child`)."""
     reached = np.zeros(child.shape, bool)
     tree, node = np.arange(len(child)), np.zeros(len(child), np.int64)
     while len(tree):
@@ -419,7 +434,7 @@ def reached_nodes(child: Int32[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "
         tree, left = tree[inner], left[inner]
         tree, node = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
         fresh = ~reached[tree, node]
-        # Nodes with several parents are followed once.
+        # Nodes with several parents are visited once.
         flat = np.unique(tree[fresh] * child.shape[1] + node[fresh])
         tree, node = np.divmod(flat, child.shape[1])
     return reached

@@ -15,30 +15,30 @@ from jaxunc._numerics import PickledModule, as_counts, copy_in, counts_dtype, ji
 from jaxunc.tables import Columns, NumbersLike
 
 DEFAULT_COUNTS = "own"
-"""Name of the counts that leaves hold by themselves: of the sample that grew the trees, unless counted again."""
+"""Name of a forest's main count set: the counts of the sample that grew the trees, unless they were counted again."""
 
 MODES = ("sum", "average", "parent", "zeros")
-"""Ways to answer an instance in an empty leaf. The first two take the leaves that it reaches through the leaf's
-siblings: the sum of their counts, or the average of what they say. The others take the counts of the parent, or no
-counts at all."""
+"""Ways to answer an instance in an empty leaf. In the first two the instance is routed on to leaves below the leaf's
+siblings: "sum" adds their counts, "average" averages their statistics. "parent" takes the counts of the node with the
+multi-way test, "zeros" takes no counts."""
 
 LARGEST_SQUARE = 2**24
-"""Largest number of pairs of rows that are marked in a table instead of being sorted."""
+"""Largest number of possible pairs of rows for which distinct pairs are marked in a table (a byte each), not sorted."""
 
 
 class Forks(eqx.Module):
     """Multi-way tests with a child that no instance reached when the tree was grown.
 
-    A multi-way test is stored as binary ones, so its children lie at several depths, and between and beside them are
-    *empty leaves*. An empty leaf points at its fork (`Trees.feature`); here is where the fork's other children are.
+    A multi-way test is stored as binary tests, so its children lie at several depths. The children that no instance
+    reached are *empty leaves*. `Trees.feature` has the fork of an empty leaf; the arrays here have the other children.
     """
 
     tree: Int32[Array, "forks"]
     """The tree of each fork."""
     first: Int32[Array, "ends"]
-    """Start of each fork's children in ``node``; the last entry is the number of all."""
+    """Start of each fork's children in ``node``; the last entry is the length of ``node``."""
     node: Int32[Array, "members"]
-    """The topmost nodes of the children that are not empty, fork after fork."""
+    """The topmost node of each child that is not empty, fork after fork."""
 
     @property
     def number(self) -> int:
@@ -47,27 +47,27 @@ class Forks(eqx.Module):
 
 
 LEFT_OUT = "{}(without its arrays)"
-"""What stands for what `eqx.filter` has taken apart, or holds labels in place of arrays."""
+"""Representation of a module whose fields are not arrays, as after `eqx.filter`, or in a tree of labels."""
 
 
 class Trees(PickledModule):
-    """Binary decision trees as padded arrays, whatever is stored in their leaves.
+    """Binary decision trees as padded arrays, without the contents of their leaves.
 
     Nodes lie in ``[trees nodes]`` arrays, the root of each tree at 0 and the two children of a node side by side.
     Leaves absorb: a leaf's child is itself, and its threshold is beyond every number. So a walk from the root ends in a
-    leaf once it is as long as the tree is deep. Padding nodes are leaves that nothing reaches. A test of a set of
+    leaf once it is as long as the tree is deep. Padding nodes are leaves that no path leads to. A test of a set of
     categories is several nodes, whose paths end in the same two children.
 
-    Instances are compared as integer order keys of float32 (`jaxunc._numerics.order_key`): one goes right where the
-    key of its feature is larger than the node's ``threshold``.
+    Instances are compared as integer order keys of float32 (`jaxunc._numerics.order_key`): an instance goes right where
+    the key of its feature is larger than the node's ``threshold``.
     """
 
     feature: Int32[Array, "trees nodes"]
-    """Feature tested by an inner node; in a leaf 0, in an empty leaf -1 less the number of its fork."""
+    """Feature tested by an inner node; 0 in a leaf, and ``-1 - fork`` in an empty leaf of the fork with this number."""
     threshold: Int32[Array, "trees nodes"]
     """Order key of the largest float32 that goes left; 2³¹ - 1 in a leaf."""
     child: Int32[Array, "trees nodes"]
-    """Left child of an inner node, its right child being the next; a leaf's own index."""
+    """Left child of an inner node, whose right child is the node behind it; in a leaf, the index of the leaf."""
     missing_right: Bool[Array, "trees nodes"]
     """Whether a missing value (NaN) goes right."""
     tree_depth: Int32[Array, "trees"]
@@ -75,7 +75,7 @@ class Trees(PickledModule):
     columns: Columns = eqx.field(static=True)
     """The columns of the data: their number, names, and the levels of nominal ones."""
     forks: Forks | None = None
-    """Multi-way tests with empty leaves; None if no leaf is empty, which costs nothing."""
+    """Multi-way tests with empty leaves; None if no leaf is empty."""
 
     @property
     def n_trees(self) -> int:
@@ -94,7 +94,7 @@ class Trees(PickledModule):
 
     @property
     def depth(self) -> int:
-        """Number of tests on the longest path of all trees (not available under a trace)."""
+        """Number of tests on the longest path of all trees, 0 without trees (not available under a trace)."""
         return int(np.max(np.asarray(self.tree_depth), initial=0))
 
     @property
@@ -104,7 +104,7 @@ class Trees(PickledModule):
 
     @property
     def fork(self) -> Int32[Array, "trees nodes"]:
-        """The number of an empty leaf's fork; -1 for every other node."""
+        """The number of the fork that an empty leaf belongs to; -1 for every other node."""
         return jnp.where(self.feature < 0, -1 - self.feature, -1)
 
     def __repr__(self) -> str:
@@ -114,18 +114,19 @@ class Trees(PickledModule):
 
 
 @jit
-def _expanded(
+def _expand_rows(
     table: Num[Array, "rows columns"], code: Int32[Array, "trees nodes"], is_leaf: Bool[Array, "trees nodes"]
 ) -> Num[Array, "trees nodes columns"]:
-    """Return the row of the table that each leaf has, and zeros elsewhere."""
+    """Return row ``code`` of the table for each leaf, and zeros for other nodes."""
     return jnp.where(is_leaf[..., None], table[code], jnp.zeros((), table.dtype))
 
 
 @jit
 def _is_leaf(child: Int32[Array, "trees nodes"]) -> Bool[Array, "trees nodes"]:
+    """Return whether each node is a leaf that a path leads to, given the left child of each node (`Trees.child`)."""
     (n_trees, n_nodes), index = child.shape, jnp.arange(child.shape[1], dtype=jnp.int32)[None]
     inner, trees = child != index, jnp.arange(n_trees)[:, None]
-    # A node is in use if it is the root or somebody's child; the rest is padding. What is no inner node marks nothing.
+    # The root and the children of inner nodes are in use, all other nodes are padding. Index ``n_nodes`` is dropped.
     left = jnp.where(inner, child, n_nodes)
     used = (index == 0) | jnp.zeros_like(inner)
     used = used.at[trees, left].set(True, mode="drop").at[trees, left + 1].set(True, mode="drop")
@@ -133,34 +134,34 @@ def _is_leaf(child: Int32[Array, "trees nodes"]) -> Bool[Array, "trees nodes"]:
 
 
 class CountSet(eqx.Module):
-    """The class counts of all leaves, as a forest keeps them: each distinct count vector once."""
+    """The class counts of all leaves, with each distinct count vector stored once."""
 
     count_table: Num[Array, "distinct columns"]
     """Distinct count vectors; row 0 is all zeros."""
     code: Int32[Array, "trees nodes"]
     """Row of ``count_table`` for each node."""
     fork_counts: Num[Array, "padded_forks columns"] | None = None
-    """Counts of the multi-way tests, where something reads them."""
+    """Counts of the nodes with multi-way tests, as `Forest.fork_counts`."""
 
 
 class Forest(PickledModule):
     """A forest: trees, and the counts in their leaves.
 
     A leaf's class counts are row ``code`` of ``count_table``, which holds each distinct count vector once (row 0 is
-    all zeros, the counts of inner and padding nodes): whatever depends on the leaf alone is computed per distinct
-    vector, of which a grown-out forest with 130 000 leaves has about a thousand.
+    all zeros, the counts of inner and padding nodes). So whatever depends on a leaf's counts alone is computed per
+    distinct vector. A fully grown forest with 130 000 leaves has about a thousand of them.
 
-    Empty leaves own no counts: ``empty_leaves`` says what counts instances in one are given (`with_empty_leaves`).
+    An empty leaf holds no counts; ``empty_leaves`` says which counts an instance in it is given (`with_empty_leaves`).
 
-    Beside these, its *own* counts, a forest may hold further ones of other instances by name (`with_count_set`), such
-    as those out of bag. A combiner says by `Combiner.count_sets` which it reads.
+    Beside these counts, named ``"own"``, a forest may hold counts of other instances in the same leaves
+    (`with_count_set`), such as out-of-bag counts. `Combiner.count_sets` names the counts that a combiner reads.
     """
 
     trees: Trees
-    """The structure."""
+    """The trees, without counts."""
     count_table: Num[Array, "distinct columns"]
-    """The distinct class counts of the leaves, a column per class (for each counting, of those that `reading` puts side
-    by side): integers as int32, others as floats."""
+    """The distinct class counts of the leaves, int32 if all are integers, else floats: a column for each class, or,
+    where `reading` has put several count sets side by side, a column for each class of each set."""
     code: Int32[Array, "trees nodes"]
     """Row of ``count_table`` for each node."""
     prior: Float[Array, "classes"]
@@ -170,12 +171,12 @@ class Forest(PickledModule):
     class_labels: tuple[Any, ...] = eqx.field(static=True)
     """The label of each class, in the order of the class axis."""
     fork_counts: Num[Array, "padded_forks columns"] | None = None
-    """Counts of the multi-way tests themselves, those of instances in their empty leaves among them, padded by zero
-    rows; None where they are the sums of the leaves below, and nothing reads them."""
+    """Counts of the nodes with multi-way tests, instances in their empty leaves included; zero rows pad them. None
+    where they equal the sums of the leaves below, and no combiner reads them."""
     empty_leaves: str = eqx.field(static=True, default="sum")
-    """Answer for an instance in an empty leaf: see `with_empty_leaves`."""
+    """How an instance in an empty leaf is answered: one of the modes of `with_empty_leaves`."""
     further: dict[str, CountSet] = eqx.field(default_factory=dict)
-    """Further counts of the same leaves, by name."""
+    """Further count sets of the same leaves, by name; empty without any."""
 
     @property
     def n_trees(self) -> int:
@@ -194,7 +195,7 @@ class Forest(PickledModule):
 
     @property
     def count_sets(self) -> tuple[str, ...]:
-        """The names of the counts that a leaf has: ``"own"``, and those of further ones."""
+        """The names of the forest's count sets: ``"own"``, and the names of the further ones."""
         return (DEFAULT_COUNTS, *self.further)
 
     @property
@@ -214,36 +215,40 @@ class Forest(PickledModule):
 
     @property
     def counts(self) -> Num[Array, "trees nodes columns"]:
-        """Class counts of the leaves' own; zeros in inner and padding nodes, and in empty leaves that are followed."""
-        return _expanded(*self.leaf_rows(), self.trees.is_leaf)
+        """The class counts of each leaf (count set ``"own"``); zeros in inner and padding nodes.
+
+        An empty leaf has the counts of its multi-way test in the mode ``"parent"``, else zeros.
+        """
+        return _expand_rows(*self.leaf_rows(), self.trees.is_leaf)
 
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
-        """Return the own count vectors ``[rows columns]`` that leaves may have, and each leaf's row: what is lifted.
+        """Return the count vectors that combiners lift ``[rows columns]``, and the row of each node ``[trees nodes]``.
 
-        The row of an empty leaf is that of its multi-way test in the mode "parent", else that of no counts.
+        The counts are the set ``"own"``. In the mode ``"parent"`` the table also has the counts of multi-way tests, and
+        the row of an empty leaf is that of its test. In other modes the row of an empty leaf is all zeros.
         """
         if self.fork_counts is None or self.empty_leaves != "parent":
             return self.count_table, self.code
         dtype = counts_dtype(self.count_table, self.fork_counts)
         table = jnp.concatenate([self.count_table.astype(dtype), self.fork_counts.astype(dtype)])
         fork = self.trees.fork
-        # Counts of the tests are appended as further rows: an empty leaf reads its parent's without being copied.
+        # The tests' counts are further rows of the table, so that the empty leaves of one test share a row.
         return table, jnp.where(fork >= 0, len(self.count_table) + fork, self.code)
 
     def with_counts(self, counts: Shaped[Array | np.ndarray, "trees nodes classes"]) -> "Forest":
-        """Return the same trees with other class counts of their own, differentiable in them.
+        """Return the same trees with other class counts of the set ``"own"``; differentiable in the counts.
 
         Parameters
         ----------
         counts
             Class counts of the leaves, ≥ 0, shape ``[trees nodes classes]``. Rows of inner nodes and of empty leaves
-            are never read: a multi-way test has the sum of the leaves below it.
+            are never read: the node with a multi-way test has the sum of the counts of the leaves below it.
 
         Raises
         ------
         ValueError
-            If the shape is another one, or, outside a trace, a count is negative or not finite. Also if the trees are
-            traced and empty leaves are given the counts of their parent.
+            If ``counts`` has another shape, or, outside a trace, a count is negative or not finite. Also if the trees
+            are traced and empty leaves have the mode ``"parent"``.
         """
         counts = as_counts(counts)
         expected = (self.n_trees, self.n_nodes, self.count_table.shape[1])
@@ -263,7 +268,7 @@ class Forest(PickledModule):
         return forest._with_counts_of_forks()
 
     def _with_counts_of_forks(self) -> "Forest":
-        """Return the forest with counts of its multi-way tests, where its mode reads them."""
+        """Return the forest with `fork_counts` if its mode is ``"parent"``, which reads them; else as it is."""
         if self.trees.forks is None or self.fork_counts is not None or self.empty_leaves != "parent":
             return self
         counts = self.count_table[self.code]
@@ -276,17 +281,17 @@ class Forest(PickledModule):
         Parameters
         ----------
         name
-            Name of the counts, by which combiners ask for them. `LearnedPool` reads ``"oob"`` beside the own ones.
+            Name of the counts, by which combiners read them. `LearnedPool` reads ``"oob"`` beside ``"own"``.
         counted
-            A forest of the same trees, whose own counts are taken: ``count_leaves(forest, X, y,
+            A forest of the same trees, whose counts ``"own"`` become the further ones: ``count_leaves(forest, X, y,
             tree_mask=oob_mask(model, len(y), X=X, y=y))``.
 
         Raises
         ------
         TypeError
-            If ``counted`` is no forest, or the name no string.
+            If ``counted`` is not a forest, or the name not a string.
         ValueError
-            If the name is ``"own"`` or empty, the trees are not the same, or labels or empty leaves' modes differ.
+            If the name is ``"own"`` or empty, or if the forests differ in trees, class labels or mode of empty leaves.
         """
         if not isinstance(name, str):
             raise TypeError(f"name={name!r:.60} must be a string, such as 'oob'.")
@@ -305,20 +310,20 @@ class Forest(PickledModule):
         return dataclasses.replace(self, further={**self.further, name: counted._default_counts()})
 
     def of_counting(self, name: str) -> "Forest":
-        """Return the same trees with the named counts as their only ones. Raises a ValueError without such counts."""
+        """Return the same trees with the named counts alone, as the set ``"own"``; a ValueError if there are none."""
         return self.reading((name,))
 
     def reading(self, names: tuple[str, ...]) -> "Forest":
-        """Return the same trees with the named counts, side by side in the columns of ``count_table``.
+        """Return the same trees with the named counts side by side in the columns of ``count_table``.
 
-        For what looks up leaves, and hands their columns to a combiner. Traceable.
+        A combiner that reads several count sets takes them in this form. The result has no further counts. Traceable.
 
-        Raises a ValueError if there are no counts of such a name.
+        Raises a ValueError if there are no counts of one of these names.
 
         Parameters
         ----------
         names
-            Names of counts, ``"own"`` among them, in the order of the columns.
+            Names of counts among `count_sets`, in the order of the columns.
         """
         if names == (DEFAULT_COUNTS,) and not self.further:
             return self
@@ -335,10 +340,20 @@ class Forest(PickledModule):
         return forest._with_counts_of_forks()
 
     def _default_counts(self) -> CountSet:
+        """Return the count set ``"own"``."""
         return CountSet(self.count_table, self.code, self.fork_counts)
 
     def with_prior(self, prior: NumbersLike) -> "Forest":
-        """Return the same forest with other prior class probabilities, for combiners that read ``forest.prior``."""
+        """Return the same forest with other prior class probabilities, for combiners made with ``forest.prior``.
+
+        Raises a TypeError unless ``prior`` holds numbers, a ValueError if it has the wrong shape, or if concrete
+        probabilities are negative or do not add to 1.
+
+        Parameters
+        ----------
+        prior
+            Probabilities ``[classes]``.
+        """
         check_numbers("prior", prior)
         prior = copy_in(prior, self.prior.dtype)
         if prior.shape != self.prior.shape:
@@ -352,17 +367,17 @@ class Forest(PickledModule):
     def with_empty_leaves(self, mode: str) -> "Forest":
         """Return the same forest with another answer for instances that end in an empty leaf.
 
-        Empty leaves are children of multi-way tests that no instance of the sample reached: a value that was absent
-        from the node, or from the whole sample.
+        Empty leaves are children of multi-way tests that no instance of the sample reached: their value was absent from
+        the node, or from the whole sample.
 
         Parameters
         ----------
         mode
-            ``"sum"``: the counts of all leaves that the instance reaches through the leaf's non-empty siblings,
-            recursively, summed (the published default). ``"average"``: what a combiner lifts from each of those leaves,
-            averaged. ``"parent"``: the counts of the node with the multi-way test. ``"zeros"``: no counts.
-            The last two are statistics of the leaf: they work under `jax.jit`, too, and at no cost. Modes may be
-            changed back and forth, before or after `count_leaves` and smoothing.
+            ``"sum"``: the summed counts of all leaves that the instance reaches through the leaf's non-empty siblings,
+            recursively (the published default). ``"average"``: the average of the statistics that a combiner lifts from
+            those leaves. ``"parent"``: the counts of the node with the multi-way test. ``"zeros"``: no counts.
+            The last two are statistics of the empty leaf: they also work under `jax.jit`, and cost nothing. Modes may
+            be changed back and forth, before or after `count_leaves` and smoothing.
 
         Raises
         ------
@@ -389,37 +404,38 @@ class Forest(PickledModule):
 
 
 def have_same_arrays(first: Any, second: Any) -> bool:
-    """Whether two modules hold the same numbers."""
+    """Whether two pytrees hold equal arrays, in the same order; their structures are not compared."""
     a, b = jax.tree.leaves(first), jax.tree.leaves(second)
     return first is second or (len(a) == len(b) and all(map(np.array_equal, a, b)))
 
 
 def side_by_side(first: CountSet, second: CountSet) -> CountSet:
-    """Join two countings into one with the columns of both (traceable).
+    """Join two count sets of the same nodes into one, with the columns of ``second`` behind those of ``first``.
 
-    Where values are known, each distinct pair of rows is kept once.
+    Traceable. Outside of traces each distinct pair of rows is stored once, else each node has a row.
     """
     if is_concrete(first, second):
         table, code = _distinct_pairs(first, second)
     else:
         rows = [count_set.count_table[count_set.code].reshape(first.code.size, -1) for count_set in (first, second)]
-        table = jnp.concatenate(_of_one_dtype(*rows), axis=1)
+        table = jnp.concatenate(_to_common_dtype(*rows), axis=1)
         code = jnp.arange(first.code.size, dtype=jnp.int32).reshape(first.code.shape)
     forks = None
     if first.fork_counts is not None and second.fork_counts is not None:
-        forks = jnp.concatenate(_of_one_dtype(first.fork_counts, second.fork_counts), axis=1)
+        forks = jnp.concatenate(_to_common_dtype(first.fork_counts, second.fork_counts), axis=1)
     return CountSet(table, code, forks)
 
 
 def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
+    """Return ``count_table`` and ``code`` of the joined count set, with each distinct pair of rows once."""
     tables = [np.asarray(count_set.count_table, np.float64) for count_set in (first, second)]
     a, b = (np.asarray(count_set.code, np.int64) for count_set in (first, second))
     n_second = len(tables[1])
-    # A pair of rows as one integer; int64, since two large tables have more pairs than 32 bits number.
+    # A pair of rows as one integer; int64, since two large tables may have more than 2³¹ pairs.
     pair = (a * n_second + b).ravel()
     if len(tables[0]) * n_second <= LARGEST_SQUARE:
         present = np.zeros(len(tables[0]) * n_second, bool)
-        present[pair] = present[0] = True  # row 0 is that of no counts, as in every forest
+        present[pair] = present[0] = True  # row 0 is all zeros, as in every forest
         pairs, code = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[pair]
     else:
         pairs, code = np.unique(np.concatenate([[0], pair]), return_inverse=True)
@@ -428,13 +444,13 @@ def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
     return table, jnp.asarray(code.reshape(a.shape).astype(np.int32), jnp.int32)
 
 
-def _of_one_dtype(first: Array, second: Array) -> list[Array]:
+def _to_common_dtype(first: Array, second: Array) -> list[Array]:
     dtype = counts_dtype(first, second)
     return [first.astype(dtype), second.astype(dtype)]
 
 
 def check_is_forest(value: Any, name: str = "forest", *, or_trees: bool = False) -> None:
-    """Raise a TypeError that says what to pass unless it is a `Forest` (with ``or_trees`` also for `Trees`)."""
+    """Raise a TypeError, which says what to pass, unless ``value`` is a `Forest` (with ``or_trees``: or `Trees`)."""
     if isinstance(value, Forest) or (or_trees and isinstance(value, Trees)):
         return
     raise TypeError(f"{name} is a {type(value).__name__}. {way_to_forest(value)}")
@@ -442,7 +458,10 @@ def check_is_forest(value: Any, name: str = "forest", *, or_trees: bool = False)
 
 @singledispatch
 def way_to_forest(value: Any) -> str:
-    """Return a sentence on how to come from a value to a `Forest`; rooms above register their kinds."""
+    """Return a sentence that says how to get a `Forest` from a value that is not one.
+
+    Rooms that import this one register a function for each of their classes.
+    """
     if type(value).__module__.partition(".")[0] == "sklearn":
         return "It is scikit-learn's: pass jaxunc.from_sklearn(model), the fitted model imported. See docs/start.md."
     if isinstance(getattr(value, "forest", None), Forest):
@@ -453,10 +472,11 @@ def way_to_forest(value: Any) -> str:
 def counts_of_forks(
     trees: Trees, counts: Num[Array | np.ndarray, "trees nodes classes"], counted: np.ndarray | None = None
 ) -> Num[Array | np.ndarray, "forks classes"]:
-    """Return the counts of every fork's node: sums of the leaves below its children, and what is ``counted`` beside.
+    """Return the class counts of each fork's node: the sum of the counts of the leaves below its children.
 
-    ``counts`` are read at leaves that are not empty, on the host in float64; they may be traced, the trees not (a
-    ValueError).
+    ``counts`` are read at leaves that are not empty; concrete ones are summed as float64, by NumPy. ``counted`` are the
+    counts ``[forks classes]`` of instances in the empty leaves, which are added (not to traced ``counts``). Raises a
+    ValueError if the trees are traced.
     """
     assert trees.forks is not None
     if not is_concrete(trees):
@@ -476,7 +496,7 @@ def counts_of_forks(
 
 
 def _totals(trees: Trees, counts):
-    """Return the counts of the leaves below each node."""
+    """Return the summed counts ``[trees nodes classes]`` of the leaves below each node; a leaf has its own counts."""
     child, empty = np.asarray(trees.child), np.asarray(trees.feature) < 0
     levels = []
     tree, index = np.arange(len(child)), np.zeros(len(child), np.int64)
@@ -489,7 +509,7 @@ def _totals(trees: Trees, counts):
         left = child[tree, index]
         tree, index = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
     if is_concrete(counts):
-        # From the bottom up: every inner node is the sum of its two children, once both are known.
+        # From the bottom up, so that both children have their sums before their parent.
         totals = np.where(empty[..., None], 0, np.asarray(counts, np.float64))
         for tree, index, left in reversed(levels):
             totals[tree, index] = totals[tree, left] + totals[tree, left + 1]

@@ -1,7 +1,7 @@
-"""Invariants of the arrays of trees and forests: small checks with messages, on the host.
+"""Checks of the invariants of the arrays of trees and forests, on the host.
 
-Gathers clamp an index that is out of range, without a message. So arrays that come from elsewhere (files, other
-libraries, hand-made trees) are checked before they are used.
+JAX clamps an index that is out of range, without a message. So arrays that come from elsewhere (files, other libraries,
+hand-made trees) are checked before they are used.
 """
 
 import numpy as np
@@ -13,33 +13,39 @@ from jaxunc._numerics import NAN_LAST
 from ._forest import MODES, Forest, Trees, check_is_forest
 
 CACHED_NODES = 2**18
-"""Number of nodes that the host looks at together: those that its cache holds are looked at faster."""
+"""Number of nodes that are checked together: about as many as the cache of a CPU holds, which is faster."""
 
 DEEPEST = 2**16
-"""Largest depth: no learned tree is as deep, and one that is would only take forever to walk."""
+"""Bound of a tree's depth, which must be smaller. No learned tree is as deep, and a walk would take too long."""
 
 
 def check_trees(trees: Trees) -> Trees:
-    """Return the trees, or raise a ValueError that names every invariant that does not hold."""
+    """Return the trees unchanged, or raise a ValueError that names every invariant that they break.
+
+    Wrong shapes, which are checked first, and broken multi-way tests, checked last, are reported alone.
+    """
     if not isinstance(trees, Trees):
         raise TypeError(f"trees is a {type(trees).__name__}; pass Trees, such as forest.trees.")
     _check_shapes({name: getattr(trees, name) for name in ("feature", "threshold", "child", "missing_right")})
-    _raise_if_broken(trees, "trees", _OF_TREES)
+    _raise_if_broken(trees, "trees", _TREE_CHECKS)
     if not _forks_are_whole(trees):
-        raise ValueError(f"the arrays make no valid trees: {_FORKS}.")
+        raise ValueError(f"the arrays make no valid trees: {_FORK_MESSAGE}.")
     return trees
 
 
 def check_forest(forest: Forest) -> Forest:
-    """Return the forest, or raise a ValueError that names every invariant that does not hold."""
+    """Return the forest unchanged, or raise a ValueError that names every invariant that its trees or counts break.
+
+    Wrong shapes, which are checked first, and broken multi-way tests, checked last, are reported alone.
+    """
     check_is_forest(forest)
     trees = forest.trees
     names = ("feature", "threshold", "child", "missing_right")
     _check_shapes({name: getattr(trees, name) for name in names} | _codes(forest))
     _check_classes(forest)
-    _raise_if_broken(forest, "forest", _OF_TREES | _OF_COUNTS)
+    _raise_if_broken(forest, "forest", _TREE_CHECKS | _COUNT_CHECKS)
     if not _forks_are_whole(trees):
-        raise ValueError(f"the arrays make no valid forest: {_FORKS}.")
+        raise ValueError(f"the arrays make no valid forest: {_FORK_MESSAGE}.")
     n_forks = 0 if trees.forks is None else trees.forks.number
     for count_set in (forest, *forest.further.values()):
         if count_set.fork_counts is not None and len(count_set.fork_counts) < n_forks:
@@ -49,17 +55,19 @@ def check_forest(forest: Forest) -> Forest:
     return forest
 
 
-def _holding(forest: Trees | Forest) -> dict[str, bool]:
+def _check_all(forest: Trees | Forest) -> dict[str, bool]:
+    """Return whether each invariant holds, by its name in `_TREE_CHECKS`, for a forest also in `_COUNT_CHECKS`."""
     if isinstance(forest, Forest):
-        return _holding(forest.trees) | {name: check(forest) for name, (check, _) in _OF_COUNTS.items()}
-    # A few trees at a time, which stay in the cache.
+        return _check_all(forest.trees) | {name: check(forest) for name, (check, _) in _COUNT_CHECKS.items()}
+    # A few trees at a time, whose nodes stay in the cache.
     step = max(1, CACHED_NODES // forest.n_nodes)
     parts = [_Nodes(forest, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
-    return {name: all(check(part) for part in parts) for name, (check, _) in _OF_TREES.items()}
+    return {name: all(check(part) for part in parts) for name, (check, _) in _TREE_CHECKS.items()}
 
 
 def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
-    broken = [checks[name][1] for name, holds in _holding(checked).items() if not holds]
+    """Raise a ValueError with the messages of all broken invariants, if there are any."""
+    broken = [checks[name][1] for name, holds in _check_all(checked).items() if not holds]
     if broken:
         raise ValueError(f"the arrays make no valid {what}: " + "; ".join(broken) + ".")
 
@@ -79,7 +87,7 @@ def _codes(forest: Forest) -> dict[str, Array]:
 
 
 def _check_classes(forest: Forest) -> None:
-    """Check that there are as many columns as classes, and that the way with empty leaves exists."""
+    """Check that every table of counts has a column for each class, and that the mode of empty leaves exists."""
     number = len(forest.class_labels)
     shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
     tables = {"fork_counts": forest.fork_counts}
@@ -99,13 +107,13 @@ def _check_classes(forest: Forest) -> None:
 
 
 class _Nodes:
-    """The arrays of some trees, and what several checks read of them."""
+    """The node arrays of some trees on the host, ``[trees nodes]``, and numbers that several checks read."""
 
-    def __init__(self, trees: Trees, some: slice):
+    def __init__(self, trees: Trees, tree_range: slice):
         self.n_features = trees.n_features
         self.n_forks = 0 if trees.forks is None else trees.forks.number
         arrays = trees.feature, trees.threshold, trees.child, trees.tree_depth
-        self.feature, self.threshold, self.child, self.tree_depth = (np.asarray(array)[some] for array in arrays)
+        self.feature, self.threshold, self.child, self.tree_depth = (np.asarray(array)[tree_range] for array in arrays)
         self.n_trees, self.n_nodes = self.child.shape
         self.index = np.arange(self.n_nodes, dtype=np.int32)
         self.absorbs = self.child == self.index
@@ -132,13 +140,13 @@ def _depths_reach_leaves(nodes: _Nodes) -> bool:
 
 
 def _reach(nodes: _Nodes) -> bool:
-    """Return whether every path from a root ends within its tree's depth.
+    """Return whether every path from a root ends in a leaf after at most ``tree_depth`` tests.
 
     Nodes are visited level by level, each once, after the last of its parents. A node may have several parents: the
     nodes that make one test of intervals share their children.
     """
     index = np.arange(nodes.child.size)
-    # Places in the flat arrays. A child out of range is clipped: another check reports it, this one must only not fail.
+    # Indices into the flat arrays. A child out of range is clipped: another check reports it, this one must not fail.
     child = (index.reshape(nodes.child.shape) - nodes.index + np.clip(nodes.child, 0, nodes.n_nodes - 2)).ravel()
     inner = ~nodes.absorbs.ravel()
     n_open_parents = np.bincount(child[inner], minlength=len(index) + 1)
@@ -150,7 +158,7 @@ def _reach(nodes: _Nodes) -> bool:
             return False
         below = np.concatenate([child[level], child[level] + 1])
         np.subtract.at(n_open_parents, below, 1)
-        # A node that became ready twice in one level is kept once: at the position that was written last.
+        # A node may become ready twice in one level: the occurrence whose position was written last is kept.
         ready = below[(n_open_parents[below] == 0) & inner[below]]
         position[ready] = np.arange(len(ready))
         level, depth = ready[position[ready] == np.arange(len(ready))], depth + 1
@@ -179,7 +187,7 @@ def _prior_is_distribution(forest: Forest) -> bool:
     return bool((prior >= 0).all() and np.abs(prior.sum() - 1) < 1e-4)
 
 
-_OF_TREES = {
+_TREE_CHECKS = {
     "children_after_parents": (
         _children_after_parents,
         "an inner node's children must lie after it and inside the tree's nodes",
@@ -196,21 +204,21 @@ _OF_TREES = {
 }
 
 
-_OF_COUNTS = {
+_COUNT_CHECKS = {
     "codes_in_range": (_codes_in_range, "every code must be a row of count_table"),
     "counts_admissible": (_counts_admissible, "class counts and n_samples must be finite and >= 0"),
     "prior_is_distribution": (_prior_is_distribution, "prior must hold probabilities that add to 1"),
 }
 
 
-_FORKS = (
+_FORK_MESSAGE = (
     "the children and the empty leaves of every multi-way test must together be all that lies below its node, once "
     "each, or instances would be routed on without end"
 )
 
 
 def _forks_are_whole(trees: Trees) -> bool:
-    """Return whether the children and empty leaves of each fork partition the subtree of one node (on the host)."""
+    """Return whether the children and empty leaves of each fork partition the subtree of one node."""
     if trees.forks is None:
         return True
     forks, child, label = trees.forks, np.asarray(trees.child), np.array(trees.fork)
@@ -221,7 +229,7 @@ def _forks_are_whole(trees: Trees) -> bool:
         return False
     if np.any((tree < 0) | (tree >= n_trees)) or np.any((node < 1) | (node >= n_nodes)):
         return False
-    # Every part of a fork gets its number as a label: its empty leaves have it already, its children get it here.
+    # Each child and empty leaf of a fork is labelled with the fork's number. Empty leaves have the label already.
     owner = np.repeat(np.arange(forks.number), np.diff(first))
     empty = np.nonzero(label >= 0)
     if np.any(tree[label[empty]] != empty[0]) or np.any(label[tree[owner], node] >= 0):
@@ -229,17 +237,18 @@ def _forks_are_whole(trees: Trees) -> bool:
     parts = np.bincount(label[empty], minlength=forks.number) + np.diff(first)
     label[tree[owner], node] = owner
     labelled = label >= 0
-    # A node that is the child of two forks, or of one twice, has one label.
+    # A node that is a child twice, of one fork or of two, has only one label, so that there are too few labels.
     if np.count_nonzero(labelled) != parts.sum() or not reached[labelled].all():
         return False
     return _each_becomes_one(child, label, parts)
 
 
 def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -> bool:
-    """Return whether the nodes with each fork's label, ``parts`` many, merge into one from the bottom up.
+    """Return whether the labelled nodes of each fork, ``parts`` in number, merge from the bottom up into one node.
 
-    Two siblings of one fork become their parent, in all trees at a time, until the node of the multi-way test is left;
-    that keeps the label which it may have as another test's child. ``label`` and ``parts`` are used up.
+    Two siblings with the label of one fork are replaced by their parent, which takes the label, in all trees at once.
+    The last node is that of the multi-way test: it keeps its label, as it may be a child of another fork. ``label``
+    ``[trees nodes]`` and ``parts`` ``[forks]`` are changed in place.
     """
     n_nodes, child, label = child.shape[1], child.ravel(), label.ravel()
     inner = np.flatnonzero(child != np.arange(child.size) % n_nodes)
@@ -248,7 +257,7 @@ def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -
         parent[inner - inner % n_nodes + child[inner] + side] = inner
     fresh = np.flatnonzero(label >= 0)
     while len(fresh):
-        index = np.sort(parent[fresh])  # a parent is looked at when either child has got its label
+        index = np.sort(parent[fresh])  # parents of nodes that were labelled in the last round
         index = index[np.diff(index, prepend=-1) > 0]  # np.unique hashes, which takes far longer
         left = index - index % n_nodes + child[index]
         joins = (label[left] >= 0) & (label[left] == label[left + 1])

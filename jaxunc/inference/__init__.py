@@ -1,7 +1,7 @@
 """Instances → leaves, and the leaves' statistics merged on the way.
 
-Read `_bind`, `_packed_trees` and `_walk`, in this order: the way of a prediction. The words there, by a
-tree of three tests::
+Read `_bind`, `_packed_trees` and `_walk`, in this order, to follow a prediction. This drawing of a tree of three tests
+shows the words that these modules use::
 
     node 0: x0 > 3?
          ├─ no   node 1: leaf                       top:    the tests of the nodes 0, 1, 2
@@ -15,15 +15,16 @@ tree of three tests::
 *Top*: the uppermost tests of a tree, made for all instances of a block, one test after the other and without a branch.
 In the drawing they are the tests of the first two levels (a leaf's test always says no). Usually they are those of the
 31 tallest nodes. The top of a shallow tree is the whole tree, completed: its tests select the leaf's value directly.
-*Exit*: an edge that leaves the top, numbered from the left. The answers of the top's tests leave one exit.
-*Place*: where a walk is. The first places are the exits, each a copy of the node behind it, and then come the nodes.
+*Exit*: an edge that leaves the top, numbered from the left. The results of the top's tests rule out all exits but one.
+*Place*: a position in a walk. The first places are the exits, each a copy of the node behind it; then come the nodes.
 So an exit's number is also its place. An instance (5, 2) leaves the top by exit 2, a copy of node 3. The test there
 says no, and the instance arrives at place 9, which is node 5.
 *Plane*: one number of the statistic that a combiner lifts from a leaf, for every node of every tree. A leaf table is
 cut into planes, which are looked up by places. An array of many numbers, as of many classes, is one *wide* plane.
 *Word*: an integer with a bit for each of 31 sets of categories that trees test. It is looked up by an instance's code
-once for all trees. Words are columns behind those of the data (`_plan.compact`); the node of a set reads its bit.
-*Carry*: the planes of the trees so far, merged, for each instance.
+once for all trees. Words are columns behind the columns of the data (`_plan.compact`); a node that tests a set reads
+the set's bit.
+*Carry*: the statistics of the trees so far, merged, for each instance.
 """
 
 from ._bind import (
@@ -50,10 +51,10 @@ from ._drive import (
     cut,
     drive,
     encode_for,
+    narrow_trees,
     on_tested,
     over_rows,
     room_for,
-    tested,
     thread_map,
 )
 from ._leaves import (

@@ -1,7 +1,7 @@
 """A forest and a combiner bound together: the fast way to score data.
 
 `bind` chooses an engine. `ByTable` is the usual one. `ByRows` serves where the leaf table would be too large, or empty
-leaves are followed; `Traced` serves inside a caller's program. `BoundForest._run` calls the engine's function.
+leaves are followed; `Traced` serves where the forest or the combiner is traced. `BoundForest._run` calls the engine.
 `answer_by_table` cuts the instances into parts of few shapes. For each part it runs the compiled programs `merge_chunk`
 (walk, look up, merge) and `_finish_chunk`, or both as one: `merge_and_finish`. On an accelerator one program answers
 all instances: `answer_and_mark`.
@@ -42,7 +42,18 @@ from jaxunc.tables import (
 
 from ._by_rows import ByRows, answer_by_rows
 from ._device_calls import answer_on_device, in_blocks
-from ._drive import HostProgram, Part, Shapes, bounded, by_float32, call_shapes, cut, drive, encode_for, tested
+from ._drive import (
+    HostProgram,
+    Part,
+    Shapes,
+    bound_shapes,
+    by_float32,
+    call_shapes,
+    cut,
+    drive,
+    encode_for,
+    narrow_trees,
+)
 from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import CompactTrees, compact
@@ -53,22 +64,22 @@ MOST_COLLECTED = 2**22
 
 
 class ByTable(eqx.Module):
-    """The engine with a leaf table: trees packed for walking, with what the combiner lifts from their leaves."""
+    """The engine with a leaf table: trees packed for walking, and the statistics lifted from their leaves."""
 
     forest: Forest
     packed: PackedTrees
-    own: CompactTrees | None
-    """The trees that were packed, where their tests of sets read words (`compact`); None if they are the forest's."""
+    compact_trees: CompactTrees | None
+    """The trees that were packed, if their tests of sets read words (`compact`); None if the forest's trees were."""
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
-        """Return the engine: lift the leaves' counts, and pack the trees."""
-        walked = _with_sets(forest.trees)
+        """Return the engine, with the leaves' counts lifted and the trees packed."""
+        trees = _with_sets(forest.trees)
         if (by_rows := lifted_rows(forest, combiner)) is not None:
             lifted, code = by_rows
-            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), walked)
+            return cls(forest, PackedTrees.of_rows(forest.trees, lifted, code, combiner.merge, walk=walk), trees)
         table = leaf_table(forest, combiner)
-        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk), walked)
+        return cls(forest, PackedTrees.of(forest.trees, table, combiner.merge, missing=False, walk=walk), trees)
 
     @property
     def walk(self) -> Walk:
@@ -82,11 +93,11 @@ class ByTable(eqx.Module):
 
     def for_missing(self) -> "ByTable":
         """Return the engine with a plan for missing values, which costs a quarter more time."""
-        packed = self.packed.for_missing(self.own or CompactTrees(self.forest.trees))
-        return ByTable(self.forest, packed, self.own)
+        packed = self.packed.for_missing(self.compact_trees or CompactTrees(self.forest.trees))
+        return ByTable(self.forest, packed, self.compact_trees)
 
     def on(self, trees: Trees) -> "ByTable":
-        """Return the engine of ``trees``, the same trees with other column numbers; both share the leaf table."""
+        """Return the engine of ``trees``, the same trees with other column numbers; the leaf table is shared."""
         return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _with_sets(trees))
 
     def call(self) -> "TableCall":
@@ -97,7 +108,7 @@ class ByTable(eqx.Module):
         return TableCall(packed.spec, packed.arrays, packed.n_trees, shapes)
 
     def lower(self, n_instances: int, combiner: Combiner) -> jax.stages.Lowered:
-        """Return the lowered program for ``n_instances``: it merges their first chunk; an accelerator's answers all."""
+        """Return the lowered program that merges the first chunk of ``n_instances``, or on accelerators answers all."""
         call = self.call()
         if call.spec.walk == "levels":
             x = jax.ShapeDtypeStruct((n_instances, self.forest.n_features), jnp.float32)
@@ -109,8 +120,9 @@ class ByTable(eqx.Module):
 
 
 def _with_sets(trees: Trees) -> CompactTrees | None:
-    walked = compact(trees)
-    return None if walked.sets is None else walked
+    """Return the compact trees if some of their nodes test sets, else None."""
+    compact_trees = compact(trees)
+    return None if compact_trees.sets is None else compact_trees
 
 
 class TableCall(NamedTuple):
@@ -132,19 +144,19 @@ class TableCall(NamedTuple):
 
 
 def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` of the host."""
+    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host."""
     spec, arrays, n_trees, shapes = call
 
     def score(part: Part) -> PyTree:
         rows, number = (part.of(values), part.of(mask)), part.number
-        # Two programs: the one that finishes is compiled once for forests of all sizes, and many combiners take long to
-        # compile. For few instances one program, since there each call of a program counts.
+        # Two programs: many combiners take long to compile, and the finishing program serves forests of all sizes. For
+        # few instances one program, since the time of each call counts there.
         if not walks_at_once(part.chunk.rows, n_trees):
             merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
             return _finish_chunk(combiner, readout, merged)
         return merge_and_finish(spec, combiner, readout, arrays, *rows, number)
 
-    return drive(score, cut(len(values), bounded(shapes, values), threads), threads)
+    return drive(score, cut(len(values), bound_shapes(shapes, values), threads), threads)
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
@@ -173,7 +185,7 @@ def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyT
 def answer_and_mark(
     spec: Spec, block: int, combiner: Combiner, readout: str | None, arrays: tuple, x, mask
 ) -> tuple[PyTree, Array]:
-    """Return the answers of a batch on an accelerator, made ``block`` instances at a time, and its mark.
+    """Return (answers, mark) of a batch on an accelerator, which works on at most ``block`` instances at a time.
 
     The mark says whether values are missing or infinite (`in_blocks`).
     """
@@ -184,16 +196,17 @@ def answer_and_mark(
 def merge_and_finish(
     spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
 ) -> PyTree:
-    """Return the answers of a chunk by one program; with ``n_blocks`` only its first rows are walked, one by one."""
+    """Return the answers of a chunk by one program; with ``n_blocks`` only its first ``n_blocks`` rows are walked."""
     stat = PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (1, n_blocks))
     return finish_rows(combiner, readout, stat, len(x))
 
 
 def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -> PyTree:
-    """Return the answers for ``n`` merged statistics; a single one has the bits that it would have among several."""
+    """Return the answers for the merged statistics of ``n`` instances, with equal bits for one instance or several."""
     if n > 1:
         return read_answer(combiner.finish(stat), readout)
-    # A single instance is finished as two: only several are divided by a common number through its reciprocal.
+    # A single instance is finished as two equal ones. XLA divides several numbers by a common one through its
+    # reciprocal, but not a single number.
     stat = jax.tree.map(lambda array: jnp.repeat(array, 2, axis=0) if array.ndim else array, stat)
     answer = read_answer(combiner.finish(lax.optimization_barrier(stat)), readout)
     return jax.tree.map(lambda array: array[:1] if array.ndim else array, answer)
@@ -201,6 +214,7 @@ def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -
 
 @jit(static_argnums=1)
 def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
+    """Return the answer of a chunk's merged statistic, or one read-out of it."""
     return read_answer(combiner.finish(merged), readout)
 
 
@@ -229,7 +243,7 @@ class Answering(Protocol):
 
 @runtime_checkable
 class OfSums(Protocol):
-    """The protocol of models whose answer is made of what bound forests merge: moments of numbers, and their laws."""
+    """The protocol of models whose answers are made of merged statistics of bound forests, such as moments."""
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -237,13 +251,13 @@ class OfSums(Protocol):
         ...
 
     def over(self, place: Callable[[Any], Any], /) -> Any:
-        """Return the same model with ``place`` applied to its bound forests, to distribute them over devices, say."""
+        """Return the same model with ``place`` applied to each bound forest, such as a function that shards it."""
         ...
 
     def of_sums(self, *stats: PyTree) -> dict[str, Any]:
-        """Return the columns of an answer for one instance; for exporters, in a program with 64-bit numbers.
+        """Return the columns of an answer for one instance, by name, from its merged statistics, one for each part.
 
-        ``stats`` are the merged statistics of the instance, one for each of the `parts`.
+        Exporters call it, in a program with 64-bit numbers.
         """
         ...
 
@@ -271,13 +285,13 @@ class HasColumns(Protocol):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The outputs that `columns` takes: ``"class"``, ``"probability"`` and so on, see `jaxunc.streaming`."""
+        """The outputs that `columns` takes, such as ``"class"`` and ``"probability"`` (see `jaxunc.streaming`)."""
         ...
 
     def columns(self, output: str, /) -> dict[str, Any]:
-        """Return NumPy arrays by the names of columns, for one of the ``outputs``.
+        """Return the columns of one of the ``outputs`` by name: NumPy arrays ``[instances]``, ``[instances classes]``.
 
-        The column "class" has class numbers. Arrays ``[instances classes]`` are a number for each class, or sets of
+        The column "class" has class numbers. An array ``[instances classes]`` has a number for each class, or a set of
         classes as booleans.
         """
         ...
@@ -322,7 +336,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     @overload
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Return what a call of the combiner returns: class scores ``[instances classes]`` for nearly all combiners."""
+        """Return class scores ``[instances classes]``; for some combiners what their `Combiner.__call__` returns."""
         return self._run(X, tree_mask, "class_scores")
 
     @typed_by_answer
@@ -346,11 +360,11 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @abc.abstractmethod
     def with_rule(self, combiner: Combiner[Any]) -> "ReadOuts[Any]":
-        """Return the forest bound to another combiner, in the same way."""
+        """Return the same kind of model with the forest bound to another combiner."""
 
     @abc.abstractmethod
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return one read-out, or the whole answer for None."""
+        """Return one read-out of the answer for instances ``X``, or the whole answer for None."""
 
 
 EachT = TypeVar("EachT")
@@ -426,7 +440,7 @@ def bind(
     """
     rule = as_combiner(combiner)
     check_is_forest(forest)
-    if any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves((forest, rule))):  # which may be written to
+    if any(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves((forest, rule))):  # the caller may change them
         forest, rule = jax.tree.map(copy_in, (forest, rule))
     if threads is not None:
         check_integer("threads", threads, 1, " (or None for one per core)")
@@ -443,9 +457,10 @@ def bind(
 
 
 Engine: TypeAlias = ByTable | ByRows | Traced
-"""The kinds of engines: each has a forest, walks instances and merges. Finishing is left to the combiner."""
+"""The kinds of engines: each has a forest, walks instances and merges statistics; the combiner finishes."""
 
-_MADE_ANEW = {"_given", "_guess", "_on_float32", "_on_tested", "_traceable"}
+_TRANSIENT_ATTRIBUTES = {"_guess", "_on_float32", "_on_tested", "_raw_engine", "_traceable"}
+"""Attributes of a bound forest that copies and pickles leave out, since they are made again."""
 
 
 @jax.tree_util.register_pytree_with_keys_class
@@ -467,7 +482,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     """Whether the last batch had missing values: on an accelerator the next one is first taken to have some, too."""
 
     def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
-        self._given: Engine = engine
+        self._raw_engine: Engine = engine
         self.combiner: Combiner[AnswerT] = combiner
         self.threads: int = threads
         self._engine_for_missing: Engine | None = None
@@ -544,15 +559,15 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             raise TypeError(f"platforms={platforms!r} is a text; pass a list of them: [{platforms!r}].")
         if not self._is_concrete:
             raise TypeError("The bound forest is traced: its values are not known. Export it outside of jit and vmap.")
-        return _exported(self._engine(True), self.combiner, readout, platforms)
+        return _export_program(self._engine(True), self.combiner, readout, platforms)
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine, its packed arrays as JAX's even if `jax.device_get` has made them NumPy's (`of_jax`).
+        """The engine, with packed arrays of JAX even if `jax.device_get` has made them NumPy's (`of_jax`).
 
-        It is also what the pytree of the bound forest holds.
+        The pytree of the bound forest holds this engine.
         """
-        return of_jax(self._given)
+        return of_jax(self._raw_engine)
 
     @property
     def forest(self) -> Forest:
@@ -560,12 +575,12 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return self.engine.forest
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "BoundForest[Any]":
-        """Return the forest bound to another combiner, with the same number of threads."""
+        """Return the forest bound to another combiner, with the same number of threads and the default walk."""
         return bind(self.forest, combiner, threads=self.threads)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the engine's answer for the encoded instances; traced ones are answered as part of their program."""
-        columns, n_trees, on_device = self._expected
+        """Return one read-out, or the whole answer for None; traced instances are answered within their program."""
+        columns, n_trees, on_device = self._call_settings
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
                 X = encode_traced(X, columns)
@@ -580,7 +595,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         if isinstance(values, SparseRows):
             narrow, tested_columns = self._on_tested
             if tested_columns is not None:
-                values = values.of(tested_columns, narrow._expected[0])
+                values = values.of(tested_columns, narrow._call_settings[0])
                 return narrow._run(Encoded(values, bool(missing)), tree_mask, readout)
         mask = as_mask(tree_mask, len(values), n_trees)
         if on_device:
@@ -593,13 +608,13 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return answer_traced(engine, self.combiner, readout, values, mask)
 
     def _call(self, missing: bool) -> TableCall:
-        """Return the parts of the engine `ByTable` that a call reads."""
+        """Return what a call reads of the engine `ByTable`, for data with or without missing values; cached."""
         call = self._calls.get(missing)
         if call is None:
             engine = self._engine(missing)
             assert isinstance(engine, ByTable)
             call = engine.call()
-            if is_concrete(call.arrays):  # an engine that was made within someone's program is not kept
+            if is_concrete(call.arrays):  # arrays of a program that is being traced must not be kept
                 self._calls[missing] = call
         return call
 
@@ -619,8 +634,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return jax.device_put(answer)
 
     @cached_property
-    def _expected(self) -> tuple[Columns, int, bool]:
-        """The columns of the data, the number of trees in a mask, and whether an accelerator answers by table.
+    def _call_settings(self) -> tuple[Columns, int, bool]:
+        """(columns of the data, number of trees in a mask, whether an accelerator answers by table).
 
         Cached, since attributes of a module are slow.
         """
@@ -630,7 +645,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
-        """The function of encoded instances, a mask and a read-out that a caller's program traces.
+        """The function that answers traced instances: (encoded instances, mask or None, read-out or None) → answer.
 
         It is jitted, so that `vmap` or `grad` without `jit` run it as one program. Operation by operation, combiners
         would round differently.
@@ -640,15 +655,15 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             engine, combiner = self._engine(True), self.combiner
             if isinstance(X.shape[0], int):
                 return read_answer(combiner.finish(_merge(engine, combiner, X, mask)), readout)
-            return _of_any_number(engine, combiner, readout, X, mask)
+            return _answer_any_number(engine, combiner, readout, X, mask)
 
         return jit(answer, static_argnums=2) if self._is_concrete else answer
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
-        """The forest on only the columns that its trees test, and their positions; itself and None if they test all."""
+        """(bound forest on the columns that its trees test, their positions); (itself, None) if they test all."""
         engine = self.engine
-        trees, positions = tested(engine.forest.trees)
+        trees, positions = narrow_trees(engine.forest.trees)
         if positions is None:
             return self, None
         if isinstance(engine, Traced):
@@ -657,15 +672,16 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _on_float32(self) -> "BoundForest[AnswerT]":
-        """The forest on trees whose thresholds are float32 in place of codes, for instances that float32 holds."""
+        """The bound forest whose thresholds are float32 numbers in place of codes, for instances that float32 holds."""
         engine = self.engine
         forest = dataclasses.replace(engine.forest, trees=by_float32(engine.forest.trees))
         walk = None if isinstance(engine, Traced) else engine.walk
         return bind(forest, self.combiner, threads=self.threads, walk=walk)
 
     def _engine(self, missing: bool) -> Engine:
+        """Return the engine for data with or without missing values; cached unless it is traced."""
         engine = self.engine
-        if not missing or not isinstance(engine, ByTable):  # the others take missing values as they are
+        if not missing or not isinstance(engine, ByTable):  # `ByRows` and `Traced` always take missing values
             return engine
         if self._engine_for_missing is None:
             made = engine.for_missing()
@@ -686,8 +702,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return cls(engine, combiner, threads)
 
     def _attributes(self) -> dict[str, Any]:
-        """Return the attributes for copies and pickles, without those that are made again when needed."""
-        state = {name: value for name, value in vars(self).items() if name not in _MADE_ANEW}
+        """Return the attributes for copies and pickles by name, without those of `_TRANSIENT_ATTRIBUTES`."""
+        state = {name: value for name, value in vars(self).items() if name not in _TRANSIENT_ATTRIBUTES}
         return state | {"engine": self.engine, "_calls": {}}
 
     def __repr__(self) -> str:
@@ -695,43 +711,44 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
-    """Return the merged statistic inside a caller's program; the engine is one for missing values."""
+    """Return the merged statistic inside a caller's program; the engine is for data with missing values."""
     if isinstance(engine, ByTable):
-        # What was lifted is constant: gradients need the combiner to be bound in the program.
+        # Lifted statistics are constants here: for gradients the forest has to be bound in the program.
         return jax.tree.map(lax.stop_gradient, engine.packed.merge(X, mask))
-    return merge_lifted(engine.forest, combiner, X, mask)  # refused where empty leaves are followed
+    return merge_lifted(engine.forest, combiner, X, mask)  # raises an error where empty leaves are followed
 
 
 EXPORTED_BLOCKS = (FEW, 512, 2048)
 """Sizes of blocks in an exported program. It uses the smallest that holds all instances, else the largest."""
 
 
-def _exported(
+def _export_program(
     engine: Engine, combiner: Combiner, readout: str | None, platforms: Sequence[str] | None
 ) -> export.Exported:
-    """Return the exported program of an engine for missing values; it contains the forest as constants."""
+    """Return the exported program of an engine for data with missing values; it holds the forest as constants."""
 
     def answer(x: jax.Array) -> PyTree:
-        return _named(_of_any_number(engine, combiner, readout, x, None))
+        return _name_arrays(_answer_any_number(engine, combiner, readout, x, None))
 
-    # A symbol stands for one instance at least, and there may be none.
+    # A symbolic size is 1 at least, but there may be no instances.
     (n,) = export.symbolic_shape("instances_and_one - 1")
     rows = jax.ShapeDtypeStruct((n, engine.forest.n_features), jnp.float32)
     with own_settings():
         return export.export(jax.jit(answer), platforms=platforms)(rows)
 
 
-def _of_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
-    """Return the answer for a symbolic number of instances; the engine is one for missing values."""
-    # Not as constants, with which the compiler would round differently than with a bound forest's arguments.
+def _answer_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
+    """Return the answer for a symbolic number of instances; the engine is for data with missing values."""
+    # The barriers hide that these are constants. With constants the compiler would round differently than it does in a
+    # bound forest's programs, where they are arguments.
     engine, combiner = jax.tree.map(lax.optimization_barrier, (engine, combiner))
 
     def answer_block(x: jax.Array, mask: Any) -> PyTree:
         return read_answer(combiner.finish(_merge(engine, combiner, x, mask)), readout)
 
-    # When the program is compiled for a number of instances, the choice is known, and other branches are dropped.
-    chosen = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
-    return lax.switch(chosen, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x, mask)
+    # A program is compiled for a concrete number of instances, which decides the branch; other branches are dropped.
+    branch = sum((jnp.asarray(x.shape[0]) > size).astype(jnp.int32) for size in EXPORTED_BLOCKS[:-1])
+    return lax.switch(branch, [partial(_in_blocks, answer_block, size) for size in EXPORTED_BLOCKS], x, mask)
 
 
 def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: jax.Array, mask: Any) -> PyTree:
@@ -751,8 +768,8 @@ def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: j
     return jax.tree.map(lambda array: array[:n], filled)
 
 
-def _named(answer: PyTree) -> PyTree:
-    """Return an array as it is, other answers as a dictionary of arrays: the program's reader may lack this library."""
+def _name_arrays(answer: PyTree) -> PyTree:
+    """Return an array as it is, other answers as arrays by name, which can be read without this library."""
     if isinstance(answer, jax.Array):
         return answer
     leaves = jax.tree_util.tree_leaves_with_path(answer)

@@ -1,11 +1,11 @@
-"""The engine without a leaf table: rows of what is lifted from the distinct counts, one for each instance and tree.
+"""The engine without a leaf table: it looks up the statistics of distinct count vectors for each instance and tree.
 
-For forests whose leaf table would be large, and for those whose empty leaves are followed. The row of an instance that
-ends in one is a further row: of counts, where those of the leaves that it reaches are summed (then it is lifted as all
-others are); of a statistic, where what those leaves say is averaged.
+It serves forests whose leaf table would be large, and forests whose empty leaves are followed. For an instance in an
+empty leaf a further row is appended. In the mode "sum" it is a row of counts, the sum over the leaves that the instance
+reaches, and is lifted like all rows. In the mode "average" it is the average of the statistics of those leaves.
 
-`answer_by_rows` says the steps: route a stretch of instances block by block, make the rows, and merge those of each
-block in one program, `_merge_rows`.
+`answer_by_rows` goes stretch by stretch of instances: it routes them block by block, makes the rows, and merges rows of
+each block in one program, `_merge_rows`.
 """
 
 import dataclasses
@@ -30,95 +30,104 @@ from ._plan import Plan, make_plan, tall_top
 from ._walk import Walk
 
 STRETCH = 2**15
-"""Instances whose sums are lifted together, once for each distinct one."""
+"""Number of instances whose sums of counts are lifted together, each distinct sum once."""
 ROW_COUNTS = 2**20
-"""Counts of a block."""
+"""Number of counts (instances times trees times classes) that a block has about, to limit its memory."""
 
 
-class Routed(NamedTuple):
+class BlockLeaves(NamedTuple):
     """The leaves that the instances of a block reach."""
 
     leaves: np.ndarray
+    """The leaf of each instance in each tree, ``[instances trees]``."""
     empty: Empty
+    """The pairs of an instance and a tree that end in an empty leaf and are followed on."""
     sums: np.ndarray
-    """Sums of the counts that each pair of ``empty`` reaches, where they are summed."""
+    """Sum of the counts of the leaves that each pair of ``empty`` reaches, ``[pairs classes]``; ``[0]`` in the mode
+    "average"."""
 
 
-RowsAnswer = Callable[[Part, Routed, Any], PyTree]
-"""(part, the leaves of its instances, its mask) → its answer."""
+RowsAnswer = Callable[[Part, BlockLeaves, Any], PyTree]
+"""Function that answers a block: (part, leaves of its instances, mask or None) → answer."""
 
 
 class ByRows(eqx.Module):
-    """A forest without a leaf table: each leaf is looked up as a row of the distinct statistics."""
+    """The engine without a leaf table: each leaf is looked up as a row of the statistics of distinct count vectors."""
 
     forest: Forest
-    read: Forest
-    """The forest whose counts are those that the combiner reads."""
+    reading: Forest
+    """The forest with the count sets that the combiner reads (`Forest.reading`)."""
     plan: Plan
     walk: Walk = eqx.field(static=True)
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByRows":
-        """Pack the trees; refuse a combiner that does not suit the forest."""
+        """Return the engine, its trees packed; a ValueError for a combiner that does not suit the forest."""
         Traced.of(forest, combiner)
         plan = make_plan(forest.trees, missing=True, top=tall_top(forest.trees))
         return cls(forest, forest.reading(combiner.count_sets), plan, walk)
 
     def on(self, trees: Trees) -> "ByRows":
-        """Return the engine of the same trees by other columns."""
+        """Return the engine of ``trees``, the same trees with other column numbers."""
         plan = make_plan(trees, missing=True, top=self.plan.top)
-        forest, read = (dataclasses.replace(member, trees=trees) for member in (self.forest, self.read))
-        return ByRows(forest, read, plan, self.walk)
+        forest, reading = (dataclasses.replace(member, trees=trees) for member in (self.forest, self.reading))
+        return ByRows(forest, reading, plan, self.walk)
 
 
 def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-    """Answer any number of instances ``[instances features]`` of the host, stretch by stretch, each block by block."""
-    forest, read = engine.forest, engine.read
+    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host."""
+    forest, reading = engine.forest, engine.reading
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     size = int(np.clip(ROW_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
-    table, code = (np.asarray(array) for array in read.leaf_rows())
+    table, code = (np.asarray(array) for array in reading.leaf_rows())
     threads = threads if engine.walk == "blocks" else 1
 
     def score(stretch: Part) -> PyTree:
         parts, within = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1), slice(*stretch[:2])
         x, in_mask = values[within], None if mask is None else mask[within]
-        routed = dict(zip(parts, thread_map(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
+        blocks = dict(zip(parts, thread_map(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
         if forest.follows_forks and forest.empty_leaves == "average":
             answer = _with_averages(engine, combiner, readout, x, code)
         else:
-            answer = _with_sums(combiner, readout, table, code, routed)
+            answer = _with_sums(combiner, readout, table, code, blocks)
         # A block's answer is fetched before the thread begins the next, so that their memory does not add up.
-        return drive_on_host(lambda part: answer(part, routed[part], part.of(in_mask)), parts, threads)
+        return drive_on_host(lambda part: answer(part, blocks[part], part.of(in_mask)), parts, threads)
 
     return drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1)
 
 
-def _route(engine: ByRows, x) -> Routed:
+def _route(engine: ByRows, x) -> BlockLeaves:
+    """Return the leaves that the instances ``x`` reach; in the mode "sum" also the sums behind empty leaves."""
     forest = engine.forest
     leaves = np.asarray(planned_leaf_index(forest.trees, engine.plan, x, engine.walk))
     if not forest.follows_forks:
-        return Routed(leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, engine.read.count_table.shape[1])))
+        return BlockLeaves(
+            leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, engine.reading.count_table.shape[1]))
+        )
     empty = empty_pairs(forest.trees, leaves)
     summed = forest.empty_leaves == "sum"
-    return Routed(leaves, empty, counts_reached(engine.read, engine.plan, x, empty) if summed else np.zeros(0))
+    return BlockLeaves(leaves, empty, counts_reached(engine.reading, engine.plan, x, empty) if summed else np.zeros(0))
 
 
-def _with_sums(combiner: Combiner, readout: str | None, table, code, routed: dict[Part, Routed]) -> RowsAnswer:
-    """Return an answer by rows of the count table, and behind them the distinct sums that empty leaves lead to."""
-    sums = [block.sums for block in routed.values()]
+def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dict[Part, BlockLeaves]) -> RowsAnswer:
+    """Return the function that answers blocks where empty leaves have sums of counts, if any are followed.
+
+    It reads rows of the count table ``table``, and behind them the distinct sums of all blocks in ``blocks``.
+    """
+    sums = [block.sums for block in blocks.values()]
     distinct, place = distinct_rows(np.concatenate(sums))
     places = np.split(place + len(table), np.cumsum([len(rows) for rows in sums])[:-1])
-    behind = dict(zip(routed, places, strict=True))
+    rows_of_part = dict(zip(blocks, places, strict=True))
     table, reached = jnp.asarray(table), padded_table(distinct)
-    dtype = counts_dtype(table, reached)  # of integers a combiner may lift other planes than of floats
+    dtype = counts_dtype(table, reached)  # one type, since a combiner may lift other planes from integers than floats
     tables = table.astype(dtype), reached.astype(dtype)
     by_tree = has_tree_fields(combiner)
     counts = np.concatenate([np.asarray(rows) for rows in tables])
-    stat = None if by_tree else jax.tree.map(_behind, *(lift_rows(combiner, rows) for rows in tables))
+    stat = None if by_tree else jax.tree.map(_concatenate_rows, *(lift_rows(combiner, rows) for rows in tables))
 
-    def answer(part: Part, block: Routed, mask) -> PyTree:
+    def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
-        rows[block.empty.instance, block.empty.tree] = behind[part]
+        rows[block.empty.instance, block.empty.tree] = rows_of_part[part]
         if by_tree:
             return combine_counts(combiner, counts[rows], readout, mask)
         return _merge_rows(combiner, stat, rows, readout, mask)
@@ -127,19 +136,22 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, routed: dic
 
 
 def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, code) -> RowsAnswer:
-    """Return an answer by rows of lifted statistics, and behind them the averages that empty leaves lead to."""
+    """Return the function that answers blocks where empty leaves have averages of statistics.
+
+    It reads rows of lifted statistics, and behind them the averages of the block's empty leaves.
+    """
     if by_tree := has_tree_fields(combiner):  # a row for each leaf of each tree
         stat = jax.tree.map(np.asarray, leaf_table(engine.forest, combiner))
         code = np.arange(code.size, dtype=np.int32).reshape(code.shape)
     else:
-        stat = jax.tree.map(np.asarray, lift_rows(combiner, engine.read.leaf_rows()[0]))
+        stat = jax.tree.map(np.asarray, lift_rows(combiner, engine.reading.leaf_rows()[0]))
     arrays, structure = jax.tree.flatten(stat)
-    is_plane = [array.ndim > by_tree for array in arrays]  # the others are a number for each tree, or for all
+    is_plane = [array.ndim > by_tree for array in arrays]  # other arrays are a number for each tree, or for all trees
     planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(arrays, is_plane, strict=True) if plane]
 
-    def answer(part: Part, block: Routed, mask) -> PyTree:
+    def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
         def read(tree, node):
-            # +inf is the neutral value of a minimum: in an average it is 0.
+            # +inf is the neutral value of a minimum; in an average 0 stands for it.
             values = (plane[code[tree, node]] for plane in planes)
             return [np.ones(len(node)), *(np.where(np.isposinf(array), 0, array) for array in values)]
 
@@ -147,7 +159,7 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
         number, beyond = round_up(len(sizes)), planes[0].shape[0] if planes else 0
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
         rows[block.empty.instance, block.empty.tree] = beyond + np.arange(len(sizes))
-        longer = iter(_longer(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True))
+        longer = iter(_append_averages(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True))
         whole = [next(longer) if plane else p for p, plane in zip(arrays, is_plane, strict=True)]
         return _merge_rows(combiner, structure.unflatten(whole), rows, readout, mask, tuple(is_plane))
 
@@ -163,10 +175,10 @@ def _merge_rows(
     mask: Bool[Array, "instances trees"] | None,
     is_plane: tuple[bool, ...] | None = None,
 ) -> PyTree:
-    """Merge the statistics that instances reach, tree by tree, and finish the answer.
+    """Return the answer, or one read-out of it, for instances that reach ``rows`` of the planes of ``stat``.
 
-    ``rows`` are positions in the planes of ``stat``. An array of ``stat`` that is not a plane has a number for each
-    tree, or one for all trees.
+    An array of ``stat`` that is not a plane has a number for each tree, or one number for all trees. ``is_plane`` tells
+    which arrays are planes; None stands for those with an axis.
     """
     arrays, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(array.ndim > 0 for array in arrays)
@@ -178,13 +190,13 @@ def _merge_rows(
     return read_answer(combiner.finish(merged(combiner, by_tree, None if mask is None else mask.T)), readout)
 
 
-def _behind(first: Any, second: Any) -> Any:
-    """Join the statistics lifted from two tables; a number for the whole tree is the same in both."""
+def _concatenate_rows(first: Any, second: Any) -> Any:
+    """Return ``first`` and behind it ``second``, the same array lifted from two tables; of two equal numbers one."""
     return jax.device_put(np.concatenate([first, second])) if first.ndim else first
 
 
-def _longer(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
-    """Return a plane's rows, and behind them the averages ``total / sizes``, padded to ``number`` rows."""
+def _append_averages(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
+    """Return a plane's rows, and behind them ``number`` rows: the averages ``total / sizes``, then zeros."""
     averages = total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1))
     padded = np.pad(averages, [(0, number - len(averages)), *[(0, 0)] * (averages.ndim - 1)])
     return np.concatenate([plane.astype(np.result_type(plane, np.float32)), padded])

@@ -1,12 +1,12 @@
-"""Calls of an accelerator: a batch of any size by one program, which also looks at the data.
+"""Calls of an accelerator: a batch of any size is answered by one program, which also looks for missing values.
 
     rows of the host      --parts, sent ahead-->  program  --fetched, trimmed, joined-->  answers
     rows on the device    --------------------->  program  --------------------------->  answers
 
-Within the program all goes block by block (`in_blocks`), so that its memory does not grow with the batch. It has two
-results: the answers, and a *mark*, the largest of what its rows hold. The host neither reads the data before, nor
-slices or joins them on the device. A program for rows that lie there has their number; those of the host are padded to
-one of few sizes, a quarter apart.
+The program goes block by block (`in_blocks`), so that its memory does not grow with the batch. It returns the answers
+and a *mark*: the largest mark of its values (finite, missing or infinite). The host neither reads the data before, nor
+slices or joins them on the device. For rows on the device a program is compiled for their number. Rows of the host are
+padded to one of few sizes, about a quarter apart (`padded_size`).
 """
 
 from collections import deque
@@ -24,28 +24,29 @@ from jaxunc._checks import outside_traces
 from jaxunc._numerics import ceil_div, multiple_of, power_of_two
 from jaxunc.tables import SparseRows, refuse_infinite
 
-from ._drive import MOST_DENSE, Chunk, Part, joined, trimmed
+from ._drive import MOST_DENSE, Chunk, Part, join_parts, trim
 from ._walk import over_blocks
 
 TRANSFER_BYTES = 2**28
-"""Bytes of a part of the host's rows, their masks and their answers: two are on the device at a time."""
+"""Most bytes of a part: the host's rows, their masks and their answers. Two parts are on the device at a time."""
 
 LEAST_ROWS = 1024
-"""Rows of the smallest program for those of the host: fewer take as long."""
+"""Number of rows of the smallest program for rows of the host: fewer rows take as long."""
 
 FINITE, MISSING, BEYOND = 0, 1, 2
-"""Marks of rows: numbers alone, NaN among them, infinity among them. The largest counts."""
+"""Marks of rows: all values are finite, some are NaN, some are infinite. The largest mark of the values counts."""
 
 Program: TypeAlias = Callable[[bool, Any, Any], tuple[PyTree, Array]]
-"""(whether missing values are told apart, rows, their mask) → their answers, and their mark or those of some parts."""
+"""(whether missing values are told apart, rows, tree mask or None) → (answers, mark of the rows or marks of parts)."""
 
 
 def in_blocks(
     answer_block: Callable[..., PyTree], block: int, x: Shaped[Array, "instances features"], *beside: Any
 ) -> tuple[PyTree, Array]:
-    """Return the answers of a function for float32 rows and arrays beside them, ``block`` at a time, and their mark.
+    """Return (answers, mark): a function's answers for rows ``x``, at most ``block`` at a time, and the rows' mark.
 
-    A number among the answers stands for all rows. Arrays may be None.
+    ``answer_block`` takes float32 rows, and the same rows of the arrays ``beside``, which may be None. A number among
+    its answers stands for all rows.
     """
     n = len(x)
     size = ceil_div(n, ceil_div(n, block))
@@ -53,7 +54,7 @@ def in_blocks(
     def answer(x, *beside):
         x = x.astype(jnp.float32)
         kinds = jnp.where(jnp.isinf(x), BEYOND, jnp.isnan(x).astype(np.int32))
-        # Begun with the least mark itself: `jnp.max` would compare with it in a kernel of its own.
+        # A reduction that starts at the least mark: `jnp.max` would take another kernel to compare with it.
         return answer_block(x, *beside), lax.reduce(kinds, np.int32(FINITE), lax.max, (0, 1))
 
     if size == n:
@@ -83,14 +84,14 @@ def answer_on_device(
     n_devices: int = 1,
     least: int = LEAST_ROWS,
 ) -> tuple[PyTree, bool]:
-    """Return the answers for rows of the host or of a device, and whether any of their values is missing.
+    """Return (answers, whether any value is missing) for rows of the host or of a device.
 
-    Answers for rows of the host are NumPy's, but for a part that is full.
+    Answers for rows of the host are NumPy arrays, unless there is one part without padding.
 
     Parameters
     ----------
     program
-        The program. One that does not tell missing values apart is called again if there are some.
+        The program. It is called again, telling missing values apart, if it did not and some values are missing.
     values
         The rows, dense or `SparseRows`.
     mask
@@ -98,27 +99,27 @@ def answer_on_device(
     row_bytes
         Bytes of a row, its mask and its answer.
     missing
-        Whether values are missing; None if that is not known, and none was looked at.
+        Whether values are missing; None if no value was looked at.
     guess
-        What it most likely is then.
+        Whether values are probably missing, for ``missing=None``.
     n_devices
-        How many devices run the program: rows that lie on as many stay there, others go by way of the host.
+        Number of devices that run the program: rows on that many devices stay there, other rows go through the host.
     least
-        Rows of the smallest program for those of the host.
+        Number of rows of the smallest program for rows of the host.
 
     Raises
     ------
     ValueError
-        If values that were not looked at are infinite, or too large for float32.
+        If values are infinite or too large for float32; only for ``missing=None``.
     """
-    apart = guess if missing is None else missing
-    refused = BEYOND + 1 if missing is not None else BEYOND if apart else MISSING
+    tells_missing = guess if missing is None else missing
+    refused = BEYOND + 1 if missing is not None else BEYOND if tells_missing else MISSING
     with outside_traces():
         parts = partial(device_parts, row_bytes=row_bytes, least=least)
-        answer, mark = _answer(partial(program, apart), values, mask, parts, refused, n_devices)
+        answer, mark = _answer(partial(program, tells_missing), values, mask, parts, refused, n_devices)
         if mark == BEYOND and missing is None:
             refuse_infinite(values)
-    if mark >= refused and not apart:
+    if mark >= refused and not tells_missing:
         how = {"n_devices": n_devices, "least": least}
         return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True, **how)
     return answer, mark == MISSING if missing is None else missing
@@ -127,43 +128,43 @@ def answer_on_device(
 def _answer(
     run: Callable, values: Any, mask: Any, cut_in_parts: Callable, refused: int, n_devices: int
 ) -> tuple[PyTree, int]:
-    """Return the answers and their mark; where that is refused there may be none."""
+    """Return (answers, mark); for a mark of ``refused`` or more the answers may be None."""
     if isinstance(values, jax.Array) and len(values) and len(values.devices()) == n_devices:
-        # A mask of another device would be refused beside them.
+        # JAX refuses a mask on another device than the rows'.
         beside = isinstance(mask, jax.Array) and mask.devices() == values.devices()
         answer, mark = run(values, mask if mask is None or beside else np.asarray(mask))
-        return answer, _largest(mark)
+        return answer, _largest_mark(mark)
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     mask, parts = None if mask is None else np.asarray(mask), cut_in_parts(values)
     most, answers = FINITE, []
     for part, (answer, mark) in _one_ahead(lambda part: run(part.of(values), part.of(mask)), parts):
         if len(parts) == 1 and part.is_full:
-            return answer, _largest(mark)
+            return answer, _largest_mark(mark)
         answer, mark = jax.device_get((answer, mark))
-        most = max(most, _largest(mark))
+        most = max(most, _largest_mark(mark))
         if most >= refused:
             return None, most
-        answers.append(trimmed(answer, part))
-    return answers[0] if len(answers) == 1 else jax.tree.map(joined, *answers), most
+        answers.append(trim(answer, part))
+    return answers[0] if len(answers) == 1 else jax.tree.map(join_parts, *answers), most
 
 
-def _largest(mark: Any) -> int:
-    """Return the mark of all rows: of a mesh there is one for each of its parts."""
+def _largest_mark(mark: Any) -> int:
+    """Return the mark of all rows: the largest, if a mesh returned several marks."""
     return int(np.asarray(mark).max() if mark.ndim else mark)
 
 
 def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tuple[Part, Any]]:
-    """Yield each part with what ``score`` has begun; the next one is on its way before."""
-    under_way: deque[tuple[Part, Any]] = deque()
+    """Yield (part, ``score(part)``) for each part; the next part is sent to the device before one is yielded."""
+    queue: deque[tuple[Part, Any]] = deque()
     for part in parts:
-        under_way.append((part, score(part)))
-        if len(under_way) > 1:
-            yield under_way.popleft()
-    yield from under_way
+        queue.append((part, score(part)))
+        if len(queue) > 1:
+            yield queue.popleft()
+    yield from queue
 
 
 def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = LEAST_ROWS) -> list[Part]:
-    """Return the parts that rows of the host are sent in: a power of two of them each, and the rest padded."""
+    """Return the parts in which rows of the host are sent: each of a power of two rows, the last one padded."""
     most = max(TRANSFER_BYTES // row_bytes, 1)
     if isinstance(values, SparseRows):
         most = min(most, max(MOST_DENSE // max(values.shape[1], 1), 1))
@@ -173,5 +174,5 @@ def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = L
 
 
 def padded_size(n: int, least: int = LEAST_ROWS) -> int:
-    """Return the least size that holds so many rows: sizes are a quarter of a power of two apart."""
+    """Return the smallest size for ``n`` rows: between powers of two there are four sizes at equal distances."""
     return max(least, multiple_of(max(power_of_two(n) // 8, 1), n))

@@ -1,12 +1,12 @@
-"""Many instances through programs of few shapes: cut, padded, on several threads, trimmed and joined again.
+"""Batches of any size through programs of few shapes: instances are cut into parts and padded, answers are joined.
 
-`cut` makes the parts, `Part.of` has the rows of one of them, and `drive` runs a function for each and joins the
-answers. What comes from the host is cut, padded, trimmed and joined there, by NumPy: a slice of an array on a device,
-an operation outside of a program, and `jnp.asarray` of a NumPy array are programs, too, one for each number of rows.
-`jax.device_put` is none.
+`cut` makes the parts, `Part.of` returns the rows of a part, and `drive` runs a function for each part, on several
+threads, and joins the answers. Data of the host are cut, padded and joined there by NumPy. On a device each slice, each
+operation outside of a program, and `jnp.asarray` of a NumPy array would be a program, compiled for each number of rows;
+`jax.device_put` compiles nothing.
 
-Sparse data are made dense here, part by part, and of them the columns alone that some tree tests (`on_tested`). Of
-models that compare float64, rows of float32 go by trees of their own, which need no codes (`encode_for`).
+Sparse data are made dense here, part by part, in only those columns that some tree tests (`on_tested`). Where a model
+compares float64 through codes, float32 rows go through trees with float32 thresholds, which need none (`encode_for`).
 """
 
 import dataclasses
@@ -33,16 +33,16 @@ from ._walk import BLOCKS, CHUNK_BLOCKS, Walk, block_size
 
 
 class Chunk(NamedTuple):
-    """A shape of compiled calls."""
+    """The shape of a compiled call."""
 
     rows: int
-    """Instances that fit."""
+    """Number of rows of the call's arrays, padding included."""
     block: int
-    """Instances that are worked on at a time: a call takes as many blocks as its instances fill."""
+    """Number of instances that are walked at a time: a call walks as many blocks as hold instances."""
 
 
 class Part(NamedTuple):
-    """Some instances, and the shape of the call that they go through."""
+    """The instances ``start … stop - 1`` of a batch, and the shape of the call that answers them."""
 
     start: int
     stop: int
@@ -50,25 +50,25 @@ class Part(NamedTuple):
 
     @property
     def n_blocks(self) -> int:
-        """Blocks that hold instances; one at least."""
+        """Number of blocks that hold instances; one at least."""
         return max(1, -(-(self.stop - self.start) // self.chunk.block))
 
     @property
     def number(self) -> np.int32 | None:
-        """`n_blocks` as an argument of programs, which trace it; None where the call is one block."""
+        """`n_blocks` as a traced argument of programs; None where the call is one block."""
         return None if self.chunk.rows == self.chunk.block else np.int32(self.n_blocks)
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no padding."""
+        """Whether the instances fill the chunk, without padding."""
         return self.stop - self.start == self.chunk.rows
 
     def of(self, array):
-        """Return the part's rows of an array, padded by zeros to the chunk's number; None for None."""
+        """Return the part's rows of an array, dense, and padded by zeros to ``chunk.rows``; None for None."""
         if array is None:
             return None
         rows = array[self.start : self.stop]
-        if isinstance(rows, SparseRows):  # here, and nowhere else, are they made dense
+        if isinstance(rows, SparseRows):  # sparse rows are made dense here alone
             rows = rows.dense()
         more = self.chunk.rows - (self.stop - self.start)
         if not more:
@@ -86,16 +86,16 @@ class Shapes(NamedTuple):
     single: Chunk
     """The shape that most instances go through."""
     large: Chunk | None = None
-    """For large batches, where calls would be many."""
+    """The shape for large batches, so that there are fewer calls; None for none."""
     small: tuple[Chunk, ...] = ()
-    """For what is left, ascending."""
-    of_a_call: int = 384
-    """Instances that take as long as all else of a call: its programs, and the loops of its trees."""
-    of_a_thread: int = 512
-    """Instances that take as long as another thread to wake, and its answer to come."""
+    """Shapes for the instances that are left, in ascending order of rows."""
+    call_cost: int = 384
+    """Fixed cost of a call, as a number of instances that take as long: its programs, and the loops over trees."""
+    thread_cost: int = 512
+    """Cost of a further thread, as a number of instances that take as long: waking it, and handing over its answer."""
 
     def of_at_most(self, rows: int, block: int) -> "Shapes":
-        """The shapes of at most ``rows`` instances, one at least, in blocks of at most ``block``."""
+        """Return shapes of at most ``rows`` instances, in blocks of at most ``block``; at least one shape is left."""
         smallest = self.small[0] if self.small else self.single
         fit = [c for c in (*self.small, self.single) if c.rows <= rows]
         fit = fit or [Chunk(*[min(smallest.rows, max(rows, 1))] * 2)]
@@ -104,24 +104,25 @@ class Shapes(NamedTuple):
 
 
 SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Instances of the small shapes on a CPU: powers of two, since calls often have as many, and to cut padding off takes
-longer than eight rows. Up to 16 go one by one, in the thread that calls, and padding is not walked. Up to 64 all trees
-are walked at once."""
+"""Rows of the small shapes on a CPU: powers of two, since calls often have as many, and to cut off padding takes longer
+than eight rows. Up to 16 instances go one by one, in the calling thread, and padding is not walked. Up to 64 instances
+walk all trees at once."""
 
 LEAST_SHARED = 64
-"""Instances of the least shape that threads share."""
+"""Rows of the smallest shape in which several threads share a batch."""
 
 DISPATCHED = 10_000
-"""Instances of an accelerator that take as long as all else of a call."""
+"""Fixed cost of a call of an accelerator, as a number of instances that take as long (`Shapes.call_cost`)."""
 
 HANDOVER = 2**20
-"""Tests that take as long as to wake another thread: up to 1 ms on a virtual machine, since it wakes one of XLA's."""
+"""Number of tests that take as long as waking another thread: up to 1 ms on a virtual machine, since that thread wakes
+one of XLA's."""
 
 
 def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0) -> Shapes:
-    """The shapes of calls that walk ``n_trees`` trees, on ``n_columns`` columns of keys.
+    """Return the shapes of calls that walk ``n_trees`` trees, on ``n_columns`` columns of keys.
 
-    ``n_tests``: the tests that an instance meets in all trees.
+    ``n_tests`` is about the number of tests that an instance meets in all trees; 0 if it is not known.
     """
     size = block_size(walk, n_trees, n_columns)
     if walk == "levels":
@@ -129,17 +130,17 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0) -> S
         return Shapes(middle, Chunk(size, size), (smallest,), DISPATCHED)
     small = tuple(Chunk(rows, block_size(walk, n_trees, n_columns, rows)) for rows in SMALL)
     large = Chunk(CHUNK_BLOCKS * BLOCKS[0], size)
-    # Of two calls answers are joined and handed to JAX again, 200 µs: as much as 100 shallow trees for 4096 rows.
+    # 4096 rows in one call, since joining the answers of two takes 200 µs: as much as 100 shallow trees for these rows.
     small = (*small, Chunk(BLOCKS[0], size))
-    return Shapes(Chunk(2 * BLOCKS[0], size), large, small, of_a_thread=HANDOVER // max(n_tests, 1))
+    return Shapes(Chunk(2 * BLOCKS[0], size), large, small, thread_cost=HANDOVER // max(n_tests, 1))
 
 
 @lru_cache(maxsize=1024)
 def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
-    """Return the parts of a batch: large ones, then single ones, as long as every thread gets one, then the rest.
+    """Return the parts of a batch: large ones, then single ones, while every thread gets one of them, then the rest.
 
-    The rest is shared by the threads in parts of the shape that takes them the least time. The last part has the
-    smallest shape that holds it.
+    The threads share the rest in parts of the shape by which they end first. The last part has the smallest shape that
+    holds it. A batch without instances is one empty part.
     """
     single, large, small, *_ = shapes
     parts, start = [], 0
@@ -158,26 +159,26 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
 
 
 def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
-    """The shape by whose parts threads are done first."""
+    """Return the shape whose parts take the threads the least time, for the last ``n_instances`` of a batch."""
     min_rows = min(LEAST_SHARED, n_instances, shapes.single.rows)
     shared = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min_rows]
 
     def cost(chunk: Chunk) -> int:
         calls = ceil_div(n_instances, chunk.rows)
-        woken = shapes.of_a_thread if min(calls, threads) > 1 else 0
-        return ceil_div(calls, threads) * (chunk.rows + shapes.of_a_call) + woken
+        waking_cost = shapes.thread_cost if min(calls, threads) > 1 else 0
+        return ceil_div(calls, threads) * (chunk.rows + shapes.call_cost) + waking_cost
 
     return min(shared, key=cost)
 
 
 def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) -> PyTree:
-    """Return ``score``'s answers for the parts, padding trimmed, joined along the instances: JAX arrays.
+    """Return the answers of ``score`` for all parts, without padding, joined along the instances, as JAX arrays.
 
-    A number may stand for all instances.
+    A number in an answer stands for all instances.
     """
     if len(parts) == 1 and parts[0].is_full:
         answer = _answer(score, parts[0])
-        # Until it is ready the program may read the rows, which are the caller's memory: a copy would cost more.
+        # The program may read the caller's memory until the answer is ready. A copy of the rows would cost more.
         return answer.block_until_ready() if isinstance(answer, jax.Array) else jax.block_until_ready(answer)
     return jax.device_put(drive_on_host(score, parts, threads))
 
@@ -185,37 +186,37 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) 
 def drive_on_host(
     score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, *, ahead: bool = False
 ) -> PyTree:
-    """Return what `drive` does, as NumPy arrays.
+    """Return the answers of `drive` as NumPy arrays.
 
-    ``ahead``: all parts are under way before an answer is fetched, for accelerators.
+    With ``ahead``, for accelerators, the calls of all parts are dispatched before an answer is fetched.
     """
     if ahead:
-        answers = [trimmed(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
+        answers = [trim(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
     else:
-        run = lambda part: trimmed(_answer(score, part), part)
+        run = lambda part: trim(_answer(score, part), part)
         answers = list(thread_map(threads if len(parts) > 1 else 1)(run, parts))
-    return answers[0] if len(answers) == 1 else jax.tree.map(joined, *answers)
+    return answers[0] if len(answers) == 1 else jax.tree.map(join_parts, *answers)
 
 
 def _answer(score: Callable[[Part], PyTree], part: Part) -> PyTree:
     """Return ``score(part)``, computed outside of any program that is being traced."""
-    if nothing_is_traced():  # at once: another context takes a twentieth of a call of one row
+    if nothing_is_traced():  # without a context, which takes a twentieth of a call of one row
         return score(part)
     with outside_traces():
         return score(part)
 
 
 ALIGNMENT = 64
-"""Bytes: an array that starts elsewhere is copied by XLA."""
+"""Alignment in bytes: XLA copies an array whose address is not a multiple of it."""
 
 ROWS = Shapes(Chunk(2048, 2048), Chunk(16384, 16384), (Chunk(64, 64), Chunk(512, 512)))
-"""For functions of rows alone."""
+"""Shapes of calls of functions that walk no trees (`over_rows`)."""
 
 
 def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
     """Return a function's values for the rows of arrays of the host, through calls of few shapes, as NumPy arrays.
 
-    Padding is zeros. A number stands for all rows.
+    ``function`` takes rows of all ``arrays``, padded by zeros. Numbers, in its arguments or values, stand for all rows.
     """
     n = next(len(array) for array in jax.tree.leaves(arrays) if array.ndim)
     padded = lambda part: jax.tree.map(lambda array: part.of(array) if array.ndim else array, arrays)
@@ -223,41 +224,42 @@ def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
 
 
 def thread_map(threads: int) -> Callable[[Callable, Iterable], Iterable]:
-    """A ``map`` over ``threads`` threads, of which the caller's is one: to wake others takes time."""
-    return partial(_shared, _pool(threads - 1)) if threads > 1 else map
+    """Return a ``map`` over ``threads`` threads, one of which is the calling thread, since waking others takes time."""
+    return partial(_map_on_threads, _pool(threads - 1)) if threads > 1 else map
 
 
-def _shared(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> list[Any]:
+def _map_on_threads(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> list[Any]:
+    """Return ``function(part)`` for each part, computed by the threads of the pool and the calling thread."""
     parts = list(parts)
     futures = [pool.submit(function, part) for part in parts[1:]]
     answers = {0: function(parts[0])} if parts else {}
-    # From the end, where no other thread has begun: the caller runs what it can take back.
+    # The calling thread takes parts back from the end, as long as no other thread has begun them.
     for i in range(len(parts) - 1, 0, -1):
         if futures[i - 1].cancel():
             answers[i] = function(parts[i])
     return [answers[i] if i in answers else futures[i - 1].result() for i in range(len(parts))]
 
 
-def trimmed(answer: PyTree, part: Part) -> PyTree:
-    """Return an answer without its padding, as NumPy arrays."""
+def trim(answer: PyTree, part: Part) -> PyTree:
+    """Return a part's answer without its padding, as NumPy arrays; numbers stay as they are."""
     n = part.stop - part.start
     return jax.tree.map(lambda array: np.asarray(array)[:n] if array.ndim else np.asarray(array), answer)
 
 
-def joined(*parts):
-    """Answers of parts, joined; a number that stands for all instances is in each of them."""
+def join_parts(*parts):
+    """Join the same array of several parts' answers; a number, equal in all of them, stands for all instances."""
     if not parts[0].ndim:
         return parts[0]
     return join(parts)
 
 
 def join(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """`numpy.concatenate` into memory that JAX takes over on a CPU without copying it again."""
+    """Concatenate arrays along their first axis into memory that JAX takes over on a CPU without copying it again."""
     return np.concatenate(parts, out=room_for((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype))
 
 
 def room_for(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Memory, not written yet, that JAX takes over on a CPU without copying it."""
+    """Return an uninitialised array whose memory JAX takes over on a CPU without copying it."""
     size = math.prod(shape) * dtype.itemsize
     room = np.empty(size + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
@@ -266,76 +268,82 @@ def room_for(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 @lru_cache
 def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return the pool of ``threads`` threads, the same one for all calls."""
     return ThreadPoolExecutor(threads, thread_name_prefix="jaxunc")
 
 
 MOST_DENSE = 2**23
-"""Values that a call makes dense, where instances are sparse and the columns many."""
+"""Largest number of values that a call makes dense where instances are sparse."""
 
 
-class Tested(NamedTuple):
-    """Trees by the columns that they test."""
+class NarrowTrees(NamedTuple):
+    """Trees whose data are the columns that they test, without the other columns."""
 
     trees: Trees
-    """The same trees, which number those columns alone."""
+    """The same trees, with those columns numbered from 0."""
     positions: np.ndarray | None
-    """Positions of those columns among all; None where all are tested, and the trees are as they were."""
+    """Positions of those columns among all columns; None where all are tested, and the trees are unchanged."""
 
 
-def tested(trees: Trees) -> Tested:
-    """Return trees that have values by the columns that they test: of sparse data no others are made dense."""
+def narrow_trees(trees: Trees) -> NarrowTrees:
+    """Return concrete trees on only the columns that they test, so that no others of sparse data are made dense."""
     arrays = (trees.feature, trees.threshold, trees.child)
-    return _TESTED.get(arrays, trees.columns, lambda: _by_tested(trees))
+    return _NARROW_TREES.get(arrays, trees.columns, lambda: _narrow(trees))
 
 
-_TESTED: KeptWhileAlive[Tested] = KeptWhileAlive()
+_NARROW_TREES: KeptWhileAlive[NarrowTrees] = KeptWhileAlive()
+"""Cache of `narrow_trees`, by the arrays and columns of trees."""
 
 
-def _by_tested(trees: Trees) -> Tested:
+def _narrow(trees: Trees) -> NarrowTrees:
+    """Return the result of `narrow_trees`, not cached."""
     feature, child = np.asarray(trees.feature), np.asarray(trees.child)
     inner = child != np.arange(trees.n_nodes)
-    # One at least, so that there is something to make dense: trees of leaves alone test nothing.
+    # One column at least, so that dense rows have one: trees of leaves alone test none.
     positions = np.union1d(feature[inner], np.zeros(0 if inner.any() else 1, feature.dtype))
     if len(positions) >= trees.n_features:
-        return Tested(trees, None)
+        return NarrowTrees(trees, None)
     # An empty leaf keeps its feature, the negative number of its fork.
     feature = np.where(inner, np.searchsorted(positions, feature), np.minimum(feature, 0))
     fewer = jax.device_put(feature.astype(np.int32))
-    return Tested(dataclasses.replace(trees, feature=fewer, columns=trees.columns.at(positions)), positions)
+    return NarrowTrees(dataclasses.replace(trees, feature=fewer, columns=trees.columns.at(positions)), positions)
 
 
 def on_tested(trees: Trees, values):
-    """Return trees and instances: where these are `SparseRows`, both by the columns tested."""
+    """Return (trees, instances), both on only the columns that the trees test if the instances are `SparseRows`."""
     if not isinstance(values, SparseRows):
         return trees, values
-    narrow, positions = tested(trees)
+    narrow, positions = narrow_trees(trees)
     return narrow, values.of(positions, narrow.columns)
 
 
 def encode_for(trees: Trees, X: InstancesLike, *, infinite: bool = False) -> tuple[Trees, Encoded]:
-    """Return trees that have values, and instances for them: codes among cuts, if X may hold more than float32 does.
+    """Return (trees, encoded instances): codes for trees with cuts, else float32 numbers.
 
-    Else the trees compare with the cuts themselves. Raises what `encode_rows` does.
+    If ``X`` holds float32 numbers, trees with cuts are replaced by those of `by_float32`. Raises as `encode_rows`.
     """
     if trees.columns.cuts is not None and holds_float32(X):
         narrow = by_float32(trees)
-        with suppress(ValueError):  # of infinite values codes know which are refused
+        with suppress(ValueError):  # an infinite value: encoding as codes tells whether it is refused
             return narrow, encode_rows(X, narrow.columns, infinite=infinite)
     return trees, encode_rows(X, trees.columns, infinite=infinite)
 
 
 def by_float32(trees: Trees) -> Trees:
-    """Return the same trees without cuts: numbers of float32 go where their codes go."""
+    """Return the same trees without cuts, for float32 numbers in place of codes: a number goes where its code goes."""
     arrays = (trees.feature, trees.threshold, trees.child)
     return _BY_FLOAT32.get(arrays, trees.columns, lambda: _by_float32(trees))
 
 
 _BY_FLOAT32: KeptWhileAlive[Trees] = KeptWhileAlive()
+"""Cache of `by_float32`, by the arrays and columns of trees."""
 
 
 def _by_float32(trees: Trees) -> Trees:
+    """Return the result of `by_float32`, not cached."""
     columns, feature, code_key = trees.columns, np.maximum(np.asarray(trees.feature), 0), np.asarray(trees.threshold)
-    # Numbers go left up to the cut that a code is the place of; none below the first code, all behind the last.
+    # A threshold's code is the position of a cut: numbers up to the cut go left. Below the first code none goes left,
+    # beyond the last code all do.
     borders = [() if cuts is None else (-np.inf, *cuts, np.inf) for cuts in columns.cuts or ()]
     sizes = np.array([len(each) for each in borders], np.int64)
     key, first = order_key_at_or_below(np.concatenate([*borders, np.zeros(1)])), np.cumsum(sizes) - sizes
@@ -350,10 +358,14 @@ def _by_float32(trees: Trees) -> Trees:
 
 
 _INFINITE = order_key_at_or_below(np.array(np.inf))
+"""Order key of +inf: a threshold beyond it sends every number left, and needs no other value for float32."""
 
 
-def bounded(shapes: Shapes, values) -> Shapes:
-    """The shapes of calls; for `SparseRows` those that make few values dense at a time, or the least."""
+def bound_shapes(shapes: Shapes, values) -> Shapes:
+    """Return the shapes of calls for ``values``; for `SparseRows` those that make at most `MOST_DENSE` values dense.
+
+    If no shape does, the smallest one is left.
+    """
     if not isinstance(values, SparseRows):
         return shapes
     most = MOST_DENSE // max(values.shape[1], 1)
@@ -365,35 +377,35 @@ def bounded(shapes: Shapes, values) -> Shapes:
 
 
 WIDE_VECTORS = {"xla_cpu_prefer_vector_width": "512"}
-"""The compiler's options on AMD's processors: a walk takes a sixth less time there, and a fifth more on Intel's. Values
+"""Compiler options for AMD's processors: a walk takes a sixth less time there, but a fifth more on Intel's. The values
 are the same."""
 
 
 class HostProgram:
-    """A jitted function of known values, which no other program calls; compiled for the vectors that suit the CPU."""
+    """A jitted function that is called with concrete values alone, compiled for the vector width that suits the CPU."""
 
     def __init__(self, function: Callable[..., Any], **static: Any):
         self.function, self.static = function, static
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
-        """Return what the function, compiled, returns of these arguments."""
+        """Return the compiled function's result for these arguments."""
         return self.jitted(*args, **settings)
 
     @cached_property
     def jitted(self) -> Any:
-        """The function jitted, with the compiler's options where they help and its version knows them."""
+        """The jitted function, with `WIDE_VECTORS` where these options help and XLA takes them."""
         return jit(self.function, compiler_options=WIDE_VECTORS if _prefers_wide_vectors() else None, **self.static)
 
 
 def _processor() -> str:
-    """What the operating system says of the processor."""
+    """Return the operating system's description of the processor, which names its maker."""
     description = Path("/proc/cpuinfo")
     return description.read_text(errors="replace")[:1000] if description.exists() else platform.processor()
 
 
 @cache
 def _prefers_wide_vectors() -> bool:
-    """Whether walks are compiled for wide vectors: on AMD's processors, where XLA takes the option."""
+    """Return whether programs are compiled for wide vectors: on AMD's processors, if XLA takes the option."""
     if default_platform() != "cpu" or "AuthenticAMD" not in _processor():
         return False
 

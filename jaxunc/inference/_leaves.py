@@ -1,9 +1,8 @@
-"""The leaf that each instance falls into, tree by tree, and its counts; and the leaves behind an empty one.
+"""The leaf that each instance reaches in each tree, its counts, and the leaves that are reached from an empty leaf.
 
-`leaf_index` and `leaf_counts` are for users. What has a plan already calls `planned_leaf_index` and
-`planned_leaf_counts`. The second half follows instances from empty leaves through the other children of their multi-way
-test. How many leaves an instance reaches that way depends on the data, so the host drives it; each round walks all
-pairs of an instance and a tree that are under way.
+`leaf_index` and `leaf_counts` are for users; code that has a plan calls `planned_leaf_index` and `planned_leaf_counts`.
+The second half of the module (`follow`) routes instances from empty leaves on, through the other children of the
+multi-way test. How many leaves an instance reaches then depends on the data, so the host drives the walk in rounds.
 """
 
 import dataclasses
@@ -22,7 +21,7 @@ from jaxunc._numerics import along_instances, counts_dtype, default_platform, ji
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, encode_traced
 
-from ._drive import Part, bounded, call_shapes, cut, drive_on_host, encode_for, on_tested
+from ._drive import Part, bound_shapes, call_shapes, cut, drive_on_host, encode_for, on_tested
 from ._plan import Plan, column_keys, known_plan, make_plan, node_at
 from ._walk import (
     Walk,
@@ -40,17 +39,14 @@ from ._walk import (
 )
 
 SMALLEST_ROUND = 1024
-"""Pairs, or instances, that a round is padded to at least."""
+"""Smallest number of pairs, or instances, that the arrays of a round are padded to."""
 
 UNDER_WAY = 2**20
-"""Leaves that are walked to at a time."""
+"""Largest number of leaves that one round walks to, unless a single pair reaches more."""
 
 
 def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = None) -> Int32[Array, "instances trees"]:
-    """The node that each instance ends in, for every tree.
-
-    Raises a ValueError or TypeError as a bound forest does where columns are not the trees' or hold no numbers; of a
-    traced X only the shape is checked. No gradient.
+    """Return the leaf that each instance reaches in each tree, as an index among the tree's nodes. It has no gradient.
 
     Parameters
     ----------
@@ -60,19 +56,25 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
         Instances ``[instances features]``, NumPy, JAX, pandas or a sparse matrix. They are compared as float32; NaN is
         a missing value, ±inf and subnormals are compared exactly.
     walk
-        As for `bind`.
+        The way instances are walked to their leaves, as for `bind`.
 
     Returns
     -------
     Int32[Array, "instances trees"]
-        Places of leaves among the nodes of each tree.
+        Indices into the node axis of the trees' arrays, such as ``trees.feature``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the columns of X are not those of the trees, or do not hold numbers, as for a bound forest. Of a traced X
+        only the shape is checked. A ValueError also if the walk is unknown.
     """
     check_is_forest(trees, "trees", or_trees=True)
     if walk is not None:
         check_one_of("walk", walk, get_args(Walk))
     trees = trees.trees if isinstance(trees, Forest) else trees
-    if (walked := host_rows(trees, X)) is not None:
-        trees, values = on_tested(*walked)
+    if (host_trees_and_rows := host_rows(trees, X)) is not None:
+        trees, values = on_tested(*host_trees_and_rows)
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     plan = make_plan(trees, missing=True)
     in_each = lambda beside, x: planned_leaf_index(beside[0], beside[1], x, walk)
@@ -80,11 +82,9 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
 
 
 def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees classes"]:
-    """Class counts of the leaf that each instance ends in, for every tree: the tensor that `bind` avoids.
+    """Return the class counts of the leaf that each instance reaches in each tree: the tensor that `bind` avoids.
 
     Differentiable in the forest's counts; traceable, unless empty leaves are followed (`Forest.with_empty_leaves`).
-    Raises as `leaf_index` does, and a ValueError for the mode "average", which averages statistics and not counts, or
-    if the mode "sum" is traced.
 
     Parameters
     ----------
@@ -96,12 +96,18 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
     Returns
     -------
     Num[Array, "instances trees classes"]
-        Counts of the type that the forest holds.
+        Counts of the type that the forest holds; floats if sums behind empty leaves are too large for int32.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `leaf_index` raises them. A ValueError also if empty leaves have the mode ``"average"``, which averages
+        statistics and not counts, or the mode ``"sum"`` under a trace.
     """
     check_is_forest(forest)
     refuse_average(forest)
-    walked = host_rows(forest.trees, X)
-    if walked is None:
+    host_trees_and_rows = host_rows(forest.trees, X)
+    if host_trees_and_rows is None:
         plan = make_plan(forest.trees, missing=True)
 
         def in_each(beside, x):
@@ -109,7 +115,7 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
             return planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))
 
         return along_instances(in_each, encode_traced(X, forest.trees.columns), beside=(forest, plan))
-    trees, values = on_tested(*walked)
+    trees, values = on_tested(*host_trees_and_rows)
     if trees is not forest.trees:
         forest = dataclasses.replace(forest, trees=trees)
     plan = known_plan(forest.trees)
@@ -122,9 +128,9 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
 def host_rows(
     trees: Trees, X: InstancesLike
 ) -> tuple[Trees, Float32[np.ndarray, "instances features"] | SparseRows] | None:
-    """Trees and instances if they have values and do not lie on an accelerator; sparse ones as rows.
+    """Return (trees, float32 instances or `SparseRows`) of the host, which are cut into calls of few shapes.
 
-    Those of the host are cut into calls of few shapes; others go through a program of their number.
+    None if trees or instances are traced, or instances lie on an accelerator: a program for their number answers them.
     """
     if not is_concrete(trees, X):
         return None
@@ -141,11 +147,11 @@ def leaf_index_on_host(
     walk: Walk | None = None,
     then: Callable[[Int32[Array, "instances trees"]], Array] = lambda leaves: leaves,
 ) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
-    """`leaf_index` of any number of instances, or what ``then`` makes of it, by programs of few shapes."""
+    """Return `leaf_index` of any number of instances, or ``then(leaves)``, by programs of few shapes, as NumPy's."""
     shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features)
     return drive_on_host(
         lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
-        cut(len(values), bounded(shapes, values), 1),
+        cut(len(values), bound_shapes(shapes, values), 1),
         1,
         ahead=default_platform() != "cpu",
     )
@@ -158,7 +164,7 @@ def planned_leaf_index(
     walk: Walk | None = None,
     part: Part | None = None,
 ):
-    """`leaf_index` by a plan that is made already, with missing values; of a part only the blocks that are filled."""
+    """Return `leaf_index` by a plan for data with missing values; of a ``part`` only its blocks with instances."""
     walk = walk or default_walk()
     number = None if part is None else part.number
     block = None if part is None or number is None else part.chunk.block
@@ -167,7 +173,10 @@ def planned_leaf_index(
 
 @jit(static_argnames=("block", "walk", "depth"))
 def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: int):
-    """Find the leaves of all blocks, or of the first ``number`` of size ``block``."""
+    """Return the leaf of each instance in each tree ``[instances trees]``, block by block.
+
+    With ``number`` only the first ``number`` blocks of ``block`` instances are walked; zeros stand for other leaves.
+    """
     n, n_trees = x.shape[0], plan.nodes.shape[0]
     size = block or block_size(walk, n_trees, 2 * x.shape[1], n)
 
@@ -193,13 +202,13 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
 
 @jit
 def _rows_of(table, code, leaves):
-    """The counts in each tree's leaf, where all numbers are in bounds."""
+    """Return the counts ``[instances trees classes]`` of leaves ``[instances trees]``, whose indices are in bounds."""
     row = code.at[jnp.arange(len(code)), leaves].get(mode="promise_in_bounds")
     return table.at[row].get(mode="promise_in_bounds")
 
 
 def refuse_average(forest: Forest) -> None:
-    """Raise a ValueError if empty leaves have no counts of their own."""
+    """Raise a ValueError if empty leaves have the mode "average", in which they have statistics but no counts."""
     if forest.follows_forks and forest.empty_leaves == "average":
         raise ValueError(
             "empty leaves of the mode 'average' have no counts of their own: the scores of several leaves are "
@@ -210,7 +219,7 @@ def refuse_average(forest: Forest) -> None:
 def planned_leaf_counts(
     forest: Forest, plan: Plan, X: InstancesLike | SparseRows, leaves: Array | np.ndarray
 ) -> Num[Array, "instances trees classes"]:
-    """`leaf_counts` by a plan that is made already, with missing values, where the leaves are known."""
+    """Return `leaf_counts` for instances whose ``leaves`` are given, by a plan for data with missing values."""
     if not forest.follows_forks:
         table, code = forest.leaf_rows()
         return table[code[jnp.arange(forest.n_trees), leaves]]
@@ -239,27 +248,27 @@ def planned_leaf_counts(
 
 
 class Empty(NamedTuple):
-    """The pairs of an instance and a tree that end in an empty leaf."""
+    """The pairs of an instance and a tree in which the instance ends in an empty leaf: an entry for each pair."""
 
     instance: np.ndarray
     tree: np.ndarray
     fork: np.ndarray
-    """The multi-way test of the leaf."""
+    """The number of the multi-way test that the empty leaf belongs to."""
 
 
 def empty_pairs(trees: Trees, leaves: Int32[Array | np.ndarray, "instances trees"]) -> Empty:
-    """Return the pairs of an instance and a tree that end in an empty leaf."""
+    """Return the pairs of an instance and a tree whose leaf is empty."""
     feature = np.asarray(trees.feature)[np.arange(trees.n_trees), np.asarray(leaves)]
     instance, tree = np.nonzero(feature < 0)
     return Empty(instance, tree, -1 - feature[instance, tree])
 
 
 def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Route the pairs on through the siblings of their leaves, recursively; the plan has missing values.
+    """Route pairs from empty leaves on, through the non-empty siblings of their leaves, recursively.
 
-    Yields pairs (their places in ``empty``, ascending) and leaves that they reach, some at a time: where more than
-    ``UNDER_WAY`` are to be walked to, pairs are taken in parts, a pair that does so by itself as well. The order in
-    which a pair's leaves come depends on the pair alone.
+    Yields (pairs, leaves), some of them at a time: positions in ``empty``, in ascending order, and a leaf that each of
+    these pairs reaches. If more than ``UNDER_WAY`` leaves would be walked to, the pairs are split. The order in which a
+    pair's leaves come depends on the pair alone. The plan is one for data with missing values.
     """
     assert trees.forks is not None
     feature, first, node = (np.asarray(array) for array in (trees.feature, trees.forks.first, trees.forks.node))
@@ -285,7 +294,7 @@ def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarr
 
 
 def _halves(pair: np.ndarray) -> tuple[slice, slice]:
-    """Return two parts of sorted pairs. Equal pairs are in one part, unless all are equal."""
+    """Return slices that cut sorted pairs into two parts; equal pairs are in one part, unless all are equal."""
     middle = len(pair) // 2
     begin, end = np.searchsorted(pair, pair[middle], "left"), np.searchsorted(pair, pair[middle], "right")
     cut = int(begin or (end if end < len(pair) else middle))
@@ -293,7 +302,10 @@ def _halves(pair: np.ndarray) -> tuple[slice, slice]:
 
 
 def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
-    """Sum ``read(tree, node)``, ``[leaves ...]`` each, over the leaves that each pair reaches."""
+    """Return sums ``[pairs ...]`` over the leaves that each pair reaches, one for each array of ``read(tree, node)``.
+
+    ``read`` returns arrays ``[leaves ...]`` for arrays of trees and nodes.
+    """
     none = np.zeros(0, np.int64)
     sums = [np.zeros((len(empty.fork), *array.shape[1:])) for array in read(none, none)]
     for pair, node in follow(trees, plan, X, empty):
@@ -306,18 +318,18 @@ def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., 
 
 
 def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
-    """Counts of the leaves that each pair reaches, summed: ``[pairs classes]``, exact below 2⁵³."""
+    """Return the summed counts ``[pairs classes]`` of the leaves that each pair reaches, exact below 2⁵³."""
     table, code = np.asarray(forest.count_table), np.asarray(forest.code)
     return sums_reached(forest.trees, plan, X, empty, lambda tree, node: [table[code[tree, node]]])[0]
 
 
 def round_up(n: int) -> int:
-    """The length to which n pairs, or instances, are padded: few lengths make few programs."""
+    """Return the length to which ``n`` pairs or instances are padded: a power of two, so that programs are few."""
     return max(1 << max(n - 1, 0).bit_length(), SMALLEST_ROUND)
 
 
 def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """The leaves below inner nodes, for one instance each."""
+    """Return the leaf that each entry's instance reaches from the node ``start`` of its tree."""
     n = len(start)
     arrays = (np.pad(array.astype(np.int32), (0, round_up(n) - n)) for array in (instance, tree, start))
     return np.asarray(_walk_padded(plan, keys, *arrays))[:n]

@@ -1,8 +1,8 @@
-"""The leaf table of a combiner, and the pure merge of its leaves, for use inside other people's programs.
+"""The leaf table of a combiner, and the pure merge of its leaves, for use inside a caller's programs.
 
-`leaf_table` has what is lifted from every leaf; `merge_leaves` walks instances through the trees and merges what their
-leaves hold. The engine `Traced` does both anew in every program: it is differentiable in the combiner and in the
-counts.
+`leaf_table` returns the statistic that a combiner lifts from every leaf. `merge_leaves` walks instances through the
+trees and merges the statistics of their leaves. The engine `Traced` does both in every program: its answers are
+differentiable in the combiner and in the counts.
 """
 
 import math
@@ -49,12 +49,11 @@ LARGEST_LEAF_TABLE = 2**30
 
 
 def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
-    """Return what a combiner lifts from every leaf.
+    """Return the statistic that a combiner lifts from every leaf, for `merge_leaves`.
 
-    Arrays ``[trees nodes]`` or ``[trees nodes stat]``, and ``[trees]``. Computed per distinct count vector, unless
-    fields of the combiner differ from tree to tree. For `merge_leaves`; differentiable in the combiner and the
-    forest's counts. Raises a ValueError if the combiner does not suit the forest (its number of classes, of trees, the
-    counts that it reads).
+    A pytree of arrays ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree ``[trees]``. It is computed
+    per distinct count vector, unless fields of the combiner differ from tree to tree. Differentiable in the combiner
+    and the forest's counts.
 
     Parameters
     ----------
@@ -62,6 +61,11 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
         The forest, whose counts the combiner reads.
     combiner
         The combiner.
+
+    Raises
+    ------
+    ValueError
+        If the combiner does not suit the forest's number of classes or trees, or reads counts that the forest lacks.
     """
     combiner = as_combiner(combiner)
     table, code = _checked_rows(forest, combiner)
@@ -73,34 +77,36 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
 
 
 def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array, "trees nodes"]] | None:
-    """Return what a combiner lifts from each distinct count vector, and which of them each node has.
+    """Return (statistic lifted from each distinct count vector, row of them for each node).
 
-    None where it has no values on the host, or differs from tree to tree. Raises as `leaf_table` does.
+    None if the statistic is traced, or fields of the combiner differ from tree to tree. Raises as `leaf_table` does.
     """
     table, code = _checked_rows(forest, combiner)
     if not _is_by_rows(combiner, table):
         return None
     lifted = _lift(combiner, table)
-    if not is_concrete(lifted):  # inside someone's program
+    if not is_concrete(lifted):  # inside a caller's program
         return None
     warn_if_sizes_are_lost(combiner, table)
     return lifted, code
 
 
 def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "distinct classes"], Array]:
+    """Return `Forest.leaf_rows` of the counts that the combiner reads; raises errors if it does not suit the forest."""
     check_is_forest(forest)
     forest = forest.reading(combiner.count_sets)
     check_tree_fields(combiner, forest.n_trees)
-    # Arrays alone: another forest's labels shall not compile again.
+    # Arrays, not a forest: its class labels are static, so that programs would be compiled for each set of labels.
     return forest.leaf_rows()
 
 
 def _is_by_rows(combiner: Combiner, table: Num[Array, "distinct classes"]) -> bool:
+    """Return whether statistics are lifted per distinct count vector outside of programs."""
     return not has_tree_fields(combiner) and is_concrete(combiner, table)
 
 
 def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
-    """Lift the rows. Combiners of one kind share a program, also where they stand side by side."""
+    """Lift the rows of a table. Combiners of one class share a program, also as members of `Together`."""
     if not isinstance(combiner, Together):
         check_own_scorers(combiner, table)
         return lift_rows(combiner, table)
@@ -110,6 +116,7 @@ def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
 
 @jit
 def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
+    """Return the leaf table of a combiner that has fields by tree, or that is traced."""
     if has_tree_fields(combiner):
         return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
     return _expand(lift_tree(combiner, table), code)
@@ -117,24 +124,25 @@ def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code:
 
 @jit
 def _expand(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
-    """Give values of distinct count vectors to the nodes that have them."""
+    """Return ``[trees nodes ...]`` the values of each node's count vector, and numbers for all trees as ``[trees]``."""
     return jax.tree.map(lambda array: array[code] if array.ndim else jnp.broadcast_to(array, code.shape[:1]), stat)
 
 
 def is_large(forest: Forest, combiner: Combiner) -> bool:
-    """Whether the leaf table would take more than `LARGEST_LEAF_TABLE`."""
+    """Whether the leaf table would take more bytes than `LARGEST_LEAF_TABLE`."""
     table, code = _checked_rows(forest, combiner)
     if not _is_by_rows(combiner, table):
         return _bytes(jax.eval_shape(leaf_table, forest, combiner)) > LARGEST_LEAF_TABLE
-    rows = lifted_together(combiner, table)  # as they will be lifted, so that they are traced once
+    rows = lifted_together(combiner, table)  # as many as will be lifted at a time, so that lifting is traced once
     some = jax.ShapeDtypeStruct((rows, table.shape[1]), table.dtype)
     lifted = jax.tree.leaves(jax.eval_shape(partial(_lift, combiner), some))
-    # What is wide stays by rows, as it has to be lifted in any case.
+    # Wide arrays are not expanded to the nodes: their rows per count vector are needed in any case.
     narrow = [array for array in lifted if math.prod(array.shape[1:]) <= WIDE]
     return code.size * _bytes(narrow) > LARGEST_LEAF_TABLE * rows
 
 
 def _bytes(lifted: PyTree) -> int:
+    """Return the number of bytes of the arrays in a statistic, numbers without axes aside."""
     return sum(math.prod(array.shape) * array.dtype.itemsize for array in jax.tree.leaves(lifted) if array.ndim)
 
 
@@ -148,10 +156,10 @@ def merge_leaves(
     missing: bool = True,
     walk: Walk | None = None,
 ) -> PyTree:
-    """Route instances and merge the statistics of the leaves that they reach.
+    """Walk instances to their leaves, and merge the statistics of the leaves over the trees.
 
-    Pure and traceable: use it inside ``jit``, ``vmap`` and ``grad``. For scoring data from the host `bind` is faster,
-    since it uses all cores.
+    Pure and traceable: use it inside ``jit``, ``vmap`` and ``grad``. For data of the host `bind` is faster, since it
+    uses all cores.
 
     Parameters
     ----------
@@ -159,7 +167,7 @@ def merge_leaves(
         The forest, or its trees.
     leaf_table
         A pytree of statistics per leaf, ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree,
-        ``[trees]``: what a combiner lifts from a forest (`leaf_table`), or anything of that shape.
+        ``[trees]``: the result of the function `leaf_table`, or any other arrays of these shapes.
     X
         Instances ``[instances features]``, NumPy, JAX or pandas; compared as float32, NaN being a missing value.
     merge
@@ -167,9 +175,9 @@ def merge_leaves(
     tree_mask
         Which trees count for which instance, booleans ``[instances trees]``; default all.
     missing
-        False if X is known to hold no NaN, which saves a fifth of the time. NaN then goes anywhere.
+        False if X is known to hold no NaN, which saves a fifth of the time. NaN then goes left or right by its bits.
     walk
-        As for `bind`.
+        The way instances are walked to their leaves, as for `bind`.
 
     Returns
     -------
@@ -180,9 +188,9 @@ def merge_leaves(
     Raises
     ------
     ValueError, TypeError
-        If shapes do not fit the forest, X is what `bind` refuses (infinite values aside; of a traced X only the shape
-        is checked) or a symbolic number of instances, a merge is unknown, or empty leaves of the forest are not
-        statistics (`Forest.with_empty_leaves`).
+        If shapes do not fit the forest, a merge or the walk is unknown, or empty leaves of the forest are followed
+        (`Forest.with_empty_leaves`). If a bound forest would refuse X (infinite values aside; of a traced X only the
+        shape is checked), or its number of instances is symbolic.
 
     Notes
     -----
@@ -216,12 +224,15 @@ def merge_leaves(
     spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
     plan = make_plan(trees, missing=missing)
     merged = along_instances(partial(_merge_beside, spec), X, tree_mask, beside=(plan, planes, scalars))
-    with own_settings():  # NaN is what a masked tree has where values are collected
+    with own_settings():  # collected planes hold NaN for masked trees, which a user's debugging settings would refuse
         return rejoin(layout, *merged)
 
 
 def as_mask(mask, n_instances: Any, n_trees: int):
-    """A tree mask as an array; raises unless it is absent or boolean ``[instances trees]``."""
+    """Return a tree mask ``[instances trees]`` as an array of NumPy or JAX, or None for None.
+
+    Raises a TypeError unless it holds booleans, a ValueError if it has another shape.
+    """
     if mask is None:
         return None
     refuse_masked("tree_mask", mask)
@@ -234,125 +245,135 @@ def as_mask(mask, n_instances: Any, n_trees: int):
 
 
 def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
-    """The merged statistic of X with missing values while a program is traced: lifted and merged anew."""
+    """Return the merged statistic of X, which may have missing values; the leaves are lifted in the same program."""
     encoded = Encoded(X, True)
     return merge_leaves(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
 
 
 class Traced(eqx.Module):
-    """The engine of a traced combiner or forest."""
+    """The engine of a traced combiner or forest: it lifts the leaves in every program."""
 
     forest: Forest
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner) -> "Traced":
-        """Make the engine; refuse a combiner that does not suit the forest."""
+        """Return the engine; a ValueError for a combiner that does not suit the forest."""
         jax.eval_shape(leaf_table, forest, combiner)
         return cls(forest)
 
 
 def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, values: Any, mask: Any) -> PyTree:
-    """Answer instances that are not traced, where the forest or the combiner is."""
+    """Return the answer, or one read-out of it, for concrete instances where the forest or the combiner is traced."""
     return read_answer(combiner.finish(merge_lifted(engine.forest, combiner, values, mask)), readout)
 
 
-Places: TypeAlias = tuple[list[int], list[int]]
-"""Which planes, and which numbers per tree, are floats, and so have tangents."""
+FloatIndices: TypeAlias = tuple[list[int], list[int]]
+"""(indices of the planes, indices of the numbers per tree) that are floats, and so have tangents."""
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
+    """Return (merged planes, merged numbers per tree), in a program that differentiates in planes and numbers."""
     totals = merge_scalars(spec.layout.scalars, scalars)
     tables, rows = pack_by_place(planes, plan, spec.layout)
     packed = PackedTrees(plan, tables, scalars, totals, rows, None, spec)
-    return packed.results(packed.carried(x, mask))
+    return packed.results(packed.merge_to_carry(x, mask))
 
 
 @_merge.defjvp
 @own_settings()
 def _merge_jvp(spec, primals, tangents):
-    """Return the merged statistic, and its tangents from those of the planes and of the numbers per tree.
+    """Return the merged statistic and its tangents, given the tangents of the planes and of the numbers per tree.
 
-    The instances have no tangents. `_pushed` makes tangents, and its transpose `_pulled` gradients; each walks to the
-    leaves again, so that none need be stored.
+    The instances have no tangents. `_push_tangents` makes tangents, its transpose `_pull_cotangents` makes gradients.
+    Each walks to the leaves again, so that leaves need not be stored.
     """
     merged = _merge(spec, *primals)
-    saved = lax.stop_gradient((*primals, merged))
-    float_planes, float_numbers = ([i for i, part in enumerate(parts) if _is_moving(part)] for parts in primals[1:3])
-    moving = float_planes, float_numbers
-    moved = tuple([parts[i] for i in places] for parts, places in zip(tangents[1:3], moving, strict=True))
-    places = zip(merged, moving, strict=True)
-    zeros = tuple([jnp.zeros_like(_rounded(parts[i])) for i in chosen] for parts, chosen in places)
-    start, unravel = ravel_pytree((moved, zeros))
+    residuals = lax.stop_gradient((*primals, merged))
+    float_planes, float_numbers = ([i for i, part in enumerate(parts) if _is_float(part)] for parts in primals[1:3])
+    floats = float_planes, float_numbers
+    in_tangents = tuple([parts[i] for i in indices] for parts, indices in zip(tangents[1:3], floats, strict=True))
+    merged_floats = zip(merged, floats, strict=True)
+    zeros = tuple([jnp.zeros_like(_high_part(parts[i])) for i in indices] for parts, indices in merged_floats)
+    start, unravel = ravel_pytree((in_tangents, zeros))
 
-    # `custom_linear_solve` is the only function of JAX that takes the caller's transpose and that `vmap` maps. So the
-    # transpose walks again, and no leaves are stored. `push` is the "solve": (moved, out) ↦ (moved, out + tangents of
-    # the merged parts). `pull` is its transpose. The matrix is unused.
+    # `custom_linear_solve` is the only function of JAX that takes a transpose and works under `vmap`. So the transpose
+    # can walk again, and no leaves are stored. `push` is the "solve": (in_tangents, out) ↦ (in_tangents, out + tangents
+    # of the merged parts). `pull` is its transpose. The matrix is unused.
     def push(_, both):
-        moved, out = unravel(both)
-        return ravel_pytree((moved, jax.tree.map(jnp.add, out, _pushed(spec, moving, saved, moved))))[0]
+        in_tangents, out = unravel(both)
+        return ravel_pytree(
+            (in_tangents, jax.tree.map(jnp.add, out, _push_tangents(spec, floats, residuals, in_tangents)))
+        )[0]
 
     def pull(_, both):
-        moved, out = unravel(both)
-        return ravel_pytree((jax.tree.map(jnp.add, moved, _pulled(spec, moving, saved, out)), out))[0]
+        in_tangents, out = unravel(both)
+        return ravel_pytree((jax.tree.map(jnp.add, in_tangents, _pull_cotangents(spec, floats, residuals, out)), out))[
+            0
+        ]
 
-    pushed = unravel(lax.custom_linear_solve(lambda both: both, start, push, pull))[1]
-    return merged, tuple(map(_as_tangents, merged, moving, pushed))
+    out_tangents = unravel(lax.custom_linear_solve(lambda both: both, start, push, pull))[1]
+    return merged, tuple(map(_as_tangents, merged, floats, out_tangents))
 
 
-def _is_moving(part: Array) -> bool:
-    """Whether an array has tangents: integers have none."""
+def _is_float(part: Array) -> bool:
+    """Whether an array is of floats, and so has tangents."""
     return jnp.issubdtype(part.dtype, jnp.floating)
 
 
-def _rounded(part: Any) -> Array:
-    """Return the part of a merged plane that has a gradient: of an exact sum the high one; the low is its error."""
+def _high_part(part: Any) -> Array:
+    """Return the part of a merged plane that has a gradient: of an exact sum the high part, else the whole."""
     return getattr(part, "high", part)
 
 
-def _as_tangents(parts: list, places: list[int], pushed: list[Array]) -> list:
-    """Return the tangents of all merged parts: those ``pushed`` at their ``places``, zeros elsewhere."""
+def _as_tangents(parts: list, indices: list[int], out_tangents: list[Array]) -> list:
+    """Return the tangents of all merged parts: those in ``out_tangents`` at their ``indices``, zeros elsewhere."""
 
-    def still(leaf):
-        return jnp.zeros_like(leaf) if _is_moving(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
+    def zero_tangent(leaf):
+        return jnp.zeros_like(leaf) if _is_float(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
 
-    tangents = jax.tree.map(still, parts)
-    for place, move in zip(places, pushed, strict=True):
-        tangents[place] = move if isinstance(parts[place], jax.Array) else tangents[place]._replace(high=move)
+    tangents = jax.tree.map(zero_tangent, parts)
+    for i, tangent in zip(indices, out_tangents, strict=True):
+        tangents[i] = tangent if isinstance(parts[i], jax.Array) else tangents[i]._replace(high=tangent)
     return tangents
 
 
-def _pushed(spec: Spec, moving: Places, saved: tuple, moved: tuple[list, list]) -> tuple[list, list]:
-    """Return the tangents of merged planes and numbers per tree, given ``moved``, those of planes and numbers."""
-    _, _, scalars, x, mask, (merged, merged_scalars) = saved
-    kinds = [spec.layout.planes.kinds[i] for i in moving[0]]
+def _push_tangents(
+    spec: Spec, floats: FloatIndices, residuals: tuple, in_tangents: tuple[list, list]
+) -> tuple[list, list]:
+    """Return (tangents of merged planes, of merged numbers per tree), given those of planes and numbers.
+
+    ``residuals`` are the arguments of `_merge`, and behind them its result.
+    """
+    _, _, scalars, x, mask, (merged, merged_scalars) = residuals
+    kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(outs, t, leaf, hits, _):
         results = []
-        for kind, out, part, hit in zip(kinds, outs, moved[0], hits, strict=True):
+        for kind, out, part, hit in zip(kinds, outs, in_tangents[0], hits, strict=True):
             change = jnp.where(hit, part[t, leaf], 0)
             results.append(out.at[:, t].set(change) if kind == "collect" else out + change)
         return results
 
-    whole = [jnp.zeros_like(_rounded(merged[i])) for i in moving[0]]
+    whole = [jnp.zeros_like(_high_part(merged[i])) for i in floats[0]]
     whole = varying_as(x, whole)
 
     def block(whole, start, size, visit):
         outs = visit(step, [jnp.zeros_like(lax.dynamic_slice_in_dim(part, start, size)) for part in whole])
         return [lax.dynamic_update_slice_in_dim(part, out, start, 0) for part, out in zip(whole, outs, strict=True)]
 
-    whole = _over_leaves(spec, moving[0], saved, whole, block, again=True)
+    whole = _over_leaves(spec, floats[0], residuals, whole, block, count_twice=True)
     numbers = []
-    for i, move in zip(moving[1], moved[1], strict=True):
-        counts = _counted(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
-        numbers.append(jnp.sum(jnp.where(counts, move, 0), axis=1).reshape(_rounded(merged_scalars[i]).shape))
+    for i, tangent in zip(floats[1], in_tangents[1], strict=True):
+        counts = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
+        numbers.append(jnp.sum(jnp.where(counts, tangent, 0), axis=1).reshape(_high_part(merged_scalars[i]).shape))
     return whole, numbers
 
 
-def _pulled(spec: Spec, moving: Places, saved: tuple, out: tuple[list, list]) -> tuple[list, list]:
-    """Return cotangents of planes and numbers per tree, given ``out``, those of merged ones: `_pushed` transposed."""
-    _, planes, scalars, _, mask, (_, merged_scalars) = saved
-    kinds = [spec.layout.planes.kinds[i] for i in moving[0]]
+def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tuple[list, list]) -> tuple[list, list]:
+    """Return (cotangents of planes, of numbers per tree), given ``out``: `_push_tangents` transposed."""
+    _, planes, scalars, _, mask, (_, merged_scalars) = residuals
+    kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(tables, t, leaf, hits, pulls):
         results = []
@@ -365,33 +386,34 @@ def _pulled(spec: Spec, moving: Places, saved: tuple, out: tuple[list, list]) ->
     def block(tables, start, size, visit):
         return visit(step, tables, [lax.dynamic_slice_in_dim(part, start, size) for part in out[0]])
 
-    tables = _over_leaves(spec, moving[0], saved, [jnp.zeros_like(planes[i]) for i in moving[0]], block)
+    tables = _over_leaves(spec, floats[0], residuals, [jnp.zeros_like(planes[i]) for i in floats[0]], block)
     numbers = []
-    for i, pull in zip(moving[1], out[1], strict=True):
-        counts = _counted(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
+    for i, pull in zip(floats[1], out[1], strict=True):
+        counts = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
         numbers.append(jnp.sum(jnp.where(counts, jnp.reshape(pull, (-1, 1)), 0), axis=0))
     return tables, numbers
 
 
 def _over_leaves(
-    spec: Spec, moving: list[int], saved: tuple, carry: list, body: Callable, *, again: bool = False
+    spec: Spec, floats: list[int], residuals: tuple, carry: list, body: Callable, *, count_twice: bool = False
 ) -> list:
-    """Carry a value over all blocks of instances, tree by tree, with the leaves that they reach.
+    """Fold ``body`` over blocks of instances, with a function that visits the leaves which the instances reach.
 
-    ``body(carry, start, size, visit)`` has the next carry of a block, and ``visit(step, inner, rows)`` that of
-    ``inner = step(inner, tree, leaf, hits, rows)`` over the trees; ``hits`` says for each plane which instances' leaf
-    it was that counts. ``again``: what an earlier block had counts again.
+    ``body(carry, start, size, visit)`` returns the next carry. ``visit(step, inner, rows)`` folds ``inner = step(inner,
+    tree, leaf, hits, rows)`` over the trees, and returns the last ``inner``. ``hits`` are arrays for the planes in
+    ``floats``: which instances get a contribution from this tree. In a minimum it is the first tree that attains it.
+    The last block overlaps the one before; with ``count_twice`` instances in both count twice, else once.
     """
-    plan, planes, _, x, mask, (merged, _) = saved
+    plan, planes, _, x, mask, (merged, _) = residuals
     n, n_trees = x.shape[0], plan.nodes.shape[0]
     size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.block)
 
     def block(carry, start, first):
         rows = lambda array: lax.dynamic_slice_in_dim(array, start, size)
         keys = column_keys(rows(x), missing=spec.missing)
-        fresh = jnp.ones(size, bool) if again else start + jnp.arange(size) >= first
+        fresh = jnp.ones(size, bool) if count_twice else start + jnp.arange(size) >= first
         live = fresh[None] if mask is None else rows(mask).T & fresh
-        outs = [rows(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in moving]
+        outs = [rows(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in floats]
         if spec.walk == "levels":
             places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
             leaf_of = lambda t: places[t] - plan.n_exits
@@ -408,7 +430,7 @@ def _over_leaves(
                 leaf = leaf_of(t)
                 here = live[0] if mask is None else live[t]
                 hits, new_claimed = [], []
-                for i, out, is_claimed in zip(moving, outs, claimed, strict=True):
+                for i, out, is_claimed in zip(floats, outs, claimed, strict=True):
                     hit = here if planes[i].ndim == 2 else here[:, None]
                     if out is not None:
                         hit = hit & (planes[i][t, leaf] == out) & ~is_claimed
@@ -418,16 +440,16 @@ def _over_leaves(
                 return step(inner, t, leaf, hits, of_rows), new_claimed
 
             shapes = spec.layout.shapes(size)
-            unclaimed = varying_as(x, [jnp.zeros(shapes[i], bool) for i in moving])
+            unclaimed = varying_as(x, [jnp.zeros(shapes[i], bool) for i in floats])
             return lax.fori_loop(0, n_trees, tree, (inner, unclaimed))[0]
 
         return body(carry, start, size, visit)
 
-    return over_blocks(block, carry, n, size) if n and moving else carry
+    return over_blocks(block, carry, n, size) if n and floats else carry
 
 
-def _counted(kind: str, values: Array, out: Any, mask: Any) -> Array:
-    """Return which trees' numbers count, ``[1 or instances, trees]``: of a minimum the first that attains it."""
+def _contributing_trees(kind: str, values: Array, out: Any, mask: Any) -> Array:
+    """Return which trees' numbers contribute, ``[1 or instances, trees]``: to a minimum the first that attains it."""
     counts = jnp.ones((1, len(values)), bool) if mask is None else mask
     if kind in ("min", "max"):
         counts = counts & (values == jnp.reshape(out, (-1, 1)))
@@ -439,4 +461,5 @@ _merge_jitted = jit(_merge, static_argnums=0)
 
 
 def _merge_beside(spec: Spec, beside: tuple, x: Any, mask: Any) -> Any:
+    """Return `_merge` with the arguments in the order of `along_instances`; ``beside`` is (plan, planes, scalars)."""
     return _merge_jitted(spec, *beside, x, mask)

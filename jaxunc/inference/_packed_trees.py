@@ -1,18 +1,18 @@
-"""The walk that merges leaf statistics on the way: the ``[instances, trees]`` tensor never exists.
+"""Trees packed with their leaf table: they are walked and merged without an ``[instances, trees]`` tensor.
 
     leaf table  --cut-->  planes [trees nodes], numbers per tree [trees]  --pack-->  tables, two planes in an element
     instances  --walk-->  places of leaves  --look up-->  values  --merge-->  carry  --results-->  statistic
 
 The first line is done once, by `PackedTrees.of`. The second is `PackedTrees.merge`: block by block of instances, all
-trees are walked, their values looked up, and merged into the *carry* (the contributions of the trees so far).
+trees are walked, and the values of their leaves are merged into the *carry* (the statistic of the trees so far).
 
-An instance's answer is made of its own row alone, and on a CPU its trees are merged one by one in their order. So there
-it depends to the last bit neither on blocks nor on parts of the trees. The one reduction of accelerators, and `join`,
-round float sums in another order; all other merges are exact.
+An instance's answer depends on its row alone. On a CPU the trees are merged one by one in their order, so that each bit
+of an answer is the same for any blocks and any parts of the trees. Accelerators merge all trees in one reduction, which
+rounds float sums in another order, as `join` does; all other merges are exact.
 
-Part by part, too: `start` → `advance` by one range of trees (`of_trees`) after the other → `result`, and `join` for
-carries of neighbouring ranges. No call of this package goes that way: it is for loops of one's own over forests that
-come in parts, and the tests show by it that parts give the bits of the whole.
+A forest may also come in parts: `start` → `advance` by one range of trees (`of_trees`) after the other → `result`, with
+`join` for carries of neighbouring ranges. This package itself does not do so: it is for loops that users write, and for
+tests that parts give the bits of the whole.
 """
 
 import dataclasses
@@ -63,40 +63,41 @@ from ._walk import (
 )
 
 STEPS = 5
-"""Trees whose values a step of a loop merges where few instances have walked: it costs less than its beginning."""
+"""Number of trees that one step of a loop merges for few instances: merging these costs less than a step's overhead."""
 
 MERGED_NUMBERS, CACHED_NUMBERS, SMALLEST_BLOCK = 2**22, 2**16, 64
-"""Numbers of wide planes that are merged in a call, and in a block on a CPU, and the fewest instances of a block."""
+"""Most numbers of wide planes that are merged in a call; most in a block on a CPU; fewest instances of a block."""
 
 _ARRAYS = ("plan", "tables", "scalars", "totals", "rows", "sets")
 
 
 class Spec(NamedTuple):
-    """Structure of packed trees, which programs are compiled for: static, hashable."""
+    """Structure of packed trees, for which programs are compiled: static, hashable."""
 
     layout: Layout
     missing: bool
+    """Whether the plan is for data with missing values."""
     walk: Walk
     depth: int
-    """Number of levels to unroll in the walk "levels", -1 if unknown under a trace; 0 in the walk "blocks"."""
+    """Number of levels to unroll in the walk "levels", -1 if it is traced; 0 in the walk "blocks"."""
     words: int = 0
-    """Words of sets that trees test, as further columns."""
+    """Number of words of sets, which are columns behind those of the data."""
     complete: int = 0
-    """The depth of complete trees, whose leaf values are selected (`complete_top`); 0 of trees that are walked."""
+    """The depth of complete trees, whose leaf values are selected (`complete_top`); 0 for trees that are walked."""
 
     @classmethod
-    def of(cls, layout: Layout, walked: CompactTrees, *, missing: bool, walk: Walk) -> "Spec":
-        """Return the structure of trees with planes of this layout."""
-        complete = complete_depth(walked.trees, len(layout.columns)) if walk == "blocks" else 0
-        return cls(layout, missing, walk, unrolled_depth(walk, walked.trees), walked.n_words, complete)
+    def of(cls, layout: Layout, compact_trees: CompactTrees, *, missing: bool, walk: Walk) -> "Spec":
+        """Return the structure of trees whose leaf table has this layout."""
+        complete = complete_depth(compact_trees.trees, len(layout.columns)) if walk == "blocks" else 0
+        return cls(layout, missing, walk, unrolled_depth(walk, compact_trees.trees), compact_trees.n_words, complete)
 
     def n_columns(self, n_features: int) -> int:
-        """Columns of keys: missing values have each column twice (`make_plan`)."""
+        """Return the number of columns of keys and words; with missing values each column is there twice."""
         return n_features * (1 + self.missing) + self.words
 
     @property
     def block(self) -> int:
-        """Instances that are merged at a time at most: where planes are wide, so few that their carry is small."""
+        """Largest number of instances that are merged at a time, so that a carry of wide planes stays small."""
         if not self.layout.is_wide:
             return 2**31
         most = MERGED_NUMBERS if self.walk == "levels" else CACHED_NUMBERS
@@ -104,12 +105,12 @@ class Spec(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """Contributions of the trees so far: one entry for each plane, one for each number per tree."""
+    """The statistics of the trees so far, merged: an entry for each plane and for each number per tree."""
 
     planes: list[Any]
-    """Merged planes, ``[instances]`` each, wide ones ``[instances numbers]``."""
+    """Merged planes: tuples of arrays ``[instances]``, for wide planes ``[instances numbers]``."""
     scalars: list[Any]
-    """Merged numbers per tree: one for all instances ``[]``, or ``[instances]`` where a mask tells them apart."""
+    """Merged numbers per tree: ``[]`` for all instances, or ``[instances]`` under a mask."""
 
 
 class PackedTrees(eqx.Module):
@@ -117,45 +118,45 @@ class PackedTrees(eqx.Module):
 
     plan: Plan
     tables: list[Array]
-    """Planes ``[trees places]``, two of a size in one element."""
+    """Columns of the leaf table by places ``[trees places]``, two 32-bit columns in one element."""
     scalars: list[Float[Array, "trees"]]
     """Numbers per tree."""
     totals: list[Any]
-    """The carry of those numbers over all trees."""
+    """The carry of the numbers per tree over all trees."""
     rows: list[Array]
-    """What wide planes look up, for all trees together (`jaxunc.inference._planes`)."""
+    """Rows of wide planes, which all trees share (`jaxunc.inference._planes`)."""
     sets: Sets | None
-    """The sets that trees test, for all together."""
+    """The sets that nodes test, which all trees share; None without any."""
     spec: Spec = eqx.field(static=True)
 
     @classmethod
     def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, walk: Walk) -> "PackedTrees":
-        """Pack trees with a leaf table (see `merge_leaves`), for data with or without missing values."""
+        """Return trees packed with a leaf table (see `merge_leaves`), for data with or without missing values."""
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
-        walked = compact(trees)
-        spec = Spec.of(layout, walked, missing=missing, walk=walk)
-        plan = _plan_of(walked, missing=missing, complete=spec.complete)
+        compact_trees = compact(trees)
+        spec = Spec.of(layout, compact_trees, missing=missing, walk=walk)
+        plan = _plan_of(compact_trees, missing=missing, complete=spec.complete)
         totals = merge_scalars(layout.scalars, scalars)
-        tables, rows = pack_by_place(planes, plan, layout, walked.node)
-        return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
+        tables, rows = pack_by_place(planes, plan, layout, compact_trees.node)
+        return cls(plan, tables, scalars, totals, rows, compact_trees.sets, spec)
 
     @classmethod
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
-        """Pack trees with statistics of distinct count vectors ``[rows]``, for data without missing values.
+        """Return trees packed with statistics ``[rows ...]`` of distinct counts, for data without missing values.
 
-        ``code`` has the row of each node. Statistics are packed before they are expanded to the nodes.
+        ``code [trees nodes]`` has the row of each node. Statistics are packed before they are expanded to the nodes.
         """
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
-        walked = compact(trees)
-        spec = Spec.of(layout, walked, missing=False, walk=walk)
-        plan = _plan_of(walked, missing=False, complete=spec.complete)
-        tables = _expand_by_place(columns, code, plan, layout, walked.node)
+        compact_trees = compact(trees)
+        spec = Spec.of(layout, compact_trees, missing=False, walk=walk)
+        plan = _plan_of(compact_trees, missing=False, complete=spec.complete)
+        tables = _expand_by_place(columns, code, plan, layout, compact_trees.node)
         totals = merge_scalars(layout.scalars, scalars)
-        return cls(plan, tables, scalars, totals, rows, walked.sets, spec)
+        return cls(plan, tables, scalars, totals, rows, compact_trees.sets, spec)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """All arrays, in the order of the fields; what is left is the structure."""
+        """All fields but ``spec``, in their order."""
         return self.plan, self.tables, self.scalars, self.totals, self.rows, self.sets
 
     @property
@@ -166,43 +167,43 @@ class PackedTrees(eqx.Module):
     def merge(
         self, X: Float[Array, "instances features"], tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
     ) -> PyTree:
-        """Return the statistic of all trees, or of those that ``tree_mask [instances trees]`` has for an instance.
+        """Return the merged statistic of all trees, or of those that the mask ``[instances trees]`` has.
 
-        ``blocks``: the number of instances in a block, and the number of blocks, which may be traced. Default: all
-        instances, in blocks of the walk's own size.
+        ``blocks`` is (number of instances in a block, number of blocks, which may be traced). Default: all instances,
+        in blocks of the size that suits the walk.
         """
-        return self.result(self.carried(X, tree_mask, blocks))
+        return self.result(self.merge_to_carry(X, tree_mask, blocks))
 
-    def carried(self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None) -> Carry:
-        """Return the carry of all trees; ``blocks`` as for `merge`."""
+    def merge_to_carry(self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None) -> Carry:
+        """Return the carry of all trees, with the arguments of `merge`."""
         n_planes = len(self.spec.layout.planes.kinds)
         both = self._include(None, X, tree_mask, blocks)
         return Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:])
 
     def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
-        """Merge all trees, in their order, into the carry of earlier trees if there is one.
+        """Return the merged planes of these trees behind those of ``carry``, which may be None; block by block.
 
-        Instances are merged block by block, with ``blocks`` as for `merge`. Returns the merged planes, and under a mask
-        the merged numbers per tree behind them.
+        Under a mask the numbers per tree are merged, too: both in ``carry`` and in the result they lie behind the
+        planes. ``blocks`` is as for `merge`.
         """
         spec, n = self.spec, X.shape[0]
         shapes = partial(spec.layout.shapes, scalars=mask is not None)
-        # With a mask the numbers per tree differ by instance: they become further planes, behind the others.
+        # Under a mask merged numbers per tree differ between instances: they become planes, behind the other planes.
         merging = spec.layout.planes if mask is None else spec.layout.both
         columns = spec.n_columns(X.shape[1])
         most = min(n, spec.block)
         size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n), most), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
-        # The second axis of a collected plane is as long as the carry has trees already.
+        # The second axis of a collected plane is as long as the number of trees in the carry.
         widths = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]
-        seen = max(widths, default=0)
+        n_before = max(widths, default=0)
 
         merge_block = self._by_level
         if spec.walk == "blocks":
             merge_block = self._few if walks_at_once(size, self.n_trees) else self._by_tree
 
         def include_block(out, start, _):
-            # Keys are made of one block at a time: those of all instances would be as large as the data again.
+            # Keys are made for one block at a time: the keys of all instances would take as much memory as the data.
             keys_of = keys_of_one if spec.walk == "blocks" and size == 1 else column_keys
             keys = keys_of(rows(X, start), missing=spec.missing)
             in_mask = None if mask is None else rows(mask, start)
@@ -214,32 +215,32 @@ class PackedTrees(eqx.Module):
                 return merged
             return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, merged)
 
-        # Collected planes are filled, not joined: they have their final width at once.
-        all_trees = lambda c: (n, seen + self.n_trees, *c.shape[2:])
+        # Collected planes have their final width from the start, and are filled block by block.
+        all_trees = lambda c: (n, n_before + self.n_trees, *c.shape[2:])
         full = lambda acc, c: (jnp.full(all_trees(c[0]), acc.neutral, c[0].dtype),) if acc.collects else c
         out = [full(acc, c) for acc, c in zip(merging.planes, merging.start(shapes(n)), strict=True)]
         out = varying_as(X, out)
         return over_blocks(include_block, out, n, size, number) if n else out
 
     def _by_tree(self, merging: Merging, carry, keys, mask):
-        """Scan over the trees in their order, carrying the merge."""
-        # A row for each column: the walk reads the same column's neighbours for many instances of a block.
+        """Return the carry of a block of instances with all trees merged, which are walked one by one, in order."""
+        # A row for each column, since the walk reads the same column for many instances of a block.
         block, keys = len(keys), by_column(keys, self.sets, missing=self.spec.missing)
 
         def visit(tree):
             plan, tables, scalars, in_mask = tree
-            # Only a mask has use for them; without one they are never read, and the compiler drops them.
+            # Only a mask needs numbers per tree here; without a mask the compiler drops them.
             scalars = [jnp.broadcast_to(s, (block,)) for s in scalars]
             if not self.spec.complete:
                 return self._values(merging, tables, scalars, walk_tree(plan, keys), in_mask)
-            # The exits are the first places, from the left. Each column is a kernel by itself, of 32 bits.
+            # The exits, from the left, are the first places. Each column is one kernel, of 32 bits.
             leaves = unpack([table[: plan.n_exits] for table in tables], self.spec.layout)
             return self._of_columns(merging, select_leaves(plan, leaves, keys), scalars, in_mask)
 
         return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
 
     def _few(self, merging: Merging, carry, keys, mask):
-        """Walk all trees at once, then scan over the values of their leaves, in the order of the trees."""
+        """Return the carry of a small block with all trees merged, which are walked at once and merged in order."""
         if len(keys) == 1:
             keys = self._with_words(keys)
             elements = [values[:, None] for values in walk_one(self.plan, keys, self.tables)[1]]
@@ -249,7 +250,7 @@ class PackedTrees(eqx.Module):
         return self._in_order(merging, carry, elements, mask, len(keys))
 
     def _in_order(self, merging: Merging, carry, elements, mask, block: int):
-        """Merge the table elements ``[trees block]`` of a block's leaves, in the order of the trees."""
+        """Return the carry with the table elements ``[trees block]`` of a block's leaves merged, tree by tree."""
         scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, block)) for s in self.scalars]
         in_mask = None if mask is None else mask.T
 
@@ -260,10 +261,10 @@ class PackedTrees(eqx.Module):
         return merging.scan(visit, carry, (elements, scalars, in_mask), unroll=STEPS)
 
     def _by_level(self, merging: Merging, carry, keys, mask):
-        """Walk all trees at once, and merge them by one reduction."""
-        # `walk_levels` has places in the flat arrays of all trees, so the tables are flat, too.
+        """Return the carry of a block with all trees merged, which are walked at once and merged by one reduction."""
+        # `walk_levels` returns places in the flat arrays of all trees, so tables are flat, too.
         place = walk_levels(self.plan, self._with_words(keys), self.spec.depth)
-        if self.spec.layout.is_wide:  # rows of all trees at once would be the tensor of instances, trees and classes
+        if self.spec.layout.is_wide:  # rows of all trees at once would be an [instances trees classes] tensor
             elements = [take(table.reshape(-1), place).T for table in self.tables]
             return self._in_order(merging, carry, elements, mask, len(keys))
         scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
@@ -271,32 +272,36 @@ class PackedTrees(eqx.Module):
         return merging.reduce(carry, values, axis=1)
 
     def _with_words(self, keys):
+        """Return keys ``[block columns]``, and behind them the words of sets if nodes test sets."""
         return keys if self.sets is None else keys_and_words(keys, self.sets, missing=self.spec.missing)
 
     def _values(self, merging: Merging, tables, scalars, place, mask):
-        """Return what trees contribute at the places that instances have reached; neutral where the mask is False."""
+        """Return the planes' values at the places that instances have reached, neutral where the mask is False.
+
+        Under a mask the numbers per tree lie behind them, as in the next two methods.
+        """
         return self._contributions(merging, [take(table, place) for table in tables], scalars, mask)
 
     def _contributions(self, merging: Merging, elements, scalars, mask):
-        """Return what trees contribute, given the table elements of the leaves."""
+        """Return the planes' values, given the table elements of the leaves; see `_values`."""
         return self._of_columns(merging, unpack(elements, self.spec.layout), scalars, mask)
 
     def _of_columns(self, merging: Merging, columns, scalars, mask):
-        """Return what trees contribute, given the columns that were unpacked from the elements."""
+        """Return the planes' values, given the columns that were unpacked from the elements; see `_values`."""
         values = values_of(columns, self.rows, self.spec.layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
 
     def results(self, carry: Carry) -> tuple[list[Any], list[Any]]:
-        """Return each plane, and each number per tree, of the merged statistic."""
+        """Return (planes, numbers per tree) of the merged statistic of a carry."""
         layout = self.spec.layout
         return layout.planes.result(carry.planes), layout.scalars.result(carry.scalars)
 
     def result(self, carry: Carry) -> PyTree:
-        """Return the merged statistic in the structure that `Combiner.finish` takes."""
+        """Return the merged statistic of a carry, in the structure that `Combiner.finish` takes."""
         return rejoin(self.spec.layout, *self.results(carry))
 
     def start(self, n_instances: int, *, masked: bool = False) -> Carry:
-        """Return the carry of no tree."""
+        """Return the carry of no trees; ``masked`` tells whether `advance` will get a mask."""
         layout = self.spec.layout
         shape = (n_instances,) if masked else ()
         return Carry(
@@ -310,12 +315,11 @@ class PackedTrees(eqx.Module):
         X: Float[Array, "instances features"],
         tree_mask: Bool[Array, "instances trees"] | None = None,
     ) -> Carry:
-        """Return the carry with all of these trees included, in their order; under a mask those that count.
+        """Return the carry with these trees merged into it, in their order; under a mask those that count.
 
-        Bit for bit as if all trees had come at once. In the walk for accelerators, where all trees are reduced at once,
-        this holds up to rounding.
+        The result equals bit for bit the carry of all trees at once; in the walk "levels", up to rounding.
         """
-        # Without a mask a number per tree is the same for all instances: merged once, when the trees were packed.
+        # Without a mask a number per tree is the same for all instances: they were merged when the trees were packed.
         if tree_mask is None:
             layout = self.spec.layout
             return Carry(self._include(carry.planes, X), layout.scalars.join(carry.scalars, self.totals))
@@ -323,22 +327,22 @@ class PackedTrees(eqx.Module):
         return Carry(both[: len(carry.planes)], both[len(carry.planes) :])
 
     def join(self, first: Carry, second: Carry) -> Carry:
-        """Return the carry of the first trees and then the second ones."""
+        """Return the carry of two ranges of trees, those of ``first`` before those of ``second``."""
         layout = self.spec.layout
         return Carry(
             layout.planes.join(first.planes, second.planes), layout.scalars.join(first.scalars, second.scalars)
         )
 
-    def for_missing(self, walked: CompactTrees) -> "PackedTrees":
-        """Return the same packed trees for data with missing values; ``walked`` are those that were packed."""
+    def for_missing(self, compact_trees: CompactTrees) -> "PackedTrees":
+        """Return the same packed trees for data with missing values, given the trees that were packed."""
         spec = self.spec._replace(missing=True)
-        return dataclasses.replace(self, plan=_plan_of(walked, missing=True, top=self.plan.top), spec=spec)
+        return dataclasses.replace(self, plan=_plan_of(compact_trees, missing=True, top=self.plan.top), spec=spec)
 
     def by_columns(self, trees: Trees) -> "PackedTrees":
-        """Return the same packed trees with the column numbers of ``trees``."""
-        walked = compact(trees)
-        plan = _plan_of(walked, missing=self.spec.missing, top=self.plan.top)
-        return dataclasses.replace(self, plan=plan, sets=walked.sets)
+        """Return the same packed trees with the column numbers of ``trees``, which are otherwise the same trees."""
+        compact_trees = compact(trees)
+        plan = _plan_of(compact_trees, missing=self.spec.missing, top=self.plan.top)
+        return dataclasses.replace(self, plan=plan, sets=compact_trees.sets)
 
     def of_trees(self, start: int, stop: int) -> "PackedTrees":
         """Return the packed trees ``start … stop - 1``."""
@@ -348,7 +352,7 @@ class PackedTrees(eqx.Module):
         return dataclasses.replace(self, plan=plan, tables=tables, scalars=scalars, totals=totals)
 
     def padded(self, more: int) -> "PackedTrees":
-        """Return the same with ``more`` trees behind the others that contribute nothing: one leaf, neutral values."""
+        """Return these packed trees, and behind them ``more`` trees that add nothing: one neutral leaf each."""
 
         def longer(neutral: list[float], arrays: list[Any]) -> list[Any]:
             pairs = zip(neutral, arrays, strict=True)
@@ -361,58 +365,62 @@ class PackedTrees(eqx.Module):
         return dataclasses.replace(self, plan=padded_plan(self.plan, more), tables=tables, scalars=scalars)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for copies and pickles. JAX takes 64-bit integers anew in its 64-bit mode alone."""
+        """Return the fields as NumPy arrays, for copies and pickles."""
         return {name: jax.tree.map(np.asarray, array) for name, array in zip(_ARRAYS, self.arrays, strict=True)} | {
             "spec": self.spec
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        # JAX takes 64-bit integers from the host in its 64-bit mode alone.
         with jax.enable_x64(True):
             arrays = {name: jax.tree.map(jax.device_put, state[name]) for name in _ARRAYS}
         vars(self).update(state | arrays)
 
 
-def _plan_of(walked: CompactTrees, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
+def _plan_of(compact_trees: CompactTrees, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
+    """Return the plan of compact trees; its top is ``top``, or all tests of complete trees, or the tallest nodes."""
     if top is None:
-        top = complete_top(walked.trees, complete) if complete else tall_top(walked.trees)
-    return make_plan(walked.trees, missing=missing, top=top, bit=walked.bit)
+        top = complete_top(compact_trees.trees, complete) if complete else tall_top(compact_trees.trees)
+    return make_plan(compact_trees.trees, missing=missing, top=top, bit=compact_trees.bit)
 
 
 @jit(static_argnums=2)
 def pack_by_place(
     planes: list[Array], plan: Plan, layout: Layout, node: Int32[Array, "trees kept"] | None = None
 ) -> tuple[list[Array], list[Array]]:
-    """Planes ``[trees nodes]`` by the places of a plan, two of a size in one element; and rows of wide ones.
+    """Return (tables by places ``[trees places]``, rows of wide planes) of planes ``[trees nodes ...]``.
 
-    ``node``: the nodes that the plan has, if not all (`CompactTrees`).
+    ``node`` are the nodes that the plan has (`CompactTrees.node`), None for all.
     """
-    columns, rows = columns_of_planes([_of_kept(plane, node) for plane in planes], layout)
+    columns, rows = columns_of_planes([_take_nodes(plane, node) for plane in planes], layout)
     return [plan.by_place(packed) for packed in pack(columns, layout)], rows
 
 
 def _expand_by_place(
     columns: list[Any], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout, node: Any
 ) -> list[Array]:
-    """Return the columns ``[distinct]`` in elements, those of the row that the node at each place has."""
+    """Return tables by places ``[trees places]`` of columns ``[distinct]``, given the row ``code`` of each node."""
     if not on_host(code, plan):
         return _expand_program(columns, code, plan, layout, node)
     host_plan, code, node = jax.tree.map(np.asarray, (plan, code, node))
-    rows = host_plan.by_place(_of_kept(code, node))
+    rows = host_plan.by_place(_take_nodes(code, node))
     return put_beside(plan.nodes, [packed[rows] for packed in pack(columns, layout)])
 
 
 @jit(static_argnums=3)
 def _expand_program(columns: list[Array], code: Array, plan: Plan, layout: Layout, node: Array | None) -> list[Array]:
-    rows = plan.by_place(_of_kept(code, node))
+    """Return the result of `_expand_by_place` by a program, for arrays that are not on the host."""
+    rows = plan.by_place(_take_nodes(code, node))
     return [take(packed, rows) for packed in pack(columns, layout)]
 
 
-def _of_kept(table: Any, node: Any) -> Any:
+def _take_nodes(table: Any, node: Any) -> Any:
+    """Return the entries of a table ``[trees nodes ...]`` at ``node`` ``[trees kept]``; for None the table."""
     return table if node is None else table[np.arange(len(table))[:, None], node]
 
 
 def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
-    """Return the carry of numbers per tree over all trees."""
+    """Return the carry of numbers per tree over all trees; an empty list without any."""
     return _scalars_program(merging, scalars) if scalars else []
 
 
@@ -422,9 +430,10 @@ def _scalars_program(merging: Merging, scalars: list[Float[Array, "trees"]]) -> 
 
 
 def of_jax(tree: PyTree) -> PyTree:
-    """Return a tree of arrays as JAX's, if packed trees in it are NumPy's, as after `jax.device_get`.
+    """Return a pytree with arrays of JAX in place of NumPy's, if it has packed trees of NumPy's 64-bit integers.
 
-    In its 32-bit mode JAX would cut each of their elements in half.
+    These come from `jax.device_get`. In its 32-bit mode JAX would drop half of each element. Other pytrees are returned
+    as they are.
     """
     is_packed = lambda node: isinstance(node, Plan | PackedTrees)
     packed = [node for node in jax.tree.leaves(tree, is_leaf=is_packed) if is_packed(node)]

@@ -1,12 +1,12 @@
-"""The nodes of trees packed for walking: one 8-byte element per node, and the top of each tree apart.
+"""The nodes of trees packed for walking: one 8-byte element per node, and separate arrays for the top of each tree.
 
-A walk goes by *places*, as `jaxunc.inference` draws them: first those of the exits, then those of the nodes.
+A walk goes by *places*, as `jaxunc.inference` draws them: first the places of the exits, then those of the nodes.
 
-The top holds the tallest inner nodes of a tree, which hang together, since a parent is taller than its children
-(`tallest`). Each of its tests rules out the exits on its left where it goes right; the first that remains is the one
-that the instance takes (the idea of QuickScorer, Lucchese et al. 2015, for the top of a tree). Several paths may lead
-to a node, where tests of intervals are binary ones (`jaxunc.forest`). Such nodes, and all below them, are left to the
-walk. `compact` comes before, for bound forests: there a test of intervals is one node again.
+The top holds the tallest inner nodes of a tree (`tallest`). They form one connected subtree, since a parent is taller
+than its children. Where a test of the top goes right it rules out the exits below its left child; the instance leaves
+by the first exit that remains (QuickScorer, Lucchese et al. 2015, applied to the top of a tree). Several paths may lead
+to a node if a test of intervals is stored as binary tests (`jaxunc.forest`). Such nodes, and all below them, are not in
+the top. For bound forests `compact` first makes each test of intervals one node again.
 """
 
 from collections.abc import Callable
@@ -37,47 +37,50 @@ from jaxunc._numerics import (
 from jaxunc.forest import ColumnSets, IntervalTests, Trees, column_sets, interval_tests, reached_nodes
 
 MOST_WORDS, MOST_ENTRIES = 320, 100_000
-"""Words of sets, and numbers that are looked up for them, so that the keys of small blocks stay in the cache. Sets of
-further trees are walked as intervals."""
+"""Most words of sets, and most entries of their tables: more would drive the keys of small blocks out of the cache.
+Sets of further trees are walked as intervals."""
 
 BITS, WHOLE = 31, 31
-"""Sets in a word, whose sign is free; and the number of the bit that stands for all, where no set is tested."""
+"""Number of sets in a word, whose sign bit is free; the bit of nodes that test no set, which stands for all bits."""
 
 MOST_TESTS = 31
-"""Tests of a top: one less than its exits, which have a bit each of a word."""
+"""Most tests of a top: one less than its exits, each of which is a bit of a 32-bit word."""
 
 PIECE = 16
-"""Borders that are counted at a time."""
+"""Number of borders that are counted at a time."""
 
 
 class Top(NamedTuple):
-    """The tests at the top of each tree. Where a tree has fewer, the others are its root and rule out nothing."""
+    """The tests at the top of each tree. In a tree with fewer tests the rest repeat its root, and rule out no exit."""
 
     tests: Int32[Array, "trees tests"]
-    """The nodes whose tests are made."""
+    """The node that makes each test."""
     exits: Int32[Array, "trees tests"]
-    """The exits that remain where the test goes right, a bit each: the leftmost is the highest."""
+    """The exits that remain where the test goes right, as bits: the highest bit is the leftmost exit."""
     entry: Int32[Array, "trees exits"]
     """The node behind each exit, from the left."""
     rest: Int32[Array, "trees"]
-    """Tests on the longest path below."""
+    """Number of tests on the longest path below the top."""
 
 
 class Borders(NamedTuple):
-    """Sorted order keys by which values become codes: how many are below. `PIECE` of one row are counted at a time."""
+    """Sorted order keys by which values become codes: a value's code is the number of borders below it.
+
+    A *row* of codes is made from one column of keys. The borders of each row are cut into pieces of `PIECE`.
+    """
 
     column: Int32[Array, "rows"]
-    """The column that each row of codes is of; rows that pad them have no borders."""
+    """The column that each row of codes is made from; padding rows have no borders."""
     row: Int32[Array, "pieces"]
-    """The row that each piece counts for."""
+    """The row that each piece belongs to."""
     border: Int32[Array, "pieces {PIECE}"]
-    """Borders; behind the last one of a row, numbers that no value exceeds."""
+    """The borders; keys that no value exceeds pad the last piece of a row."""
     number: Int32[Array, ""]
-    """How many pieces there are; those beyond pad them to a common shape."""
+    """Number of pieces without padding."""
 
     @classmethod
     def of(cls, row: np.ndarray, border: np.ndarray, column: np.ndarray) -> "Borders":
-        """Cut borders, sorted by their rows and sizes, into pieces; ``column`` is that of each row."""
+        """Return borders cut into pieces: ``border`` sorted by ``row`` and size; ``column`` is that of each row."""
         rows = np.zeros(power_of_two(len(column)), np.int32)
         rows[: len(column)] = column
         sizes = (np.bincount(row, minlength=len(rows)) + PIECE - 1) // PIECE
@@ -92,85 +95,87 @@ class Borders(NamedTuple):
 
 
 class Sets(NamedTuple):
-    """The sets of values that nodes test, `BITS` of one column in a word, for all trees together."""
+    """The sets of values that nodes of all trees test, as bits of words; a word has up to 31 sets of one column."""
 
     borders: Borders
     """Borders of the codes: values between two neighbours are in the same sets."""
     row: Int32[Array, "words"]
-    """The row of codes that each word is looked up by; words that pad them are zeros."""
+    """The row of codes by which each word is looked up; 0 for padding words."""
     start: Int32[Array, "words"]
-    """Where its numbers begin, one for each code; behind them the one of missing values."""
+    """Where the entries of each word begin in ``table``: one for each code, the last for missing values."""
     table: Int32[Array, "entries"]
-    """Which of its sets send each code right, a bit each."""
+    """For a word and a code a bit for each set of the word: whether the set sends the code right."""
 
 
 class CompactTrees(NamedTuple):
-    """Trees whose tests of intervals are one node each: on the word of its set, as a column behind all others."""
+    """Trees in which a test of intervals is one node: it reads a bit of a word, a column behind the data's."""
 
     trees: Trees
     node: Int32[Array, "trees kept"] | None = None
-    """The nodes that are left, by their numbers before; None where all are."""
+    """The original index of each node that is kept; None if all nodes are."""
     bit: Int32[Array, "trees kept"] | None = None
-    """The bit of the node's set in its word; `WHOLE` in other nodes, None without sets."""
+    """The bit of the node's set in its word, `WHOLE` for nodes that test no set; None without sets."""
     sets: Sets | None = None
 
     @property
     def n_words(self) -> int:
-        """Columns behind the others."""
+        """Number of columns of words, padding included."""
         return 0 if self.sets is None else len(self.sets.row)
 
 
 class Plan(NamedTuple):
-    """Arrays that a walk reads, trees along the leading axis of each: a slice of it is a plan of fewer trees."""
+    """Arrays that a walk reads, with trees along the leading axis of each: slices of all are a plan of fewer trees."""
 
     nodes: Int64[Array, "trees places"]
     """Two 32-bit patterns per place in one element, so that a level costs one gather: the threshold's key, and
-    ``feature << log2(places) | place of the left child``. With sets the feature has 5 more bits below: the set's."""
+    ``column << b | place of the left child``, where b bits hold any place. With sets the column has 5 more bits below
+    it: the number of the set's bit."""
     feature: Int32[Array, "trees places"] | None
-    """The features by themselves, where they do not fit beside the children."""
+    """The columns (with sets also their 5 bits), if they do not fit beside the children; else None."""
     depth: Int32[Array, "trees"]
-    """Tests on the longest path."""
+    """Number of tests on the longest path of each tree."""
     top: Top
-    """The tests at the top, and where they lead: places in front of the nodes."""
+    """The tests at the top, and the nodes behind its exits."""
     top_feature: Int32[Array, "trees tests"]
-    """Their features."""
+    """The column of keys that each test of the top reads."""
     top_key: Int32[Array, "trees tests"]
-    """Their thresholds."""
+    """The threshold's key of each test of the top."""
     top_mask: Int32[Array, "trees tests"] | None = None
-    """Masks of the bits of a word that they read, where nodes test sets."""
+    """The bits that each test of the top reads of a word; all bits for other columns, None without sets."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what copies and pickles are made of. JAX takes 64-bit integers anew in its 64-bit mode alone."""
+        """Return (function, arguments) that make a copy, for copies and pickles: the fields as NumPy arrays."""
         return _restored, (jax.tree.map(np.asarray, tuple(self)),)
 
     @property
     def n_exits(self) -> int:
-        """Places in front of the nodes: the root is at this place."""
+        """Number of exits. Their places lie in front of the nodes' places, so that this is also the root's place."""
         return self.top.entry.shape[-1]
 
     def by_place(self, table: Shaped[Array | np.ndarray, "trees nodes"]) -> Any:
-        """Return a table of nodes by places ``[trees places]``; on the host, the host's."""
+        """Return a table of nodes as a table of places ``[trees places]``, NumPy's for NumPy's."""
         return _by_place(self.top.entry, table)
 
 
 def _restored(arrays: tuple[Any, ...]) -> Plan:
+    """Return the plan with these fields, given as NumPy arrays."""
+    # JAX takes 64-bit integers from the host in its 64-bit mode alone.
     with jax.enable_x64(True):
-        # `jnp.asarray` is a program, which a forked process refuses: before it could say so to the process that waits.
+        # Not `jnp.asarray`, which is a program: in a forked process it would fail before the error could be reported.
         return Plan(*jax.tree.map(jax.device_put, arrays))
 
 
 def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
-    """Return the nodes at these places of one tree."""
+    """Return the nodes at places of one tree, given as one entry of a plan."""
     exits = plan.n_exits
     return jnp.where(place < exits, take(plan.top.entry, jnp.minimum(place, exits - 1)), place - exits)
 
 
 def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array | None = None) -> Plan:
-    """Pack trees for data with or without missing values; the top is the first two levels, if no other is given.
+    """Return the plan of trees for data with or without missing values; the first two levels are the default top.
 
-    With them every column is there twice, NaN being the smallest value in the first copy and the largest in the
-    second; a node that sends NaN right reads the second. Without them the copy's cost (a quarter more time) is saved.
-    ``bit``: that of `CompactTrees`.
+    With missing values every column is there twice. NaN is the smallest value in the first copy and the largest in the
+    second; nodes that send NaN right read the second. This takes a quarter more time. ``bit`` is `CompactTrees.bit`.
     """
     arrays, settings = (_arrays(trees), top, bit), {"n_features": trees.n_features, "missing": missing}
     if not on_host(arrays):
@@ -179,23 +184,25 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
 
 
 def known_plan(trees: Trees) -> Plan:
-    """The plan, with missing values, of trees that have values, also where someone's program is being traced."""
-    made = lambda: make_plan(trees, missing=True, top=tall_top(trees))
-    return _PLANS.get(_arrays(trees), trees.n_features, made)
+    """Return the plan of concrete trees for data with missing values, cached; also while a program is traced."""
+    make = lambda: make_plan(trees, missing=True, top=tall_top(trees))
+    return _PLANS.get(_arrays(trees), trees.n_features, make)
 
 
 _PLANS: KeptWhileAlive[Plan] = KeptWhileAlive()
-"""By all arrays of trees: instances may come one by one."""
+"""Cache of `known_plan`, by the arrays of trees: calls may pass instances one by one."""
 
 
 def _arrays(trees: Trees) -> tuple[Array, Array, Array, Array, Array]:
+    """Return (feature, threshold, child, missing_right, tree_depth)."""
     return trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
 
 
 def complete_depth(trees: Trees, n_columns: int) -> int:
-    """The depth of complete trees that have all tests of these, for leaf values by selects; 0 where that is too deep.
+    """Return the depth to which trees are completed, so that tests select leaf values (`select_leaves`); 0 if not.
 
-    Each column of leaf values is a kernel of its own, which makes all tests again. Trees of no test count as of one.
+    They are if the tests of a complete tree, times the columns of leaf values, are at most `MOST_TESTS`: each column is
+    a kernel that makes all tests again. Trees without a test have the depth 1. Traced trees are not completed.
     """
     if not is_concrete(trees):
         return 0
@@ -204,15 +211,16 @@ def complete_depth(trees: Trees, n_columns: int) -> int:
 
 
 def complete_top(trees: Trees, depth: int) -> Top:
-    """The top that has all tests of trees of at most this depth, root first and level by level, as in a heap.
+    """Return the top that has all tests of trees of at most this depth, level by level from the root, as in a heap.
 
-    In place of tests below a leaf there is the leaf, beyond whose threshold no key is: all go left, to the leaf.
+    Tests below a leaf are the leaf itself: no key is beyond its threshold, so every instance goes left, to the leaf.
     """
     make = lambda: Top(*jax.device_put(_complete_arrays(np.asarray(trees.child), depth)))
     return _COMPLETE.get((trees.child,), depth, make)
 
 
 _COMPLETE: KeptWhileAlive[Top] = KeptWhileAlive()
+"""Cache of `complete_top`, by the array of children and the depth."""
 
 
 def _complete_arrays(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tuple[np.ndarray, ...]:
@@ -232,18 +240,18 @@ def _complete_arrays(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tup
 
 
 def tall_top(trees: Trees) -> Top | None:
-    """The top of the tallest nodes, for plans that many instances walk by; None of traced trees, which have no host."""
+    """Return the top of the tallest nodes, cached; None for traced trees, whose values the host cannot read."""
     if not is_concrete(trees):
         return None
     return _TOPS.get((trees.child,), None, lambda: Top(*jax.device_put(tallest(np.asarray(trees.child)))))
 
 
 _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
-"""By the arrays of children: combiners are bound to one forest one after the other."""
+"""Cache of `tall_top`, by the array of children: several combiners may be bound to one forest."""
 
 
 def compact(trees: Trees) -> CompactTrees:
-    """Return the trees to be walked: as they are if traced, or if no nodes together test a set of values."""
+    """Return trees in which tests of intervals are one node each; trees with forks, or traced ones, as they are."""
     if not is_concrete(trees) or trees.forks is not None:
         return CompactTrees(trees)
     made = _COMPACT.get(_arrays(trees), trees.columns, lambda: _compact(trees, interval_tests(trees)))
@@ -251,10 +259,11 @@ def compact(trees: Trees) -> CompactTrees:
 
 
 _COMPACT: KeptWhileAlive[CompactTrees | None] = KeptWhileAlive()
-"""None of trees that are walked as they are: they must not be kept alive."""
+"""Cache of `_compact`. For trees that stay as they are it holds None, so that it does not keep them alive."""
 
 
 def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
+    """Return trees whose tests of intervals are one node each; None if there are no such tests, or no word fits."""
     if tests is None or not len(tests.tree):
         return None
     feature, threshold, child, missing_right, _ = (np.array(array) for array in _arrays(trees))
@@ -272,7 +281,7 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
         at = tests.tree[test], tests.node[test]
         feature[at], bit[at], child[at] = trees.n_features + first + word, place, tests.child[test]
         threshold[at], missing_right[at] = 0, False
-    # What no path leads to any more is left out: what is walked stays together.
+    # Nodes that no path leads to any more are left out, so that the nodes of a walk lie together.
     reached = reached_nodes(child)
     node = np.argsort(~reached, axis=1, kind="stable")[:, : power_of_two(int(reached.sum(axis=1).max()), 64)]
     child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
@@ -284,12 +293,12 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
     )
     arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
     node, bit = jax.device_put((node.astype(np.int32), bit))
-    words = _together(columns, [column_set.border for column_set in sets], tables)
+    words = _join_words(columns, [column_set.border for column_set in sets], tables)
     return CompactTrees(Trees(*arrays, columns=trees.columns), node, bit, words)
 
 
 def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
-    """Return the number of sets of each column that are tested by the first trees whose words fit the limits."""
+    """Return how many sets of each column are kept: those of the first trees whose words stay within both limits."""
     last = np.arange(n_trees)
     n_words = np.array([-(-np.searchsorted(column_set.tree, last, "right") // BITS) for column_set in sets])
     n_entries = np.array([column_set.goes_right.shape[1] for column_set in sets]) @ n_words
@@ -298,7 +307,7 @@ def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
 
 
 def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "words codes"]:
-    """The sets of each code, `BITS` in a word."""
+    """Return the words of one column's sets: bit j of word i tells whether set ``i * BITS + j`` sends a code right."""
     n_words, n_codes = ceil_div(len(goes_right), BITS), goes_right.shape[1]
     bits = np.zeros((n_words * BITS, n_codes), np.int32)
     bits[: len(goes_right)] = goes_right
@@ -307,8 +316,8 @@ def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "wor
     )
 
 
-def _together(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
-    """The words of all columns, and padding."""
+def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
+    """Return the sets of all columns, padded, given the borders and the words ``[words codes]`` of each column."""
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     sizes = np.array([table.shape[1] for table in tables])[row]
     more, n_entries = multiple_of(8, len(row)) - len(row), int(sizes.sum())
@@ -321,10 +330,11 @@ def _together(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.nd
 
 
 def _two_levels(child, depth, xp) -> Top:
-    """The complete tree of the first two levels; below a leaf both exits lead to it, and its test goes left."""
+    """Return the top of the first two levels; below a leaf both exits lead to the leaf, and its test goes left."""
     root = xp.zeros((len(child), 1), np.int32)
 
     def below(node):
+        """Return the children of nodes, and for a leaf twice the leaf."""
         left = xp.take_along_axis(child, node, axis=1)
         return xp.stack([left, xp.where(left == node, left, left + 1)], axis=-1).reshape(len(child), -1)
 
@@ -335,9 +345,10 @@ def _two_levels(child, depth, xp) -> Top:
 
 
 def _make_plan(arrays: tuple[Any, ...], top: Top | None, bit, *, n_features: int, missing: bool, xp: Any = jnp) -> Plan:
+    """Return `make_plan` of trees with these arrays (`_arrays`), by NumPy or JAX, whichever module ``xp`` is."""
     feature, threshold, child, missing_right, depth = arrays
     top = top or _two_levels(child, depth, xp)
-    feature = xp.maximum(feature, 0)  # an empty leaf's is the number of its fork
+    feature = xp.maximum(feature, 0)  # in an empty leaf it is negative, the number of its fork
     column = feature + n_features * missing_right.astype(np.int32) if missing else feature
     first = top.entry.shape[1]
     place_bits = (first + child.shape[1] - 1).bit_length()
@@ -364,17 +375,17 @@ _plan_program = jit(_make_plan, static_argnames=("n_features", "missing"))
 
 
 def _by_place(entry: Any, table: Any) -> Any:
-    """Return a table ``[trees nodes]`` by places ``[trees places]``; of the host's arrays the host's."""
+    """Return a table ``[trees nodes]`` as a table ``[trees places]``, given the node behind each exit."""
     xp: Any = np if isinstance(table, np.ndarray) else jnp
     return xp.concatenate([xp.take_along_axis(table, entry, axis=1), table], axis=1)
 
 
 def padded_plan(plan: Plan, more: int) -> Plan:
-    """The plan with ``more`` trees behind the others, each one leaf at any place."""
+    """Return the plan with ``more`` trees behind its own trees, each of a single leaf."""
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
     mask = None if plan.top_mask is None else none
-    # Nothing is larger than the largest key, so every test goes left, to node 0: the tree is its root, a leaf.
+    # No key is larger than the largest one, so that every test goes left, to place 0. All places are alike.
     top = Top(none, jnp.int32(-1), none, none)
     leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond, mask)
     longer = lambda array, value: jnp.concatenate([array, jnp.broadcast_to(value, (more, *array.shape[1:]))])
@@ -386,7 +397,7 @@ def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int3
     key = order_key(x)
     if not missing:
         return key
-    # NaN has a key of its own among floats, but which one depends on its sign and payload: both copies say it outright.
+    # The order key of a NaN depends on its sign and payload, so both copies get a fixed key in its place.
     nan = jnp.isnan(x)
     return jnp.concatenate([jnp.where(nan, NAN_FIRST, key), jnp.where(nan, NAN_LAST, key)], axis=1)
 
@@ -402,12 +413,13 @@ def descend(
     for_child: Int64[Array, "places"] | None = None,
     for_column: Int64[Array, "places"] | None = None,
 ) -> Int32[Array, "..."]:
-    """One test: the place, within its tree of ``n_places``, that follows the one stored at ``place``.
+    """Return the place within its tree that the test of the node at ``place`` leads to, for each instance.
 
-    ``key_of`` has the key of a column for each instance. ``for_child``, ``for_column``: the nodes as other values, from
-    which these are read (`walk_levels` and `walk_one` say why).
+    ``place`` is an index into ``nodes``, the places of one tree or of several; each tree has ``n_places``. ``key_of``
+    returns each instance's key in a column. ``for_child`` and ``for_column`` are copies of ``nodes``, from which the
+    child and the column are read (`walk_levels` and `walk_one` say why).
     """
-    as_integer = lambda word: lax.bitcast_convert_type(word, jnp.int32)  # free, where XLA counts
+    as_integer = lambda word: lax.bitcast_convert_type(word, jnp.int32)  # free where XLA counts operations
     child_bits = (n_places - 1).bit_length()
     threshold, word = split_bits(take(nodes, place), jnp.int32, jnp.uint32)
     of = lambda array: word if array is None else split_bits(take(array, place), jnp.int32, jnp.uint32)[1]
@@ -415,27 +427,27 @@ def descend(
         column, child = as_integer(of(for_column) >> child_bits), of(for_child) & jnp.uint32(2**child_bits - 1)
     else:
         column, child = take(feature, place), of(for_child)
-    # Right children lie behind left ones, and a leaf's threshold is beyond every key: no branch, no select.
+    # A right child lies behind the left one, and a leaf's threshold is beyond every key: this needs no branch.
     if not with_sets:
         return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
     return as_integer(child) + ((key_of(column >> 5) & mask_of(column & 31)) > threshold).astype(jnp.int32)
 
 
 def mask_of(bit: Int32[Array | np.ndarray, "..."]) -> Any:
-    """Return an int32 in which this bit is set; for `WHOLE`, the number of the sign bit, one in which all are."""
+    """Return an int32 with only this bit set; with all bits set for `WHOLE`, the number of the sign bit."""
     mask = np.int32(1) << bit
     return mask | (mask >> 31)
 
 
 def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the arrays of a `Top`, in its order, whose tests are the nodes with the longest paths below them.
+    """Return the fields of a `Top`, in their order, whose tests are the nodes with the longest paths below them.
 
-    ``child`` holds each node's left child, behind which its right one lies; in a leaf, the leaf itself. Nodes to which
-    several paths lead are no tests.
+    ``child`` holds each node's left child, in a leaf the leaf itself (`Trees.child`). Nodes to which several paths lead
+    are not tests of the top.
     """
     n_trees, n_nodes = child.shape
     (height, rank), trees = _heights(child), np.arange(n_trees)[:, None]
-    # As many as the largest tree has, in few sizes: programs are compiled for each.
+    # As many tests as the largest tree has, rounded up to few sizes, since programs are compiled for each size.
     largest = np.count_nonzero(rank, axis=1).max(initial=1)
     n_tests = min(power_of_two(int(largest) + 1, 2) - 1, MOST_TESTS, max(1, n_nodes // 2))
     tests = np.argpartition(-rank, n_tests - 1, axis=1)[:, :n_tests]
@@ -443,7 +455,8 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
     inner, children = rank[trees, tests] > 0, child[trees, tests][..., None] + np.arange(2)
     # Whether a test is the left or right child of another: [trees parents sides tests].
     leads_to = (children[..., None] == tests[:, None, None]) & (inner[:, :, None] & inner[:, None])[:, :, None]
-    # Each test has a stretch of a line, the root all of it; the left child has its first half, the right one the other.
+    # Each test has an interval of a line, the root all of it. Its left child has the first half, its right child the
+    # second.
     begin, half = np.zeros((2, n_trees, n_tests), np.int64)
     half[:, 0] = 2**61
     parent, is_right = leads_to.any(axis=2).argmax(axis=1), leads_to[:, :, 1].any(axis=1)
@@ -451,7 +464,7 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
         above = trees[:, 0], parent[:, j]
         half[:, j], begin[:, j] = half[above] // 2, begin[above] + is_right[:, j] * half[above]
     half = np.where(inner, half, 0)
-    # A child that is not a test is an exit, at the beginning of its half; other places lie beyond the line.
+    # A child that is not a test is an exit: it lies at the beginning of its half. Unused entries lie beyond the line.
     is_exit = inner[..., None] & ~leads_to.any(axis=3)
     start = np.where(is_exit, begin[..., None] + np.stack([np.zeros_like(half), half], axis=2), 2**62).reshape(
         n_trees, -1
@@ -462,17 +475,20 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
     ruled_out = (start >= begin[..., None]) & (start < (begin + half)[..., None])
     bits = np.uint32(1) << (31 - np.arange(n_tests + 1, dtype=np.uint32))
     exits = ~np.where(ruled_out, bits, np.uint32(0)).sum(axis=2, dtype=np.uint32)
-    # Where a tree has fewer exits than places, the others lead nowhere.
+    # In a tree with fewer exits the unused entries lead nowhere.
     rest = np.where(start[:, 0] < 2**62, height[trees, entry], 0).max(axis=1)
     return np.where(inner, tests, 0).astype(np.int32), exits.view(np.int32), entry.astype(np.int32), rest
 
 
 def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray]:
-    """Tests on the longest path below each node that a root leads to; and the same with 0 where several paths do."""
+    """Return (height, rank) of each node ``[trees nodes]``: the number of tests on the longest path below it, twice.
+
+    Both are 0 for nodes that no path leads to. The rank is also 0 for nodes that several paths lead to.
+    """
     n_trees, n_nodes = child.shape
     roots = np.arange(n_trees) * n_nodes
     left_of = (child + roots[:, None]).ravel()
-    several = _led_to_twice(left_of)
+    has_several = _has_several_parents(left_of)
     level, levels = roots, []
     while level.size:
         left = left_of[level]
@@ -480,18 +496,18 @@ def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nd
         level, left = level[inner], left[inner]
         levels.append((level, left))
         level = np.stack([left, left + 1], axis=1).ravel()
-        if several is not None:
-            several[level] |= several[levels[-1][0]].repeat(2)
+        if has_several is not None:
+            has_several[level] |= has_several[levels[-1][0]].repeat(2)
             level = np.unique(level)
     height = np.zeros(child.size, np.int32)
     for level, left in reversed(levels):
         height[level] = 1 + np.maximum(height[left], height[left + 1])
-    rank = height if several is None else np.where(several, 0, height)
+    rank = height if has_several is None else np.where(has_several, 0, height)
     return height.reshape(child.shape), rank.reshape(child.shape)
 
 
-def _led_to_twice(left_of: np.ndarray) -> np.ndarray | None:
-    """Nodes that are children of several, or `None` where each has one parent, as in trees."""
+def _has_several_parents(left_of: np.ndarray) -> np.ndarray | None:
+    """Return whether each node has several parents, given its left child; None if none has, as in ordinary trees."""
     left = left_of[left_of != np.arange(left_of.size)]
     is_child = np.zeros(left_of.size, bool)
     is_child[left] = True

@@ -1,15 +1,14 @@
-"""Leaf tables as planes ``[trees nodes]``, kept in columns, two of 32 bits in one element: one gather reads both.
+"""Leaf tables as planes ``[trees nodes]``, stored in columns; one gather reads an element of two 32-bit columns.
 
-A *plane* is one number of a statistic, for every node. A *column* is what is stored. Mostly a plane is a column of its
-own. The planes of votes are not: a tree gives its mass or nothing to each, and of the mass itself there is another
-plane. Such planes are kept as one bit each, in spare bits of other columns (the sign of probabilities, the high bits of
-leaf sizes), or else in columns of 32 bits: so fewer numbers are looked up. Only the host, which knows the
-values, can do so (`cut_rows`).
+A *plane* is one number of a statistic, for every node. A *column* is an array that is stored. Most planes are a column
+each. Planes of votes are not: an entry of such a plane is a tree's mass or 0, and another plane holds the mass. Such
+planes are stored as bits, in spare bits of other columns (the sign of probabilities, the high bits of leaf sizes), or
+else in columns of 32 bits, so that fewer numbers are looked up. This needs concrete values on the host (`cut_rows`).
 
-An array of more than `WIDE` numbers is one *wide* plane, whatever their number: a column has the row of each node, and
-the rows lie apart, behind one of neutral values. A program's size so does not grow with the classes.
+An array of more than `WIDE` numbers is one *wide* plane: a column has the row of each node, and the rows are a separate
+array, behind one row of neutral values. So the size of a program does not grow with the number of classes.
 
-Elements are integers that hold bits: what computes with all floats of a bound forest does not meet them.
+Elements are integers that hold bits, so that functions which change all floats of a bound forest leave them alone.
 """
 
 import itertools
@@ -28,26 +27,27 @@ from jaxunc.combiners import Merging, merge_kinds
 from ._drive import join
 
 WIDE = 32
-"""Largest number of numbers in an array of the statistic for which each is a plane of its own."""
+"""Most numbers per leaf in an array of the statistic for which each number is a plane; more are one wide plane."""
 
 UNIT = -1
-"""Key of the mass 1, which needs no column."""
+"""Stands for the index of the mass whose entries are all 1, which needs no column (`mass_among`)."""
 
 
 class Source(NamedTuple):
-    """Where the entries of a plane are: static, hashable."""
+    """Where the entries of a plane are stored: static, hashable."""
 
     column: int | None
-    """The column with the entries that are not 0; None where those are 1, or in rows."""
+    """The column with the entries that are not 0; None if these are all 1, or stored in rows."""
     word: int | None = None
-    """The column with a bit for each entry, set where it is not 0; None without bits."""
+    """The column with a bit for each entry, set if the entry is not 0; None without bits."""
     bit: int = 0
+    """The bit of ``word`` that belongs to this plane."""
     rows: int | None = None
-    """Rows of a wide plane: its entries, or a bit for each where a column has the entries or all are 1."""
+    """Index of a wide plane's array of rows, which hold entries, or bits (``has_bits``); None for other planes."""
     width: int | None = None
-    """Numbers of a wide plane; None for others."""
+    """Number of numbers of a wide plane; None for other planes."""
     has_bits: bool = False
-    """Whether the rows have bits."""
+    """Whether the rows hold a bit for each entry, set if the entry is not 0."""
 
 
 class Layout(NamedTuple):
@@ -55,17 +55,17 @@ class Layout(NamedTuple):
 
     structure: Any  # a jax.tree_util.PyTreeDef
     trailing: tuple[tuple[int, ...] | None, ...]
-    """Shape of each array of the statistic after ``[trees nodes]``, one plane each; None for numbers per tree."""
+    """Shape of each array of the statistic behind ``[trees nodes]``; None for numbers per tree."""
     planes: Merging
     """Merging of the planes."""
     scalars: Merging
     """Merging of the numbers per tree."""
     sources: tuple[Source, ...]
-    """The columns that each plane is kept in."""
+    """Where each plane is stored."""
     columns: tuple[str, ...]
-    """Types of the columns."""
+    """The dtype of each column. If a plane is wide, the last column has the row of each node."""
     groups: tuple[tuple[int, ...], ...]
-    """Columns that share an element. Where a plane is wide, the last column has the rows."""
+    """For each element the indices of its columns, one or two."""
 
     @property
     def is_wide(self) -> bool:
@@ -74,24 +74,25 @@ class Layout(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Numbers of all planes."""
+        """Number of numbers in all planes together."""
         return sum(source.width or 1 for source in self.sources)
 
     def shapes(self, n_instances: int, *, scalars: bool = False) -> list[tuple[int, ...]]:
-        """The shape of each merged plane, and of the numbers per tree under a mask."""
+        """Return the shape of each merged plane, and with ``scalars`` of each number per tree under a mask."""
         widths = [source.width for source in self.sources] + [None] * (len(self.scalars.kinds) if scalars else 0)
         return [(n_instances,) if width is None else (n_instances, width) for width in widths]
 
     @property
     def both(self) -> Merging:
-        """Merging of the planes, and behind them the numbers per tree: where a mask tells instances apart."""
+        """Merging of the planes, and behind them the numbers per tree, which under a mask differ between instances."""
         return Merging(self.planes.kinds + self.scalars.kinds, self.planes.dtypes + self.scalars.dtypes)
 
 
 def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[list[Array], list[Array], Layout]:
-    """Cut a leaf table into planes and numbers per tree; the layout says how they belong together.
+    """Return (planes ``[trees nodes]``, numbers per tree ``[trees]``, layout) of a leaf table.
 
-    Raises a ValueError if an array has another shape, or a merge is unknown.
+    Wide planes are ``[trees nodes width]``. Raises a ValueError if an array has another shape, a merge is unknown, or
+    numbers per tree are to be collected.
     """
     arrays, structure = jax.tree.flatten(leaf_table)
     planes, merges, scalars, scalar_merges, trailing = [], [], [], [], []
@@ -126,7 +127,7 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
 
 
 def columns_of_planes(planes: list[Array], layout: Layout) -> tuple[list[Array], list[Array]]:
-    """The columns ``[trees nodes]`` of the planes that `cut` made, and the rows of wide ones: one for each node."""
+    """Return (columns ``[trees nodes]``, rows of wide planes) of the planes that `cut` made: a row for each node."""
     wide = [(plane, acc) for plane, acc in zip(planes, layout.planes.planes, strict=True) if plane.ndim > 2]
     columns = [plane for plane in planes if plane.ndim == 2]
     rows = [_behind_neutral(plane.reshape(-1, plane.shape[2]), acc.neutral) for plane, acc in wide]
@@ -136,7 +137,7 @@ def columns_of_planes(planes: list[Array], layout: Layout) -> tuple[list[Array],
 
 
 def _behind_neutral(rows: Any, neutral: int | float) -> Array:
-    """Rows behind one of neutral values, which padding trees have."""
+    """Return rows behind one row of neutral values, which padding trees read."""
     first = (1, rows.shape[1])
     if isinstance(rows, np.ndarray):
         return jax.device_put(join([np.full(first, neutral, rows.dtype), rows]))
@@ -144,10 +145,10 @@ def _behind_neutral(rows: Any, neutral: int | float) -> Array:
 
 
 def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarray], list[Array], list[Array], Layout]:
-    """Cut a statistic of distinct count vectors, ``[distinct …]``, on the host.
+    """Return (columns, numbers per tree, rows of wide planes, layout) of a statistic of distinct count vectors.
 
-    As `cut`, but each column has an entry for every count vector, and none for every node. Returns the columns, the
-    numbers per tree, the rows of wide planes, and the layout.
+    ``lifted`` has arrays ``[distinct ...]``, and numbers for all trees. In contrast to `cut` a column has an entry for
+    each count vector, not for each node. Runs on the host.
     """
     arrays, structure = jax.tree.flatten(lifted)
     arrays, kinds = [np.asarray(array) for array in arrays], merge_kinds(merge, lifted)
@@ -163,7 +164,7 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
             sources[i] = [Source(None, rows=len(rows), width=width)]
             rows.append(_behind_neutral(planes[i], _merging([(kinds[i], planes[i].dtype.name)]).planes[0].neutral))
         else:
-            # Neutral is 0 in these merges, so that what pads a column has no bits.
+            # In these merges 0 is neutral, so that the entries of padding trees have no bits.
             sources[i] = columns.add(planes[i], lends=kinds[i] in ("sum", "exact_sum"))
     for i, mass in mass_of.items():
         column, width = None if mass == UNIT else sources[mass][0].column, planes[i].shape[1]
@@ -191,24 +192,25 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
 
 
 def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
+    """Return the merging of planes, given (merge, dtype) of each."""
     return Merging(tuple(kind for kind, _ in kinds_and_dtypes), tuple(dtype for _, dtype in kinds_and_dtypes))
 
 
 def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Which columns share an element: 32-bit numbers of any kind two by two; others are alone."""
+    """Return the columns of each element: two columns of 32-bit numbers of any kind, or one column of other numbers."""
     words = [i for i, dtype in enumerate(dtypes) if jnp.dtype(dtype).itemsize == 4]
     pairs = [tuple(words[i : i + 2]) for i in range(0, len(words), 2)]
     return (*pairs, *((i,) for i in range(len(dtypes)) if i not in words))
 
 
 def pack(columns: list[Any], layout: Layout) -> list[Any]:
-    """Return an array for each group of columns: NumPy's if the columns are NumPy's, else JAX's."""
+    """Return an array of elements for each group of columns, of NumPy if the columns are, else of JAX."""
     members = [[columns[i] for i in group] for group in layout.groups]
     return [pair_bits(*both) if len(both) == 2 else as_bits(*both) for both in members]
 
 
 def unpack(packed: list[Array], layout: Layout) -> list[Array]:
-    """The columns of gathered elements, in their order."""
+    """Return the columns, in their order, given the elements of each group."""
     columns: dict[int, Array] = {}
     for group, elements in zip(layout.groups, packed, strict=True):
         dtypes = [jnp.dtype(layout.columns[i]) for i in group]
@@ -225,7 +227,7 @@ def neutral_columns(layout: Layout) -> list[float]:
 
 
 def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
-    """The merged statistic, in the structure that was cut."""
+    """Return the merged statistic in the structure that was cut, given merged planes and merged numbers per tree."""
     planes, numbers, arrays = iter(zip(merged, layout.sources, strict=True)), iter(merged_scalars), []
     for shape in layout.trailing:
         if shape is None:
@@ -241,21 +243,22 @@ def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
 
 
 def _stack(columns: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
+    """Return planes ``[...]`` as one array ``[... *shape]``; for ``()`` the single plane."""
     if not shape:
         return columns[0]
     return jnp.stack(columns, axis=-1).reshape(*columns[0].shape, *shape)
 
 
 class StoredColumns:
-    """Columns ``[distinct]`` on the host, filled one after the other."""
+    """Columns ``[distinct]`` on the host, to which planes are added."""
 
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
         self.spare: list[tuple[int, int]] = []
-        """Columns and bits in them that are 0 throughout and may be used."""
+        """(column, bit) for each bit that is 0 in all entries of the column, and may store another plane."""
 
     def add(self, planes: Shaped[np.ndarray, "distinct planes"], *, lends: bool) -> list[Source]:
-        """Keep planes as they are; ``lends``: their spare bits may be used."""
+        """Add a column for each plane, and return the planes' sources; with ``lends`` spare bits may be used."""
         first = len(self.arrays)
         self.arrays += [np.array(plane) for plane in planes.T]
         if lends:
@@ -264,7 +267,7 @@ class StoredColumns:
         return [Source(i) for i in range(first, len(self.arrays))]
 
     def add_bits(self, planes: Shaped[np.ndarray, "distinct planes"], column: int | None) -> list[Source]:
-        """Keep a bit of each entry; entries other than 0 are those of that column, or 1."""
+        """Add a bit for each entry, and return the planes' sources; entries that are not 0 equal ``column``'s, or 1."""
         n = planes.shape[1]
         if len(self.spare) < n:
             first = len(self.arrays)
@@ -278,13 +281,13 @@ class StoredColumns:
 
 
 def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, "distinct words"]:
-    """Return a bit for each entry, set where it is not 0, 32 in a word."""
-    there = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))
-    return np.packbits(there, axis=1, bitorder="little").view("<u4").astype(np.uint32)
+    """Return a bit for each entry, set if the entry is not 0: plane j is bit ``j % 32`` of word ``j // 32``."""
+    is_nonzero = np.pad(planes != 0, ((0, 0), (0, -planes.shape[1] % 32)))
+    return np.packbits(is_nonzero, axis=1, bitorder="little").view("<u4").astype(np.uint32)
 
 
 def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
-    """Return the bits that no number of a column has, from the highest on; none of negative or wider numbers."""
+    """Return the bits that are 0 in all numbers of a column, the highest first; none of negative or wider numbers."""
     if column.dtype.itemsize != 4 or not np.all(column >= 0):
         return ()
     if column.dtype.kind == "f":
@@ -293,33 +296,35 @@ def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
 
 
 def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, np.ndarray]) -> int | None:
-    """The key of the mass that all entries other than 0 equal; `UNIT` where they are 1, None where neither."""
-    there = planes != 0
-    if np.array_equal(planes, there):
+    """Return the key of the mass that every entry other than 0 equals; `UNIT` if all such entries are 1, None else."""
+    is_nonzero = planes != 0
+    if np.array_equal(planes, is_nonzero):
         return UNIT
-    same = lambda mass: mass.dtype == planes.dtype and np.array_equal(np.where(there, mass[:, None], 0), planes)
+    same = lambda mass: mass.dtype == planes.dtype and np.array_equal(np.where(is_nonzero, mass[:, None], 0), planes)
     return next((i for i, mass in masses.items() if same(mass)), None)
 
 
 def is_short(planes: Shaped[np.ndarray, "distinct planes"], n_trees: int) -> bool:
-    """Whether planes are integers, or floats of 0 and 1, whose sums over the trees are exact in 32 bits."""
+    """Whether sums of planes over the trees are exact in 32 bits: small integers, or floats that are 0 or 1."""
     if planes.dtype.kind in "iu":
         return planes.min(initial=0) >= 0 and n_trees * int(planes.max(initial=0)) < 2**32
     return planes.dtype == jnp.result_type(float) and n_trees < 2**24 and np.array_equal(planes, planes != 0)
 
 
 def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[Array]:
-    """Return all planes at the nodes that were looked up, from the numbers of their columns there.
+    """Return the values of all planes at the nodes that were looked up, given the numbers of the columns there.
 
-    Planes of bits are taken out of the columns that lend them. Wide planes have a last axis, which ``rows`` hold.
+    Planes of bits are extracted from the columns that store them. Wide planes have a last axis, taken from ``rows``.
     """
     sources = layout.sources
-    lent = [~sum(1 << source.bit for source in sources if source.word == i) for i in range(len(columns))]
-    words = {i for i, keep in enumerate(lent) if keep != -1}
+    bit_masks = [~sum(1 << source.bit for source in sources if source.word == i) for i in range(len(columns))]
+    words = {i for i, keep in enumerate(bit_masks) if keep != -1}
     bits = {i: columns[i].view(jnp.uint32) for i in words}
 
     def whole(i: int) -> Array:
-        return columns[i] if i not in words else (bits[i] & jnp.uint32(lent[i] & 0xFFFFFFFF)).view(columns[i].dtype)
+        return (
+            columns[i] if i not in words else (bits[i] & jnp.uint32(bit_masks[i] & 0xFFFFFFFF)).view(columns[i].dtype)
+        )
 
     def plane(source: Source, dtype: str) -> Array:
         if source.rows is not None and not source.has_bits:
@@ -327,14 +332,16 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
         value = jnp.ones((), dtype) if source.column is None else whole(source.column)
         if source.rows is not None:
             packed = take_rows(rows[source.rows], columns[-1])
-            there = ((packed[..., None] >> _PLACES) & 1).reshape(*packed.shape[:-1], -1)[..., : source.width] != 0
-            return jnp.where(there, value[..., None], jnp.zeros((), dtype))
+            is_nonzero = ((packed[..., None] >> _BIT_NUMBERS) & 1).reshape(*packed.shape[:-1], -1)[
+                ..., : source.width
+            ] != 0
+            return jnp.where(is_nonzero, value[..., None], jnp.zeros((), dtype))
         if source.word is None:
             return value
-        there = (bits[source.word] & jnp.uint32(1 << source.bit)) != 0
-        return jnp.where(there, value, jnp.zeros((), dtype))
+        is_nonzero = (bits[source.word] & jnp.uint32(1 << source.bit)) != 0
+        return jnp.where(is_nonzero, value, jnp.zeros((), dtype))
 
     return [plane(source, dtype) for source, dtype in zip(sources, layout.planes.dtypes, strict=True)]
 
 
-_PLACES = np.arange(32, dtype=np.uint32)
+_BIT_NUMBERS = np.arange(32, dtype=np.uint32)

@@ -1,7 +1,7 @@
-"""Walking instances to their leaves, in the way that suits the backend (the words: `jaxunc.inference`).
+"""Walking instances to their leaves, in the way that suits the backend (`jaxunc.inference` explains the words).
 
 * *blocks* (CPU): one tree at a time over a block of instances that stays in the cache, each tree to its own depth.
-* *levels* (GPU, TPU): all trees at once, one level per kernel; blocks are as large as the memory allows.
+* *levels* (GPU, TPU): all trees at once, one level per kernel; blocks are as large as `DEVICE_BYTES` allows.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,63 +19,64 @@ from jaxunc.forest import Trees
 from ._plan import PIECE, Borders, Plan, Sets, column_keys, descend
 
 BLOCKS = (2048, 1024, 512, 256)
-"""Instances per block on CPU, the largest for which the keys of a block stay below `SPLIT_BYTES`."""
+"""Sizes of a block on a CPU, in instances: the largest one is taken for which the keys stay below `SPLIT_BYTES`."""
 CHUNK_BLOCKS = 8
-"""Blocks of a large call on the host."""
+"""Number of blocks of the largest size in a large call on the host."""
 
 SPLIT_BYTES = 2**19
-"""XLA on CPU splits an operation that touches more over its threads, at a loss; a gather touches its whole operand."""
+"""XLA on CPU splits an operation that touches more bytes over its threads, at a loss; a gather touches its whole
+operand."""
 
 FEW, FEW_PAIRS = 64, 2**17
-"""Instances of a block, and those times trees, up to which all trees are walked at once on a CPU."""
+"""Most instances of a block, and most pairs of an instance and a tree, for which a CPU walks all trees at once."""
 
 LEAST_TOGETHER = 32
-"""Instances from which on they are walked together; fewer one by one (`walk_one`)."""
+"""Fewest instances that a CPU walks together; fewer are walked one by one (`walk_one`)."""
 
 CHEAP_TREES, CHEAP_COLUMNS = 32, 32
-"""Trees that one instance walks at a time, and columns whose keys are made at a time. XLA on CPU runs a program in the
-caller's thread if it counts fewer than 1000 operations, those of a loop once; to hand it to another thread takes longer
-than to walk 100 trees."""
+"""Number of trees that one instance walks at a time, and of columns whose keys are made at a time. XLA on CPU runs a
+program in the calling thread if it counts fewer than 1000 operations, a loop's once. Handing it to another thread takes
+longer than walking 100 trees."""
 
 GAP = 16
-"""Places between two rows of keys. Rows a multiple of 4096 bytes apart lie in the same lines of a cache, which holds
-eight of them: the tests at the top took twice as long."""
+"""Number of unused entries between two rows of keys. Rows whose distance is a multiple of 4096 bytes share the lines of
+a cache, which holds eight of them: tests at the top would take twice as long."""
 
 GAP_OF_CODES = 64
-"""The same between rows of codes, of which some are bytes."""
+"""Number of unused entries between two rows of codes, some of which are stored as bytes."""
 
 DEVICE_BYTES = 950_000_000
-"""Memory that one block may take for its intermediate values on an accelerator."""
+"""Most bytes that one block may take for its intermediate values on an accelerator."""
 
 
 Walk = Literal["blocks", "levels"]
 
 
 def default_walk() -> Walk:
-    """The walk for the default backend."""
+    """Return the walk that suits the default backend."""
     return "blocks" if default_platform() == "cpu" else "levels"
 
 
 def walks_at_once(block: int, n_trees: int) -> bool:
-    """Whether ``block`` instances walk all trees at once on a CPU."""
+    """Whether a block of ``block`` instances walks all trees at once on a CPU."""
     return block <= FEW and block * n_trees <= FEW_PAIRS
 
 
 def unrolled_depth(walk: Walk, trees: Trees) -> int:
-    """Number of levels to unroll: 0 in the walk "blocks", -1 where the depth is traced."""
+    """Return the number of levels to unroll: the trees' depth, -1 if it is traced; 0 in the walk "blocks"."""
     if walk == "blocks":
         return 0
     return trees.depth if is_concrete(trees.tree_depth) else -1
 
 
 def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0]) -> int:
-    """Number of instances that are walked at a time, at most ``n_instances``."""
+    """Return the number of instances that are walked at a time, in the walk "blocks" at most ``n_instances``."""
     if walk == "levels":
+        # An instance takes 12 bytes a tree (a place, and the 8 bytes gathered for it), and 4 bytes for each key.
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
     if n_instances < LEAST_TOGETHER:
         return 1
-    # Above, 12 bytes a tree (a node's place, and the 8 bytes gathered for it) and 4 a column for its key. Here trees
-    # come one by one: only the keys and the state of one walk count.
+    # Trees come one by one: only the keys and the state of one walk count.
     size = next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
     return min(size, n_instances)
 
@@ -83,11 +84,11 @@ def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOC
 def by_column(
     keys: Int32[Array, "block columns"], sets: Sets | None = None, *, missing: bool = False
 ) -> Int32[Array, "rows row"]:
-    """The keys of a block for `walk_tree`: a row for each column, with `GAP` more places than instances.
+    """Return the keys of a block for `walk_tree`: a row for each column, `GAP` entries longer than the block.
 
-    Behind them the words of sets.
+    Behind them are the rows of words of sets. ``missing`` tells whether the keys are for data with missing values.
     """
-    # Turned by itself and written into its room: a pad, or what the compiler makes one, took twice as long.
+    # Transposed by itself and written into a buffer: a pad, or what the compiler turns into one, took twice as long.
     n_rows = keys.shape[1] + (0 if sets is None else len(sets.row))
     room = lax.optimization_barrier(jnp.zeros((n_rows, len(keys) + GAP), keys.dtype))
     rows = lax.dynamic_update_slice(room, lax.optimization_barrier(keys.T), (0, 0))
@@ -97,7 +98,7 @@ def by_column(
 def keys_and_words(
     keys: Int32[Array, "block columns"], sets: Sets, *, missing: bool
 ) -> Int32[Array, "block columns_and_words"]:
-    """The keys of a block, and behind them the words of sets, where instances do not come tree by tree."""
+    """Return the keys of a block, and behind them the words of sets, for walks through all trees at once."""
     (block, n), n_words = keys.shape, len(sets.row)
     room = jnp.concatenate([keys.T, jnp.zeros((n_words, block), jnp.int32)])
     together = n_words if block > 1 else 4
@@ -110,7 +111,7 @@ def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: boo
     An instance's word has a bit for each set of the word: whether that set sends the instance right. ``together``
     words, a divisor of their number, are looked up at a time.
     """
-    # Of the two keys of a missing value it is the larger one that is beyond all borders.
+    # The larger of a missing value's two keys is beyond all borders: the second copy of a column has it.
     borders = sets.borders._replace(column=sets.borders.column + (n_columns // 2 if missing else 0))
     codes, none = codes_of(rows, block, borders), jnp.uint32(0)
 
@@ -131,8 +132,8 @@ def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: boo
 
 
 def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) -> Int32[Array, "rows places"]:
-    """Count the borders of each row that are below the values of a block: integers as wide as the keys."""
-    none = jnp.uint32(0)  # unsigned: no code for rows that are counted from the end
+    """Return the codes of a block's values: how many of the row's borders are below them (`Borders`), as int32."""
+    none = jnp.uint32(0)  # unsigned, so that JAX adds no operations for negative indices
     column, row = borders.column.astype(jnp.uint32), borders.row.astype(jnp.uint32)
 
     def count(i, codes):
@@ -147,7 +148,7 @@ def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) ->
 
 
 def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array, "1 columns"]:
-    """The keys of one instance, as `column_keys` makes them: `CHEAP_COLUMNS` at a time."""
+    """Return the keys of one instance, equal to those of `column_keys`, made `CHEAP_COLUMNS` at a time."""
 
     def piece(copies, start, _):
         some = lax.dynamic_slice_in_dim(x, start, size, axis=1)
@@ -161,24 +162,24 @@ def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array,
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
     """Return the place of the leaf that each instance of a block reaches in one tree, given as one entry of a plan."""
-    # Gathers are flat with indices that are known to be in range: an index of two axes is checked, and is slower.
+    # Gathers are from flat arrays, with indices in range: an index of two axes would be checked, which is slower.
     row, n_places = keys.shape[1], tree.nodes.shape[0]
     instance, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
     with_sets = tree.top_mask is not None
     key_of = lambda column: take(flat_keys, column * row + instance)
     step = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)
-    # To this tree's own depth, a traced bound, also where the top is all: a loop keeps the gather of values out of the
-    # kernel of the tests, which has vectors. A leaf is its own child, so a shallow path waits there. An exit as soon
-    # as all have arrived, and unrolling, were both slower.
+    # A loop to this tree's depth, a traced bound, also if the top has all tests: the loop keeps the gather of values
+    # out of the kernel of the tests, which uses vectors. A leaf is its own child, so that a shallow path waits there.
+    # To end as soon as all instances have arrived was slower, and so was unrolling.
     return lax.fori_loop(0, tree.top.rest, step, _enter(tree, keys))
 
 
 def walk_few(
     plan: Plan, keys: Int32[Array, "block columns"], sets: Sets | None = None, *, missing: bool = False
 ) -> Int32[Array, "trees block"]:
-    """The place of the leaf of every tree for each instance of a small block, in the flat ``[trees places]`` arrays.
+    """Return the places of the leaves that a small block reaches, as indices into the flat ``[trees places]`` arrays.
 
-    All trees go down together, since a step of a loop costs as much as hundreds of pairs of an instance and a tree.
+    All trees are walked together, since a step of a loop costs as much as hundreds of pairs of an instance and a tree.
     """
     block, (n_trees, n_places) = len(keys), plan.nodes.shape
     rows = by_column(keys, sets, missing=missing)
@@ -196,18 +197,19 @@ def walk_few(
 def walk_one(
     plan: Plan, keys: Int32[Array, "1 columns"], tables: Sequence[Array] = ()
 ) -> tuple[Int32[Array, "trees"], list[Array]]:
-    """The place of the leaf of every tree for one instance, in the flat ``[trees places]`` arrays, and tables there.
+    """Return (places of the leaves that one instance reaches, entries of each table there), ``[trees]`` each.
 
-    As many trees go down together as leave the program a cheap one (`CHEAP_TREES`). What XLA on CPU writes by an update
-    in place it never splits over threads: so are places and values written, in loops that it cannot see the end of. The
-    number of levels so far is in the same array as the places, so that all is one chain of operations. The two halves
-    of a node are read from two values, else the larger one is read apart, and split.
+    Places are indices into the flat ``[trees places]`` arrays. As many trees are walked together as keep the program
+    cheap (`CHEAP_TREES`). XLA on CPU never splits an update in place over threads: so places and values are written by
+    updates, in loops of unknown length. The number of levels so far lies behind the places in one array, so that all is
+    one chain of operations. The two halves of a node are read from two copies of the nodes: from one copy XLA would
+    read the larger half separately, and split that read over threads.
     """
     n_trees, n_places = plan.nodes.shape
     n_groups = -(-n_trees // (CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2))
     size = -(-n_trees // n_groups)
     nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
-    again = lax.optimization_barrier(nodes)
+    copy = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     with_sets = plan.top_mask is not None
     key_of = lambda column: take(flat_keys, column)
@@ -220,7 +222,7 @@ def walk_one(
 
         def down(state):
             below = descend(
-                nodes, feature, n_places, state[:size], key_of, with_sets=with_sets, for_child=again, for_column=again
+                nodes, feature, n_places, state[:size], key_of, with_sets=with_sets, for_child=copy, for_column=copy
             )
             return lax.dynamic_update_slice(state, start + below, (0,)).at[size].add(1)
 
@@ -230,7 +232,7 @@ def walk_one(
         return [lax.dynamic_update_slice(whole, part, (first,)) for whole, part in zip(out, parts, strict=True)]
 
     room = [jnp.zeros(n_trees, jnp.int32), *(lax.broadcast(table[0], (n_trees,)) for table in flat)]
-    zero = jnp.minimum(plan.depth[0], 0)  # unknown to the compiler, which would unroll a loop of one turn
+    zero = jnp.minimum(plan.depth[0], 0)  # 0, unknown to the compiler, which would unroll a loop of one step
     place, *values = lax.fori_loop(0, n_groups + zero, group, varying_as(keys, room))
     return place, values
 
@@ -242,22 +244,22 @@ def look_up_together(
     number: int,
     table: Shaped[Array, "trees places"],
 ) -> Shaped[Array, "pairs_and_one"]:
-    """The entries of a table at the leaves of ``number`` trees from ``first`` on, for each instance of a small block.
+    """Return the entries of a table at the leaves that a small block reaches in ``number`` trees from ``first`` on.
 
-    Tree by tree, and behind them one place without a meaning, so that the write is an update. These trees go down
-    together, written in place as in `walk_one`. Beyond the last tree that one is walked again. Keys of one instance are
-    a column, those of more as `by_column` has them.
+    The result has the entries tree by tree, and behind them one without a meaning, so that they are written by an
+    update. These trees are walked together, and written in place as in `walk_one`. The last tree is repeated if
+    ``number`` goes beyond it. Keys are those of `by_column`, but ``[columns 1]`` for one instance.
     """
     row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
     block, nodes, flat_keys = max(row - GAP, 1), plan.nodes.reshape(-1), keys.reshape(-1)
-    again = lax.optimization_barrier(nodes)
+    copy = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     with_sets = plan.top_mask is not None
     tree = jnp.minimum(first + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
     start, lanes = jnp.repeat(tree * n_places, block), number * block
     instance = jnp.tile(jnp.arange(block, dtype=jnp.int32), number)
     key_of = lambda column: take(flat_keys, column * row + instance)
-    if block == 1:  # the top is for instances side by side
+    if block == 1:  # from the root, since tests of the top are quick only for several instances side by side
         entered, depth = jnp.int32(plan.n_exits), jnp.max(take(plan.depth, tree))
     else:
         tops, depth = plan._replace(nodes=None, feature=None), jnp.max(take(plan.top.rest, tree))
@@ -265,7 +267,7 @@ def look_up_together(
 
     def down(state):
         below = descend(
-            nodes, feature, n_places, state[:lanes], key_of, with_sets=with_sets, for_child=again, for_column=again
+            nodes, feature, n_places, state[:lanes], key_of, with_sets=with_sets, for_child=copy, for_column=copy
         )
         return lax.dynamic_update_slice(state, start + below, (0,)).at[lanes].add(1)
 
@@ -276,10 +278,10 @@ def look_up_together(
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
-    """The exit by which each instance of a block leaves the top of one tree.
+    """Return the exit by which each instance of a block leaves the top of one tree.
 
-    Each test of the top is made for all instances at once, on the row of its column: no gather. Where it goes right it
-    rules out the exits on its left; the instance leaves by the first exit that remains.
+    Each test of the top is made for all instances at once on the row of its column, without a gather. Where it goes
+    right it rules out the exits on its left; the instance leaves by the first exit that remains.
     """
     block = keys.shape[1] - GAP
     left = varying_as(keys, jnp.full(block, -1, jnp.int32))
@@ -289,10 +291,10 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
 
 
 def _tests_of(tree: Plan, keys: Int32[Array, "columns row"]) -> list[Bool[Array, "block"]]:
-    """Whether each test of the top sends each instance of a block right."""
+    """Return for each test of the top whether it sends each instance of a block right."""
     block, tests = keys.shape[1] - GAP, []
     for i in range(tree.top_key.shape[0]):
-        # Unsigned: no code for rows that are counted from the end.
+        # Unsigned, so that JAX adds no operations for negative indices.
         start = tree.top_feature[i].astype(jnp.uint32), jnp.uint32(0)
         row = lax.dynamic_slice(keys, start, (1, block)).reshape(-1)
         tests.append((row if tree.top_mask is None else row & tree.top_mask[i]) > tree.top_key[i])
@@ -302,9 +304,10 @@ def _tests_of(tree: Plan, keys: Int32[Array, "columns row"]) -> list[Bool[Array,
 def select_leaves(
     tree: Plan, leaves: list[Shaped[Array, "exits"]], keys: Int32[Array, "columns row"]
 ) -> list[Shaped[Array, "block"]]:
-    """The value in each column of the leaf that each instance reaches in one complete tree (`complete_top`).
+    """Return for each column of ``leaves`` the value at the leaf that each instance reaches in one complete tree.
 
-    The lowest level selects first, so that no number of a leaf is needed, and no gather: both keep loops from vectors.
+    The top has all its tests (`complete_top`). The lowest level selects first, so that neither a leaf's number nor a
+    gather is needed, which would keep the compiler from using vectors.
     """
     block, goes_right = keys.shape[1] - GAP, _tests_of(tree, keys)
 
@@ -319,16 +322,16 @@ def select_leaves(
 
 
 def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> Int32[Array, "block trees"]:
-    """The place of the leaf of every tree for each instance, as an index into the flat ``[trees places]`` arrays.
+    """Return the places of the leaves that instances reach, as indices into the flat ``[trees places]`` arrays.
 
-    One kernel per level needs the ``depth`` (-1, unknown: a loop of several) and the barriers. Keys and nodes must
-    exist before the first level, each level must end before the next begins, and the two halves of a node must be
-    read from two values (the compiler joins the loads again), else levels fall apart into several kernels.
+    For one kernel per level the ``depth`` must be known; -1 makes a loop with several kernels per level. Keys and nodes
+    must exist before the first level, and each level must end before the next begins: the barriers see to it. The two
+    halves of a node must be read from two copies (the compiler joins the loads again). Else a level is several kernels.
     """
     block, n_columns = keys.shape
     n_trees, n_places = plan.nodes.shape
     flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
-    again = lax.optimization_barrier(nodes)
+    copy = lax.optimization_barrier(nodes)
     feature = None if plan.feature is None else plan.feature.reshape(-1)
     with_sets = plan.top_mask is not None
     row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
@@ -337,12 +340,12 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
 
     def step(place):
         return lax.optimization_barrier(
-            descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets, for_column=again)
+            descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets, for_column=copy)
         )
 
     place = varying_as(keys, jnp.full((block, n_trees), plan.n_exits, jnp.int32))
     if depth < 0:
-        # A depth that is traced: to that of the deepest tree, since all trees advance together.
+        # The depth is traced: as many steps as the deepest tree has levels, since all trees advance together.
         return start + lax.fori_loop(0, jnp.max(plan.depth), lambda _, place: step(place), place)
     for _ in range(depth):
         place = step(place)
@@ -372,10 +375,10 @@ def walk_pairs(
 
 
 def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int, number: Array | None = None) -> PyTree:
-    """``carry = body(carry, start, first)`` for each block of instances ``start … start + size``.
+    """Return the last carry of ``carry = body(carry, start, first)`` for each block ``start … start + size - 1``.
 
-    The last block is moved back to end with the data rather than padded; its instances before ``first`` were seen.
-    ``number``: how many blocks there are, where that is traced; they then do not overlap.
+    The last block is not padded but moved back to end with the instances; those before ``first`` were in the block
+    before. ``number`` is the number of blocks if it is traced; the blocks must then not overlap.
     """
     size = min(size, n_instances)
     n_blocks = -(-n_instances // size) if number is None else number

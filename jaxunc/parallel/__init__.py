@@ -1,5 +1,5 @@
-"""Answers over many devices and hosts, the same as on one: instances and trees distributed over a mesh."""
+"""Bound forests over many devices and hosts: instances and trees distributed over a mesh, answers as on one device."""
 
 from ._shard import ShardedForest, shard
 
-__all__: list[str] = []  # what users call stands at the root
+__all__: list[str] = []  # users call `jaxunc.shard`

@@ -1,7 +1,7 @@
 """A mesh of devices as this library reads it (`Grid`), and the agreement of its processes before they run a program.
 
-A process that ran another program, or none, would leave the others waiting for ever. So each says first what it is
-about to do (`Call`), and all of them refuse what does not fit.
+A process that ran another program, or none, would leave the other processes waiting for ever. So each process first
+sends a description of its call (`Call`) to all processes. All of them raise an error if the calls do not fit together.
 """
 
 import zlib
@@ -17,84 +17,88 @@ from jaxunc._numerics import jit
 from jaxunc.inference import READOUTS
 
 AXES = ("data", "tree")
-HOW = "jax.make_mesh((data, tree), ('data', 'tree')), for instance with (jax.device_count(), 1)"
+"""Names of a mesh's axes: instances are distributed along the first, trees along the second."""
+
+MESH_EXAMPLE = "jax.make_mesh((data, tree), ('data', 'tree')), for instance with (jax.device_count(), 1)"
+"""How to make a mesh, for error messages."""
 
 
 class Grid(NamedTuple):
-    """A mesh, and this process's part in it: static, hashable."""
+    """A mesh with the axes 'data' and 'tree', and the processes of its devices: static, hashable."""
 
     mesh: Mesh
     process_of: tuple[tuple[int, ...], ...]
-    """Process of each device, ``[data tree]``."""
-    me: int
+    """Index of each device's process, ``[data tree]``."""
+    this_process: int
     """Index of this process."""
 
     @property
     def n_data(self) -> int:
-        """Number of parts over which instances are distributed."""
+        """Length of the axis 'data': the number of parts over which instances are distributed."""
         return len(self.process_of)
 
     @property
     def n_tree(self) -> int:
-        """Number of parts over which trees are distributed."""
+        """Length of the axis 'tree': the number of parts over which trees are distributed."""
         return len(self.process_of[0])
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """Processes that have devices of the mesh."""
+        """Indices of the processes that have devices of the mesh, in rising order."""
         return tuple(sorted({process for row in self.process_of for process in row}))
 
     @property
     def is_alone(self) -> bool:
-        """Whether all devices are this process's own."""
-        return self.processes == (self.me,)
+        """Whether all devices of the mesh belong to this process."""
+        return self.processes == (self.this_process,)
 
     @property
     def spans(self) -> bool:
-        """Whether trees of one forest lie with several processes: these then score the same instances together."""
+        """Whether the trees for some instances lie on several processes, which then must pass the same instances."""
         return any(len(set(row)) > 1 for row in self.process_of)
 
     def rows_of(self, process: int) -> tuple[int, ...]:
-        """Return the places along 'data' at which a process has devices."""
+        """Return the positions along 'data' at which a process has devices."""
         return tuple(i for i, row in enumerate(self.process_of) if process in row)
 
     def sharding(self, *axes: str | tuple[str, ...] | None) -> NamedSharding:
-        """Return the sharding of an array whose leading axes lie along these of the mesh."""
+        """Return the sharding of an array whose leading axes are distributed along these mesh axes, None along none."""
         return NamedSharding(self.mesh, P(*axes))
 
     @property
-    def of_answers(self) -> P:
-        """Layout of answers ``[data rows …]``: each device has finished its part, unless a process would lack some."""
+    def answer_spec(self) -> P:
+        """Distribution of answers ``[data rows …]``: rows along 'tree', too, unless a process would then lack some."""
         return P("data") if self.spans else P("data", "tree")
 
 
 def as_grid(mesh: Mesh) -> Grid:
-    """Read a mesh; raises a TypeError or ValueError (see `shard`) unless it fits."""
+    """Return the grid of a mesh; raises the TypeError or ValueError that `shard` describes if the mesh is unfit."""
     if not isinstance(mesh, Mesh):
-        raise TypeError(f"mesh is {mesh!r}; pass a mesh of devices: {HOW}.")
+        raise TypeError(f"mesh is {mesh!r}; pass a mesh of devices: {MESH_EXAMPLE}.")
     if set(mesh.axis_names) != set(AXES) or len(mesh.axis_names) != 2:
         raise ValueError(
             f"mesh has the axes {tuple(mesh.axis_names)}; expected the two axes 'data' (instances are distributed) and "
-            f"'tree' (trees are): {HOW}. An axis that is not needed has size 1."
+            f"'tree' (trees are): {MESH_EXAMPLE}. An axis that is not needed has size 1."
         )
-    # In one order of axes, whichever the mesh has.
+    # Axes in the order of `AXES`, whichever order the mesh has.
     devices = mesh.devices if tuple(mesh.axis_names) == AXES else mesh.devices.T
     if not devices.size:
-        raise ValueError(f"mesh has no devices (shape {devices.shape}); pass {HOW}.")
+        raise ValueError(f"mesh has no devices (shape {devices.shape}); pass {MESH_EXAMPLE}.")
     process_of = tuple(tuple(int(device.process_index) for device in row) for row in devices)
-    me = jax.process_index(devices.flat[0].client.platform)
-    # The same devices; on axes of the type Explicit, which is what `make_mesh` makes, not every operation is defined.
-    grid = Grid(Mesh(devices, AXES, axis_types=(AxisType.Auto, AxisType.Auto)), process_of, me)
+    this_process = jax.process_index(devices.flat[0].client.platform)
+    # The same devices on axes of the type Auto: `make_mesh` makes Explicit ones, for which JAX lacks some operations.
+    grid = Grid(Mesh(devices, AXES, axis_types=(AxisType.Auto, AxisType.Auto)), process_of, this_process)
     _check_processes(grid)
     return grid
 
 
 def _check_processes(grid: Grid) -> None:
-    if grid.me not in grid.processes:
+    """Raise a ValueError if this process has no device, or two processes share only a part of their rows of devices."""
+    if grid.this_process not in grid.processes:
         raise ValueError(
-            f"mesh has devices of the processes {list(grid.processes)} alone, none of this process ({grid.me}), whose "
-            f"devices are {[str(device) for device in jax.local_devices()]}. Call shard in the processes that take "
-            "part, or make the mesh of jax.devices(), which has those of all."
+            f"mesh has devices of the processes {list(grid.processes)} alone, none of this process "
+            f"({grid.this_process}), whose devices are {[str(device) for device in jax.local_devices()]}. Call shard "
+            "in the processes that take part, or make the mesh of jax.devices(), which has those of all."
         )
     rows_of = {process: set(grid.rows_of(process)) for process in grid.processes}
     for first in rows_of:
@@ -109,23 +113,23 @@ def _check_processes(grid: Grid) -> None:
 
 
 class Call(NamedTuple):
-    """A call, as its process sees it."""
+    """One process's description of its call, as int32 numbers that are sent to all processes."""
 
     refused: int
-    """Whether the data were refused by the process, 0 or 1."""
+    """Whether the process refused its data, 0 or 1."""
     n_instances: int
     missing: int
     """Whether a value is missing, 0 or 1."""
     masked: int
     """Whether there is a tree mask, 0 or 1."""
     readout: int
-    """Place of the read-out in `READOUTS`."""
+    """Index of the read-out in `READOUTS`."""
     digest: int
-    """Checksum of the data and the mask."""
+    """Checksum of the data and the mask; 0 where no processes must pass the same instances."""
 
 
 def digest(*arrays: np.ndarray | None) -> int:
-    """Return a checksum of arrays, below 2³¹."""
+    """Return a checksum of arrays, from 0 to 2³¹ - 1; None counts as an empty array."""
     checksum = 0
     for array in arrays:
         checksum = zlib.crc32(b"" if array is None else np.ascontiguousarray(array).data, checksum)
@@ -133,12 +137,16 @@ def digest(*arrays: np.ndarray | None) -> int:
 
 
 def calls_of_all(grid: Grid, call: Call) -> dict[int, Call]:
-    """Return the call of each process of the mesh; raises a ValueError in every process unless they fit together."""
+    """Send this process's call to all processes, and return the call of each process of the mesh.
+
+    Raises a ValueError in every process if calls do not fit together. If a process refused its data, the other
+    processes raise a ValueError; that process gets the calls, and raises its own error.
+    """
     if grid.is_alone:
-        return {grid.me: call}
+        return {grid.this_process: call}
     sharding = grid.sharding(AXES)
     rows = np.asarray([call], np.int32)
-    # A row for each device of the mesh; a process with several devices says the same with each.
+    # A row for each device of the mesh; all devices of a process send the same row.
     sent = jax.make_array_from_callback((grid.mesh.size, len(call)), sharding, lambda index: rows)
     received = np.asarray(_to_all(grid)(sent))
     senders = [process for row in grid.process_of for process in row]
@@ -149,14 +157,16 @@ def calls_of_all(grid: Grid, call: Call) -> dict[int, Call]:
 
 @lru_cache
 def _to_all(grid: Grid):
-    """Return the program by which all processes receive what each has sent."""
+    """Return the program that gives all processes the rows ``[devices numbers]`` that each has sent."""
     return jit(lambda rows: rows, out_shardings=grid.sharding())
 
 
 def _check(grid: Grid, calls: dict[int, Call]) -> None:
-    # Who refused raises its own error; the others raise this one. So nobody waits for a program that will not run.
-    if refused := [process for process, call in calls.items() if call.refused and process != grid.me]:
-        if not calls[grid.me].refused:
+    """Raise a ValueError if processes differ in their calls, or if a process other than this one refused its data."""
+    # A process that refused its data raises its own error, and the other processes raise this one. So no process waits
+    # for a program that will not run.
+    if refused := [process for process, call in calls.items() if call.refused and process != grid.this_process]:
+        if not calls[grid.this_process].refused:
             raise ValueError(f"the processes {refused} refused their data, as their own errors say: none is scored.")
         return
     for name, say in (("masked", bool), ("readout", lambda place: READOUTS[place] or "answer")):
@@ -170,7 +180,7 @@ def _check(grid: Grid, calls: dict[int, Call]) -> None:
     for first in calls:
         for second in calls:
             same = grid.rows_of(first) == grid.rows_of(second)
-            # Not the first field: a refusal was handled above.
+            # Without the first field: a refusal was handled above.
             if same and calls[first][1:] != calls[second][1:]:
                 raise ValueError(
                     f"the processes {first} and {second} have trees for the same instances (the axis 'tree' of the "

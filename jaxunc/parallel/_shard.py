@@ -1,4 +1,4 @@
-"""A bound forest distributed over a mesh of devices: `shard`, and what it makes."""
+"""A bound forest distributed over a mesh of devices: `shard` makes a `ShardedForest`."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -34,8 +34,8 @@ from jaxunc.tables import dense_alone, encode_instances, is_sparse, unchecked_ro
 
 from ._device_programs import (
     InstanceShards,
-    Placed,
     Program,
+    TreeShards,
     answer_on_mesh,
     finish_chunk,
     merge_and_finish_on_mesh,
@@ -49,8 +49,8 @@ from ._device_programs import (
 from ._mesh import Call, Grid, as_grid, calls_of_all, digest
 
 OfSumsT = TypeVar("OfSumsT", bound=OfSums)
-_IN_TURN = threading.Lock()
-"""Of calls of several threads, whose programs wait for each other if devices begin them in different orders."""
+_ACCELERATOR_LOCK = threading.Lock()
+"""Lock for calls on accelerators: programs of two threads deadlock if devices begin them in different orders."""
 
 
 @overload
@@ -60,44 +60,44 @@ def shard(bound: OfSumsT, mesh: Mesh) -> OfSumsT: ...
 def shard(bound: Any, mesh: Mesh) -> Any:
     r"""Distribute a bound forest over many devices, of one process or of many.
 
-    Along the mesh's axis ``'data'`` instances are distributed, along ``'tree'`` trees. Each device walks its instances
-    through its trees; what they contributed is joined in the order of the trees, by each merge's own join
+    Instances are distributed along the mesh's axis ``'data'``, trees along ``'tree'``. Each device walks its instances
+    through its trees and merges their statistics. The merged statistics :math:`c_s` of the S tree shards are joined in
+    the order of the trees, by the join :math:`\oplus` that belongs to each merge, and finished:
 
     .. math:: c = (\dots (c_1 \oplus c_2) \oplus \dots) \oplus c_S
-
-    for S tree shards, and finished.
 
     Parameters
     ----------
     bound
-        A bound forest, as `bind` returns it, of any combiner. Or `jaxunc.regression.LeafMoments`, or the ``bound_`` of
-        a fitted `jaxunc.estimators.UncertainForestRegressor`, which come back as what they are.
+        A bound forest with any combiner, as `bind` returns it. Or `jaxunc.regression.LeafMoments`, or the ``bound_`` of
+        a fitted `jaxunc.estimators.UncertainForestRegressor`.
     mesh
         Devices, with the axes ``'data'`` and ``'tree'``: ``jax.make_mesh((4, 2), ("data", "tree"))``. More places along
-        'data' score more instances at a time, at no communication. More along 'tree' divide the memory that a forest
-        takes: for forests that are larger than a device.
+        'data' score more instances at a time, without communication. More places along 'tree' divide the memory that a
+        forest takes: for forests that are larger than the memory of a device.
 
     Returns
     -------
     ShardedForest
-        To be called as ``bound`` is. With many processes each passes its own rows ``[instances features]``, as many as
-        it has, and gets their answers; every process makes the same calls in the same order. Where the axis 'tree'
-        spans processes, these pass the same rows.
+        A model that is called as ``bound`` is; for a model that is not a `BoundForest`, a model of the same class. With
+        several processes each passes its own rows ``[instances features]``, any number of them, and gets their answers.
+        Every process makes the same calls in the same order. Processes that share a place along 'data' (where the axis
+        'tree' spans processes) pass the same rows.
 
     Raises
     ------
     TypeError
-        If ``bound`` is no `BoundForest`, or ``mesh`` no mesh of devices.
+        If ``bound`` is not one of these models, or ``mesh`` not a mesh of devices.
     ValueError
-        If the axes of the mesh are others, or this process has none of its devices. If processes share places along
-        'data' in part, or there are more places along 'tree' than trees; if the forest or the combiner is traced; if
-        empty leaves are followed (`Forest.with_empty_leaves`). Calls raise what those of ``bound`` do, and a ValueError
-        in all processes if one refused its data or their calls do not fit together.
+        If the mesh has other axes, or this process has none of its devices. If two processes share some but not all of
+        their places along 'data', or there are more places along 'tree' than trees. If the forest or the combiner is
+        traced, or empty leaves are followed (`Forest.with_empty_leaves`). Calls raise what those of ``bound`` raise. A
+        call raises a ValueError in all processes if one process refused its data, or their calls do not fit together.
 
     Notes
     -----
-    Values: without tree shards those of ``bound`` to the last bit; with them sums over trees are rounded once more for
-    each shard (compensated, so about as exact). Exact sums, minima, maxima and collected planes are the same.
+    With one tree shard the answers equal those of ``bound`` to the last bit. With several, sums over trees are rounded
+    once more for each shard (compensated, so about as exact). Exact sums, minima, maxima, collected planes are equal.
 
     Accelerators of one process answer any number of rows by one program, as they do for `bind`. Rows that lie on the
     mesh stay there, and those of one of its devices are copied to all; their answers lie on the mesh.
@@ -147,17 +147,17 @@ def shard(bound: Any, mesh: Mesh) -> Any:
 
 
 class ShardedForest(Pickled, ReadOuts[AnswerT]):
-    """A bound forest distributed by `shard`, which says what it answers; called as a `BoundForest` is."""
+    """A bound forest distributed over a mesh of devices, as `shard` returns it; called as a `BoundForest` is."""
 
     _guess: bool = False
-    """Whether the last batch had missing values, as for `BoundForest`."""
+    """Whether the last batch had missing values: on an accelerator the next one is first taken to have some, too."""
 
     def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
         self.bound: BoundForest[AnswerT] = bound
         self.combiner: Combiner[AnswerT] = bound.combiner
         self._grid, self._engine = grid, _engine_of(bound)
         self._combiner = on_every_device(grid, bound.combiner)
-        self._placed: dict[bool, Placed] = {False: place(grid, self._engine.packed)}
+        self._tree_shards: dict[bool, TreeShards] = {False: place(grid, self._engine.packed)}
 
     @property
     def forest(self) -> Forest:
@@ -171,38 +171,40 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
     @property
     def arrays(self) -> list[jax.Array]:
-        """Packed trees and leaf tables as they lie on the devices: ``addressable_shards`` says how much on each."""
-        return jax.tree.leaves(self._placed[False].arrays)
+        """Packed trees and leaf tables on the devices; their ``addressable_shards`` say how much lies on each."""
+        return jax.tree.leaves(self._tree_shards[False].arrays)
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "ShardedForest[Any]":
         """Return the forest bound to another combiner, over the same devices."""
         return ShardedForest(self.bound.with_rule(combiner), self._grid)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """As `BoundForest.lower`: the program of a batch of so many instances, those of all processes together."""
-        placed, n_features = self._for(missing), self.bound.forest.n_features
+        """Return the lowered program for ``n_instances``, those of all processes together, as `BoundForest.lower`."""
+        tree_shards, n_features = self._shards_for(missing), self.bound.forest.n_features
         if self._answers_in_one:
             rows = multiple_of(self._grid.n_data, n_instances), n_features
             x = jax.ShapeDtypeStruct(rows, jnp.float32, sharding=self._grid.sharding("data"))
-            inputs = placed.arrays, placed.shared, x, None
-            return answer_on_mesh.lower(self._whole_program(placed), self._combiner, "class_scores", *inputs)
+            inputs = tree_shards.arrays, tree_shards.shared, x, None
+            return answer_on_mesh.lower(self._whole_program(tree_shards), self._combiner, "class_scores", *inputs)
         part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
         shape = self._grid.n_data, part.chunk.rows, n_features
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
         number = None if part.number is None else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_on_mesh.lower(self._program(placed, part), placed.arrays, placed.shared, x, None, number)
+        return merge_on_mesh.lower(
+            self._program(tree_shards, part), tree_shards.arrays, tree_shards.shared, x, None, number
+        )
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Agree with the other processes, distribute the instances part by part, run the programs, and collect."""
+        """Return one read-out, or the whole answer for None, for this process's instances ``X``."""
         self._refuse_traced(X, tree_mask)
         if self._answers_in_one:
             return self._run_on_accelerators(X, tree_mask, readout)
-        values, mask, calls = self._agreed(X, tree_mask, readout)
-        grid, placed = self._grid, self._for(any(call.missing for call in calls.values()))
+        values, mask, calls = self._agree_on_call(X, tree_mask, readout)
+        grid, tree_shards = self._grid, self._shards_for(any(call.missing for call in calls.values()))
         shards = InstanceShards(grid, len(values))
         # Every process runs as many parts as the one with most instances: a collective waits for all of them.
         longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
-        parts = self._parts(longest, placed.spec.missing)
+        parts = self._parts(longest, tree_shards.spec.missing)
         if mask is not None:
             padding = grid.n_tree * trees_per_shard(grid, mask.shape[1]) - mask.shape[1]
             mask = np.pad(mask, ((0, 0), (0, padding)))
@@ -211,16 +213,16 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             x = shards.of(part, values)
             in_mask = None if mask is None else shards.of(part, mask, None, "tree")
             number = part.number
-            inputs = (placed.arrays, placed.shared, x, in_mask, number)
-            program = self._program(placed, part)
-            if placed.spec.walk == "levels":
+            inputs = (tree_shards.arrays, tree_shards.shared, x, in_mask, number)
+            program = self._program(tree_shards, part)
+            if tree_shards.spec.walk == "levels":
                 return merge_and_finish_on_mesh(program, self._combiner, readout, *inputs)
             return finish_chunk(grid, self._combiner, readout, merge_on_mesh(program, *inputs))
 
-        return shards.collected(parts, self._one_ahead(score, parts, shards))
+        return shards.collect(parts, self._one_ahead(score, parts, shards))
 
     def _run_on_accelerators(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Answer rows by one program, which looks at them, where all devices are this process's own."""
+        """Return the answers for rows by one program, which also looks for missing values, on a mesh of one process."""
         forest, grid = self.bound.forest, self._grid
         if is_sparse(X):
             raise dense_alone("X")
@@ -228,15 +230,15 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         mask, n = as_mask(tree_mask, len(values), forest.n_trees), len(values)
 
         def program(missing: bool, x, mask) -> tuple[PyTree, jax.Array]:
-            placed = self._for(missing)
+            tree_shards = self._shards_for(missing)
             x, mask = (rows if rows is None else rows_on_mesh(grid, rows) for rows in (x, mask))
-            whole = self._whole_program(placed)
-            return answer_on_mesh(whole, self._combiner, readout, placed.arrays, placed.shared, x, mask)
+            whole = self._whole_program(tree_shards)
+            return answer_on_mesh(whole, self._combiner, readout, tree_shards.arrays, tree_shards.shared, x, mask)
 
         numbers = values.shape[1] + self._engine.packed.spec.layout.width
         row_bytes = ceil_div(4 * numbers + (0 if mask is None else forest.n_trees), grid.n_data)
         how = {"missing": missing, "guess": self._guess, "n_devices": grid.mesh.size}
-        with _IN_TURN:
+        with _ACCELERATOR_LOCK:
             values = rows_on_mesh(grid, values) if isinstance(values, jax.Array) and n else values
             mask = rows_on_mesh(grid, mask) if isinstance(mask, jax.Array) and n else mask
             answer, self._guess = answer_on_device(program, values, mask, row_bytes, **how)
@@ -246,30 +248,30 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
     @property
     def _answers_in_one(self) -> bool:
-        """Whether accelerators answer in one program, all of them this process's own."""
-        return self._grid.is_alone and self._placed[False].spec.walk == "levels"
+        """Whether the mesh has accelerators of this process alone, which answer a batch by one program."""
+        return self._grid.is_alone and self._tree_shards[False].spec.walk == "levels"
 
-    def _whole_program(self, placed: Placed) -> Program:
-        return Program(self._grid, placed.spec, self.bound.forest.n_trees, self._block(placed.spec))
+    def _whole_program(self, tree_shards: TreeShards) -> Program:
+        """Return the static arguments of `answer_on_mesh`."""
+        return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, self._block(tree_shards.spec))
 
     def _block(self, spec: Spec) -> int:
-        """Number of instances that a device works on at a time."""
+        """Return the number of instances that an accelerator works on at a time."""
         shapes = shapes_of(spec, trees_per_shard(self._grid, self._engine.packed.n_trees), self.bound.forest.n_features)
         return (shapes.large or shapes.single).block
 
     def _one_ahead(self, score, parts: Sequence[Part], shards: InstanceShards):
-        """Yield the answers on the host; an accelerator has the next part while one is fetched.
+        """Yield the answer of each part on the host; an accelerator works on the next part while one is fetched.
 
-        (On the host programs that wait for each other could take all of its threads.)
+        CPU devices do not: they share the cores, and programs that wait for each other could take all threads.
         """
-        # On a CPU the devices share the cores: a further part would only slow the one that is fetched.
         ahead = self._grid.mesh.devices.flat[0].platform != "cpu"
-        under_way = []
+        answers = []
         for part in parts:
-            under_way.append(score(part))
-            if len(under_way) > ahead:
-                yield shards.fetched(under_way.pop(0))
-        yield from map(shards.fetched, under_way)
+            answers.append(score(part))
+            if len(answers) > ahead:
+                yield shards.fetch(answers.pop(0))
+        yield from map(shards.fetch, answers)
 
     def _refuse_traced(self, X, tree_mask) -> None:
         if not is_concrete(X, tree_mask):
@@ -278,43 +280,45 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
                 "bound forest, or jaxunc.inference.merge_leaves in a shard_map of your own."
             )
 
-    def _agreed(self, X, tree_mask, readout: str | None):
-        """Return this process's data, checked, and what all processes are about to do."""
-        forest, place_of, error = self.bound.forest, READOUTS.index(readout), None
+    def _agree_on_call(self, X, tree_mask, readout: str | None):
+        """Return (values, mask or None, calls by process): this process's checked data, and all processes' calls."""
+        forest, readout_index, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
         try:
             encoded, missing = encode_instances(X, forest.trees.columns)
             values = np.asarray(encoded)
             mask = as_mask(tree_mask, len(values), forest.n_trees)
             mask = None if mask is None else np.asarray(mask)
-        # Not raised yet: the others must hear of it first, else they would wait for this process without end.
+        # Raised below: the other processes must hear of it first, else they would wait for this process without end.
         except (TypeError, ValueError) as caught:
             error = caught
-        # Processes that share instances must have passed the same ones; a checksum tells without sending them.
+        # Processes that share a row of devices must pass the same instances: checksums are compared, not the data.
         sums = digest(values, mask) if self._grid.spans else 0
-        call = Call(int(error is not None), len(values), int(missing), int(mask is not None), place_of, sums)
+        call = Call(int(error is not None), len(values), int(missing), int(mask is not None), readout_index, sums)
         calls = calls_of_all(self._grid, call)
         if error is not None:
             raise error
         return values, mask, calls
 
-    def _program(self, placed: Placed, part: Part) -> Program:
+    def _program(self, tree_shards: TreeShards, part: Part) -> Program:
+        """Return the static arguments of `merge_on_mesh` for a part."""
         block = None if part.number is None else part.chunk.block
-        return Program(self._grid, placed.spec, self.bound.forest.n_trees, block)
+        return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, block)
 
     def _parts(self, n_instances: int, missing: bool) -> tuple[Part, ...]:
-        """Cut so many instances of one device into parts."""
+        """Return the parts that ``n_instances`` of one device are cut into."""
         packed = self._engine.packed
         spec = packed.spec._replace(missing=missing)
         n_trees = trees_per_shard(self._grid, packed.n_trees)
         return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)
 
-    def _for(self, missing: bool) -> Placed:
-        if missing not in self._placed:
+    def _shards_for(self, missing: bool) -> TreeShards:
+        """Return the placed trees for data with or without missing values; made at their first use."""
+        if missing not in self._tree_shards:
             trees = self.bound.forest.trees
             with jax.default_device(next(iter(trees.feature.devices()))):
-                self._placed[missing] = place(self._grid, self._engine.for_missing().packed)
-        return self._placed[missing]
+                self._tree_shards[missing] = place(self._grid, self._engine.for_missing().packed)
+        return self._tree_shards[missing]
 
     def __repr__(self) -> str:
         forest, combiner = self.bound.forest, type(self.bound.combiner).__name__
@@ -322,6 +326,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _engine_of(bound: BoundForest) -> ByTable:
+    """Return the engine with a leaf table of a bound forest; a ValueError if empty leaves are followed."""
     engine, forest = bound.engine, bound.forest
     if forest.follows_forks:
         raise ValueError(
@@ -330,6 +335,6 @@ def _engine_of(bound: BoundForest) -> ByTable:
         )
     if isinstance(engine, ByTable):
         return engine
-    # A leaf table that is large for one device is less for each of several.
+    # A leaf table that is too large for one device is divided among several.
     walk = engine.walk if isinstance(engine, ByRows) else default_walk()
     return ByTable.of(forest, bound.combiner, walk)

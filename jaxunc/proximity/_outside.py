@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxunc.inference import leaf_index, tested
+from jaxunc.inference import leaf_index, narrow_trees
 from jaxunc.tables import Columns, Encoded, InstancesLike, SparseRows, encode_rows
 
 from ._leaf_rows import check_on_host, contents_of, unwrap_model
@@ -81,7 +81,7 @@ class LeafBoxes:
         """Return how far out each query lies, float64 ``[queries]``; X and numbers are given as the rows are."""
         query_leaves, query_values = self._read(X, numbers, "X")
         leaves, row_values, trees, columns = self._leaves, self._rows, self._trees, self._columns
-        tested_columns = tested(trees)[1]
+        tested_columns = narrow_trees(trees)[1]
         tested_columns = np.arange(trees.n_features) if tested_columns is None else np.asarray(tested_columns)
         n_outside = np.zeros(len(query_leaves))
         for block in np.array_split(
