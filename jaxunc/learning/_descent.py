@@ -302,7 +302,7 @@ FitProgressLike = bool | Callable[[FitProgress], None] | None
 
 def check_fit_progress(progress: Any) -> None:
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise TypeError(f"progress={progress!r:.60} must be True, a function of a Progress, or None.")
+        raise TypeError(f"progress={progress!r:.60} must be True, a function of a FitProgress, or None.")
 
 
 def name_progress(progress: FitProgressLike, what: str) -> FitProgressLike:

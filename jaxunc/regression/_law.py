@@ -259,7 +259,7 @@ class BoundLaw:
         self, moments: LeafMoments | LeafScales, bins: TargetBins, forest: Forest | None, law: NumberLaw = LEAVES_ALONE
     ):
         self.moments, self.bins, self.law = moments, bins, law
-        self.own: Any = None if forest is None else bind(forest, Mean())
+        self.bin_shares: Any = None if forest is None else bind(forest, Mean())
         self.asked = Asked((0.9,))
 
     @property
@@ -302,13 +302,16 @@ class BoundLaw:
     @property
     def parts(self) -> tuple[Any, ...]:
         """The bound forests that answers read, of moments and of bins: for `to_onnx`."""
-        return (*self.moments.parts, *((self.own,) if self.own is not None and self.law.weight < 1 else ()))
+        return (
+            *self.moments.parts,
+            *((self.bin_shares,) if self.bin_shares is not None and self.law.weight < 1 else ()),
+        )
 
     def over(self, transform: Callable[[Any], Any]) -> "BoundLaw":
         """Return the law with ``transform`` applied to its bound forests."""
         law = object.__new__(BoundLaw)
-        bin_shares = None if self.own is None else transform(self.own)
-        vars(law).update(vars(self) | {"moments": self.moments.over(transform), "own": bin_shares})
+        bin_shares = None if self.bin_shares is None else transform(self.bin_shares)
+        vars(law).update(vars(self) | {"moments": self.moments.over(transform), "bin_shares": bin_shares})
         return law
 
     def of_sums(self, stat: Any, bin_stat: Any = None) -> dict[str, Any]:
@@ -331,7 +334,7 @@ class BoundLaw:
         if chances:
             raise ValueError(f"the columns {chances} are made on the host alone; ask for intervals and quantiles.")
         names = (*ends, *of_levels)
-        p = jnp.ones(1) if bin_stat is None else self.own.combiner.finish(bin_stat).probability.astype(float)
+        p = jnp.ones(1) if bin_stat is None else self.bin_shares.combiner.finish(bin_stat).probability.astype(float)
         of_leaves = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
         moments = Moments(columns["mean"], columns["aleatoric"], columns["epistemic"])
         quantiles = self.law.quantile(moments, levels, of_leaves, jnp)
@@ -367,9 +370,9 @@ class BoundLaw:
 
     def _shares(self, X: Any) -> np.ndarray:
         """Return the probabilities of the bins, the mean of the leaves' shares, ``[instances bins]``."""
-        if self.own is None:
+        if self.bin_shares is None:
             return np.ones((len(self.moments.answer(X).mean), 1))
-        return np.asarray(self.own.probability(X))
+        return np.asarray(self.bin_shares.probability(X))
 
     def answer(self, X: Any, strata: np.ndarray | None = None) -> NumberAnswer:
         """Return moments, intervals, quantiles and probabilities, as ``asked``, for X ``[instances features]``.

@@ -302,6 +302,16 @@ class LeafMoments:
         tree_mask
             Whether a tree counts for an instance, booleans ``[instances trees]``. For a training row, the trees that
             have not seen it. Default: all. An instance without a tree gets NaN.
+
+        Returns
+        -------
+        Moments
+            Arrays of float64 on the host, ``[instances]`` each.
+
+        Raises
+        ------
+        TypeError
+            If X or ``tree_mask`` is traced by JAX: sums are divided in float64 on the host.
         """
         if not is_concrete(X, tree_mask):
             raise TypeError(
