@@ -205,7 +205,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
-    def _of_leaves(self, X: Any, combiner: Combiner) -> Any:
+    def _answer_by(self, X: Any, combiner: Combiner) -> Any:
         return combiner(self.leaf_counts(X))
 
     def _hashes_of_fit(self) -> np.ndarray:

@@ -301,7 +301,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         fit = self._fit_boosted if boosted else self._fit_forest
         self._target_map = None
         grow: Any = partial(self._take_fitted if frozen else self._grow, whole)
-        unseen, number = cast(Any, fit(grow, sample, frozen, counts))
+        answers, number = cast(Any, fit(grow, sample, frozen, counts))
         targets = vars(self).pop("_target_map")
         law = self.law_._replace(**support, target_map=None if targets is None else targets.named)
         if strata is not None and law.is_by_rank:
@@ -310,8 +310,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self.bound_.law = self.law_ = law
         self.oob_distribution_ = None
         if counts == "oob":
-            self.oob_distribution_ = self._oob_distribution(unseen, stratum, len(target))
-        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, number, unseen)
+            self.oob_distribution_ = self._oob_distribution(answers, stratum, len(target))
+        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, number, answers)
 
     def _strata_of(self, X: Any, weighs: np.ndarray) -> tuple[Strata | None, np.ndarray | None]:
         """Return the strata by a column of raw rows, and the number of each row's."""
@@ -323,12 +323,12 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             strata.check_enough(stratum[weighs], "rows")
         return strata, stratum
 
-    def _coverage_by_value(self, strata: Strata, number: np.ndarray, unseen: Any) -> dict[Any, HeldShare] | None:
+    def _coverage_by_value(self, strata: Strata, number: np.ndarray, answers: Any) -> dict[Any, HeldShare] | None:
         """Return the rows of each value that the law was fitted to, and which share of them its intervals hold."""
-        if unseen is None:
+        if answers is None:
             return held_shares(strata, number, held_residuals(self.law_), self.law_.repeats)
-        held = self._intervals_held(unseen, COVERAGE)
-        return None if held is None else held_shares(strata, unseen.sample.stratum, held, unseen.sample.weights)
+        held = self._intervals_held(answers, COVERAGE)
+        return None if held is None else held_shares(strata, answers.sample.stratum, held, answers.sample.weights)
 
     def _grow(self, whole: Any, sample: Sample, **settings: Any) -> Grown:
         """Return a copy of a model or pipeline that is fitted to the sample, with further settings of its model."""
