@@ -138,7 +138,7 @@ class Deciding:
         return Decision(self.classes_[label], rejected)
 
     def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
-        """Bounds of each class's probability, ``.lower`` and ``.upper`` ``[instances classes]``, apart for few counts.
+        """Bounds of each class's probability, ``.lower`` and ``.upper`` ``[instances classes]``, wide at few counts.
 
         They are those of `jaxunc.AveragedIntervals`, widened to hold ``predict_proba``. No confidence is promised.
 
