@@ -320,7 +320,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, number, answers)
 
     def _strata_of(self, X: Any, has_weight: np.ndarray) -> tuple[Strata | None, np.ndarray | None]:
-        """Return strata by the column ``coverage_by`` of raw rows, and the stratum of each row; twice None without it."""
+        """Return strata by the column ``coverage_by`` of raw rows, and each row's stratum; twice None without it."""
         if self.coverage_by is None:
             return None, None
         strata = strata_of(X, self.coverage_by, is_raw=bool(self._steps))
