@@ -114,7 +114,8 @@ class ForestNumbers:
         sample = grown.sample
         y = sample.y if sample.weight is None else sample.y[sample.weight > 0]
         if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
-            leaves = leaves._replace(held=None)  # squares of such targets lose the digits in which targets differ
+            # Squares of such targets lose the digits in which targets differ.
+            leaves = leaves._replace(row_moments=None)
         self.moments_ = self._moments(leaves, sample, times)
         self._count(sample, bin_weight, bin_mask)
         return leaves
@@ -136,7 +137,7 @@ class ForestNumbers:
 
     def _moments(self, leaves: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
         """Return moments with the variances that the model keeps, or with those of the rows where it keeps none."""
-        if leaves.held is not None:
+        if leaves.row_moments is not None:
             return LeafMoments(leaves, shrinkage=self.shrinkage)
         return LeafMoments(leaves, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
 
@@ -216,11 +217,13 @@ class ForestNumbers:
             if frozen:
                 rest, fold_rows = whole.sample.part(others), whole.sample.part(part)
             else:
-                grown, has_variances = grow(sample.part(others)), leaves.held is not None
+                grown, has_variances = grow(sample.part(others)), leaves.row_moments is not None
                 rest, fold_rows = grown.sample, grown.reading(sample.part(part))
                 leaves = leaf_means(grown.model)
-                leaves = leaves if has_variances else leaves._replace(held=None)
-            moments = self.moments_ if frozen and leaves.held is not None else self._moments(leaves, rest, rest.weight)
+                leaves = leaves if has_variances else leaves._replace(row_moments=None)
+            moments = (
+                self.moments_ if frozen and leaves.row_moments is not None else self._moments(leaves, rest, rest.weight)
+            )
             p = self._shares(self._count_bins(leaves.trees, rest, rest.weight), fold_rows.X)
             fold_answers.append((*moments.answer(fold_rows.X), p))
         order = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # the rows in their order again
