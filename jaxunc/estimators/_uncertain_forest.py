@@ -174,8 +174,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     another loss: such intervals are too narrow. Below 50 rows all rows have one s, with a warning.
 
     **Transformed targets.** The law and its residuals are those of transformed targets; with ``counts="held_out"`` the
-    transformer is fitted without the rows that are held out, else to all rows. Quantiles are mapped back by the inverse
-    of a rising map, and a falling map swaps ends; limits, ``support`` and ``oob_distribution_`` are in units of the
+    transformer is fitted without the rows that are held out, else to all rows. Quantiles are mapped back by the
+    inverse, and a falling map swaps ends; limits, ``support`` and ``oob_distribution_`` are in units of the
     target. ``predict`` is the inverse of the transformed mean, as scikit-learn's, and no mean of the target, which is
     ``predict_distribution(X).mean``. ``return_std`` is the law's. ``moments_``, ``predict_uncertainty`` and
     `jaxunc.explain` are of the transformed target. No answer lies more than ten ranges of the targets beyond them. The

@@ -143,7 +143,7 @@ def fit_combiner(
     Warns
     -----
     UserWarning
-        If the loss became NaN or infinite, or grew; with the step, and what to do.
+        If the loss became NaN or infinite, or grew; the message says what to do.
 
     Notes
     -----
@@ -521,7 +521,8 @@ class UtilityLoss(eqx.Module):
 
     For probabilities, the choice among the sets of the k most probable classes becomes a softmax of their expected
     utilities over τ, and whether a set holds the true class becomes a logistic function over τ. For a `Preference`,
-    whether a class is in the set becomes a logistic function, over τ, of the mass beyond one half.
+    whether a class beats another becomes a logistic function, over τ, of the mass beyond one half; a class that none
+    beats is in the set.
     """
 
     by_size: Float[Array, "classes"]

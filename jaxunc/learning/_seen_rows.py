@@ -22,8 +22,7 @@ DENSE_VALUES = 2**24
 CHANCE = 8
 """Factor by which new rows may agree with a forest more often than two halves of the rows agree with each other."""
 DRAWS, RARE = 40, 10.0
-"""Number of bootstrap samples, which show how many leaves new rows miss; e^-RARE is a probability too small for chance.
-"""
+"""Number of bootstrap samples, which show how many leaves new rows miss; e^-RARE is too improbable for chance."""
 FEW = 10
 """Fewest tests halfway between rows that are evidence; twice as many rows must fit bags to be evidence."""
 FEW_PAIRS, KNOWN_SHARE, MAX_ROWS = 30, 0.1, 2000
@@ -312,7 +311,8 @@ def find_leak_of_numbers(model: Any, trees: Trees, values: np.ndarray | SparseRo
 def _find_leak_of_targets(model: Any, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
     """Return evidence that leaves of one row hold the targets of the rows that reach them; None if this may be chance.
 
-    Chance is the share of equal targets among pairs of rows that share such a leaf.
+    Chance is the share of equal targets among pairs of rows that share such a leaf; if pairs are few, that of repeated
+    targets among all rows.
     """
     subset = np.random.default_rng(0).permutation(len(y))[:MAX_ROWS]
     y, n_equal, n_leaves, n_equal_pairs, n_pairs = y[subset], 0, 0, 0, 0
