@@ -235,7 +235,7 @@ def _name_strata(model: Any, levels: Levels | None) -> None:
     if model.coverage_by_value_ is not None:
         model.coverage_by_value_ = {names[int(code)]: share for code, share in model.coverage_by_value_.items()}
     if (strata := model.law_.strata) is not None:
-        model.law_ = model.law_._replace(strata=strata.renamed(levels))
+        model.law_ = model.law_._replace(strata=strata.rename_levels(levels))
 
 
 def keep_notation(model: Any, notation: Notation) -> None:

@@ -213,7 +213,7 @@ class Calibration:
     """
 
     def __init__(self, kept: np.ndarray):
-        self.own, self.position = kept[:, 0], kept[:, 1].astype(np.int64)
+        self.ranked, self.position = kept[:, 0], kept[:, 1].astype(np.int64)
         self.weight = kept[:, 2].astype(np.float64) if kept.shape[1] == 3 else None
 
     @staticmethod
@@ -234,7 +234,7 @@ class Calibration:
         """Return the least probability with which each class is in a set; errors name classes by their labels."""
         check_coverage(coverage, by_class)
         how = {"by_class": by_class, "names": labels, "weight": self.weight}
-        return least_probabilities(self.own, self.position, len(labels), coverage, **how)
+        return least_probabilities(self.ranked, self.position, len(labels), coverage, **how)
 
 
 def check_coverage(coverage: Any, by_class: Any) -> None:

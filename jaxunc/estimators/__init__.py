@@ -1,4 +1,4 @@
-"""The fit and predict classes that scikit-learn's users expect."""
+"""Estimators with scikit-learn's interface: ``fit``, ``predict``, and methods that tell uncertainty."""
 
 from jaxunc.counting import PureLeavesWarning
 from jaxunc.forest import way_to_forest

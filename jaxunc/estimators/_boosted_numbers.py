@@ -1,4 +1,4 @@
-"""How sure a boosted model is of a number: residuals of rows that it has not seen, learned as values of its leaves."""
+"""Uncertainty of boosted regressors: each leaf gets a scale of errors, learned from residuals of unseen rows."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -33,32 +33,33 @@ from ._forest_rows import Grown, Sample, check_unseen, fold_numbers, split
 from ._pipelines import rounds
 
 FIRST_TREES, FEW_LEAVES, SAME = 12, 10, 1e-3
-"""Of `steps_fit`: stages that are read, the fewest leaves that are evidence, and the largest relative misfit."""
+"""Limits of `steps_fit`: stages that are read, fewest leaves that are evidence, largest misfit per residual."""
 
 
 class ResidualRows(NamedTuple):
-    """Rows, and the residuals of a model that has not seen them."""
+    """Rows, raw or as a model reads them, with residuals and weights ``[rows]``; the model has not seen the rows."""
 
     X: Any
     residual: np.ndarray
+    """Target less prediction; in units of transformed targets where the model has a target map."""
     weight: np.ndarray
 
 
 def predictions(model: Any, X: Any) -> np.ndarray:
-    """Return a fitted model's own predictions ``[instances]``."""
-    # XGBoost's Booster predicts from matrices of its own by the other name.
-    own = getattr(model, "inplace_predict", model.predict)
-    return np.asarray(own(X)) if n_rows(X) else np.zeros(0)
+    """Return a fitted model's predictions as an array ``[instances]``; an empty array for no rows."""
+    # `predict` of XGBoost's Booster takes a DMatrix alone, and `inplace_predict` takes arrays.
+    predict = getattr(model, "inplace_predict", model.predict)
+    return np.asarray(predict(X)) if n_rows(X) else np.zeros(0)
 
 
 def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
-    """Return rows that a model has not seen, as it reads them, and its residuals for them."""
+    """Return the residuals of a fitted model for rows that it has not seen, with the rows as the model reads them."""
     model, sample = grown.model, grown.reading(sample)
     return ResidualRows(sample.X, sample.y - predictions(model, sample.X).astype(float).reshape(-1), sample.weights)
 
 
 def is_boosted(model: Any, fitted: bool) -> bool:
-    """Return whether a regressor is boosted: its trees correct each other."""
+    """Return whether a regressor, ``fitted`` or not, is boosted, so that its trees correct each other."""
     if not fitted:
         return (rounds(model) or 1) > 1
     if library_of(model) == "sklearn":
@@ -68,7 +69,10 @@ def is_boosted(model: Any, fitted: bool) -> bool:
 
 
 def additive(model: Any) -> AdditiveTrees:
-    """Return a fitted boosted regressor's trees; raises for classifiers, rankers, and several targets."""
+    """Return the trees of a fitted boosted regressor.
+
+    Raises a TypeError for a classifier, and a ValueError for several outputs or for a link outside `LINKS`.
+    """
     ensemble, name = from_any(model), type(model).__name__
     if not isinstance(ensemble, AdditiveTrees) or ensemble.class_labels is not None:
         raise TypeError(f"estimator is a {name} of classes; pass one that predicts numbers.")
@@ -80,11 +84,12 @@ def additive(model: Any) -> AdditiveTrees:
 
 
 def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -> bool:
-    r"""Whether rows are those that the first trees of a boosted model were grown on, all of them.
+    r"""Return whether the first trees of a boosted model were grown on just these rows.
 
-    A leaf's value is :math:`\nu \sum_i w_i r_i / (\sum_i w_i h_i + \lambda)` of the rows that grew it, r what the trees
-    before left of them and h the slope of the link. So one ν and one λ fit the sums of all leaves, which they do of no
-    other rows. What was grown on parts of the rows, or for another loss, is not told.
+    A leaf's value is :math:`\nu \sum_i w_i r_i / (\sum_i w_i h_i + \lambda)` over the rows that grew it: w are their
+    weights, r their residuals before the leaf's stage, h the slopes of the link's inverse. So one ν and one λ fit all
+    leaves of these rows, but not those of other rows. False, too, where trees grew on parts of the rows, or for
+    another loss.
     """
     n_stages = min(model.n_trees // model.trees_per_stage, FIRST_TREES)
     first = model.first_stages(n_stages)
@@ -94,7 +99,7 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
     for t in range(first.n_trees):
         mean = inverse(total, np)
         slope = {"identity": np.ones(len(y)), "exp": mean, "logistic": mean * (1 - mean)}[model.link]
-        if t >= model.trees_per_stage:  # the first stage may hold a base
+        if t >= model.trees_per_stage:  # values of the first stage may include the base
             sums = [np.bincount(leaves[t], part, model.trees.n_nodes) for part in (weight * (y - mean), weight * slope)]
             leaf_sums.append(np.stack([*sums, values[t]])[:, sums[1] > 0])
         if (t + 1) % model.trees_per_stage == 0:
@@ -104,12 +109,12 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
     if len(value) < FEW_LEAVES or not residual.any():
         return False
     lines = np.stack([value * slope, value], axis=1)
-    apart = residual - lines @ np.linalg.lstsq(lines, residual)[0]
-    return bool(np.abs(apart).sum() < SAME * np.abs(residual).sum())
+    misfit = residual - lines @ np.linalg.lstsq(lines, residual)[0]
+    return bool(np.abs(misfit).sum() < SAME * np.abs(residual).sum())
 
 
 def rounds_of(model: Any) -> dict[str, Any]:
-    """Return the settings by which a copy gets as many rounds as a fitted model has, which may have stopped early."""
+    """Return parameters that make a refit as long as a model of scikit-learn that stopped early; else an empty dict."""
     if library_of(model) != "sklearn":
         return {}
     if getattr(model, "do_early_stopping_", False):
@@ -120,48 +125,53 @@ def rounds_of(model: Any) -> dict[str, Any]:
 
 
 def folds_in_leaves(models: Iterable[Grown], rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
-    """Yield folds of raw rows in leaves of models, the k-th of which, or one for all, has not seen the k-th fold."""
-    before, leaves, model = None, np.zeros((0, 0), np.uint8), cast(Any, None)
+    """Yield for each fold its rows, and all other rows as counted rows, in the leaves of a model.
+
+    ``rows`` are raw, and ``fold [rows]`` numbers their folds. The k-th of ``models`` has not seen the rows of the k-th
+    fold; one model may be repeated for all folds.
+    """
+    current, leaves, model = None, np.zeros((0, 0), np.uint8), cast(Any, None)
     for k, grown in zip(np.unique(fold), models, strict=False):
-        if grown is not before:
-            before, model = grown, additive(grown.model)
+        if grown is not current:
+            current, model = grown, additive(grown.model)
             leaves = _leaves(model, grown.read(rows.X))
         counted, others = ((leaves[:, part], rows.residual[part], rows.weight[part]) for part in (fold != k, fold == k))
         yield Fold(*counted, *others, model.trees.n_nodes)
 
 
 def _leaves(model: AdditiveTrees, X: Any) -> np.ndarray:
-    """Return the leaves of rows, ``[trees rows]``, in as few bytes as their numbers need."""
+    """Return the leaf of each row in each tree, ``[trees rows]``, as the smallest unsigned integers that hold it."""
     leaves = np.asarray(leaf_index(model.trees, X))
     return np.ascontiguousarray(leaves.T.astype(np.min_scalar_type(model.trees.n_nodes)))
 
 
 def scales_and_law(
     model: AdditiveTrees,
-    counted: ResidualRows,
+    leaf_rows: ResidualRows,
     folds: Iterator[Fold],
     law: str,
     score: str,
     ranked: ResidualRows | None,
 ) -> tuple[LeafScales, NumberLaw, np.ndarray]:
-    """Return a boosted model's scales, the law of its errors, and which row each of its residuals is of.
+    """Return a boosted model's scales, the law of its errors, and the position ``[residuals]`` of each residual's row.
 
-    ``counted`` are all rows whose residuals the leaves hold; ``folds`` these in parts, from which strength, length and
-    floor are learned. ``ranked`` are further rows whose residuals are ranked by a conformal law; None for those of the
-    folds, whose rows are numbered one fold after the other.
+    Steps of the leaves are learned from the residuals of ``leaf_rows``. ``folds`` are the same rows in parts; from them
+    the steps' strength, the number of trees with steps, and the floor are learned. ``ranked`` are further rows, whose
+    residuals a conformal law ranks. Where they are None, the law has the residuals of the folds, and positions count
+    the rows one fold after another.
     """
-    few = len(counted.residual) < FEW_ROWS
+    few = len(leaf_rows.residual) < FEW_ROWS
     if few and law != "residuals":
         warn(
-            f"the law is learned from {len(counted.residual)} residuals, too few to tell where errors are large: one "
+            f"the law is learned from {len(leaf_rows.residual)} residuals, too few to tell where errors are large: one "
             f"width for all. Pass {FEW_ROWS} rows or more."
         )
     scale = learn_scale(folds, score, constant=few or law == "residuals")
-    leaves = _leaves(model, counted.X)
+    leaves = _leaves(model, leaf_rows.X)
     n_nodes, n_steps = model.trees.n_nodes, trees_of(scale.length, model.n_trees)
-    base, (steps,) = scale_steps(leaves, counted.residual, counted.weight, (scale.shrinkage,), n_nodes)
+    base, (steps,) = scale_steps(leaves, leaf_rows.residual, leaf_rows.weight, (scale.shrinkage,), n_nodes)
     steps[n_steps:] = 0
-    spread = float(np.average(counted.residual**2, weights=counted.weight))
+    spread = float(np.average(leaf_rows.residual**2, weights=leaf_rows.weight))
     base = (base if n_steps else 0.0) + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
     scales = LeafScales(scale_table(model, base, steps, scale.floor, spread))
     fitted_law = scale_law(scale, spread, by_rank=law == "conformal")
@@ -174,7 +184,7 @@ def scales_and_law(
 
 
 class BoostedNumbers:
-    """The fit of a boosted regressor, whose trees correct each other."""
+    """Mixin of `UncertainForestRegressor`: how it is fitted with a boosted model."""
 
     law: str
     counts: str
@@ -185,7 +195,7 @@ class BoostedNumbers:
     _keep: Callable[[Grown], None]
 
     def _check_boosted(self, model: Any, frozen: bool) -> None:
-        """Raise a ValueError for what a model whose trees correct each other cannot have."""
+        """Raise a ValueError for settings of a boosted model, or of this estimator, that boosted models cannot have."""
         name = type(model).__name__
         watches = not frozen and library_of(model) in ("xgboost", "lightgbm") and "early_stopping_rounds"
         if watches and model.get_params().get(watches):
@@ -207,9 +217,10 @@ class BoostedNumbers:
     def _fit_boosted(
         self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str
     ) -> tuple[None, np.ndarray | None]:
-        """Learn scales of leaves from residuals of rows that the model, or one like it, has not seen.
+        """Learn scales of leaves from residuals of rows that the model, or a refit on the other folds, has not seen.
 
-        Return the stratum of each residual of the law, beside nothing in the place of a forest's answers.
+        Return None, where a forest's fit returns answers for unseen rows, and the stratum of each residual of
+        the law ``[residuals]``, or None without strata.
         """
         held_out, by_rank = None, self.law == "conformal"
         if frozen:
@@ -217,33 +228,33 @@ class BoostedNumbers:
             boosted, seen = additive(whole.model), whole.sample
             fit = steps_fit(boosted, seen.X, seen.y, seen.weights)
             check_unseen(whole.model, boosted.trees, seen, "its leaves hold their very residuals" if fit else None)
-            learned, held_out = split(sample, 0.5, self.random_state) if by_rank else (sample, None)
+            leaf_rows, held_out = split(sample, 0.5, self.random_state) if by_rank else (sample, None)
         elif counts == "held_out":
-            fitted, held_out = split(sample, self.held_out_size, self.random_state)
-            whole, learned = grow(fitted), fitted
+            fit_rows, held_out = split(sample, self.held_out_size, self.random_state)
+            whole, leaf_rows = grow(fit_rows), fit_rows
             if not by_rank:
-                learned, held_out = held_out, None
+                leaf_rows, held_out = held_out, None
         else:
-            whole, learned = grow(sample), sample
-        fold = fold_numbers(learned, self.random_state)
+            whole, leaf_rows = grow(sample), sample
+        fold = fold_numbers(leaf_rows, self.random_state)
         if frozen or (counts == "held_out" and not by_rank):
-            rows = residual_rows(whole, learned)
+            rows = residual_rows(whole, leaf_rows)
             models = repeat(whole)
         else:
-            residual, models = np.empty(len(learned.y)), []
+            residual, models = np.empty(len(leaf_rows.y)), []
             for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
-                others = learned.part(np.setdiff1d(np.arange(len(fold)), part))
+                others = leaf_rows.part(np.setdiff1d(np.arange(len(fold)), part))
                 models.append(grow(others, **rounds_of(whole.model)))
-                residual[part] = residual_rows(models[-1], learned.part(part)).residual
-            rows = ResidualRows(whole.read(learned.X), residual, learned.weights)
+                residual[part] = residual_rows(models[-1], leaf_rows.part(part)).residual
+            rows = ResidualRows(whole.read(leaf_rows.X), residual, leaf_rows.weights)
         ranked = None if held_out is None else residual_rows(whole, held_out)
-        folds = folds_in_leaves(models, rows._replace(X=learned.X), fold)
+        folds = folds_in_leaves(models, rows._replace(X=leaf_rows.X), fold)
         scales, law, order = scales_and_law(additive(whole.model), rows, folds, self.law, self.learn_by, ranked)
         self._keep(whole)
         self.moments_, self.law_, self.forest_ = scales, law, None
         self.bins_ = target_bins(sample.of(None, whole.target_map).y, self.n_bins, sample_weight=sample.weight)
         self.bound_ = BoundLaw(scales, self.bins_, None, law)
-        stratum = (learned if held_out is None else held_out).stratum
+        stratum = (leaf_rows if held_out is None else held_out).stratum
         if stratum is not None and held_out is None:
             stratum = stratum[np.argsort(fold, kind="stable")]
         return None, None if stratum is None else stratum[order]

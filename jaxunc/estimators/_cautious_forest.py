@@ -18,20 +18,21 @@ from ._counted_forest import CountedForest
 class CautiousForestClassifier(CountedForest):
     """A forest that predicts a set of classes: one where its trees are sure, several where they are not.
 
-    A tree is sure where the counts n of its leaf would prefer the same class if s more instances were of any other:
-    n_c - n_c' ≥ s. Else it abstains. A class is left out of the set if trees with half of the mass prefer another one.
+    A tree is sure of a class c that its leaf would still prefer if the leaf held s more instances of any other class:
+    n_c - n_c' ≥ s for its counts n. Else the tree abstains. A class is left out of the set if trees with half of the
+    mass prefer another class.
 
     Parameters
     ----------
     estimator
         The forest to fit: a scikit-learn decision tree, random forest, extra trees, or bagging classifier of trees.
-        Default ``RandomForestClassifier()``. A fitted one is kept as it is in scikit-learn's
-        ``FrozenEstimator(forest)``, and so are those of other libraries; a ``Pipeline`` that ends in one takes raw
-        columns: see `CombinedForestClassifier`.
+        Default ``RandomForestClassifier()``. A fitted forest, of another library, too, comes in scikit-learn's
+        ``FrozenEstimator(forest)`` and is kept as it is. A ``Pipeline`` that ends in a forest takes raw columns: see
+        `CombinedForestClassifier`.
     s
-        How cautious to be, > 0: the strength of the imprecise Dirichlet model, in instances.
+        Strength of the imprecise Dirichlet model, in instances, > 0: the larger, the more cautious.
     mass
-        How much a tree counts: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
+        How a tree's vote weighs: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
     counts
         Whose labels the leaves count: ``"oob"``, ``"inbag"``, ``"train"`` or ``"held_out"``; see
         `CombinedForestClassifier`. The default needs a forest that leaves instances out of its trees' bags.
@@ -47,13 +48,14 @@ class CautiousForestClassifier(CountedForest):
     forest_
         The `Forest` with the counts that were asked for.
     combiner_
-        What is bound to it, ``CautiousReport(s, mass)``: bind it yourself to have all answers at once.
+        The combiner, ``CautiousReport(s, mass)``. Bind it to ``forest_`` yourself to have all answers at once.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_set_, oob_decision_function_, oob_score_
-        With ``counts="oob"``: sets ``[instances classes]`` and probabilities of the training instances, and the
-        accuracy of their most probable classes. Each is from the trees that were grown without it, and from counts
-        without it. All classes, NaN, and left out, where every tree was grown with the instance.
+        With ``counts="oob"``: sets and probabilities of the training instances, ``[instances classes]`` each, and the
+        accuracy of the classes that `predict` would name, by weight. Each instance is answered by the trees that were
+        grown without it, from counts without it. Where every tree was grown with an instance, its set holds all
+        classes, its probabilities are NaN, and the accuracy leaves it out.
     calibration_
         With ``counts="oob"`` or ``"held_out"``: see `CombinedForestClassifier`.
 
@@ -74,15 +76,17 @@ class CautiousForestClassifier(CountedForest):
     with s = 1 no tree ever abstains, however noisy the data. In the study of cautious forests
     (``benchmarks/studies/zhang2021/README.md``) equal masses at s = 1 then decide on everything. With out-of-bag counts
     they decide on .79 of the instances, and on .58 at s = 2. Larger s brings caution back to in-bag counts, but only by
-    how small leaves are, never by how mixed. With leaves of five instances or more the two differ less.
+    how small leaves are, never by how mixed. In leaves of five instances or more in-bag and out-of-bag counts differ
+    less.
 
-    **One class of several.** ``predict`` has to name one: of the classes in the set the most probable one by
-    ``predict_proba``, which averages (n_c + s/C)/(N + s), the centre of the leaf's intervals. A set is decided by votes
-    and a probability by counts, so the most probable class may be left out of a set: ``predict`` then follows the set.
-    Sets at a utility or a coverage hold both classes.
+    **One class of several.** ``predict`` names the most probable class of the set by ``predict_proba``, which averages
+    (n_c + s/C)/(N + s), the centre of the leaf's intervals. A set is decided by votes and a probability by counts, so
+    the most probable class may be left out of a set: ``predict`` then follows the set. Sets by ``utility`` or
+    ``coverage`` hold the most probable class and that of ``predict``.
 
-    **Ties.** Of two classes an exact half-half split of the mass is class 1 alone: see `jaxunc.decisions.nondominated`.
-    With more classes the combiner compares pair by pair; it streams C(C - 1) statistics.
+    **Ties.** With two classes, an exact half-half split of the mass gives class 1 alone: see
+    `jaxunc.decisions.nondominated`. With more classes the combiner compares pairs of classes; it streams C(C - 1)
+    statistics.
 
     References
     ----------
@@ -124,17 +128,17 @@ class CautiousForestClassifier(CountedForest):
         sample_weight: NumbersLike | None = None,
         groups: LabelsLike | None = None,
     ) -> "CautiousForestClassifier":
-        """Fit the forest, count, and bind the combiner.
+        """Fit the forest, count instances in its leaves, and bind the combiner.
 
         Parameters
         ----------
         X
-            Instances ``[instances features]``, NumPy, pandas or a sparse matrix; only a fitted forest
-            read in-bag needs none.
+            Instances ``[instances features]``, NumPy, pandas or a sparse matrix; only a fitted forest read in-bag needs
+            none.
         y
             Their labels.
         sample_weight
-            Weights of the instances, for growing and for counting; ≥ 0.
+            Weights of the instances ``[instances]``, ≥ 0, for growing and for counting.
         groups
             Which instances belong together: see `CombinedForestClassifier.fit`.
 
@@ -163,8 +167,8 @@ class CautiousForestClassifier(CountedForest):
     ) -> np.ndarray:
         """Sets of classes, bools ``[instances classes]`` in the order of ``classes_``; no set is empty.
 
-        Without ``utility`` and ``coverage`` they follow from the trees' votes. With one of them they follow from
-        `predict_proba`, as for `CombinedForestClassifier.predict_set`.
+        Without ``utility`` and ``coverage`` the trees' votes decide the sets. With either of them `predict_proba` does,
+        as for `CombinedForestClassifier.predict_set`.
 
         Parameters
         ----------
@@ -181,7 +185,7 @@ class CautiousForestClassifier(CountedForest):
         Raises
         ------
         ValueError, TypeError
-            As there.
+            As `CombinedForestClassifier.predict_set`.
         """
         if utility is None and coverage is None and by_class is False and calibration is None:
             return np.asarray(self._answer(X).membership)
@@ -196,7 +200,7 @@ class CautiousForestClassifier(CountedForest):
         X
             Instances, as for `predict`.
         s
-            How cautious, > 0; default: as the forest is.
+            Strength of the imprecise Dirichlet model, in instances, > 0. Default: the forest's ``s``.
 
         Returns
         -------
@@ -216,14 +220,14 @@ class CautiousForestClassifier(CountedForest):
         return np.asarray(self._answer(X).probability)
 
     def predict(self, X: InstancesLike) -> np.ndarray:
-        """The class of the set, or the most probable one of several, ``[instances]``."""
+        """The only class of each set, or the most probable of its several classes, ``[instances]``."""
         predicted = np.asarray(self._answer(X).predicted)
         return self.classes_[predicted]
 
     def explain(self, X: InstancesLike) -> Explanation:
-        """Shares of trees for each class and abstaining, and the largest s that decides: `ExplainedVote`, as NumPy."""
+        """Shares of trees for each class, share of abstaining trees, largest s that decides: see `ExplainedVote`."""
         check_is_fitted(self, "forest_")
-        bound = bind(self.forest_, self.combiner_.explained())  # settings may have been changed since
+        bound = bind(self.forest_, self.combiner_.explained())  # those of the fit: parameters may have changed since
         return Explanation(*map(np.asarray, bound(self._instances(X))))
 
     def _answer(self, X) -> CautiousAnswer:

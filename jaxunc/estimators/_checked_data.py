@@ -24,10 +24,10 @@ from jaxunc.tables import (
 
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Return weights ≥ 0 ``[instances]``; None for None, and where all are 1. Raises a ValueError for others."""
+    """Return weights ≥ 0 ``[instances]``; None for None, and where all are 1. A ValueError for other weights."""
     if sample_weight is None:
         return None
-    refuse_masked("sample_weight", sample_weight)  # first, since scikit-learn takes what lies under a mask
+    refuse_masked("sample_weight", sample_weight)  # before scikit-learn, which reads the values under a mask
     weights = _check_sample_weight(sample_weight, X)
     as_weights(weights, len(weights))
     return None if np.all(weights == 1) else weights
@@ -47,10 +47,10 @@ def drop_weightless_rows(X: Any, y: Any, sample_weight: np.ndarray | None, group
 
 
 def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, from_pipeline: bool = False, **checks: Any) -> Any:
-    """Return X as an array of numbers or a CSR matrix, and its labels, as ``validate_data`` does.
+    """Return X as an array of numbers or a CSR matrix, and y if it is passed, as ``validate_data`` does.
 
-    Raises what that does, and a TypeError for dates, which scikit-learn takes for numbers. Rows ``from_pipeline`` have
-    other columns than the estimator, and are not compared with its names.
+    Raises what ``validate_data`` does, and a TypeError for dates, which scikit-learn takes for numbers. With
+    ``from_pipeline`` X is the output of a pipeline's steps, whose columns are not compared with the estimator's.
     """
     X = as_csr(X, for_sklearn=True) if is_sparse(X) else convert_objects(plain_table(X))
     y = tuple(check_labels(estimator, labels) for labels in y)
@@ -61,7 +61,7 @@ def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, from_pipeline
             checks = {"estimator": estimator, **checks}
             values: Any = array_of(X, "X") if isinstance(X, Frame) else X
             return check_X_y(values, *y, **checks) if y else check_array(values, input_name="X", **checks)
-        with np.errstate(over="ignore"):  # what is beyond float32 is refused in words
+        with np.errstate(over="ignore"):  # values beyond float32 become infinite, and are refused as such
             return validate_data(estimator, X, *y, reset=reset, **checks)
     except ValueError as error:
         if from_pipeline or WORDS not in str(error):
@@ -75,7 +75,7 @@ WORDS = "convert string to float"
 
 
 def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
-    """Return X, a frame as it is and all else as an array of any type, and its labels, checked."""
+    """Return X, and y if it is passed, checked: a frame stays as it is, and other rows become an array of any dtype."""
     X, y = X if is_sparse(X) else plain_table(X), tuple(check_labels(estimator, labels) for labels in y)
     if not (hasattr(X, "iloc") or isinstance(X, Frame)):
         checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
@@ -97,7 +97,7 @@ def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
 
 
 def check_labels(estimator: Any, y: Any) -> Any:
-    """Return labels as `as_labels` does; a ValueError for None (in scikit-learn's words) and for masked labels."""
+    """Return labels as `as_labels` does; a ValueError for None (with scikit-learn's message) and for masked labels."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
@@ -110,9 +110,9 @@ def check_labels(estimator: Any, y: Any) -> Any:
 
 
 def convert_objects(X: Any) -> Any:
-    """Convert an array of objects, or columns of a pandas frame, to numbers where they hold nothing else.
+    """Convert an array of objects, or columns of a pandas frame, to numbers where they hold numbers alone.
 
-    Raises a TypeError for dates, times and complex numbers among them.
+    Other rows are returned as they are. Raises a TypeError for dates, times and complex numbers.
     """
     refuse_quantities(X, "X")
     if isinstance(X, jax.Array):

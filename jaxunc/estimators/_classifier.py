@@ -1,4 +1,4 @@
-"""Bases of the classifiers, and checks of their combiners."""
+"""Base classes of the classifiers, and checks of their parameters."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -20,14 +20,14 @@ from ._deciding import Deciding
 
 
 class ProbabilityClassifier(Deciding, Pickled, ClassifierMixin, BaseEstimator):
-    """Base of classifiers with ``predict_proba``, whose state is their attributes."""
+    """Base of classifiers with ``predict_proba``; their attributes are their whole state."""
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
         raise NotImplementedError
 
     def predict_log_proba(self, X: InstancesLike) -> np.ndarray:
-        """Logarithms of the class probabilities ``[instances classes]``; -inf where one is zero.
+        """Logarithms of the class probabilities ``[instances classes]``; -inf for a probability of 0.
 
         For losses take ``bound_.log_probability`` of a classifier with a combiner: it is finite, and does not
         underflow.
@@ -51,22 +51,22 @@ class CombinerClassifier(ProbabilityClassifier):
         raise NotImplementedError
 
     def predict(self, X: InstancesLike) -> np.ndarray:
-        """The class with the largest class score, ``[instances]``."""
+        """The label of the class with the largest class score, ``[instances]``."""
         best = np.argmax(self._class_scores(X), axis=1)
         return self.classes_[best]
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
         """Class probabilities ``[instances classes]``, in the order of ``classes_``.
 
-        Raises a ValueError for combiners over scores without a bound, which have none.
+        Raises a ValueError for a combiner of scores without a bound, which has no probabilities.
         """
         check_is_fitted(self, "forest_")
         return np.asarray(self.bound_.probability(self._instances(X)))
 
     def decision_function(self, X: InstancesLike) -> np.ndarray:
-        """The number to rank by: for two classes the margin ``[instances]``, else class scores ``[instances classes]``.
+        """Numbers to rank by: for two classes the margin ``[instances]``, else class scores ``[instances classes]``.
 
-        Unlike probabilities it does not saturate.
+        Unlike probabilities they do not saturate.
         """
         scores = self._class_scores(X)
         return margin(scores) if len(self.classes_) == 2 else scores
@@ -75,7 +75,7 @@ class CombinerClassifier(ProbabilityClassifier):
         check_is_fitted(self, "forest_")
         rows = self._instances(X)
         answer = self.bound_.answer(rows)
-        shares = self.bound_.probability(rows) if answer.probability is None else answer.probability  # which refuses
+        shares = self.bound_.probability(rows) if answer.probability is None else answer.probability  # or it raises
         return np.asarray(shares), np.asarray(answer.predicted)
 
     def _class_scores(self, X) -> np.ndarray:
@@ -85,24 +85,28 @@ class CombinerClassifier(ProbabilityClassifier):
 
 
 def decisive(class_scores, log_probability: Callable) -> np.ndarray:
-    """Return class scores; of rows where all are -inf, as leaves contradict each other, log probabilities."""
+    """Return class scores, and log probabilities for rows of -inf alone, whose leaves together exclude every class.
+
+    ``log_probability`` takes the mask of these rows ``[instances 1]``, and is called only if there are any.
+    """
     scores = np.asarray(class_scores)
-    lost = np.isneginf(scores).all(axis=1, keepdims=True)
-    return np.where(lost, log_probability(lost), scores) if lost.any() else scores
+    is_excluded = np.isneginf(scores).all(axis=1, keepdims=True)
+    return np.where(is_excluded, log_probability(is_excluded), scores) if is_excluded.any() else scores
 
 
 def combiner_for(combiner: Any, options: Any, prior, *, n_samples, n_trees: int) -> Combiner:
-    """Return a combiner object, or the combiner of a name with its options; it must answer with class scores."""
+    """Return a combiner object, or the combiner of a name with its options; a TypeError if it has no class scores."""
     combiner = combiner_by_name(combiner, options, prior=prior, n_samples=n_samples)
     check_class_scores(combiner, n_trees, len(prior))
     return combiner
 
 
 _BIND_IT = "bind it to forest_ instead: jaxunc.bind(model.forest_, combiner)."
+"""Advice of an error on a combiner without class scores."""
 
 
 def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice: str = _BIND_IT) -> Answer:
-    """Return a combiner's answer for one instance, as shapes; a TypeError unless it answers with class scores."""
+    """Return the shapes of a combiner's answer for one instance; a TypeError unless it answers with class scores."""
     answer = jax.eval_shape(combiner.answer, jax.ShapeDtypeStruct((1, n_trees, n_classes), jnp.result_type(float)))
     if not isinstance(answer, Answer):
         raise TypeError(
@@ -112,7 +116,10 @@ def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice:
 
 
 def check_combiner(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:
-    """Raise a TypeError or a ValueError unless these are a combiner, a name (or one of ``further``) and options."""
+    """Raise a TypeError or a ValueError unless these are a combiner, its name or None, and options or None.
+
+    Names in ``further`` are taken, too.
+    """
     if isinstance(combiner, str):
         check_name("combiner", combiner, (*further, *COMBINERS, *CONFIGURED))
     elif not isinstance(combiner, Combiner | None):
@@ -129,6 +136,6 @@ def check_nominal(nominal: Any) -> None:
     """Raise a TypeError for a wrong type of ``nominal``; `fit_columns` compares it with the data."""
     if nominal is None or isinstance(nominal, str):
         return
-    plain = isinstance(nominal, list | tuple) or hasattr(nominal, "dtype")
-    if not plain or any(not isinstance(part, str | bool | int | np.bool_ | np.integer) for part in nominal):
+    is_collection = isinstance(nominal, list | tuple) or hasattr(nominal, "dtype")
+    if not is_collection or any(not isinstance(part, str | bool | int | np.bool_ | np.integer) for part in nominal):
         raise TypeError(f"nominal={nominal!r:.60} must be 'auto', None, or names, positions or booleans of columns.")

@@ -21,7 +21,7 @@ from ._deciding import KEEPS_SOME
 from ._models import forest_of, holds_counts, is_foreign, n_trees_of, trees_agree
 
 _UNLEARNED = "mixture"
-"""The default combiner where nothing is learned."""
+"""Name of the default combiner where nothing can be learned."""
 
 
 class CombinedForestClassifier(CountedForest, CombinerClassifier):
@@ -34,18 +34,19 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         Default ``RandomForestClassifier()``. A fitted one is kept as it is if it comes as scikit-learn's
         ``FrozenEstimator(forest)``: ``fit()`` then needs no data for in-bag counts. For ``"train"`` and ``"oob"`` it
         needs the instances that the forest was fitted on; for ``"held_out"`` any others, all of which count.
-        So come fitted forests of other libraries, too: an ``XGBClassifier`` with ``num_parallel_tree`` and one round,
-        an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or treelite, a `Forest`, or an
-        `AdditiveTrees` that is a forest. Where leaves hold values, they count with ``"held_out"``; YDF's also out of
-        bag. Unfitted ones of the first two are grown. Or a ``Pipeline`` that ends in any of these, fitted (frozen) or
-        not: then ``fit`` and whatever predicts take raw columns (see the notes).
+        Fitted forests of other libraries come in a ``FrozenEstimator``, too: an ``XGBClassifier`` with
+        ``num_parallel_tree`` and one round, an ``LGBMClassifier`` with ``boosting_type="rf"``, a forest of YDF or
+        treelite, a `Forest`, or an `AdditiveTrees` that is a forest. Where leaves hold values, they count instances
+        with ``"held_out"``; YDF's also out of bag. Unfitted models of XGBoost and LightGBM are grown. A ``Pipeline``
+        may end in any of these, fitted (frozen) or not: then ``fit`` and the methods that predict take raw columns (see
+        the notes).
     combiner
         The combiner by its name (`jaxunc.combiners.COMBINERS`: ``"mean"``, ``"vote"``, ``"evidence"``, ``"dempster"``,
         …, or as ``jaxunc compare`` calls it, `jaxunc.combiners.CONFIGURED`: ``"plausibility"``, ``"dempster-p"``, …),
         or a combiner object. ``"learned"``: a pool of leaves whose numbers are learned from the training instances
         through their out-of-bag trees (`jaxunc.LearnedPool`). Default: ``"learned"`` with in-bag counts of a forest
-        with a bootstrap, 50 trees and data without weights. Else ``"mixture"``, the generalised mixture of class
-        frequencies, close to scikit-learn's mean and better rather than worse: see the notes.
+        with a bootstrap, 50 trees or more, and data without weights. Else ``"mixture"``, the generalised mixture of
+        class frequencies, close to scikit-learn's mean and better rather than worse: see the notes.
     combiner_options
         Options of the combiner, such as ``{"scorer": "plausibility"}`` or ``{"smoothing": 0.5}``.
     counts
@@ -55,7 +56,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         counts, and out-of-bag ones beside them if there is a bootstrap; it takes ``"inbag"``, or ``"held_out"`` to
         learn from the part that is held out.
     held_out_size
-        The share that is held out, in (0, 1).
+        The share of the instances that is held out with ``counts="held_out"``, in (0, 1).
     random_state
         Seed of the forest (where it has one) and of the split; None leaves the forest's own.
 
@@ -74,22 +75,23 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
     oob_decision_function_, oob_score_
-        With ``counts="oob"``: probabilities of the training instances ``[instances classes]`` and their accuracy, by
-        weight. Each
-        is from the trees that were grown without it, and from counts without it; in ``predict_proba`` of training
-        instances their own labels count. NaN, and left out of the accuracy, where every tree was grown with the
-        instance. Combiners without probabilities have no ``oob_decision_function_``.
+        With ``counts="oob"``: probabilities of the training instances ``[instances classes]`` and the accuracy of their
+        predicted classes, by weight. Each instance is answered by the trees that were grown without it, from counts
+        without it; ``predict_proba`` of training instances counts their own labels. Where every tree was grown with an
+        instance, its probabilities are NaN, and the accuracy leaves it out. Combiners without probabilities have no
+        ``oob_decision_function_``.
     calibration_
-        What conformal sets rank, ``[rows 2]``: the probability that a training instance gets of its own class from
-        trees or counts without it (1 where that is the most probable one), and that class. Where weights differ the
-        weight, too, ``[rows 3]``. Kept with ``counts="oob"`` or ``"held_out"`` and by ``"learned"``.
+        Rows that conformal sets rank, ``[rows 2]``: the probability of a training instance's class, from trees or
+        counts without the instance (1 where this class is the most probable), and the position of the class. Where
+        weights differ, a third column holds the weight, ``[rows 3]``. Kept with ``counts="oob"`` or ``"held_out"`` and
+        by ``"learned"``.
 
     Raises
     ------
     ValueError, TypeError
         On ``fit``: unknown names or options (with the nearest name), and counts that the forest cannot have. A single
-        class, a class of which nothing is counted, combiners that answer with something else than class scores, and
-        what scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values;
+        class, a class of which nothing is counted, combiners that answer with anything but class scores, and what
+        scikit-learn refuses. Boosted models and regressors; a forest's own counts, where leaves hold values;
         held-out rows that a forest with its own counts was grown on, as far as that can be seen.
 
     Warns
@@ -100,20 +102,19 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     Notes
     -----
     The decision is the class with the largest class score, the first one on ties; where a combiner excludes every
-    class, the one with the largest prior. Class weights of the forest, or of the trees of a bag, weigh what is counted,
-    too. Missing values go as
-    far as the forest's own support for them. Sparse matrices are fitted by forests that take them, and scored part by
-    part: see `jaxunc.bind`.
+    class, the class with the largest prior. Class weights of the forest, or of the trees of a bag, also weigh counted
+    instances. Missing values are taken where the forest itself takes them. Sparse matrices are fitted by forests that
+    take them, and scored part by part: see `jaxunc.bind`.
 
     **Pipelines.** ``fit`` fits the transformers and grows the forest on what they make; a frozen pipeline only
-    transforms. Counts, bags, copies and held-out rows are of the rows that come to the forest. With ``"held_out"`` no
-    transformer sees the part that is counted. Where an unfitted pipeline is cross-fitted (no bootstrap), transformers
-    have seen all rows. ``sample_weight`` goes to the forest, and with metadata routing to steps that request it.
-    ``n_features_in_`` and ``feature_names_in_`` are those of the raw columns. Columns that were words and are numbers
-    later, or the reverse, are refused; other columns than those that are read do not matter. Steps that drop or make
-    rows are refused. A transformer that makes other rows when it is fitted than later (``TargetEncoder``) hides which
-    rows a frozen forest was grown on: take held-out rows there. Fitted searches and thresholds in a
-    ``FrozenEstimator`` are opened; of the latter the threshold is left, with a warning.
+    transforms. Counts, bags, copies and held-out rows refer to the rows that reach the forest. With ``"held_out"`` no
+    transformer sees the counted part. Where an unfitted pipeline is cross-fitted (no bootstrap), transformers have seen
+    all rows. ``sample_weight`` goes to the forest, and with metadata routing to steps that request it.
+    ``n_features_in_`` and ``feature_names_in_`` are those of the raw columns. A column that held words in ``fit`` and
+    holds numbers later, or the reverse, is refused; columns that no step reads may differ. Steps that drop or make rows
+    are refused. A transformer whose output during ``fit`` differs from its later output (``TargetEncoder``) hides which
+    rows a frozen forest was grown on: take held-out rows there. Fitted searches and threshold classifiers in a
+    ``FrozenEstimator`` are opened; a threshold is ignored, with a warning.
 
     **The default combiner.** The learned pool was compared on 26 data sets that it was not developed on, in grown-out
     random forests (``benchmarks/studies/learning``). Against the mean it has a smaller log loss on 23, by 19 % in the
@@ -163,7 +164,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         sample_weight: NumbersLike | None = None,
         groups: LabelsLike | None = None,
     ) -> "CombinedForestClassifier":
-        """Fit the forest, count, learn what is to be learned, and bind the combiner.
+        """Fit the forest, count instances in its leaves, and bind the combiner, which ``"learned"`` learns first.
 
         Parameters
         ----------
@@ -173,12 +174,12 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         y
             Their labels.
         sample_weight
-            Weights of the instances ``[instances]``, for growing, counting and learning; ≥ 0. Weights of one are no
-            weights, others are repeats.
+            Weights of the instances ``[instances]``, ≥ 0, for growing, counting and learning. Weights are repeats;
+            weights that are all 1 count as none.
         groups
-            A label for each instance, none of them missing, such as the patient that it is of: those of one group are
-            out of bag, held out and left out of counts only together. Default: copies are, as
-            `jaxunc.counting.oob_mask` finds them, with a warning; ``groups=range(len(y))`` leaves each alone.
+            A label for each instance, none of them missing, such as its patient: instances of one group are out of bag,
+            held out and left out of counts only together. Default: copies are a group, as `jaxunc.counting.oob_mask`
+            finds them, with a warning; with ``groups=range(len(y))`` each instance is a group.
 
         Returns
         -------
@@ -205,6 +206,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return self
 
     def _take(self, name: Any) -> None:
+        """Bind the combiner of this name, or a combiner object, with a warning if all leaves are pure."""
         warn_of_pure_leaves(self.forest_, self.counts)
         forest, settings = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
         self._bind(combiner_for(name, self.combiner_options, forest.prior, **settings))
@@ -221,11 +223,11 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         prior: NumbersLike | Literal["fitted"] = 1.0,
         training: tuple[InstancesLike, LabelsLike] | None = None,
     ) -> VoteResult:
-        """Return labels by majority vote, each instance asking trees until the winner is settled with this confidence.
+        """Return labels by majority vote; each instance asks trees until its winner is settled with this confidence.
 
-        The vote of the trees (each votes for its leaf's largest class, by the counts that were chosen), whatever the
-        combiner is: `predict` may differ, and so may the forest's own, which takes the largest mean of probabilities. A
-        tree whose leaf is empty, as small ones are out of bag, abstains.
+        Each tree votes for its leaf's largest class, by the chosen ``counts``, whatever the combiner is. So `predict`
+        may differ, and so may the forest's own ``predict``, which takes the largest mean probability. A tree whose leaf
+        is empty, as small leaves are out of bag, abstains.
 
         Parameters
         ----------
@@ -233,29 +235,31 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
             Instances, as for `predict`.
         confidence, disagreement, max_trees, criterion, population
             See `jaxunc.voting.predict_until_settled`. With two classes ``criterion="optimal"`` takes the fewest trees
-            for a ``disagreement`` with the whole vote (``population="finite"``) or an endless one.
+            for a ``disagreement`` with the vote of all trees (``population="finite"``) or of endlessly many.
         prior
-            As there; or ``"fitted"``: `jaxunc.voting.fit_vote_prior` of the votes that the training instances get out
-            of bag, with one α for all if there are three classes or more.
+            As `jaxunc.voting.predict_until_settled`; or ``"fitted"``: `jaxunc.voting.fit_vote_prior` of the out-of-bag
+            votes for the training instances, with one α for all classes if there are three or more.
         training
-            With ``prior="fitted"`` the instances and labels that the forest was fitted on ``(X, y)``, in their order:
-            the classifier keeps none.
+            With ``prior="fitted"`` the instances and labels ``(X, y)`` that the forest was fitted on, in their order:
+            the classifier does not keep them.
 
         Returns
         -------
         VoteResult
-            As there, but ``predicted`` holds labels. ``n_trees_used`` says how many trees each instance took.
+            As `jaxunc.voting.predict_until_settled`, but ``predicted`` holds labels. ``n_trees_used`` is the number of
+            trees that each instance asked.
 
         Raises
         ------
         TypeError, ValueError
-            As there. With ``prior="fitted"`` if there are no training instances, or they are not those of the fit in
-            their order; if the forest has no bootstrap, or its leaves count others than their bags.
+            As `jaxunc.voting.predict_until_settled`. With ``prior="fitted"`` if there are no training instances, or
+            they are not those of the fit in their order; if the forest has no bootstrap, or its leaves count other
+            instances than those of their trees' bags.
 
         Warns
         -----
         VotePriorWarning
-            If no prior can be learned, so that the uniform one stands in for it.
+            If no prior can be learned, so that the uniform prior stands in for it.
         """
         check_is_fitted(self)
         if isinstance(prior, str) and prior == "fitted":
@@ -268,6 +272,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return result._replace(predicted=self.classes_[result.predicted])
 
     def _vote_prior(self, training: Any) -> NumbersLike:
+        """Return the prior α ``[classes]`` of `predict_polled`, fitted to out-of-bag votes for training instances."""
         if not (isinstance(training, tuple | list) and len(training) == 2):
             problem = "none were given" if training is None else f"training is a {type(training).__name__}"
             raise ValueError(
@@ -294,13 +299,13 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         X, y = self._instances(training[0]), training[1]
         unseen = oob_mask(self._forest_model, X.shape[0], X=X, y=y)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
-        each = ungrouped_mask(self._forest_model, len(position), X, y)
-        check_unseen(unseen, each, position, labels)
+        ungrouped = ungrouped_mask(self._forest_model, len(position), X, y)
+        check_unseen(unseen, ungrouped, position, labels)
         votes = out_of_bag_votes(self.forest_, X, unseen)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 
     def _default_name(self, X, y, sample_weight) -> str:
-        """Return "learned" if the forest has bags to learn from, and enough trees; else a fixed combiner."""
+        """Return "learned" if the forest has bags to learn from and enough trees; else the name of a fixed combiner."""
         model = self._model()[0]
         if self.combiner_options:
             raise ValueError("combiner_options need a combiner: name one by combiner, such as combiner='evidence'.")
@@ -337,14 +342,14 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
     def _learn(self, sample: CountedSample) -> None:
         """Learn the pool from rows answered by trees that have not seen them; bind it, and keep ``calibration_``.
 
-        Pure leaves need no warning: their weight is learned.
+        Pure leaves need no warning, since the weight of a leaf is learned.
         """
         model, weight = self._forest_model, sample.sample_weight
         if not holds_counts(sample.forest):
             # The trees have not seen the rows that they count: each row is answered without its own label.
             model, weight, source = self.forest_, sample.counted_weight, {"source": "leave_one_out"}
         elif self.counts == "held_out":
-            is_held_out = not self._model()[1]  # by `fit`
+            is_held_out = not self._model()[1]  # `fit` itself held the rows out
             model = sample.forest if is_foreign(model) else model
             source: dict[str, Any] = {"source": "held_out", "allow_leaks": is_held_out}
         else:
@@ -358,7 +363,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         has_answer = (np.asarray(rows.histograms.times)[: rows.n].sum(axis=1) > 0) & (row_weight > 0)
         shares, y = rows.answer(self.combiner_).probability, np.asarray(rows.y)[: rows.n]
         rank_weight = None if sample.sample_weight is None else row_weight
-        if rank_weight is not None and weight is not sample.sample_weight:  # less the weights of classes
+        if rank_weight is not None and weight is not sample.sample_weight:  # without the class weights
             count_weight, sample_weight = (np.asarray(weights, float) for weights in (weight, sample.sample_weight))
             position = class_positions(self.forest_.class_labels, sample.y)
             rank_weight = rank_weight * (np.bincount(position, sample_weight) / np.bincount(position, count_weight))[y]
@@ -366,4 +371,5 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:
+    """Return a pool before learning, with equal priors; the arguments are those of `combiner_for`."""
     return LearnedPool(np.full(len(prior), 1 / len(prior)))

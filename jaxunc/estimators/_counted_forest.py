@@ -1,4 +1,4 @@
-"""Base of the classifiers of forests with counts: the forest is fitted, or comes fitted, and counts instances."""
+"""Base class of the classifiers of forests with counts: a forest is fitted, or comes fitted, and counts instances."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -39,10 +39,10 @@ from ._raw_rows import ReadsRows
 
 
 class CountedSample(NamedTuple):
-    """The instances that leaves count, and the forest before it counts them."""
+    """The instances that leaves count, as the forest reads them, and the forest before it counts them."""
 
     forest: Forest
-    """The forest with its in-bag counts, or none where its leaves hold values."""
+    """The forest with its in-bag counts; without counts where its leaves hold values."""
     X: Any
     y: Any
     sample_weight: Any
@@ -51,11 +51,11 @@ class CountedSample(NamedTuple):
     mask: np.ndarray | None
     """Whether a tree counts an instance, ``[instances trees]``; None if all trees count all."""
     groups: np.ndarray
-    """Group of each instance, as a number: those of one group are answered without each other."""
+    """Number of each instance's group: an instance is answered by counts without its whole group."""
 
 
 class CountedForest(ReadsRows, ProbabilityClassifier):
-    """Base of the classifiers of a forest with counts: the steps of ``fit`` that they share."""
+    """Base class of the classifiers of a forest with counts: the steps of ``fit`` that they share."""
 
     counts: str
     held_out_size: float
@@ -68,7 +68,11 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _fit_forest(
         self, X, y, sample_weight, combiner_for: Callable[..., Combiner], groups: Any = None, *, learns: bool = False
     ) -> CountedSample:
-        """Fit the forest, or take a fitted one, and count; ``combiner_for`` refuses a wrong combiner early."""
+        """Fit the forest, or take a fitted one, count instances in its leaves, and return these instances.
+
+        ``combiner_for`` makes the combiner before trees are grown, so that a wrong one is refused early. ``learns`` is
+        True for a combiner that is learned, for which copies of rows are looked for.
+        """
         for name in ("oob_decision_function_", "oob_score_", "oob_set_", "calibration_", "_fitted_rows"):
             vars(self).pop(name, None)
         self._groups_of_fit = groups
@@ -128,7 +132,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _number_groups(
         self, X, y, sample_weight, groups, looks_for_copies: bool, columns: Columns | None = None
     ) -> np.ndarray | None:
-        """Return a group number for each instance: by ``groups``, else one for all copies of a row, or for each row."""
+        """Return the group number of each instance, by ``groups``; None if X is None.
+
+        Without ``groups`` the copies of a row are a group if copies are looked for; else each row is a group.
+        """
         if X is None:
             return None
         numbers = None if groups is None else as_groups(groups, len(y))
@@ -141,7 +148,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
 
     def _take_data(self, model: Any, forest: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
-        """Check the data that a fitted forest is to count, and keep its columns; three times None without data."""
+        """Return rows, labels and weights that a fitted forest is to count, checked; three times None if X is None.
+
+        Keeps number and names of the columns.
+        """
         check_model_counts(self.counts, model, forest)
         columns = forest.trees.columns
         vars(self).pop("feature_names_in_", None)
@@ -172,7 +182,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
                 "jaxunc.bind(forest, combiner)."
             )
         number = getattr(model, "n_estimators", 1)
-        if number is not None:  # which is XGBoost's own default
+        if number is not None:  # None is XGBoost's default
             check_integer("n_estimators", number, 1, f", the number of trees of {type(model).__name__}")
         check_one_of("counts", self.counts, COUNTS)
         size = self.held_out_size
@@ -180,7 +190,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         check_seed(self.random_state)
 
     def _grow(self, whole, X, y, sample_weight, groups, combiner_for: Callable[..., Combiner]):
-        """Return a fitted copy of the model, the data that its leaves count, and their ``groups``, as numbers."""
+        """Return a fitted copy of the model, the rows, labels and weights that it counts, and their group numbers."""
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # A wrong combiner is refused before the work of growing.
@@ -202,6 +212,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return whole, (X, *fit_data[1:]) if count_data is None else count_data, groups
 
     def _check_prior(self) -> None:
+        """Raise a ValueError if no instance of some class is counted."""
         unseen = self.classes_[np.asarray(self.forest_.prior) <= 0]
         if len(unseen):
             raise ValueError(
@@ -212,7 +223,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _keep_out_of_bag(self, sample: CountedSample) -> Any:
         """Set ``oob_decision_function_`` and ``oob_score_``, and return the combiner's out-of-bag answer.
 
-        Without out-of-bag counts None. ``calibration_`` is set for out-of-bag and for held-out counts.
+        Returns None for other counts. ``calibration_`` is set for out-of-bag and for held-out counts.
         """
         if sample.mask is None:
             if self.counts == "held_out" and not hasattr(self, "calibration_"):
@@ -241,7 +252,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
 
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
         rows, model = self._instances(X), self._forest_model if hasattr(self, "estimator_") else None  # files keep none
-        groups, keeps = vars(self).get("_groups_of_fit"), hasattr(self, "calibration_")
+        groups, has_calibration = vars(self).get("_groups_of_fit"), hasattr(self, "calibration_")
         groups = None if groups is None or len(groups) != rows.shape[0] else groups
         try:
             mask = oob_mask(model, rows.shape[0], X=rows, y=y, groups=groups) if has_bags(model) else None
@@ -250,15 +261,19 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         if mask is None:
             self._refuse_leaks(model, X, rows, y)
             return self._probability_and_class(X)[0], slice(None)
-        if self._counted != "inbag" or keeps:
+        if self._counted != "inbag" or has_calibration:
             raise ValueError(
                 "calibration holds the rows that the forest was grown on, and their labels are counted in leaves; "
-                + ("leave it out: the model has kept what they say." if keeps else "pass rows that were held out.")
+                + (
+                    "leave it out: the model has kept what they say."
+                    if has_calibration
+                    else "pass rows that were held out."
+                )
             )
         return np.asarray(self.bound_.answer(rows, tree_mask=mask).probability), mask.any(axis=1)
 
     def _refuse_leaks(self, model: Any, X: Any, rows: Any, y: Any) -> None:
-        """Raise a ValueError if calibration rows are of this fit, or of the sample of a forest that came fitted."""
+        """Raise a ValueError if calibration rows are rows of this fit, or rows that a fitted forest was grown on."""
         advice = ", or leave calibration out: what those of the fit say was kept" * hasattr(self, "calibration_")
         whole = not advice and has_bags(model)
         advice = ", or all of the fit in their order, which trees answer that have not seen them" if whole else advice
@@ -275,7 +290,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return row_hashes(values, class_positions(self.forest_.class_labels, y))
 
     def _keep_calibration(self, probability: Any, sample: CountedSample, has_tree: Any = True) -> None:
-        """Keep ``calibration_``, which conformal sets rank: probabilities from leaves that do not count the row."""
+        """Keep ``calibration_``, which conformal sets rank, from ``probability [rows classes]`` that knows no labels.
+
+        Rows without a tree (``has_tree`` is False) are left out.
+        """
         if probability is not None:
             position = class_positions(self.forest_.class_labels, sample.y)
             rows = np.ones(len(position), bool) & has_tree

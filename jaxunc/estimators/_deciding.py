@@ -1,4 +1,4 @@
-"""Decisions that every classifier makes by its probabilities: sets, intervals, rejections."""
+"""Methods that every classifier has beside ``predict``: sets of classes, rejections, intervals, uncertainty."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -15,19 +15,20 @@ from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_position
 
 KEEPS_NONE = "pass calibration=(X, y) of such rows"
 KEEPS_SOME = KEEPS_NONE + " (those of the fit, if its forest has bags), or fit it with counts='oob' or 'held_out'"
+"""Advice for sets at a coverage, of models that never keep calibration rows, and of those that may."""
 
 
 class Decision(NamedTuple):
-    """The label that is decided on for each instance, and whether it is rejected."""
+    """Label of the cheapest decision for each instance, and whether rejecting the instance is cheaper still."""
 
     label: np.ndarray
-    """The class of the least expected cost ``[instances]``, a label as `predict` has them; also where rejected."""
+    """Label of the class with the least expected cost ``[instances]``, also where ``rejected``."""
     rejected: np.ndarray
     """Whether a rejection costs less than that decision, bools ``[instances]``."""
 
 
 class Deciding:
-    """Base of classifiers, whose decisions agree with ``predict_proba`` and ``predict``."""
+    """Base class of the classifiers: decisions that agree with ``predict_proba`` and ``predict``."""
 
     classes_: np.ndarray
     calibration_: np.ndarray
@@ -45,7 +46,7 @@ class Deciding:
         by_class: bool = False,
         calibration: tuple[InstancesLike, LabelsLike] | None = None,
     ) -> np.ndarray:
-        """Sets of classes, bools ``[instances classes]``: by what they are worth, or by how often they hold the truth.
+        """Sets of classes, bools ``[instances classes]``, by expected utility or by how often they hold the truth.
 
         Parameters
         ----------
@@ -55,14 +56,14 @@ class Deciding:
             What a set is worth: ``"u65"`` (the default), ``"u80"``, or numbers, as for
             `jaxunc.decisions.expected_utility_set`.
         coverage
-            How often sets are to hold the truth, in (0, 1): see `jaxunc.decisions.conformal_sets`, which tells what is
+            How often sets are to hold the truth, in (0, 1): see `jaxunc.decisions.conformal_sets` for what is
             promised and what is not.
         by_class
             Promise the coverage for each class.
         calibration
-            With ``coverage``: instances and labels ``(X, y)`` that the model was not fitted to; or those that a forest
-            with bags was fitted to, in their order, which its out-of-bag trees answer. Default: those that it kept from
-            its fit as ``calibration_``.
+            With ``coverage``: instances and labels ``(X, y)`` that the model was not fitted to; or all that a forest
+            with bags was fitted to, in their order, which its out-of-bag trees answer. Default: the rows that ``fit``
+            kept as ``calibration_``.
 
         Returns
         -------
@@ -72,23 +73,25 @@ class Deciding:
         Raises
         ------
         ValueError, TypeError
-            If both ``utility`` and ``coverage`` are given, or what belongs to ``coverage`` without it. If the model
-            keeps no calibration rows and none are given, or fewer than the rank needs, or such as it was fitted to.
-            What the functions refuse.
+            If both ``utility`` and ``coverage`` are given, or ``by_class`` or ``calibration`` without ``coverage``. If
+            there are no calibration rows, fewer than the rank needs, or rows that the model was fitted to. What
+            `jaxunc.decisions.expected_utility_set` and `jaxunc.decisions.conformal_sets` refuse.
 
         Notes
         -----
         The promise is proved for rows that the model has not seen and that are drawn like X: those of ``calibration``.
         For out-of-bag rows it is measured: see `jaxunc.decisions.conformal_sets`; with ``counts="oob"`` sets are larger
         than they need to be, since such counts are few. Rows kept by ``counts="held_out"`` are counted in the leaves,
-        and each is answered without itself, by one row fewer than new ones are: that is no proof, either.
+        and each is answered without itself, by one row fewer than new rows are: that is no proof, either.
 
-        Rows of the fit count in the ranks as often as they weigh. The promise is then one for rows that are drawn as
-        often, and weigh 1 at most (or the largest weight, if that is smaller). Equal weights are none.
+        Rows of the fit count in the ranks as often as they weigh. The promise then holds for rows that are drawn in
+        proportion to their weights, and weigh 1 at most (or the largest weight, if that is smaller). Equal weights
+        count as none.
 
-        **Rows of the fit** in another order, a part of them, or mixed with others are refused. Where values repeat, new
-        rows equal those of the fit as often as these equal each other. For forests that came fitted, and for files,
-        they are looked for as `jaxunc.learning.oob_dataset` looks for held-out rows, and maybe only warned of.
+        **Rows of the fit** as ``calibration`` are refused in another order, in part, or mixed with other rows. Where
+        values repeat, rows may equal rows of the fit as often as the latter equal each other. For forests that came
+        fitted, and for files, they are looked for as in `jaxunc.learning.oob_dataset` with ``source="held_out"``, and
+        maybe only warned of.
         """
         check_is_fitted(self, "classes_")
         if coverage is None:
@@ -102,7 +105,7 @@ class Deciding:
         return promised_sets(*self._probability_and_class(X), smallest)
 
     def predict_reject(self, X: InstancesLike, *, costs: Any = None, reject: NumbersLike | None = None) -> Decision:
-        """Labels of the least expected cost, and which instances are better left to someone else.
+        """Labels of the least expected cost, and whether rejecting an instance costs less than its label.
 
         Parameters
         ----------
@@ -112,20 +115,20 @@ class Deciding:
             What each decision costs where a class is the truth, ≥ 0: ``[truth decision]``, in the order of
             ``classes_``. Or by names: a text ``"yes:no=5,no:yes=1"`` of TRUTH:DECISION=COST, a mapping ``{"yes": {"no":
             5}}`` or such JSON, the path of a file of CSV (truths by decisions) or JSON, or a frame with decisions as
-            columns and truths as its index; what is not named costs 1, and what is right nothing. Default: an error
-            costs 1.
+            columns and truths as its index; errors that are not named cost 1, and right decisions 0. Default: each
+            error costs 1.
         reject
             What a rejection costs: a number, or one for each instance. Default: nothing is rejected.
 
         Returns
         -------
         Decision
-            ``.label`` and ``.rejected``, ``[instances]`` each. Without costs labels are those of `predict`.
+            ``.label`` and ``.rejected``, ``[instances]`` each. Without ``costs`` labels are those of `predict`.
 
         Raises
         ------
         ValueError, TypeError
-            As `jaxunc.decisions.least_cost`, and for names of no class.
+            As `jaxunc.decisions.least_cost`, and for names that are not classes.
         """
         check_is_fitted(self, "classes_")
         probability, predicted = self._probability_and_class(X)
@@ -135,19 +138,19 @@ class Deciding:
         return Decision(self.classes_[label], rejected)
 
     def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
-        """Bounds of each class's probability, ``.lower`` and ``.upper`` ``[instances classes]``: what few counts leave.
+        """Bounds of each class's probability, ``.lower`` and ``.upper`` ``[instances classes]``, wide at few counts.
 
-        Those of `jaxunc.AveragedIntervals`, widened to hold ``predict_proba``. No confidence is promised.
+        They are those of `jaxunc.AveragedIntervals`, widened to hold ``predict_proba``. No confidence is promised.
 
         Parameters
         ----------
         X
             Instances, as for `predict`.
         s
-            How cautious, > 0; default 1, or that of a cautious forest.
+            Strength of the imprecise Dirichlet model, in instances, > 0. Default: 1, or a cautious forest's ``s``.
         """
         check_is_fitted(self, "classes_")
-        bounds = Interval(*map(np.asarray, self._of_leaves(X, AveragedIntervals(1.0 if s is None else s))))
+        bounds = Interval(*map(np.asarray, self._answer_by(X, AveragedIntervals(1.0 if s is None else s))))
         return bounds.around(self.predict_proba(X))
 
     def predict_uncertainty(
@@ -171,19 +174,20 @@ class Deciding:
         forest = getattr(self, "forest_", None)  # transduction has none
         if kind != "interval" and forest is not None:
             warn_of_one_doubt(forest)
-        return Uncertainty(*map(np.asarray, self._of_leaves(X, UncertaintyDecomposition(kind))))
+        return Uncertainty(*map(np.asarray, self._answer_by(X, UncertaintyDecomposition(kind))))
 
     def _probability_and_class(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return probabilities ``[instances classes]``, and the position of the class that `predict` returns."""
+        """Return probabilities ``[instances classes]``, and the positions of `predict`'s classes ``[instances]``."""
         probability = self.predict_proba(X)
         return probability, probability.argmax(axis=1)
 
-    def _of_leaves(self, X: Any, combiner: Combiner) -> Any:
-        """Return another combiner's answer of the leaves that the instances reach."""
+    def _answer_by(self, X: Any, combiner: Combiner) -> Any:
+        """Return the answer of another combiner for the leaves that the instances reach."""
         model: Any = self
         return bind(model.forest_, combiner)(model._instances(X))
 
     def _calibration(self, rows: Any) -> Calibration:
+        """Return calibration rows: the user's ``rows``, a pair (X, y), or for None those that ``fit`` kept."""
         if rows is None:
             calibration = getattr(self, "calibration_", None)
             if calibration is None:
@@ -201,22 +205,25 @@ class Deciding:
         return Calibration(Calibration.kept(shares, position, unseen))
 
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
-        """Return probabilities of calibration rows by trees that have not seen them, and which rows have such trees."""
+        """Return probabilities of calibration rows by trees that have not seen them, and an index of such rows.
+
+        Raises a ValueError for rows of the fit, unless these are answered out of bag.
+        """
         self._refuse_rows_of_fit(X, y)
         return self._probability_and_class(X)[0], slice(None)
 
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
-        """Raise a ValueError if calibration rows hold rows of the fit, in any order."""
+        """Raise a ValueError, ending in ``advice``, if calibration rows hold rows of the fit, in any order."""
         hashes = self._hashes_of_fit()
-        again = None if hashes is None else rows_again(hashes, self._hash_rows(X, y))
-        if again is not None:
+        leaks = None if hashes is None else rows_again(hashes, self._hash_rows(X, y))
+        if leaks is not None:
             raise ValueError(
-                f"calibration holds {again.sum()} rows, of {len(again)}, that the model was fitted to, the first at "
-                f"position {again.argmax()}: it knows their labels. Pass rows that were held out of fit{advice}."
+                f"calibration holds {leaks.sum()} rows, of {len(leaks)}, that the model was fitted to, the first at "
+                f"position {leaks.argmax()}: it knows their labels. Pass rows that were held out of fit{advice}."
             )
 
     def _hashes_of_fit(self) -> np.ndarray | None:
-        """Return hashes of the rows of the fit, as `_hash_rows` makes them; None where a file keeps none."""
+        """Return hashes of the rows of the fit, as `_hash_rows` makes them; None for a model from a file."""
         return vars(self).get("_fitted_rows")
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Rows that a regressor is fitted to, and whether a fitted forest has been grown on them."""
+"""Rows that a regressor is fitted to, and checks whether a fitted forest has been grown on them."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,51 +14,53 @@ from jaxunc.regression import TargetMap
 from jaxunc.tables import Columns, SparseRows, encode_rows
 
 FOLDS = 5
-"""Parts of the rows that are answered by leaves, or forests, of the others."""
+"""Number of folds in a cross-fitting; more folds need more fits, each on a larger share of the rows."""
 
 
 class Sample(NamedTuple):
-    """Rows of a regressor: features, targets, weights (if any), and the numbers of their groups and strata (if any).
-
-    A model of transformed targets reads ``y``; targets as they are given are then ``target``.
-    """
+    """Rows of a regressor, with arrays ``[rows]`` of what belongs to each row."""
 
     X: Any
     y: np.ndarray
+    """Targets, transformed if the model is fitted to transformed targets."""
     weight: np.ndarray | None
     groups: np.ndarray | None
+    """Number of each row's group; None if each row is a group."""
     stratum: np.ndarray | None = None
+    """Number of each row's stratum; None without strata."""
     target: np.ndarray | None = None
+    """Targets before they were transformed; None if ``y`` holds the given targets."""
 
     def part(self, rows: np.ndarray) -> "Sample":
         """Return the rows at these positions."""
         if len(rows) == len(self.y):
             return self
-        return Sample(*(None if one is None else _safe_indexing(one, rows) for one in self))  # pyright: ignore
+        return Sample(*(None if part is None else _safe_indexing(part, rows) for part in self))  # pyright: ignore
 
     @property
     def weights(self) -> np.ndarray:
-        """How often each row counts ``[rows]``."""
+        """Weight of each row ``[rows]``; 1 without weights."""
         return np.ones(len(self.y)) if self.weight is None else self.weight
 
     def of(self, X: Any, target_map: TargetMap | None) -> "Sample":
-        """Return the sample as a model reads it: these rows, and targets that a map transforms."""
+        """Return the sample with X in place of its rows, and with targets transformed by the map, if any."""
         if target_map is None:
             return self._replace(X=X)
         return self._replace(X=X, y=target_map.forward(self.y), target=self.y)
 
 
 class Grown(NamedTuple):
-    """A fitted model or pipeline, and the rows that its last step reads."""
+    """A fitted model or pipeline, and the sample as its last step reads it."""
 
     whole: Any
     model: Any
-    """The last step of the pipeline; else the whole."""
+    """The last step of the pipeline; the model itself if there is no pipeline."""
     sample: Sample
-    """The rows as the model was fitted to them, or as a fitted one reads them."""
+    """The rows that the model was fitted to, or rows that a frozen model reads, after the steps of the pipeline."""
     read: Callable[[Any], Any]
     """The function from raw rows to the rows that the model reads."""
     target_map: TargetMap | None = None
+    """Map from targets to the transformed targets that the model predicts, if any."""
 
     def reading(self, sample: Sample) -> Sample:
         """Return a sample of raw rows as the model reads it."""
@@ -66,9 +68,9 @@ class Grown(NamedTuple):
 
 
 def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return how much each row counts in each tree's bag ``[rows trees]``, and the weight of each row ``[rows]``.
+    """Return the weight of each row in each tree's bag ``[rows trees]``, and weights for counts ``[rows]``.
 
-    The weights are for counts that take each row of a bag once; None without sample weights.
+    The second array is for leaves that count each row of a bag once; None without sample weights.
     """
     times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
     if weight is None:
@@ -78,12 +80,12 @@ def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, 
         return times * weight[:, None], weight
     with np.errstate(divide="ignore"):
         inside = -np.expm1(times[:, 0].sum() * np.log1p(-weight / weight.sum()))
-    # Heavy rows are in more of the bags.
+    # Heavy rows are in more of the bags already: the weight is divided by the probability of being in a bag.
     return times, np.divide(weight, inside, out=np.zeros(n), where=inside > 0)
 
 
 def check_unseen(model: Any, trees: Trees, sample: Sample, why: str | None = None) -> None:
-    """Raise a ValueError if a frozen model seems to have been grown on these rows."""
+    """Raise a ValueError if a frozen model seems to have been grown on these rows; ``why`` is evidence at hand."""
     if why := why or _how_known(model, trees, sample):
         raise ValueError(
             "X and y are the rows that this frozen model was grown on, or hold many of them, so its answers know "
@@ -97,41 +99,41 @@ def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
     """Return why a forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
     n, members = len(sample.y), getattr(model, "estimators_", [model])
     values = encode_rows(sample.X, trees.columns).values
-    once = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
-    if evidence := find_leak_of_numbers(model, trees, values[once], sample.y[once]):
+    first_rows = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
+    if evidence := find_leak_of_numbers(model, trees, values[first_rows], sample.y[first_rows]):
         return evidence
     if not all(hasattr(member, "tree_") for member in members):
         return None
     try:
-        bags = has_bags(model) and oob_mask(model, n) is not None  # of as many rows
+        bags = has_bags(model) and oob_mask(model, n) is not None  # of a sample with the same number of rows
         times = in_bags(model, n, sample.weight)[0] if bags else np.ones((n, len(members)))
         check_leaf_means(model, sample, times)
         return "they give the sizes and means of its leaves"
     except OtherRowsError:
-        warn_of_seen(model, values[once])
+        warn_of_seen(model, values[first_rows])
         return None
 
 
 def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
     """Raise an `OtherRowsError` unless the rows give the sizes and means of the model's leaves.
 
-    ``times [rows trees]`` says how much each tree counts each row. The first, middle and last tree are compared.
+    ``times [rows trees]`` is the weight of each row in each tree. The first, middle and last tree are compared.
     """
     rows = encode_rows(sample.X, Columns(np.shape(sample.X)[1])).values
     rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
     members = getattr(model, "estimators_", [model])
     for t in sorted({0, len(members) // 2, len(members) - 1}):
         member, tree = members[t], members[t].tree_
-        kept = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
-        leaf, size = tree.apply(rows[:, kept]), tree.weighted_n_node_samples
-        drawn = np.bincount(leaf, times[:, t], tree.node_count)
+        features = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
+        leaf, size = tree.apply(rows[:, features]), tree.weighted_n_node_samples
+        leaf_weight = np.bincount(leaf, times[:, t], tree.node_count)
         is_leaf = tree.children_left < 0
-        agrees = np.allclose(drawn[is_leaf], size[is_leaf], rtol=1e-6)
+        agrees = np.allclose(leaf_weight[is_leaf], size[is_leaf], rtol=1e-6)
         if agrees and member.criterion != "absolute_error" and getattr(member, "monotonic_cst", None) is None:
-            means = np.bincount(leaf, times[:, t] * sample.y, tree.node_count)[is_leaf] / drawn[is_leaf]
-            apart = np.abs(means - tree.value[is_leaf, 0, 0])
+            means = np.bincount(leaf, times[:, t] * sample.y, tree.node_count)[is_leaf] / leaf_weight[is_leaf]
+            error = np.abs(means - tree.value[is_leaf, 0, 0])
             spread = np.std(sample.y[times.any(axis=1)])
-            agrees = bool((apart <= 1e-6 * (spread + 1e-6 * np.abs(means))).all())
+            agrees = bool((error <= 1e-6 * (spread + 1e-6 * np.abs(means))).all())
         if not agrees:
             raise OtherRowsError(
                 f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
@@ -141,7 +143,7 @@ def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
 
 
 def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:
-    """Split rows into those to fit a model to and a held-out share ``size``; a group stays in one part."""
+    """Return the rows to fit a model to, and a held-out share ``size`` of the rows; a group stays in one part."""
     parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
     try:
         halves: Any = train_test_split(parts, test_size=size, random_state=seed)

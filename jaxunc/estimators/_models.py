@@ -1,4 +1,4 @@
-"""Models that a classifier takes, and the counts in their leaves."""
+"""Models that a classifier takes, fitted or not, and their forests."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ _VALUE_LIBRARIES = ("xgboost", "lightgbm", "catboost")
 
 
 def n_trees_of(model: Any) -> int:
-    """Return how many trees a model is to have; 1 where its parameter is no number, which scikit-learn refuses."""
+    """Return the number of trees that a model is to have; 1 if its ``n_estimators`` is not a number ≥ 1."""
     number = getattr(model, "n_estimators", 1)
     return int(number) if isinstance(number, int | np.integer) and number > 0 else 1
 
 
 def is_supported(model: Any, *, fitted: bool) -> bool:
-    """Return whether a model is of a type that can be fitted, or taken as it is; its importer checks the rest."""
+    """Return whether a model has a type that can be fitted, or taken if it came fitted; importers check the rest."""
     if isinstance(model, type):
         return False
     return isinstance(model, BaseEstimator) or (
@@ -30,12 +30,12 @@ def is_supported(model: Any, *, fitted: bool) -> bool:
 
 
 def is_foreign(model: Any) -> bool:
-    """Return whether a model is not of scikit-learn, so that its bags may be unknown, and it cannot be grown again."""
+    """Return whether a model is not scikit-learn's, so that its bags may be unknown and it cannot be grown again."""
     return isinstance(model, Forest | AdditiveTrees) or library_of(model) not in (None, "sklearn")
 
 
 def forest_of(model: Any) -> Forest:
-    """Return the forest of a fitted model, with the model's counts, or none where its leaves hold values.
+    """Return the forest of a fitted model, with the model's counts, or without counts where its leaves hold values.
 
     Raises a TypeError for a regressor, and a ValueError for boosted trees and for a model that is not fitted.
     """
@@ -63,17 +63,18 @@ def forest_of(model: Any) -> Forest:
 
 
 def holds_counts(forest: Forest) -> bool:
-    """Return whether some leaf holds counts."""
+    """Return whether any leaf of a forest has a count above 0."""
     return bool(np.asarray(forest.count_table).any())
 
 
 def trees_agree(first: Forest, second: Forest) -> bool:
+    """Return whether two forests have the same trees: features, thresholds and children."""
     parts = ("feature", "threshold", "child")
     return all(np.array_equal(getattr(first.trees, part), getattr(second.trees, part)) for part in parts)
 
 
 def check_model_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
-    """Raise a ValueError for ``counts="inbag"`` of a model without counts; ``forest`` is None before it is fitted."""
+    """Raise a ValueError for ``counts="inbag"`` of a model without counts; ``forest`` is None if it is not fitted."""
     holds_none = library_of(model) in _VALUE_LIBRARIES if forest is None else not holds_counts(forest)
     if counts == "inbag" and holds_none:
         raise ValueError(
@@ -83,7 +84,7 @@ def check_model_counts(counts: str, model: Any, forest: Forest | None = None) ->
 
 
 def classes_of(model: Any, forest: Forest) -> np.ndarray:
-    """Return the labels of the classes as an array of the model's type of labels."""
+    """Return class labels as an array: the model's ``classes_``, or one that keeps the types of a forest's labels."""
     if isinstance(model, BaseEstimator):
         return np.asarray(model.classes_)  # pyright: ignore[reportAttributeAccessIssue]
     labels = np.array(forest.class_labels)

@@ -1,4 +1,4 @@
-"""Pipelines around a forest: checks, the fit of their transformers, and the raw columns that they read."""
+"""Pipelines around a forest: their checks, the fit of their transformers, and the raw columns that they read."""
 
 import copy
 from collections.abc import Sequence
@@ -30,11 +30,13 @@ from jaxunc.interop import (
 from jaxunc.regression import TargetMap, steps_of_transformer, target_map
 
 _ANY_TYPE = "Object"
+"""Narwhals' name of a type that may hold anything."""
 _FAMILIES = {"String": "words", "Categorical": "words", "Enum": "words", "Boolean": "numbers"}
+"""What columns of a type hold (`family`), by narwhals' name of the type."""
 
 
 def warn_of_threshold(estimator: Any) -> None:
-    """Warn that the threshold around a model is not used."""
+    """Warn if a model comes in a threshold classifier, whose threshold is not used."""
     while isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     if isinstance(estimator, THRESHOLDS):
@@ -83,26 +85,29 @@ def _name(model: Any) -> str:
 
 
 def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegressor | None]:
-    """Return `opened` of the regressor in a `TransformedTargetRegressor`, within the pipeline around it; and this."""
-    found = opened(estimator)
-    transform, frozen = found.forest, found.fitted
+    """Return a model opened, with the regressor of a `TransformedTargetRegressor` in its place, and this transform.
+
+    The transform may be the last step of a pipeline, in which the regressor then takes its place. None without one.
+    """
+    model = opened(estimator)
+    transform, frozen = model.forest, model.fitted
     if not isinstance(transform, TransformedTargetRegressor):
-        return found, None
+        return model, None
     inner = getattr(transform, "regressor_", transform.regressor) if frozen else transform.regressor
 
-    def replaced(whole: Any) -> Any:
+    def replace_last(whole: Any) -> Any:
         whole = opened(FrozenEstimator(whole) if frozen else whole).whole
         if not isinstance(whole, Pipeline):
             return FrozenEstimator(inner) if frozen else inner
         name, last = whole.steps[-1]
-        return Pipeline([*whole.steps[:-1], (name, replaced(last))], memory=whole.memory)
+        return Pipeline([*whole.steps[:-1], (name, replace_last(last))], memory=whole.memory)
 
-    whole = opened(replaced(found.whole))
+    whole = opened(replace_last(model.whole))
     return whole._replace(fitted=whole.fitted or frozen), transform
 
 
 def map_of(transform: TransformedTargetRegressor, y: np.ndarray, *, fitted: bool) -> TargetMap:
-    """Return the map of targets that a regressor's transform is, or becomes where it is fitted to these."""
+    """Return the map of a transform of targets, which is fitted to ``y`` unless it came ``fitted``."""
     if fitted:
         check_is_fitted(transform)
         transformer: Any = transform.transformer_
@@ -113,14 +118,14 @@ def map_of(transform: TransformedTargetRegressor, y: np.ndarray, *, fitted: bool
                 "estimator is a TransformedTargetRegressor with part of what it needs, or too much: pass func and "
                 "inverse_func, or a transformer."
             )
-        by_functions = FunctionTransformer(*pair, validate=True, check_inverse=False)  # which target_map checks
+        by_functions = FunctionTransformer(*pair, validate=True, check_inverse=False)  # target_map checks it
         transformer = by_functions if transform.transformer is None else clone(transform.transformer)
         transformer.fit(y[:, None])
     return target_map(steps_of_transformer(transformer, y), (transformer.transform, transformer.inverse_transform), y)
 
 
 def rounds(model: Any) -> int | None:
-    """Return the number of boosting stages of an unfitted model; 1 for a forest with values; None for others."""
+    """Return the number of boosting stages of an unfitted model; 1 for a forest with values; None for other models."""
     library = library_of(model)
     if library == "catboost":
         return 1000
@@ -137,7 +142,7 @@ def rounds(model: Any) -> int | None:
 
 
 def reads_categories(model: Any, X: Any) -> bool:
-    """Return whether a frame has columns of categories, or of words for CatBoost, and the model splits them itself."""
+    """Return whether X is a frame with categories (for CatBoost also words) in columns that the model splits itself."""
     library, types = library_of(model), map(str, getattr(X, "dtypes", ()) if hasattr(X, "columns") else ())
     words = ("category", "Categorical", "Enum", *("object", "str", "String") * (library == "catboost"))
     reads = library in ("lightgbm", "xgboost", "catboost") or _name(model).startswith("HistGradientBoosting")
@@ -145,24 +150,27 @@ def reads_categories(model: Any, X: Any) -> bool:
 
 
 def copy_steps(whole: Any) -> Steps:
-    """Copy the fitted transformers where possible, so that another fit of the pipeline changes no answer."""
+    """Return a copy of the fitted transformers, so that another fit of the pipeline changes no answer.
+
+    Transformers that cannot be copied are returned themselves.
+    """
     try:
         return copy.deepcopy(steps_of(whole))
-    except Exception:  # a user's transformer, which cannot be copied
+    except Exception:  # a user's transformer may raise anything
         return steps_of(whole)
 
 
 def fit_transformers(whole: Pipeline, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Fit the transformers of a pipeline in place, as its ``fit`` does, and return the rows for its forest.
+    """Fit the transformers of a pipeline in place, as its ``fit`` does, and return their output for the forest.
 
-    The pipeline's memory is used. Weights go to the transformers that request them, where routing is enabled.
+    The pipeline's memory is used. Weights go to transformers that request them, if metadata routing is enabled.
     """
     pipeline: Any = whole
     while isinstance(pipeline, Pipeline):
         if len(pipeline.steps) > 1:
             transformers, n = pipeline[:-1], n_rows(X)
             X = transformers.fit_transform(X, y, **_request_weights(transformers, sample_weight))
-            pipeline.steps = [*transformers.steps, pipeline.steps[-1]]  # which the memory may have replaced
+            pipeline.steps = [*transformers.steps, pipeline.steps[-1]]  # the memory may have replaced steps
             check_rows(X, n, transformers.steps)
         pipeline = pipeline.steps[-1][1]
     return X
@@ -176,7 +184,7 @@ def _request_weights(pipeline: Any, sample_weight: Any) -> dict[str, Any]:
 
 
 def column_types(X: Any) -> tuple[str, ...] | None:
-    """Return narwhals' name of each column's type; None for rows without columns of one type each."""
+    """Return narwhals' name of each column's type; None for rows that are neither a frame nor an array of numbers."""
     if hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 2 and X.dtype.kind in "fiub":
         name = {"b": "Boolean", "u": "U", "i": "", "f": ""}[X.dtype.kind]
         return (name if name == "Boolean" else name + X.dtype.name.lstrip("u").capitalize(),) * X.shape[1]
@@ -185,7 +193,7 @@ def column_types(X: Any) -> tuple[str, ...] | None:
 
 
 def _frame_of(X: Any) -> Any:
-    """Return X as a narwhals frame if its columns have distinct names; else None: the transformers may refuse X."""
+    """Return X as a narwhals frame if its columns have distinct text names; else None."""
     names = list(getattr(X, "columns", ()))
     if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         return None
@@ -194,26 +202,28 @@ def _frame_of(X: Any) -> Any:
 
 
 def _type_of(column: Any) -> str:
+    """Return narwhals' name of a column's type, any type for missing values alone and for categories of numbers."""
     if len(column) and column.null_count() == len(column):
         return _ANY_TYPE
     categories = getattr(getattr(column.to_native(), "dtype", None), "categories", None)
-    if getattr(getattr(categories, "dtype", None), "kind", "O") in "iufb":  # of numbers, in pandas
+    if getattr(getattr(categories, "dtype", None), "kind", "O") in "iufb":  # pandas' categories of numbers
         return _ANY_TYPE
     return str(column.dtype).partition("(")[0]
 
 
 def family(raw_type: str) -> str | None:
-    """Return whether columns of a type hold "numbers", "words" or "dates"; None where any is possible."""
+    """Return what columns of a type hold: "numbers", "words" or "dates"; None for a type that may hold any of these."""
     if raw_type.startswith(("Int", "UInt", "Float", "Decimal")):
         return "numbers"
     return _FAMILIES.get(raw_type, "dates" if raw_type.startswith(("Date", "Time", "Duration")) else None)
 
 
 def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions: Sequence[int]) -> Any:
-    """Return a frame with columns of the families that the pipeline was fitted on; a TypeError for another family.
+    """Return X, with all-missing columns of pandas as numbers or objects, since encoders fail on other types.
 
-    A pandas column that is all missing becomes numbers or objects, as in the fit, since encoders fail on others. The
-    transformers refuse absent columns themselves, except for a frame without rows, for which this raises a ValueError.
+    Raises a TypeError for a column of another `family` than in the fit. Transformers refuse absent columns
+    themselves, except for a frame without rows, for which this function raises a ValueError. ``names`` and ``types``
+    are those of the fit, ``positions`` the columns that are read.
     """
     frame = _frame_of(X)
     if frame is None:
@@ -240,7 +250,7 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
 
 
 def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tuple[int, ...]:
-    """Return the positions of the raw columns that are read: all that a first `ColumnTransformer` does not drop."""
+    """Return the positions of the raw columns that are read: those that a first `ColumnTransformer` does not drop."""
     first = steps[0][1] if steps else None
     while isinstance(first, Pipeline) and first.steps:
         first = first.steps[0][1]
@@ -253,6 +263,6 @@ def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tupl
             continue
         selection = [columns] if isinstance(columns, str) else list(columns) if np.iterable(columns) else [columns]
         if not all(isinstance(name, str) for name in selection):
-            return every  # by their positions, among all columns
+            return every  # it selects by position, among all columns
         names_read |= set(selection)
     return tuple(j for j in every if names[j] in names_read) if names_read <= set(names) else every

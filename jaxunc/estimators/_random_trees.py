@@ -29,7 +29,7 @@ from ._classifier import CombinerClassifier, check_combiner, check_nominal, comb
 
 
 class RandomDecisionTreesClassifier(CombinerClassifier):
-    """Trees whose tests are drawn at random without a look at the labels, their leaves combined by a combiner.
+    """Random decision trees, whose tests are drawn without regard to the labels, and a combiner of their leaves.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         What to do with missing numbers (NaN): ``"error"`` refuses them; ``"random"`` sends them in a direction drawn
         for each node.
     empty_leaves
-        What instances with a value that was absent from a node are given: ``"sum"``, ``"average"``, ``"parent"`` or
-        ``"zeros"``; see `jaxunc.Forest.with_empty_leaves`.
+        What instances get whose value of a nominal column was absent from a node: ``"sum"``, ``"average"``,
+        ``"parent"`` or ``"zeros"``; see `jaxunc.Forest.with_empty_leaves`.
     random_state
         None, an integer or NumPy's RandomState.
 
@@ -61,7 +61,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
     combiner_
         The combiner.
     nominal_
-        Booleans ``[features]``.
+        Whether each column is nominal, booleans ``[features]``.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
@@ -78,8 +78,8 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
 
     Notes
     -----
-    Growing costs no look at the labels, so it is fast, and trees are far more diverse than those of a random forest.
-    An instance of weight 0 is left out; other weights count in the leaves and do not change the trees.
+    Tests are drawn without reading labels, so growing is fast, and trees are far more diverse than those of a random
+    forest. An instance of weight 0 is left out; other weights count in the leaves and do not change the trees.
 
     References
     ----------
@@ -131,7 +131,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         y
             Their labels.
         sample_weight
-            Weights of the instances, for counting; ≥ 0.
+            Weights of the instances ``[instances]``, ≥ 0, for counting.
 
         Returns
         -------
@@ -185,14 +185,14 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         return combiner_for(name, options, prior, n_samples=n_samples, n_trees=n_trees)
 
     def encode(self, X: InstancesLike) -> np.ndarray:
-        """Return X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 where unseen.
+        """Return X as trees test it: float32 ``[instances features]``, nominal values as codes, -1 for unseen values.
 
-        ``forest_`` takes X itself, since it has the columns' levels.
+        There is no need to encode X for ``forest_``, which knows the columns' levels.
 
         Parameters
         ----------
         X
-            Instances ``[instances features]``, NumPy or pandas, with the columns that it was fitted to.
+            Instances ``[instances features]``, NumPy or pandas, with the columns of the fit.
         """
         check_is_fitted(self, "forest_")
         return self._encode(validate_mixed(self, X, reset=False))
@@ -200,7 +200,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
     def _instances(self, X):
         data: Any = validate_mixed(self, X, reset=False)
         if self._chosen["missing"] == "error":
-            self._encode(data)  # which refuses them
+            self._encode(data)  # to refuse missing numbers
         return plain_numbers(data, self._columns.levels is not None)
 
     def _hash_rows(self, X, y) -> np.ndarray:
@@ -220,7 +220,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # What was fitted stays, whatever the parameters are now.
+        # The trees of the fit take NaN, or not, whatever the parameters are now.
         tags.input_tags.allow_nan = vars(self).get("_chosen", vars(self))["missing"] == "random"
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags

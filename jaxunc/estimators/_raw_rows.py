@@ -1,4 +1,4 @@
-"""Raw rows of an estimator, and what its forest reads: the same rows, checked, or the output of a pipeline's steps."""
+"""From raw rows of an estimator to the rows that its forest reads: checks, or the steps of a pipeline."""
 
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from ._pipelines import column_types, columns_read, fit_transformers, reads_cate
 
 
 class ReadsRows:
-    """Base of estimators whose model may be a pipeline: raw rows become the rows of its forest."""
+    """Base class of estimators whose model may be a pipeline: turns raw rows into the rows of its forest."""
 
     estimator: Any
     estimator_: Any
@@ -29,21 +29,22 @@ class ReadsRows:
     _steps: Steps = ()
     """Transformers of a pipeline before its forest."""
     _raw_types: tuple[str, ...] | None = None
-    """Types of the pipeline's raw columns, as narwhals names them."""
+    """Types of the pipeline's raw columns, as narwhals names them; None if unknown."""
     _reads_given: bool = False
-    """Whether the model reads rows as they are given, or made by the steps, rather than arrays of them."""
+    """Whether the model reads rows as the user or the steps return them, and not as arrays of checked numbers."""
     _default_model: type[Any] = RandomForestClassifier
 
     def _open(self) -> Opened:
+        """Return the parameter ``estimator``, or the default model, taken out of its wrappers."""
         return opened(self._default_model() if self.estimator is None else self.estimator)
 
     def _model(self) -> tuple[Any, bool]:
-        """Return the model (of a pipeline its last step), and whether it came fitted."""
+        """Return the model in ``estimator`` (of a pipeline its last step), and whether it came fitted."""
         return self._open()[1:]
 
     @property
     def _forest_model(self) -> Any:
-        """The fitted model (of a pipeline its last step); None where a file keeps none."""
+        """The fitted model in ``estimator_`` (of a pipeline its last step); None if a file did not keep it."""
         return opened(getattr(self, "estimator_", None)).forest
 
     @property
@@ -52,12 +53,12 @@ class ReadsRows:
         return self.forest_.trees.columns
 
     def _choices(self) -> dict[str, Any]:
-        """Return the choices on which answers depend, as the parameters are now: ``fit`` keeps them."""
+        """Return, for ``fit`` to keep, settings on which answers depend, as the parameters are now."""
         return {"allows_nan": self._allows_nan()}
 
     @property
     def _takes_nan(self) -> bool:
-        """Whether missing values are taken: as it was when the model was fitted, whatever the parameters are now."""
+        """Whether missing values are taken: as in ``fit``, whatever the parameters are now."""
         chosen = vars(self).get("_chosen")
         return self._allows_nan() if chosen is None else chosen["allows_nan"]
 
@@ -70,7 +71,11 @@ class ReadsRows:
         return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
 
     def _training_data(self, X, y, sample_weight, columns: Columns | None = None) -> tuple[Any, Any, Any]:
-        """Return rows, labels and weights, checked; rows stay raw where a forest's ``columns`` look values up."""
+        """Return rows, labels and weights, checked.
+
+        ``columns`` are those of a fitted forest. Rows become its numbers, unless it looks values up itself. Without
+        ``columns`` the rows of a pipeline stay raw.
+        """
         if self._steps:
             y = _check_y(check_labels(self, y), estimator=self)
             if columns is None:
@@ -87,7 +92,7 @@ class ReadsRows:
         return X, y, check_weights(sample_weight, y)
 
     def _take_raw_columns(self, X: Any, whole: Any = None) -> None:
-        """Keep names, number and types of a pipeline's raw columns: those of its fit, else those of X."""
+        """Keep names, number and types of raw columns: those of a fitted pipeline ``whole``, else of X."""
         names = getattr(whole, "feature_names_in_", None)
         types = None if X is None else column_types(X)
         if X is None or names is not None:
@@ -112,21 +117,22 @@ class ReadsRows:
         return columns_read(self._steps, None if names is None else names.tolist(), self.n_features_in_)
 
     def _instances(self, X) -> Any:
+        """Return raw rows as the fitted trees read them."""
         if self._steps:
             return self._output(X)
-        if self.forest_.trees.columns.looks_up:  # by words, or in float64
+        if self.forest_.trees.columns.looks_up:  # the trees look up words, or compare in float64
             return X
         is_array = type(X) is np.ndarray and len(X) > 0 and not hasattr(self, "feature_names_in_")
         if is_array and is_plain(X, self.forest_.trees.columns):
-            return X  # what the checks would return, in a tenth of their time for one row
+            return X  # as the checks would return it; for one row they take ten times as long
         checks = self._data_checks(self._takes_nan)
         X = validate_numbers(self, X, reset=False, ensure_min_samples=0, **checks)
         return X if is_sparse(X) else np.asarray(X)
 
     def _output(self, X: Any) -> Any:
-        """Return what the pipeline's steps make of raw rows, checked, for the fitted trees."""
+        """Return the output of the pipeline's steps for raw rows, as the fitted trees read it."""
         X, columns = known_to_sklearn(X), self._tested_columns
-        if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:  # which most transformers refuse
+        if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:  # most transformers refuse no rows
             return np.zeros((0, columns.number), np.float32)
         rows = self._transform(X)
         if columns.looks_up:
@@ -135,7 +141,7 @@ class ReadsRows:
         return rows if self._reads_given or is_sparse(rows) else np.asarray(rows)
 
     def _rows_of_model(self, rows: Any, allows_nan: bool) -> Any:
-        """Return the output of a pipeline's steps as its model reads it: as it is, or as an array; checked."""
+        """Return the output of a pipeline's steps as its model reads it: as checked numbers, or as it is."""
         if self._reads_given and reads_categories(self._model()[0], rows):
             return rows
         numbers = self._check_numbers(rows, allows_nan)
@@ -167,9 +173,9 @@ class ReadsRows:
             ) from error
 
     def _fit_copy(self, whole: Any, data: tuple[Any, ...], seed: Any) -> tuple[Any, Any]:
-        """Return a copy of a model or pipeline, fitted to rows, labels and weights, and the rows that its forest saw.
+        """Return a fitted copy of a model or pipeline, and the rows that its forest was fitted to.
 
-        The seed, if any, sets the forest's random state.
+        ``data`` are rows, labels or targets, and weights. A ``seed`` that is not None sets the forest's random state.
         """
         (X, y, sample_weight), whole, names = data, cast(Any, clone(whole)), None
         model = opened(whole).forest
@@ -185,7 +191,10 @@ class ReadsRows:
         return whole, X
 
     def _transform_all(self, whole: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
-        """Return the output of transformers fitted on all rows, in which copies are looked for before a split."""
+        """Return the output of transformers that are fitted to all rows; copies are looked for in it before a split.
+
+        X itself without steps, or with ``groups``, which make the search for copies needless.
+        """
         if not self._steps or groups is not None:
             return X
         whole = clone(whole)
@@ -196,7 +205,7 @@ class ReadsRows:
         tags = cast(Any, super()).__sklearn_tags__()
         tags.input_tags.allow_nan = self._takes_nan
         whole, model, _ = self._open()
-        if whole is not model:  # of raw rows
+        if whole is not model:  # the pipeline reads raw rows
             tags.input_tags.allow_nan, model = True, whole
         tags.input_tags.sparse = get_tags(model).input_tags.sparse if isinstance(model, BaseEstimator) else True
         return tags

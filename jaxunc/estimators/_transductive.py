@@ -1,4 +1,4 @@
-"""Certainty by transduction, as classifiers of scikit-learn: of decision trees, or around any classifier."""
+"""Classifiers by transduction, which insert each instance with each label: of decision trees, or around any model."""
 
 from typing import Any, Literal, cast
 
@@ -42,11 +42,11 @@ from ._checked_data import check_labels, convert_objects, plain_numbers, take_na
 from ._classifier import ProbabilityClassifier, check_class_scores, check_combiner, check_nominal
 
 COMBINE = ("mean", "pnml")
-"""Ways to combine the answers of the models."""
+"""Names of ways to combine the answers of the models, each of which was fitted with another label."""
 
 
 class TransductiveTreeClassifier(ProbabilityClassifier):
-    """A decision tree for each instance and label: the leaves of trees grown with the instance inserted answer.
+    """Transductive decision trees: an instance is answered by trees that are grown with it, one tree for each label.
 
     Parameters
     ----------
@@ -56,15 +56,15 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
     candidates, min_samples_leaf
         How trees are induced: see `jaxunc.transduction.transductive_certainty`.
     combiner
-        How the leaves become probabilities: a combiner that has some, its name (see `CombinedForestClassifier`; a prior
-        is that of the training set), or None for the mean of Laplace's estimates, as published. The
-        default counts the leaves together, which is the better reading on most sets (Notes).
+        How leaves become probabilities: a combiner with probabilities, its name (see `CombinedForestClassifier`; its
+        prior is that of the training set), or None for the mean of Laplace's estimates, as published. The default adds
+        the counts of the leaves, which does better on most sets (Notes).
     algorithm
-        How it is computed: see `jaxunc.transduction.transductive_certainty`.
+        How leaf counts are computed: see `jaxunc.transduction.transductive_certainty`.
     block_size
         Instances that are answered at a time. Larger blocks share more of their work, smaller ones need less memory.
     progress
-        Called block after block with a tuple ``(done, total, seconds)``: the instances that are answered, and all.
+        Called after each block with a tuple ``(done, total, seconds)``: the number of instances answered, and of all.
 
     Attributes
     ----------
@@ -86,14 +86,14 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
 
     Notes
     -----
-    ``fit`` stores and sorts; the work is done when instances are asked for. Tests that instances met are kept for the
-    next ones, up to 16 times the training set's size (at least 17 and at most 268 MB). Missing numbers lie below all
-    others, a missing nominal value is a value of its own. Parameters set after ``fit`` change nothing before the next
-    one, but for ``progress``. No instances are an answer without rows.
+    ``fit`` stores and sorts; trees are induced when instances are answered. Tests that instances met are kept for later
+    instances, up to 16 times the training set's size (at least 17 and at most 268 MB). Missing numbers lie below all
+    others, a missing nominal value is a value of its own. Parameters that are set after ``fit`` take effect at the next
+    ``fit``, except ``progress``. No instances give an answer without rows.
 
-    Pooled leaves are the default because they do better than the mean of Laplace's estimates. By ten folds of 48 sets
-    they win 39 by Brier score, 35 by AUC and 37 by AUC reliability (``benchmarks/studies/costa2013``). A pool has the
-    inserted instances in it, one of each class, so that no class has probability 0.
+    Pooled leaves are the default because they do better than the mean of Laplace's estimates: on 39 of 48 sets by Brier
+    score, on 35 by AUC and on 37 by AUC reliability, in ten folds (``benchmarks/studies/costa2013``). A pool holds the
+    inserted instances, one of each class, so that no class has probability 0.
 
     References
     ----------
@@ -163,7 +163,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         check_progress(self.progress)
 
     def _make_combiner(self, classes: np.ndarray, y) -> Combiner | None:
-        """Return the combiner, which must have probabilities for as many leaves as there are classes."""
+        """Return the combiner, None for the mean of Laplace's estimates; a ValueError for one without probabilities."""
         if self.combiner is None:
             return None
         k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
@@ -189,7 +189,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
     def leaf_counts(self, X: InstancesLike) -> np.ndarray:
-        """Counts of the leaves ``[instances labels classes]``, by the label that the instance is inserted with."""
+        """Class counts of the leaves ``[instances labels classes]``, by the label with which it was inserted."""
         check_is_fitted(self, "classes_")
         self.bound_.progress = self.progress
         return self.bound_.leaf_counts(
@@ -205,7 +205,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         best = self.predict_proba(X).argmax(axis=1)
         return self.classes_[best]
 
-    def _of_leaves(self, X: Any, combiner: Combiner) -> Any:
+    def _answer_by(self, X: Any, combiner: Combiner) -> Any:
         return combiner(self.leaf_counts(X))
 
     def _hashes_of_fit(self) -> np.ndarray:
@@ -224,7 +224,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
 
 
 class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
-    r"""A classifier fitted again for each instance and label: the answers of these models are combined.
+    r"""Transduction around a classifier: it is fitted again with each instance and label, and its answers are combined.
 
     With p_i the probabilities that x has in a copy fitted on the training set and (x, c_i):
 
@@ -237,26 +237,26 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     estimator
         A scikit-learn classifier with ``predict_proba``, or a pipeline that ends in one. It is copied, never fitted.
     combine
-        ``"mean"``: the models' mean, as published for trees. ``"pnml"``: each model's probability of the label
-        that it was given, made to add to 1 (predictive normalized maximum likelihood).
+        ``"mean"``: the models' mean, as published for trees. ``"pnml"``: each model's probability of its
+        inserted label, normalised to add to 1 (predictive normalized maximum likelihood).
     n_jobs
-        Processes that fit side by side, as in scikit-learn: None for one, -1 for all cores.
+        Number of processes that fit side by side, as in scikit-learn: None for one, -1 for all cores.
     random_state
-        Seeds the parameters of the estimator that are random states and hold no integer. Every copy has the same seed,
-        so that its label alone makes a model another one.
+        Seed of those random states of the estimator that are not integers. All copies have the same seed, so that
+        models differ by the inserted label alone.
 
     Attributes
     ----------
     estimator_
-        The copy that is fitted on the training set alone.
+        The copy that is fitted on the training set, without an inserted instance.
     classes_, n_features_in_, feature_names_in_
         As everywhere in scikit-learn.
 
     Raises
     ------
     TypeError
-        On ``fit``: if ``estimator`` is no classifier with ``predict_proba``, or frozen; if it takes no
-        ``sample_weight`` and some is given.
+        On ``fit``: if ``estimator`` is no classifier with ``predict_proba``, or frozen; if ``sample_weight`` is given
+        and the estimator takes none.
     ValueError
         On ``fit``: one class only, an unknown name, a wrong random state or number of jobs, weights that are negative
         or not finite, and what the estimator refuses. On ``predict_proba``: if a copy knows other classes.
@@ -267,8 +267,8 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     `TransductiveTreeClassifier` finds those of decision trees together. The inserted instance weighs 1, so weights
     should have a mean near 1. What a pipeline learns before the classifier (scales, encodings) sees the inserted
     instance, too; put this class at the end of the pipeline if it should not. X is an array, a pandas frame or a sparse
-    matrix. No instances are an answer without rows. Where every model gives probability 0 to the label that it was
-    given, ``"pnml"`` is the mean.
+    matrix. No instances give an answer without rows. Where every model gives its inserted label probability 0,
+    ``"pnml"`` is the mean.
 
     One label hardly moves a model with few parameters, whose answers then stay as they are. A model that can fit
     anything fits every label, and answers 1/k by ``"pnml"``. Among the k nearest neighbours the inserted instance is
@@ -278,14 +278,14 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     improved the log loss of naive Bayes, nearest neighbours and trees; smoothing a tree's counts did more; forests
     became worse by every measure. ``"pnml"`` did worse than the mean in most places.
 
-    Parameters set after ``fit`` change nothing before the next one, but for ``n_jobs``. `jaxunc.save` and
-    `jaxunc.stream` do not take it: its training set and its estimator are Python objects, which pickle keeps, and
-    `skops`, unless it was fitted on a frame.
+    Parameters that are set after ``fit`` take effect at the next ``fit``, except ``n_jobs``. `jaxunc.save` and
+    `jaxunc.stream` do not take this classifier: its training set and its estimator are Python objects, which pickle
+    writes, and also `skops`, unless it was fitted on a frame.
 
     References
     ----------
     Costa, Verwer and Blockeel 2013, equation 1 and section 5. Fogel and Feder 2018, *Universal supervised learning for
-    individual data*, for ``"pnml"``: of all answers it has the least log loss beyond that of a learner who is told the
+    individual data*, for ``"pnml"``: of all answers it has the least log loss beyond that of a learner who knows the
     label, in the worst case over labels.
 
     Examples
@@ -317,7 +317,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         y
             Their labels.
         sample_weight
-            Weights ``[instances]`` for every fit, of an estimator that takes some. 0 leaves an instance out.
+            Weights ``[instances]`` for every fit, if the estimator takes weights. 0 leaves an instance out.
 
         Returns
         -------
@@ -325,16 +325,16 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
             The fitted classifier.
         """
         self._check_parameters(weighted=sample_weight is not None)
-        y = np.asarray(validate_data(self, y=check_labels(self, y)))  # first, since it forgets the names of columns
+        y = np.asarray(validate_data(self, y=check_labels(self, y)))  # first, since it drops kept names of columns
         X = self._data(X, reset=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
         weights = None if sample_weight is None else as_weights(sample_weight, len(y))
         if weights is not None and not weights.all():
-            there = np.flatnonzero(weights)
-            if not len(there):
+            weighted_rows = np.flatnonzero(weights)
+            if not len(weighted_rows):
                 raise ValueError("sample_weight is zero throughout, which leaves all instances out; pass others.")
-            X, y, weights = _rows(X, there), y[there], weights[there]
+            X, y, weights = _rows(X, weighted_rows), y[weighted_rows], weights[weighted_rows]
         X, y = cast(Any, X).copy(), y.copy()  # every answer fits them again, whatever the caller writes
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; classifiers tell two or more apart.")
@@ -344,7 +344,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return self
 
     def predict_proba_by_label(self, X: InstancesLike) -> np.ndarray:
-        """Return each model's answer ``[instances labels classes]``, by the label that the instance was given."""
+        """Return the models' probabilities ``[instances labels classes]``, by the label that was inserted."""
         check_is_fitted(self, "estimator_")
         rows = self._restore_frame(self._data(X, reset=False))
         n, k = rows.shape[0], len(self.classes_)
@@ -371,7 +371,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         X
             Instances, as for `predict`.
         s
-            None: it belongs to counts of leaves, which this classifier has none of.
+            None alone: it belongs to counts of leaves, which this classifier does not have.
 
         Returns
         -------
@@ -391,33 +391,37 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     def predict_uncertainty(
         self, X: InstancesLike, kind: Literal["entropy", "plausibility", "interval"] = "entropy"
     ) -> Uncertainty:
-        """Total, aleatoric and epistemic uncertainty ``[instances]`` each, of the models' mean and of each, by entropy.
+        """Total, aleatoric and epistemic uncertainty by entropy, in bits, ``[instances]`` each.
 
         Parameters
         ----------
         X
             Instances, as for `predict`.
         kind
-            ``"entropy"``: other kinds belong to counts of leaves, which this classifier has none of.
+            ``"entropy"`` alone: other kinds belong to counts of leaves, which this classifier does not have.
 
         Returns
         -------
         Uncertainty
-            ``.total``, ``.aleatoric``, and their difference ``.epistemic``.
+            ``.total``, the entropy of the models' mean; ``.aleatoric``, the mean of the models' entropies; and the
+            difference ``.epistemic``.
 
         Raises
         ------
         ValueError
-            If ``kind`` is another one.
+            If ``kind`` is not ``"entropy"``.
         """
         check_one_of("kind", kind, ("entropy",))
         answers = self.predict_proba_by_label(X)
         total, aleatoric = _entropy(answers.mean(axis=1)), _entropy(answers).mean(axis=1)
-        aleatoric = np.minimum(aleatoric, total)  # but for rounding
+        aleatoric = np.minimum(aleatoric, total)  # rounding may put it above
         return Uncertainty(total, aleatoric, total - aleatoric)
 
     def _plain_state(self) -> dict[str, Any]:
-        """Return the attributes, which hold no arrays of JAX; the estimator is the writer's to know."""
+        """Return the attributes as the state; writers such as skops must know the estimator's class themselves.
+
+        Raises a TypeError if the training set is a pandas frame, which such writers do not know.
+        """
         state = self._attributes()
         if hasattr(state.get("_sample", (None, None))[1], "iloc"):
             raise TypeError(
@@ -455,7 +459,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         check_seed(self.random_state)
 
     def _data(self, X: Any, *, reset: bool) -> Any:
-        """Return X as a frame if it came as one, else as an array or in rows of a sparse matrix, for the estimator."""
+        """Return X for the estimator, checked: a pandas frame as it is, a sparse matrix in CSR form, else an array."""
         checks: dict[str, Any] = {"skip_check_array": True}
         X = X if is_sparse(X) else plain_table(X)
         if isinstance(X, Frame):
@@ -513,7 +517,7 @@ def _entropy(probability: np.ndarray) -> np.ndarray:
 
 
 def _set_seeds(model: Any, random_state: Any) -> Any:
-    """Set every random state of a model that is no integer to one, so that fits on the same data agree."""
+    """Set each random state of a model that is not an integer to a drawn one, so that fits on the same data agree."""
     rng = check_random_state(random_state)
     for name, value in sorted(model.get_params(deep=True).items()):
         if name.rpartition("__")[2] == "random_state" and not isinstance(value, int | np.integer):
@@ -522,7 +526,7 @@ def _set_seeds(model: Any, random_state: Any) -> Any:
 
 
 def _parts(X: Any, n: int):
-    """Yield X in parts of sixteen instances, whose fits are worth the start of a process."""
+    """Yield X in parts of sixteen instances: enough fits to be worth a job of their own."""
     for start in range(0, n, 16):
         yield _rows(X, slice(start, start + 16))
 

@@ -1,4 +1,4 @@
-"""Regression trees, in a forest or boosted, that tell how sure they are: quantiles, intervals, doubt of two kinds."""
+"""A regressor of forests and boosted models with quantiles, intervals, and variances of two kinds."""
 
 from collections.abc import Callable
 from functools import partial
@@ -53,14 +53,16 @@ from ._pipelines import check_steps, copy_steps, map_of, reads_categories, witho
 from ._raw_rows import ReadsRows
 
 COUNTS = ("auto", "oob", "held_out", "cross_fit")
+"""Values of the parameter ``counts``."""
 
 
 class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows, RegressorMixin, BaseEstimator):
-    r"""A forest or a boosted model that predicts numbers, and with each how sure it is.
+    r"""A regression forest or boosted model, with quantiles, intervals and variances of each target.
 
-    Quantiles of a target are :math:`q_\tau(x) = w\,(m(x) + s(x)\,z_\tau) + (1 - w)\,b_\tau(x)`: m is the forest's mean,
-    :math:`s^2` the mean variance in the leaves, the variance of the leaves' means and a floor, z the standardised
-    residuals of training rows, each from trees that have not seen it, and b the quantiles of the leaves' own targets.
+    Quantiles of a target are :math:`q_\tau(x) = w\,(m(x) + s(x)\,z_\tau) + (1 - w)\,b_\tau(x)`. m is the forest's mean,
+    and :math:`s^2` the sum of the mean variance in the leaves, the variance of the leaves' means and a floor.
+    :math:`z_\tau` are quantiles of the standardised residuals of training rows, each from trees that have not seen the
+    row, and :math:`b_\tau` are quantiles of the targets in the leaves.
 
     A boosted model has w = 1, and :math:`s^2(x) = \text{floor} + \exp(c + \sum_t u_t(x))`: each leaf gets a step u of
     the logarithm, learned tree by tree from residuals of rows that the model has not seen.
@@ -71,59 +73,61 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         The forest to fit: scikit-learn's ``RandomForestRegressor`` (the default), ``ExtraTreesRegressor``, a bag of
         regression trees, or a tree; XGBoost's ``XGBRFRegressor``, LightGBM's with ``boosting_type="rf"``. Or a boosted
         regressor of scikit-learn, XGBoost, LightGBM or CatBoost. Or a pipeline that ends in one of these, which takes
-        raw columns; its transformers are fitted only to rows that the model is fitted to, too. A fitted one is kept as
-        it is in a ``FrozenEstimator``; so comes an `AdditiveTrees`, too. A ``TransformedTargetRegressor`` around the
-        model, or last in the pipeline, transforms targets: see the notes.
+        raw columns; its transformers are fitted to the rows that the model is fitted to. A fitted model, or an
+        `AdditiveTrees`, comes in a ``FrozenEstimator`` and is kept as it is. A ``TransformedTargetRegressor`` around
+        the model, or last in the pipeline, transforms targets: see the notes.
     law
-        ``"learned"``: w and the floor are those of the best score, out of bag. ``"residuals"``: w = 1, the floor is
+        ``"learned"``: w and the floor have the best score on unseen rows. ``"residuals"``: w = 1, the floor is
         learned. ``"bins"``: w = 0, a quantile regression forest. ``"conformal"``: w = 1, a fixed floor, and z at the
         ranks of conformal prediction. ``"neighbours"``: the floor is learned, and z are those of the rows in the leaves
-        that x reaches, which weigh as in the mean of the leaves' shares. Of boosted models ``"learned"`` chooses how
-        strong the steps are, how many trees have them, and the floor; ``"residuals"`` has one s for all rows,
-        ``"conformal"`` learns s as ``"learned"`` does and takes ranks; the others are refused.
+        that x reaches, which weigh as in the mean of the leaves' shares. For boosted models ``"learned"`` chooses the
+        strength of the steps, the number of trees that have steps, and the floor; ``"residuals"`` has one s for all
+        rows; ``"conformal"`` learns s as ``"learned"`` does and takes ranks; the other two are refused.
     counts
-        Whose residuals these are. ``"auto"``: ``"oob"`` of forests with bags, else ``"cross_fit"``, and ``"held_out"``
-        of frozen models. ``"oob"``: of all rows, by their out-of-bag trees. ``"held_out"``: of rows that the
-        forest has not seen; a part of the data, or all of them if the forest comes fitted. ``"cross_fit"``: of all
-        rows, each by a model like it that is fitted to four fifths without them: six models are fitted.
+        Which rows give residuals. ``"oob"``: all, by their out-of-bag trees. ``"held_out"``: rows that the model has
+        not seen; a part of the data, or all of it if the model comes fitted. ``"cross_fit"``: all, each by a model like
+        it that is fitted to four fifths without the row: six models are fitted. ``"auto"``: ``"oob"`` for forests with
+        bags, ``"held_out"`` for other frozen models, else ``"cross_fit"``.
     n_bins
-        About how many bins of the target leaves count, as `jaxunc.regression.target_bins`: long tails have more.
-        With ``law="neighbours"`` they are bins of z, where these have no more.
+        Approximate number of bins of the target that leaves count: long tails get more, see
+        `jaxunc.regression.target_bins`. With ``law="neighbours"`` they are bins of z, whose tails get no more.
     learn_by
         The score by which the law is learned: ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     shrinkage
-        Rows of the forest's own variance that each leaf gets beside its own: see `jaxunc.regression.LeafMoments`.
+        Number of rows with the mean variance of all leaves that each leaf gets beside its own rows: see
+        `jaxunc.regression.LeafMoments`.
     held_out_size
-        The share that is held out, in (0, 1).
+        The share of the rows that is held out with ``counts="held_out"``, in (0, 1).
     random_state
         Seed of the forest (where it has one) and of the split; None leaves the forest's own.
     support
-        The least and the largest target that there can be, as (0, inf): ends, quantiles and probabilities keep to it.
-        None: any number, or the range of a boosted model's link, which is kept to in any case. A third number is the
-        step between targets: with (0, inf, 1) these are whole numbers from 0 on. Quantiles go to the nearest of them,
-        so that no interval loses a target, and all else follows from these quantiles.
+        The smallest and the largest possible target, such as (0, inf): ends, quantiles and probabilities keep to this
+        range. None: any number. The range of a boosted model's link is kept to in any case. A third number is the step
+        between targets: with (0, inf, 1) these are whole numbers from 0 on. Quantiles are rounded to the nearest
+        possible target, so that no interval loses a target, and all other answers follow from these quantiles.
     coverage_by
-        A column of X, by its name or position, whose values are groups of rows, as sites. With ``law="conformal"``
-        each has ranks of its own, so that what is promised holds within each; of other laws ``coverage_by_value_``
-        reports it. Of a pipeline it is a raw column, also one that the steps drop. A missing value is a value.
+        A column of X, by its name or position, whose values divide the rows into strata, such as sites. With
+        ``law="conformal"`` each stratum has ranks of its own, so that the promise holds within each; with other laws
+        ``coverage_by_value_`` reports the coverage of each. Of a pipeline it is a raw column, even one that the steps
+        drop. A missing value is a value.
 
     Attributes
     ----------
     estimator_
-        The fitted forest, or pipeline; of transformed targets the one that predicts these.
+        The fitted forest, or pipeline; with transformed targets the one that predicts transformed targets.
     moments_
-        Its `LeafMoments`; of a boosted model what answers mean and s².
+        The `LeafMoments` of the forest; for a boosted model an object whose ``answer`` has the mean and s².
     bins_, forest_
-        The bins of the target, with ``law="neighbours"`` of z, and the `Forest` that counts them; None of a boosted
-        model.
+        The bins of the target, with ``law="neighbours"`` of z, and the `Forest` that counts them; ``forest_`` is None
+        with a boosted model, or a single bin.
     oob_distribution_
-        The `jaxunc.regression.NumberDistribution` of the rows of the fit, in their order, each by the trees that have
-        not seen it: NaN where there is none, or the weight is 0. None but out of bag; files do not keep it. The law has
-        ranked these rows' own residuals.
+        With out-of-bag residuals, the `jaxunc.regression.NumberDistribution` of the rows of the fit, in their order,
+        each by the trees that have not seen it: NaN where there are none, or the weight is 0. Else None; files do not
+        keep it. The law was fitted to the residuals of these very rows.
     coverage_by_value_
-        {value of the column ``coverage_by``: ``rows`` that the law was fitted to, and the ``share`` of their targets
-        that 90 % intervals hold}, each answered without it. None without such a column, and with ``law="neighbours"``
-        but out of bag; files do not keep it.
+        For each value of the column ``coverage_by``: ``rows``, the number of its rows that the law was fitted to, and
+        ``share``, the share of their targets in 90 % intervals, each row answered without its target. None without such
+        a column, and with ``law="neighbours"`` unless residuals are out of bag; files do not keep it.
     law_
         The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
     n_features_in_, feature_names_in_
@@ -134,50 +138,51 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     ValueError, TypeError
         On ``fit``: unknown names, classifiers, pipelines with a step that samples or leaves words, several targets,
         targets that are masked, not finite, outside of the support or off its steps, a support that is no range; a
-        transform of targets that neither rises nor falls, or that its inverse does not undo; of boosted models
+        transform of targets that neither rises nor falls, or that its inverse does not undo; with boosted models
         ``counts="oob"``, and the laws ``"bins"`` and ``"neighbours"``, which their leaves cannot answer; weights that
-        are negative, not finite or 0 throughout, and less than two rows that weigh something; rows that a frozen forest
-        was not grown on, out of bag, or no row that some tree has not seen; a column ``coverage_by`` that is not there,
-        or, with ``law="conformal"``, one of whose values less than 19 ranked rows have. On questions of the law: rows
-        with a value in that column that no row of the fit had.
+        are negative, not finite or 0 throughout, and fewer than two rows of positive weight; out of bag, rows that a
+        frozen forest was not grown on, or no row that some tree has not seen; a column ``coverage_by`` that is not
+        there, or, with ``law="conformal"``, a value of it that fewer than 19 ranked rows have. On quantiles and all
+        that follows from them: rows with a value in that column that no row of the fit had.
 
     Notes
     -----
     **What is promised.** ``law="conformal"`` with ``counts="held_out"``: if rows are exchangeable (drawn alike), an
     interval holds the target at least as often as asked, in the mean over rows and draws, whatever n is. That holds for
-    forests that keep their own variances (scikit-learn's) or are grown here. Nothing is promised for a row at hand, or
-    for a group of rows but those of a value of ``coverage_by``, if rows with that value are drawn alike. **What is
+    forests that keep their own variances (scikit-learn's) or are grown here. Nothing is promised for a single row, or
+    for a group of rows other than the rows with one value of ``coverage_by``, if these are drawn alike. **What is
     not.** Out of bag there is no such proof: training rows are answered by a third of the trees. The learned law
-    chooses two numbers by the rows that it then ranks. Both hold in the limit of many rows.
+    chooses two numbers by the rows that it then ranks. Both kinds of intervals reach their coverage in the limit of
+    many rows.
 
-    ``predict`` is asked of the forest itself. Leaves' means and variances are those that scikit-learn keeps, with bags
-    and weights; other criteria and other libraries are recounted from the rows of the fit. Leaves count each row of a
-    bag once in the bins, by its sample weight. Bins, the law's residuals and scores, and ranks of conformal prediction
-    count it so, too: the promise is then one for rows that are drawn as often, and weigh 1 at most (or the largest
-    weight, if that is smaller). Weights that are all equal are none. Rows that every tree has seen are left out of the
-    law; where there are no others, the learned law is the bins', with a warning.
+    ``predict`` returns the forest's own predictions. Leaves' variances are those that scikit-learn keeps, with bags and
+    weights; for other criteria and other libraries they are computed from the rows of the fit. Leaves count each row of
+    a bag once in the bins, by its sample weight. The law's residuals and scores, and ranks of conformal prediction
+    count it so, too: the promise then holds for rows that are drawn in proportion to their weights, and weigh 1 at most
+    (or the largest weight, if that is smaller). Weights that are all equal count as none. Rows that every tree has seen
+    are left out of the law; where there are no others, the learned law is that of the bins, with a warning.
 
     ``law="neighbours"`` weighs z as the mean of the leaves' shares does. Leaves count the rows of their tree's
     bag, with ``"cross_fit"`` all rows, with ``"held_out"`` those held out; where a leaf has none, all bins have equal
     shares. Where residuals nearby have one sign, the median lies off the mean.
 
     **Boosted models.** With ``law="conformal"`` s is learned from other rows than those that are ranked: with
-    ``counts="held_out"`` by cross-fitting inside of the fitted part, of a frozen model from half of the rows. Refits
+    ``counts="held_out"`` by cross-fitting within the fitted part, with a frozen model from half of the rows. Refits
     have as many rounds as a model that stopped early. Ends keep to the range of the model's link, as at least 0 for
     counts. A frozen model is refused rows that it was fitted to, where its leaves hold their very residuals or
-    thresholds lie halfway between them. That a part of them was seen, or that another loss fitted them, is not told:
-    such intervals are too narrow. Below 50 rows all rows have one s, with a warning.
+    thresholds lie halfway between them. It is not detected if the model has seen a part of the rows, or was fitted with
+    another loss: such intervals are too narrow. Below 50 rows all rows have one s, with a warning.
 
-    **Transformed targets.** The law is one of transformed targets, with residuals of these; with ``counts="held_out"``
-    the transformer is fitted without the rows that are held out, else to all of them. A rising map takes quantiles back
-    as they are, a falling one swaps ends; limits, ``support`` and ``oob_distribution_`` are in units of the target.
-    ``predict`` is the inverse of the transformed mean, as scikit-learn's, and no mean of the target: that is
+    **Transformed targets.** The law and its residuals are those of transformed targets; with ``counts="held_out"`` the
+    transformer is fitted without the rows that are held out, else to all rows. Quantiles are mapped back by the
+    inverse, and a falling map swaps ends; limits, ``support`` and ``oob_distribution_`` are in units of the
+    target. ``predict`` is the inverse of the transformed mean, as scikit-learn's, and no mean of the target, which is
     ``predict_distribution(X).mean``. ``return_std`` is the law's. ``moments_``, ``predict_uncertainty`` and
-    `jaxunc.explain` tell of the transformed target. No answer lies more than ten ranges of the targets beyond them.
-    Targets that the transform does not bring back, as beyond a ``QuantileTransformer``'s range, are off the promise.
-    Files keep pairs of NumPy's and SciPy's functions, scalers and ``PowerTransformer``; other transforms are not saved.
+    `jaxunc.explain` are of the transformed target. No answer lies more than ten ranges of the targets beyond them. The
+    promise excludes targets that the transform does not bring back, as beyond a ``QuantileTransformer``'s range. Files
+    keep pairs of NumPy's and SciPy's functions, scalers and ``PowerTransformer``; other transforms are not saved.
 
-    Missing values go as far as the model's own support for them. So do categorical columns of frames with boosted
+    Missing values are taken where the model itself takes them, and so are categorical columns of frames with boosted
     models.
 
     References
@@ -232,34 +237,35 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         Parameters
         ----------
         X
-            Instances ``[instances features]``. Of a frozen forest, out of bag, those that it was fitted to, in their
-            order; with ``counts="held_out"`` others, all of which it must not have seen. Seen ones are refused as far
-            as thresholds, sizes of leaves and leaves of one row show. Features that repeat show no thresholds, and
-            only scikit-learn's forests their leaves.
+            Instances ``[instances features]``. For a frozen forest: out of bag those that it was fitted to, in their
+            order; with ``counts="held_out"`` others, none of which it may have seen. Seen rows are refused as far as
+            thresholds, leaf sizes and leaves of one row reveal them. Thresholds of features whose values repeat reveal
+            nothing, and leaves are compared in scikit-learn's forests alone.
         y
             Their targets ``[instances]``, finite numbers.
         sample_weight
             How often each instance counts ``[instances]``, ≥ 0.
         groups
-            A label for each instance, such as the patient that it is of: those of one group are out of bag, or held
-            out, only together. Default: copies are, as `jaxunc.counting.oob_mask` finds them, with a warning.
+            A label for each instance, such as its patient: instances of one group are out of bag, or held out, only
+            together. Default: copies are a group, as `jaxunc.counting.oob_mask` finds them, with a warning.
 
         Returns
         -------
         self
             The fitted regressor.
         """
-        made = object.__new__(type(self))  # so that what breaks off leaves the fit that there was
-        vars(made).update(vars(self))
-        made._fit(X, y, sample_weight, groups)
-        self.__dict__ = vars(made)
+        regressor = object.__new__(type(self))  # so that a fit that fails leaves the former fit as it was
+        vars(regressor).update(vars(self))
+        regressor._fit(X, y, sample_weight, groups)
+        self.__dict__ = vars(regressor)
         return self
 
     def _open(self) -> Opened:
-        """The model of transformed targets, where it is in a `TransformedTargetRegressor`."""
+        """Return the model, taken out of its wrappers and out of a `TransformedTargetRegressor`."""
         return without_transform(self._default_model() if self.estimator is None else self.estimator)[0]
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
+        """Fit as `fit` does, but an error leaves this object with parts of two fits."""
         whole, model, frozen = self._open()
         self._check_parameters()
         boosted = is_boosted(model, frozen)
@@ -267,7 +273,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         for former in ("feature_names_in_", "law_"):
             vars(self).pop(former, None)
         self._steps, self._raw_types = copy_steps(whole) if frozen else steps_of(whole), None
-        # Others may read names, categories, or more digits than are checked here.
+        # These models may read names, categories, or more digits than the checked arrays have.
         self._reads_given = frozen or bool(self._steps) or reads_categories(model, X)
         X = known_to_sklearn(X) if self._steps else X
         values, target = self._validate(X, y, whole if frozen else None)
@@ -288,20 +294,20 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         weight = None if sample_weight is None else as_weights(sample_weight, len(target))
         if weight is not None and not weight.any():
             raise ValueError("the weights of all instances are zero; there is nothing to fit.")
-        weighs = np.ones(len(target), bool) if weight is None else weight > 0
-        if (n_weighing := int(weighs.sum())) < 2:
+        has_weight = np.ones(len(target), bool) if weight is None else weight > 0
+        if (n_weighing := int(has_weight.sum())) < 2:
             raise ValueError(f"X has n_samples = {n_weighing}; a law of residuals needs two or more instances.")
-        strata, stratum = self._strata_of(X, weighs)
+        strata, stratum = self._strata_of(X, has_weight)
         if self._steps and groups is None:
             values = self._reader(whole)(X) if frozen else self._transform_all(whole, X, target, weight, groups)
-        together = _groups(values, target, weight, groups)
-        sample = Sample(X if self._reads_given else values, target, weight, together, stratum)
+        group_numbers = _groups(values, target, weight, groups)
+        sample = Sample(X if self._reads_given else values, target, weight, group_numbers, stratum)
         if counts != "oob":
-            sample = sample.part(np.flatnonzero(weighs))  # bags are known by positions
+            sample = sample.part(np.flatnonzero(has_weight))  # bags hold positions of all rows
         fit = self._fit_boosted if boosted else self._fit_forest
         self._target_map = None
         grow: Any = partial(self._take_fitted if frozen else self._grow, whole)
-        unseen, number = cast(Any, fit(grow, sample, frozen, counts))
+        answers, number = cast(Any, fit(grow, sample, frozen, counts))
         targets = vars(self).pop("_target_map")
         law = self.law_._replace(**support, target_map=None if targets is None else targets.named)
         if strata is not None and law.is_by_rank:
@@ -310,34 +316,34 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self.bound_.law = self.law_ = law
         self.oob_distribution_ = None
         if counts == "oob":
-            self.oob_distribution_ = self._oob_distribution(unseen, stratum, len(target))
-        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, number, unseen)
+            self.oob_distribution_ = self._oob_distribution(answers, stratum, len(target))
+        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, number, answers)
 
-    def _strata_of(self, X: Any, weighs: np.ndarray) -> tuple[Strata | None, np.ndarray | None]:
-        """Return the strata by a column of raw rows, and the number of each row's."""
+    def _strata_of(self, X: Any, has_weight: np.ndarray) -> tuple[Strata | None, np.ndarray | None]:
+        """Return strata by the column ``coverage_by`` of raw rows, and each row's stratum; twice None without it."""
         if self.coverage_by is None:
             return None, None
         strata = strata_of(X, self.coverage_by, is_raw=bool(self._steps))
         stratum = strata.numbers(X)
         if self.law == "conformal":  # before hours are spent
-            strata.check_enough(stratum[weighs], "rows")
+            strata.check_enough(stratum[has_weight], "rows")
         return strata, stratum
 
-    def _coverage_by_value(self, strata: Strata, number: np.ndarray, unseen: Any) -> dict[Any, HeldShare] | None:
-        """Return the rows of each value that the law was fitted to, and which share of them its intervals hold."""
-        if unseen is None:
+    def _coverage_by_value(self, strata: Strata, number: np.ndarray, answers: Any) -> dict[Any, HeldShare] | None:
+        """Return the number of rows of each value that the law was fitted to, and the share of targets in intervals."""
+        if answers is None:
             return held_shares(strata, number, held_residuals(self.law_), self.law_.repeats)
-        held = self._intervals_held(unseen, COVERAGE)
-        return None if held is None else held_shares(strata, unseen.sample.stratum, held, unseen.sample.weights)
+        is_held = self._intervals_held(answers, COVERAGE)
+        return None if is_held is None else held_shares(strata, answers.sample.stratum, is_held, answers.sample.weights)
 
     def _grow(self, whole: Any, sample: Sample, **settings: Any) -> Grown:
-        """Return a copy of a model or pipeline that is fitted to the sample, with further settings of its model."""
+        """Return a copy of a model or pipeline, with further parameters of the model, fitted to the sample."""
         if settings:
             whole = cast(Any, clone(whole))
             opened(whole).forest.set_params(**settings)
-        of_model = sample.of(sample.X, self._map_targets(sample.y, fitted=False))
-        whole, X = self._fit_copy(whole, (of_model.X, of_model.y, of_model.weight), self.random_state)
-        return Grown(whole, opened(whole).forest, of_model._replace(X=X), self._reader(whole), self._target_map)
+        model_sample = sample.of(sample.X, self._map_targets(sample.y, fitted=False))
+        whole, X = self._fit_copy(whole, (model_sample.X, model_sample.y, model_sample.weight), self.random_state)
+        return Grown(whole, opened(whole).forest, model_sample._replace(X=X), self._reader(whole), self._target_map)
 
     def _take_fitted(self, whole: Any, sample: Sample) -> Grown:
         """Return a model or pipeline that came fitted, with the sample as its model reads it."""
@@ -345,45 +351,45 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return Grown(whole, opened(whole).forest, sample.of(read(sample.X), target_map), read, target_map)
 
     def _map_targets(self, y: np.ndarray, *, fitted: bool) -> TargetMap | None:
-        """Return the map of targets, of the first rows that the model is fitted to: all residuals are of one map."""
+        """Return the map of targets, or None. It is fitted to the first ``y`` alone, so that all residuals share it."""
         transform = without_transform(self.estimator)[1]
         if transform is not None and self._target_map is None:
             self._target_map = map_of(transform, y, fitted=fitted)
         return self._target_map
 
     def _reader(self, whole: Any) -> Callable[[Any], Any]:
-        """Return what makes rows for the model of the rows that ``fit`` was given."""
+        """Return the function from rows, as ``fit`` takes them, to rows as the model reads them."""
         steps = steps_of(whole)
         allows_nan = self._allows_nan()
         read = lambda X: self._rows_of_model(transformed(steps, self._restore_types(X)), allows_nan)
         return read if steps else lambda X: X
 
     def _keep(self, grown: Grown) -> None:
-        """Keep what answers, and the steps before it."""
+        """Keep a fitted model, and the pipeline's steps before it."""
         self.estimator_ = grown.whole
         if self._steps and not self._model()[1]:
             self._steps = steps_of(grown.whole)
 
     def predict(self, X: InstancesLike, quantiles: NumbersLike | None = None, return_std: bool = False) -> Any:
-        """Return the forest's own mean, quantiles, or the mean and the standard deviation.
+        """Return the forest's own predictions; or quantiles; or predictions and standard deviations.
 
         Parameters
         ----------
         X
             Instances ``[instances features]``.
         quantiles
-            Levels in [0, 1]: one, or several.
+            One level in [0, 1], or several.
         return_std
-            Whether to return the standard deviation, too: √(aleatoric + epistemic), of a boosted model s; of
-            transformed targets that of the law.
+            Whether to return standard deviations, too: √(aleatoric + epistemic), for a boosted model s, and with
+            transformed targets the standard deviation by the law.
 
         Returns
         -------
         numpy.ndarray or tuple
-            Predictions ``[instances]``, those of ``estimator_`` to the bit; of a loaded file the ``moments_``' mean. Of
-            transformed targets their inverse.
-            With quantiles these, ``[instances]`` of one level, ``[instances levels]`` of several, in their order. With
-            ``return_std`` both ``[instances]``.
+            Predictions ``[instances]``, those of ``estimator_`` to the bit; of a loaded file the mean of ``moments_``.
+            With transformed targets they are mapped back. With ``quantiles`` these instead: ``[instances]`` for one
+            level, ``[instances levels]`` for several, in their order. With ``return_std`` a tuple (predictions,
+            standard deviations), ``[instances]`` each.
 
         Raises
         ------
@@ -395,7 +401,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         if quantiles is None:
             rows, target_map = self._instances(X), self.law_.target_map
             moments = self.moments_.answer(rows) if return_std or not hasattr(self, "estimator_") else None
-            # Of a file the leaves' own.
+            # A model from a file has its leaves' means alone.
             mean = predictions(self._forest_model, rows) if hasattr(self, "estimator_") else cast(Any, moments).mean
             mean = mean if target_map is None else target_map.inverse(mean)
             if moments is None or not return_std:
@@ -415,7 +421,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             Instances ``[instances features]``.
         coverage
             How often an interval is to hold the target, in (0, 1); as many targets are to lie below it as above. The
-            notes of the class say what is promised. Several coverages take one walk, as one does.
+            notes of the class say what is promised. Several coverages take one walk through the trees, as one does.
 
         Returns
         -------
@@ -431,7 +437,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return self.predict_distribution(X).interval(coverage)
 
     def predict_distribution(self, X: InstancesLike) -> NumberDistribution:
-        """Return the distribution of each instance's target, of which quantiles and intervals are parts.
+        """Return the distribution of each instance's target, from which quantiles and intervals are read.
 
         Parameters
         ----------
@@ -459,13 +465,13 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         Returns
         -------
         Moments
-            Both in squared units of the target, ``[instances]``; their ``.std`` and the ``.mean`` besides. All of the
-            transformed target, where a transform is around the model.
+            Both variances in squared units of the target, ``[instances]`` each, and ``.std`` and ``.mean`` beside them.
+            All are of the transformed target, where a transform is around the model.
 
         Raises
         ------
         TypeError
-            If the model is boosted: its residuals do not tell one from the other.
+            If the model is boosted: its residuals do not tell aleatoric from epistemic variance.
 
         Warns
         -----
@@ -482,7 +488,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self.moments_.warn_of_one_doubt()
         return self.moments_.answer(X)
 
-    # What is fitted.
+    # Fitting.
 
     _default_model = RandomForestRegressor
 
@@ -497,6 +503,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return tuple(sorted({*super()._columns_read, *by}))
 
     def _check_parameters(self) -> None:
+        """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
         whole, model, frozen = self._open()
         check_one_of("law", self.law, LAWS)
         check_one_of("counts", self.counts, COUNTS)
@@ -543,7 +550,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             )
 
     def _support(self) -> tuple[tuple[float, float], float]:
-        """Return the range of targets, and the step between them, 0 for none; raises an error for what is none."""
+        """Return the range of targets, and the step between them or 0; a TypeError or ValueError for anything else."""
         if self.support is None:
             return (-np.inf, np.inf), 0.0
         check_numbers("support", self.support)
@@ -559,9 +566,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return (low, high), (step or [0.0])[0]
 
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
-        """Return ``counts``, which says whose residuals the law is fitted to, with ``"auto"`` settled.
+        """Return ``counts``, which says whose residuals the law is fitted to, with ``"auto"`` replaced.
 
-        That is ``"oob"`` for a model with bags that is not boosted, else ``"held_out"`` if it is frozen, else
+        Its place takes ``"oob"`` for a model with bags that is not boosted, else ``"held_out"`` if it is frozen, else
         ``"cross_fit"``.
         """
         if self.counts != "auto":
@@ -572,7 +579,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
 
     def _validate(self, X: Any, y: Any, fitted: Any) -> tuple[Any, np.ndarray]:
         """Return rows, checked where no pipeline reads them, and targets; ``fitted`` is a frozen pipeline or model."""
-        given = np.asarray(check_labels(self, y))
+        numbers = np.asarray(check_labels(self, y))
         if self._steps:
             self._take_raw_columns(X, fitted)
             values = X
@@ -580,27 +587,28 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             values = validate_mixed(self, X, reset=True)
         else:
             values = validate_numbers(self, X, reset=True, **self._data_checks(self._allows_nan()))
-        if given.dtype.kind == "c":
+        if numbers.dtype.kind == "c":
             raise TypeError("y holds complex numbers; pass real ones.")
-        if given.dtype.kind in "OUSf" and given.ndim <= 2:
+        if numbers.dtype.kind in "OUSf" and numbers.ndim <= 2:
             try:
-                given = cast(Any, check_array)(given, dtype=np.float64, ensure_2d=False, input_name="y")
+                numbers = cast(Any, check_array)(numbers, dtype=np.float64, ensure_2d=False, input_name="y")
             except ValueError as error:
                 if WORDS not in str(error):
                     raise
                 raise ValueError(f"y holds words: {error}. Pass numbers, written plainly (1234.5).") from error
-        target = column_or_1d(given, warn=True) if given.ndim < 2 or given.shape[1] == 1 else given
+        target = column_or_1d(numbers, warn=True) if numbers.ndim < 2 or numbers.shape[1] == 1 else numbers
         return values, checked_target(target, n_rows(values), squared=True)
 
     def _data_checks(self, allows_nan: bool) -> dict[str, Any]:
-        # LightGBM compares float64, and was to be fitted to what it is asked with.
-        of_file = self.estimator is None and hasattr(self, "moments_")  # which does not keep another library's model
+        # LightGBM compares float64, so it is fitted to float64 as well as asked with it.
+        of_file = self.estimator is None and hasattr(self, "moments_")  # files keep no model of another library
         wide = library_of(self._model()[0]) == "lightgbm" or (of_file and self.moments_.columns.cuts is not None)
         return super()._data_checks(allows_nan) | {"dtype": np.float64 if wide else np.float32}
 
-    # What is asked.
+    # Answering.
 
     def _instances(self, X: Any) -> Any:
+        """Return raw rows as the fitted model reads them; a TypeError for rows that JAX traces."""
         check_is_fitted(self)
         if not is_concrete(X):
             raise TypeError(
@@ -609,14 +617,14 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             )
         if self._steps:
             return self._output(X)
-        if self.moments_.columns.levels is not None:  # looked up by words
+        if self.moments_.columns.levels is not None:  # the trees look up words
             return X
         values = validate_numbers(self, X, reset=False, ensure_min_samples=0, **self._data_checks(self._takes_nan))
         return X if self._reads_given else values
 
 
 def _groups(values: Any, y: np.ndarray, weight: np.ndarray | None, groups: Any) -> np.ndarray | None:
-    """Return the number of each row's group, copies together where none are named; None if each row is one."""
+    """Return the number of each row's group, or of its copies where ``groups`` is None; None if each row is a group."""
     if groups is None:
         columns = fit_columns(values) if hasattr(values, "columns") else Columns(values.shape[1])
         values = encode_rows(values, columns).values
@@ -624,5 +632,5 @@ def _groups(values: Any, y: np.ndarray, weight: np.ndarray | None, groups: Any) 
 
 
 def _is_catboost(model: Any) -> bool:
-    """Whether a model is CatBoost's, which is like scikit-learn's and derives from none."""
+    """Return whether a model is CatBoost's, which has scikit-learn's methods but not its base class."""
     return library_of(model) == "catboost" and hasattr(model, "get_params")

@@ -1,4 +1,4 @@
-"""The numbers of a combiner, learned from rows whose counts do not hold their own labels."""
+"""Learning of a combiner's numbers from rows whose leaf counts do not hold the row's own label."""
 
 from ._dataset import OobDataset, RoutedRows, dataset_from_counts
 from ._descent import FitProgress, WeighedPart, best_step, descend

@@ -1,7 +1,7 @@
-"""Rows to learn from, as `OobDataset`: the leaves of each row, as a histogram over distinct count vectors.
+"""Rows to learn from (`OobDataset`): each row's leaves as a histogram over the distinct count vectors of all leaves.
 
 `dataset_from_counts` makes them from leaf counts, `oob_dataset` from a model and its data. A combiner's statistics are
-merged from the histograms; a combiner with numbers per tree has the rows routed again.
+merged from the histograms; for a combiner with numbers per tree, rows are routed again at each step.
 """
 
 from collections.abc import Iterable
@@ -52,30 +52,34 @@ from jaxunc.tables import (
 )
 
 CHUNK = 8192
-"""Number of rows whose leaves are sorted at a time."""
+"""Number of rows whose leaves are sorted at a time; smaller chunks need less memory."""
 
 CLIPS = (1e-2, 1e-3, 1e-5)
-"""Clips that calibrated means among the default candidates have: which is best differs between data sets."""
+"""Clips of the calibrated means in `OobDataset.default_candidates`; which is best differs between data sets."""
 
 
 class Histograms(NamedTuple):
-    """Histograms of the count vectors in each row's leaves; empty for padding rows."""
+    """Histogram of the count vectors in each row's leaves; empty for padding rows."""
 
     count_table: Num[Array, "distinct columns"]
+    """Distinct count vectors; with several count sets they stand side by side in the columns."""
     code: Int32[Array, "rows slots"]
-    """Count vectors of a row, as rows of the table."""
+    """Index in the table of each count vector of a row."""
     times: Float[Array, "rows slots"]
-    """Number of the row's trees with that count vector; 0 in a free slot."""
+    """Number of the row's trees whose leaf has the slot's count vector; 0 in a free slot."""
 
-    def merged(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return the combiner's merged statistic of every row; sums are scaled from the row's trees to ``n_trees``."""
+    def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
+        """Return the combiner's merged statistic of each row; sums are scaled from the row's trees to ``n_trees``.
+
+        Raises a ValueError for a combiner that merges by "collect".
+        """
         stat = jax.tree.map(jnp.asarray, lift_tree(combiner, self.count_table))
         planes, structure = jax.tree.flatten(stat)
-        shown = jnp.sum(self.times, axis=1)
-        ratio = jnp.asarray(n_trees) / jnp.maximum(shown, 1)
+        trees_of_row = jnp.sum(self.times, axis=1)
+        ratio = jnp.asarray(n_trees) / jnp.maximum(trees_of_row, 1)
         kinds = Merging.of(combiner.merge, stat).kinds
         return jax.tree.unflatten(
-            structure, [self._merge(k, plane, ratio) for k, plane in zip(kinds, planes, strict=True)]
+            structure, [self._merge_plane(k, plane, ratio) for k, plane in zip(kinds, planes, strict=True)]
         )
 
     def at(self, rows: np.ndarray) -> "Histograms":
@@ -83,7 +87,7 @@ class Histograms(NamedTuple):
         take = lambda array: jnp.asarray(np.asarray(array)[rows])
         return self._replace(code=take(self.code), times=take(self.times))
 
-    def _merge(self, kind: str, plane: Array, ratio: Float[Array, "rows"]) -> Any:
+    def _merge_plane(self, kind: str, plane: Array, ratio: Float[Array, "rows"]) -> Any:
         if kind == "collect":
             raise ValueError(
                 "the combiner keeps what every tree says (a median, a mixture), which rows to learn from do not hold: "
@@ -102,7 +106,7 @@ class Histograms(NamedTuple):
         if kind in ("min", "max"):
             neutral, extreme = (jnp.inf, jnp.min) if kind == "min" else (-jnp.inf, jnp.max)
             merged = extreme(jnp.where(present, values, jnp.asarray(neutral, dtype)), axis=1)
-        else:  # what is not there may be -inf, a veto
+        else:  # the value of a free slot may be -inf, a veto
             values = jnp.where(present, values, jnp.zeros_like(values))
             merged = jnp.einsum("rs,rsp->rp", times * ratio[:, None], values)
         merged = merged.reshape(len(self.code), *plane.shape[1:])
@@ -110,14 +114,15 @@ class Histograms(NamedTuple):
 
 
 class RoutedRows(NamedTuple):
-    """Rows to be routed at every step, for combiners with numbers per tree."""
+    """Rows that are routed through the forest at every step, for combiners with numbers per tree."""
 
     forest: Forest
     X: Array
     tree_mask: Bool[Array, "rows trees"] | None
+    """Whether a tree counts for a row; None if all do."""
 
-    def merged(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return the combiner's merged statistic of every row; see `Histograms.merged`."""
+    def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
+        """Return the combiner's merged statistic of each row, scaled as by `Histograms.merge`."""
         forest = self.forest
         X = Encoded(self.X, True)
         merged = merge_leaves(
@@ -135,11 +140,11 @@ class RoutedRows(NamedTuple):
 
 
 class MergedStatistics(NamedTuple):
-    """Merged statistics of a combiner whose numbers are not learned: the same at every step."""
+    """Merged statistic of each row, by a combiner whose numbers are not learned: it is the same at every step."""
 
     stat: PyTree
 
-    def merged(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
+    def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
         """Return the merged statistic as it is."""
         return self.stat
 
@@ -151,9 +156,9 @@ class MergedStatistics(NamedTuple):
 
 @dataclass(frozen=True)
 class OobDataset:
-    """Labelled rows whose leaves' counts do not hold their own labels: `oob_dataset` makes them.
+    """Labelled rows, with leaf counts that do not hold the row's own label; made by `oob_dataset`.
 
-    The arrays are longer than the ``n`` rows: padding rows weigh 0, and let data sets of like size share programs.
+    The arrays are longer than the ``n`` rows: padding rows weigh 0, and let data sets of similar size share programs.
     """
 
     histograms: Histograms
@@ -162,25 +167,26 @@ class OobDataset:
     weight: Float[Array, "rows"]
     """Weight of each row in a loss; 0 for padding."""
     n: int
+    """Number of rows without padding."""
     n_trees: int
     """Number of trees of the forest."""
     class_labels: tuple[Any, ...]
     count_sets: tuple[str, ...]
-    """Names of the counts in the histograms, side by side."""
+    """Names of the count sets whose counts stand side by side in the histograms."""
     source: str
     """How the rows were made: a source of `oob_dataset`, or ``"counts"``."""
     prior: np.ndarray
     """Class frequencies of the sample that the forest was grown on."""
     learned_for: Forest | None = None
-    """Forest that learned combiners are for, with all these counts; None if the rows were made of counts."""
+    """Forest to which learned combiners are bound, with all these count sets; None if the rows were made of counts."""
     routed: RoutedRows | None = None
-    """Rows to be routed, for combiners with numbers per tree; None for sparse rows, several forests or both counts."""
+    """Rows for combiners with numbers per tree; None for sparse rows, several forests or two count sets."""
     groups: np.ndarray | None = None
-    """Group of each row: validation and folds never split one. None if each row is a group."""
+    """Group of each row, which folds and validation do not split; None if each row is a group."""
 
     @property
     def forest(self) -> Forest:
-        """The forest that learned combiners are for; raises a ValueError if the rows were made of counts alone."""
+        """The forest to which learned combiners are bound; a ValueError if the rows were made of counts alone."""
         if self.learned_for is None:
             raise ValueError(
                 "these rows were made of counts, and belong to no forest. Bind what was learned to a forest of yours "
@@ -189,22 +195,24 @@ class OobDataset:
         return self.learned_for
 
     def data_for(self, combiner: Combiner) -> Histograms | RoutedRows | MergedStatistics:
-        """Return the data that a combiner learns from: histograms, or rows to be routed if it has numbers per tree.
+        """Return the data that a combiner learns from.
 
-        Raises a ValueError for a combiner of counts, or of numbers per tree, that these rows lack.
+        These are histograms, or routed rows for numbers per tree, or merged statistics if only a scale and a bias above
+        them are learned. Raises a ValueError for a combiner of count sets that these rows lack, or with numbers per
+        tree if they cannot be routed.
         """
         if not set(combiner.count_sets) <= set(self.count_sets):
             raise ValueError(
                 f"{type(combiner).__name__} reads the counts {combiner.count_sets}, these rows hold {self.count_sets}: "
                 "make them by oob_dataset(..., counts='both')."
             )
-        # Only scale and bias are learned: the statistics below them are the same in every step.
+        # Only scale and bias are learned: the rule's statistics are the same at every step.
         if (
             isinstance(combiner, Calibrated)
             and not any(parameters_of(combiner.rule))
             and not has_tree_fields(combiner.rule)
         ):
-            return MergedStatistics(_merged(combiner.rule, self.data_for(combiner.rule), float(self.n_trees)))
+            return MergedStatistics(_merge(combiner.rule, self.data_for(combiner.rule), float(self.n_trees)))
         if not has_tree_fields(combiner):
             table = columns_of(self.histograms.count_table, self.count_sets, combiner.count_sets)
             return self.histograms._replace(count_table=table)
@@ -229,7 +237,7 @@ class OobDataset:
     def default_candidates(self) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
         """Return candidates for `stack_combiners` and `select_combiner`: the learned pool, and calibrated means."""
         slopes = jnp.ones(len(self.prior))
-        # One slope for all classes, one for each, and with more than two classes also each class against the rest.
+        # One slope for all classes; one for each class; with more than two classes also each class against the rest.
         scales = [(slopes[0], False), (slopes, False)] + [(slopes, True)] * (len(self.prior) > 2)
         return {
             "pool": (LearnedPool(self.prior, reads=self.count_sets),),
@@ -241,13 +249,13 @@ class OobDataset:
         }
 
     def with_weight(self, weight: NumbersLike) -> "OobDataset":
-        """Return the same rows with other weights, a finite number ≥ 0 for each; 0 leaves a row out."""
+        """Return the same rows with other weights ``[rows]``, finite and ≥ 0; 0 leaves a row out."""
         padded = padded_rows(as_weights(weight, self.n, "weight"), len(self.y))
         weight = jnp.asarray(padded, self.weight.dtype)
         return OobDataset(**{**vars(self), "weight": weight})
 
     def as_groups(self, values: np.ndarray) -> np.ndarray:
-        """Return values that were drawn for the rows, such as folds, with each row's replaced by its group's first."""
+        """Return values drawn for the rows, such as folds, where all rows of a group get the value of its first."""
         if self.groups is None:
             return values
         _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
@@ -257,33 +265,36 @@ class OobDataset:
         return self.n
 
     def __repr__(self) -> str:
-        shown = np.asarray(self.histograms.times)[: self.n].sum(axis=1)
+        trees_of_row = np.asarray(self.histograms.times)[: self.n].sum(axis=1)
         return (
             f"OobDataset(n={self.n}, classes={len(self.class_labels)}, source={self.source!r}, "
-            f"trees per row={shown.min():.0f} to {shown.max():.0f} of {self.n_trees}, "
+            f"trees per row={trees_of_row.min():.0f} to {trees_of_row.max():.0f} of {self.n_trees}, "
             f"distinct count vectors={len(self.histograms.count_table)})"
         )
 
 
 class Parameter(NamedTuple):
-    """An array of a combiner: its path, and where its values may lie. Static, hashable."""
+    """An array of a combiner that can be learned: its path, and where its values may lie. Hashable, static in `jit`."""
 
     name: str
     """Path of the array: names of fields, with dots between."""
     domain: str
+    """Name of the set of admissible values, as `to_free` lists them: "real", "positive", "unit", "simplex" …"""
     spread: float
-    """Standard deviation, in free numbers, of the weak prior around the start."""
+    """Standard deviation of the weak prior around the start, in free numbers (`to_free`)."""
     nearest: float
-    """Distance from a bound at which learning starts, for a value on the bound."""
+    """Distance from a bound of the domain at which learning starts if the value is on the bound."""
     per_tree: bool
+    """Whether the array has one value for each tree."""
 
 
 def parameters_of(combiner: Combiner) -> tuple[Parameter | None, ...]:
-    """Return the parameter of each array of a combiner, in the order of its leaves; None for one that is fixed."""
+    """Return the parameter of each array of a combiner, in the order of its pytree leaves; None for a fixed array."""
     return tuple(_parameter(combiner, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(combiner))
 
 
 def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
+    """Return the parameter of the array at a path, as the fields on the path declare it; None if it is fixed."""
     node: Any = combiner
     domain, spread, nearest, per_tree, names = "real", 1.0, 0.01, False, []
     for key in path:
@@ -311,13 +322,13 @@ def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
 
 
 @jit
-def _merged(combiner: Combiner, data: Histograms | RoutedRows | MergedStatistics, n_trees) -> PyTree:
-    return data.merged(combiner, n_trees)
+def _merge(combiner: Combiner, data: Histograms | RoutedRows | MergedStatistics, n_trees) -> PyTree:
+    return data.merge(combiner, n_trees)
 
 
 @jit
 def _answer(combiner: Combiner, data: Histograms | RoutedRows | MergedStatistics, n_trees) -> PyTree:
-    return combiner.finish(data.merged(combiner, n_trees))
+    return combiner.finish(data.merge(combiner, n_trees))
 
 
 def dataset_from_counts(
@@ -328,34 +339,34 @@ def dataset_from_counts(
     tree_mask: MaskLike | None = None,
     class_labels: Iterable[Any] | None = None,
 ) -> OobDataset:
-    """Make rows for `fit_combiner` of leaf counts that do not hold the rows' own labels.
+    """Make rows for `fit_combiner` from leaf counts that do not hold the row's own label.
 
-    For leaves that `oob_dataset` cannot show: those of `jaxunc.transduction.transductive_leaf_counts`, of another
-    library's trees, of a leave-one-out or a cross-fitting of your own. Where `oob_dataset` serves, take that. **Nothing
-    is checked here but the arrays.** `oob_dataset` refuses counts that the trees were grown on; learned from those, a
-    combiner takes the forest to be always right.
+    Take it for leaves that `oob_dataset` cannot reach: those of `jaxunc.transduction.transductive_leaf_counts`, of
+    another library's trees, of a leave-one-out or a cross-fitting of your own. Else take `oob_dataset`. **Only the
+    arrays are checked here.** `oob_dataset` refuses counts that the trees were grown on; from such counts a combiner
+    would learn that the forest is always right.
 
     Parameters
     ----------
     counts
-        The class counts of each row's leaves, without its own label ``[rows trees classes]``. A transductive leaf may
-        hold the instance with the label that it was inserted with, since that is not its own.
+        The class counts of each row's leaves, without the row's own label ``[rows trees classes]``. A transductive leaf
+        may count the instance with its inserted label, which is not the row's own.
     y
-        The label of each row.
+        The label of each row ``[rows]``.
     sample_weight
-        The weight of each row, in the loss and in the prior: 2 is the same as the row twice.
+        The weight of each row ``[rows]``, in the loss and in the prior: 2 is the same as the row twice.
     tree_mask
-        Whether a tree counts for a row ``[rows trees]``, such as one that lacks it in its bag. At least one tree must
-        count for each row. Sums over trees are scaled to all of them.
+        Whether a tree counts for a row ``[rows trees]``, such as a tree that has the row out of bag. At least one tree
+        must count for each row. Sums over trees are scaled to all trees.
     class_labels
         The label of each column of the counts. Default: the distinct labels of y, sorted.
 
     Returns
     -------
     OobDataset
-        For `fit_combiner` and its kin. Its ``prior`` is that of y. It belongs to no forest, so that its ``bind``, and
-        combiners with numbers per tree, raise a ValueError: bind what was learned by `jaxunc.bind`, or call it on
-        counts.
+        Rows for `fit_combiner` and the other functions here. ``prior`` holds the class shares of y. They belong to no
+        forest, so that ``bind``, and combiners with numbers per tree, raise a ValueError: bind the learned combiner by
+        `jaxunc.bind`, or call it on counts.
 
     Raises
     ------
@@ -367,7 +378,7 @@ def dataset_from_counts(
 
     Notes
     -----
-    On the host. A leaf of no instances is taken as it is, as each combiner does.
+    On the host. Each combiner takes an empty leaf as it does elsewhere.
 
     Examples
     --------
@@ -399,10 +410,10 @@ def dataset_from_counts(
         raise ValueError(f"tree_mask leaves row {int(np.argmin(has_tree))} no tree; leave such rows out.")
     distinct, code = distinct_rows(table.reshape(-1, n_classes).astype(np.float64))
     code = np.asarray(code).reshape(n_rows, n_trees)
-    shown = make_histograms(distinct, code, None if mask is None else np.asarray(mask))
+    row_histograms = make_histograms(distinct, code, None if mask is None else np.asarray(mask))
     shares = np.bincount(position, weights=weight, minlength=n_classes)
     return make_rows(
-        shown,
+        row_histograms,
         position,
         weight,
         n_trees=n_trees,
@@ -414,6 +425,7 @@ def dataset_from_counts(
 
 
 def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
+    """Return ``class_labels``, or the sorted distinct labels of y; a ValueError unless there is one for each class."""
     if class_labels is None:
         labels, name = tuple(distinct_labels(as_labels(y))[0].tolist()), "y"
     else:
@@ -430,7 +442,7 @@ def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
 def make_rows(
     row_histograms: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **fields: Any
 ) -> OobDataset:
-    """Make the data set of these histograms; labels and weights are padded to their number of rows."""
+    """Return the data set of these histograms; labels and weights are padded to the histograms' number of rows."""
     n_rows = len(row_histograms.code)
     return OobDataset(
         histograms=row_histograms,
@@ -461,13 +473,13 @@ def check_rows(rows: Any) -> None:
 
 
 def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
-    """Return the histogram of each row's codes ``[rows trees]``, of the trees where the mask is True."""
+    """Return the histogram of each row's codes ``[rows trees]``, over the trees where the mask is True."""
     parts = [
         _count_codes(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
         for i in range(0, len(code), CHUNK)
     ]
     widest = max(part[0].shape[1] for part in parts)
-    # Rounded sizes, so that folds and forests of like size share programs.
+    # Rounded sizes, so that folds and forests of similar size share programs.
     slots = power_of_two(widest, 8)
     slots = 3 * slots // 4 if widest <= 3 * slots // 4 and slots > 8 else slots
     rows = _round_up(len(code), 256)
@@ -483,7 +495,7 @@ def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray 
 
 
 def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct codes of each row, in order, and the number of each; both padded with zeros."""
+    """Return the distinct codes of each row in ascending order, and how often each occurs; zeros pad both arrays."""
     # -1 sorts first, and is left out below.
     code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
     first = np.empty(code.shape, bool)
@@ -505,50 +517,52 @@ def _round_up(number: int, smallest: int) -> int:
 
 
 class LabelledData(NamedTuple):
-    """Rows with labels and weights, checked."""
+    """Rows with labels and weights, checked; arrays are ``[rows]``."""
 
     X: Any
     y: np.ndarray
     position: np.ndarray
-    """Position of each label among the forest's."""
+    """Position of each row's label among the forest's class labels."""
     weight: np.ndarray
-    weighted: bool
+    has_weights: bool
+    """Whether the caller passed weights."""
     rows: np.ndarray
     """Positions of the rows to learn from."""
     groups: np.ndarray | None = None
     """Group of each row, as a number; None if each row is a group."""
 
     def all_rows(self) -> "LabelledData":
-        """Return the same data with all rows to be learned from."""
+        """Return the same data with all rows as rows to learn from."""
         return self._replace(rows=np.arange(len(self.y)))
 
     @property
     def group_numbers(self) -> np.ndarray:
-        """Group of each row as a number; without groups each row is one, so that copies are not looked for."""
+        """Number of each row's group; without groups each row is a group, so that copies are not looked for."""
         return np.arange(len(self.y)) if self.groups is None else self.groups
 
     @property
     def weights(self) -> np.ndarray | None:
         """Weights of the rows; None unless the caller passed some."""
-        return self.weight if self.weighted else None
+        return self.weight if self.has_weights else None
 
 
 def encode(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
+    """Return the rows to learn from as the forest's trees read them, ``[rows features]``."""
     values = encode_rows(data.X, forest.trees.columns).values
     return (values if isinstance(values, SparseRows) else np.asarray(values))[data.rows]
 
 
 def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
-    """Return the leaf of each row in each tree."""
+    """Return the leaf of each row to learn from in each tree, ``[rows trees]``; a ValueError if trees follow forks."""
     if forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "
             "forest.with_empty_leaves('parent') or 'zeros', and bind the combiner to the same."
         )
-    return np.asarray(leaf_index(forest, Encoded(encode(forest, data), missing=True)))  # looked up already
+    return np.asarray(leaf_index(forest, Encoded(encode(forest, data), missing=True)))  # words are looked up already
 
 
 def look_up_codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct count vectors, and for each leaf the index of its vector."""
+    """Return the distinct count vectors ``[distinct columns]``, and the index of each leaf's vector, as ``leaves``."""
     table, code = forest.leaf_rows()
     return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]

@@ -1,7 +1,7 @@
 """Minimisation of a loss by gradient steps, with a stopping rule and reports of progress.
 
-`best_step` runs the steps, and returns the best one. `descend` yields the steps of L-BFGS, `follow` those of an
-optimiser of optax. `descend_in_parts` runs L-BFGS on a part of many rows first.
+`best_step` runs the steps, and returns the best step. `descend` yields the steps of L-BFGS, and `follow` those of an
+optimiser of optax. If there are many rows, `descend_in_parts` runs L-BFGS on a part of them first.
 """
 
 import sys
@@ -22,26 +22,28 @@ from jaxunc._numerics import ceil_div, jit, multiple_of, padded_rows
 from ._dataset import RoutedRows
 
 MEMORY = 30
-"""Number of steps that L-BFGS remembers."""
+"""Number of steps that L-BFGS remembers; with more it approximates the Hessian better, at more cost a step."""
 SHORTEST_STEP = 2.0**-20
-"""Shortest step that a search along a line tries."""
+"""Shortest step that a line search tries, as a share of the full step."""
 SMALL_GAIN = 1e-5
-"""Relative gain of a step that counts as small: three small gains in a row end a descent."""
+"""Relative decrease of the loss that counts as small: three small decreases in a row end a descent."""
 ROWS_PER_PART = 4096
-"""Largest number of rows in a part, whose optimum for a few numbers is close to that for all rows."""
+"""Largest number of rows in a part; the optimum of a few numbers on so many rows is close to that on all rows."""
 NOISY_GAIN = 1e-4
-"""`SMALL_GAIN` of a descent on all rows after one on a part: smaller gains are within sampling noise."""
+"""`SMALL_GAIN` of a descent on all rows after a descent on a part: smaller decreases are within sampling noise."""
 MEAN_LOSSES = ("log", "brier", "utility")
-"""Names of the losses that are means over rows, and so averages of means over parts."""
+"""Names of the losses that are weighted means over rows, and so weighted means of the losses on parts."""
 
 
 class Step(NamedTuple):
     """State of a descent after a step."""
 
     numbers: Any
+    """Free numbers, as a pytree of arrays."""
     value: float
+    """Objective at these numbers."""
     steepest: float
-    """Largest absolute value in the gradient."""
+    """Largest absolute value in the gradient of the objective."""
     is_last: bool
     """Whether the descent has converged."""
     curvature: tuple = ()
@@ -49,7 +51,7 @@ class Step(NamedTuple):
 
 
 class WeighedPart(NamedTuple):
-    """A part of the rows, and its share of their weight."""
+    """A part of the rows as a problem by itself, and its share of the weight of all rows."""
 
     share: float
     problem: Any
@@ -63,7 +65,12 @@ def best_step(
     patience: int,
     report: Callable[[int, float], None],
 ) -> tuple[Step, str, dict[str, np.ndarray]]:
-    """Return the step with the least ``validate`` loss (without it, the least objective), the status and all losses."""
+    """Run the steps. Return the step with the least ``validate`` loss (else objective), the status, and all losses.
+
+    Status is "converged", "steps" (after ``n_steps``), "stopped early" (``patience`` steps without a smaller validation
+    loss) or "diverged". Losses are arrays by name: "loss", and "validation" if ``validate`` is given. Raises a
+    ValueError if the loss at the start is not finite.
+    """
     best, best_value, best_number, status = None, np.inf, 0, "steps"
     values, validated = [], []
     for number, step in enumerate(steps):
@@ -92,7 +99,7 @@ def best_step(
             status = "converged"
         if status != "steps" or number >= n_steps:
             break
-    # An optimiser may climb without ever being infinite.
+    # An optimiser may climb to ever larger finite losses.
     if status == "steps" and values[-1] > values[0] + 1e-3 * abs(values[0]):
         status = "diverged"
         warn(
@@ -113,17 +120,17 @@ def descend(
     curvature: tuple = (),
     small_gain: float = SMALL_GAIN,
 ) -> Iterator[Step]:
-    """Yield the steps of L-BFGS with a backtracking line search (Armijo's condition), the start first.
+    """Yield the start and the steps of L-BFGS with a backtracking line search (Armijo's condition).
 
-    The objective and its gradient are one compiled program for all parts of a size; the rest runs on the host, in
-    float64. ``curvature`` is the memory of an earlier descent on nearly the same objective.
+    ``objective(shape, numbers, problem)`` and its gradient are one compiled program for all parts of one size; all else
+    runs on the host, in float64. ``curvature`` is `Step.curvature` of an earlier descent on nearly the same objective.
     """
     layout, point = _layout(numbers)
     dtype, evaluate = jnp.result_type(float), partial(_evaluate, objective, shape, layout, parts)
 
     def step(point, value: float, slope, is_last: bool) -> Step:
         steepest = float(np.max(np.abs(slope)))
-        # Cut on the host: JAX takes as long for the pieces of an array as for a step over a thousand rows.
+        # Cut on the host: in JAX, cutting an array takes as long as a step over a thousand rows.
         arrays = jax.tree.map(jnp.asarray, _unravel(layout, np.asarray(point, dtype)))
         return Step(arrays, value, steepest, is_last or steepest < 1e-6, tuple(pairs))
 
@@ -140,10 +147,10 @@ def descend(
         while True:
             new_point = point + length * direction
             new_value, new_slope = evaluate(new_point)
-            # Values are rounded to the device's floats: without the noise term no step would pass at the optimum.
+            # Objectives are rounded to the device's floats: without the noise term no step would pass at the optimum.
             if new_value <= value + 1e-4 * length * fall + noise * abs(value) or length < SHORTEST_STEP:
                 break
-            # The minimum of the parabola through both values and the slope, within limits.
+            # To the minimum of the parabola through both objectives and the slope at the start, within limits.
             excess = new_value - value - length * fall
             fit = -0.5 * fall * length / excess if np.isfinite(excess) and excess > 0 else 0.0
             length *= float(np.clip(fit, 0.1, 0.5))
@@ -162,26 +169,27 @@ def descend(
 def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """Multiply the gradient by L-BFGS's inverse Hessian (Nocedal and Wright 2006, algorithm 7.4)."""
     direction, shares = slope, []
-    for moved, change in reversed(pairs):
-        shares.append(moved @ direction / (moved @ change))
+    for move, change in reversed(pairs):
+        shares.append(move @ direction / (move @ change))
         direction = direction - shares[-1] * change
     if pairs:
-        moved, change = pairs[-1]
-        direction = direction * (moved @ change / (change @ change))
-    else:  # the first step is of length 1 at most
+        move, change = pairs[-1]
+        direction = direction * (move @ change / (change @ change))
+    else:  # the first step has length 1 at most
         direction = direction * min(1.0, 1 / max(float(np.linalg.norm(direction)), 1e-30))
-    for (moved, change), share in zip(pairs, reversed(shares), strict=True):
-        direction = direction + (share - change @ direction / (moved @ change)) * moved
+    for (move, change), share in zip(pairs, reversed(shares), strict=True):
+        direction = direction + (share - change @ direction / (move @ change)) * move
     return direction
 
 
 @jit(static_argnums=(0, 1, 2))
 def _value_and_slope(objective: Callable[..., Any], shape: tuple, layout: tuple, flat, problem):
+    """Return the objective and its gradient ``[numbers]`` at free numbers that are given as a vector."""
     return jax.value_and_grad(lambda at: objective(shape, _unravel(layout, at), problem))(flat)
 
 
 def _unravel(layout: tuple, flat):
-    """Return the pytree of arrays that `_layout` has put into a vector."""
+    """Return the pytree of arrays that `_layout` put into the vector ``flat``."""
     structure, shapes = layout
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     return jax.tree.unflatten(
@@ -198,6 +206,7 @@ def _layout(numbers) -> tuple[tuple, np.ndarray]:
 
 
 def _evaluate(objective, shape, layout, parts: Sequence[WeighedPart], at: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return objective and gradient at a vector of free numbers, as weighted means over the parts."""
     flat = jnp.asarray(at, jnp.result_type(float))
     results = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
     # All parts are dispatched before the first result is read.
@@ -207,13 +216,14 @@ def _evaluate(objective, shape, layout, parts: Sequence[WeighedPart], at: np.nda
 
 
 def value_at(objective: Callable[..., Any], shape: tuple, numbers, parts: Sequence[WeighedPart]) -> float:
-    """Return the objective at these numbers, by the program that `descend` runs."""
+    """Return the objective at these free numbers, by the program that `descend` runs."""
     layout, flat = _layout(numbers)
     return _evaluate(objective, shape, layout, parts, flat)[0]
 
 
 @jit(static_argnums=(0, 1, 2))
 def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, state, problem):
+    """Return the numbers and the state after a step of an optimiser, and objective and `Step.steepest` before it."""
     value_of = lambda at: objective(shape, at, problem)
     value, slope = jax.value_and_grad(value_of)(numbers)
     extended = optax.with_extra_args_support(optimizer)
@@ -223,7 +233,7 @@ def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, sta
 
 
 def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimizer) -> Iterator[Step]:
-    """Yield the steps of an optimiser of optax, the start first."""
+    """Yield the start and the steps of an optimiser of optax, without end."""
     state = optimizer.init(numbers)
     while True:
         after, state, value, steepest = _update(objective, shape, optimizer, numbers, state, problem)
@@ -232,9 +242,9 @@ def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimi
 
 
 def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
-    """Split the rows of positive weight at random into parts of at most `ROWS_PER_PART`, in one shape.
+    """Split the rows of positive weight at random into parts of at most `ROWS_PER_PART` rows and one shape.
 
-    The problem stays one part where rows are routed, and for losses outside `MEAN_LOSSES`.
+    The problem stays one part if rows are routed, or if the loss is not in `MEAN_LOSSES`.
     """
     weight = np.asarray(problem.weight)
     rows = np.flatnonzero(weight > 0)
@@ -258,7 +268,7 @@ def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
 def descend_in_parts(
     objective: Any, shape: tuple, numbers, parts: Sequence[WeighedPart], n_steps: int, report: "StepReports"
 ) -> Iterator[Step]:
-    """Yield the steps of `descend` on all parts, started at the optimum for the first part, or after ``n_steps``."""
+    """Return the steps of `descend` on all parts, after at most ``n_steps`` steps on the first part."""
     if len(parts) == 1:
         return descend(objective, shape, numbers, parts)
     first, curvature = parts[0]._replace(share=1.0), ()
@@ -274,7 +284,7 @@ def descend_in_parts(
 
 
 class FitProgress(NamedTuple):
-    """Progress of learning; as a string, a line of it."""
+    """Progress of learning; as a string, one line that tells it."""
 
     done: int
     """Steps so far."""
@@ -283,11 +293,11 @@ class FitProgress(NamedTuple):
     seconds: float
     """Seconds since learning began."""
     loss: float
-    """Objective now: the loss and the weak prior's share of it."""
+    """Objective now: the loss plus the penalty of the weak prior."""
     start_loss: float
     """Objective at the start."""
     n_rows: int
-    """Number of rows that the loss is of: a part of many rows at first."""
+    """Number of rows over which the loss is taken: of many rows, a part at first."""
     what: str = ""
     """Name of the combiner that learns, or of a candidate and its fold."""
 
@@ -297,16 +307,17 @@ class FitProgress(NamedTuple):
 
 
 FitProgressLike = bool | Callable[[FitProgress], None] | None
-"""Receiver of progress: True for a line on standard error, which each report overwrites; or a function of it."""
+"""Receiver of progress: True for a line on standard error, which each report overwrites; or a function."""
 
 
 def check_fit_progress(progress: Any) -> None:
+    """Raise a TypeError unless ``progress`` is a receiver, a bool or None."""
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
-        raise TypeError(f"progress={progress!r:.60} must be True, a function of a Progress, or None.")
+        raise TypeError(f"progress={progress!r:.60} must be True, a function of a FitProgress, or None.")
 
 
 def name_progress(progress: FitProgressLike, what: str) -> FitProgressLike:
-    """Return a receiver that sets `FitProgress.what` before it passes progress on."""
+    """Return a receiver that sets `FitProgress.what` and passes progress on; None without a receiver."""
     if not progress:
         return None
     receive = progress if callable(progress) else _print
@@ -318,20 +329,20 @@ def _print(now: FitProgress) -> None:
 
 
 def end_line(progress: FitProgressLike) -> None:
-    """End the line on standard error, where progress was written to it."""
+    """End the line on standard error, if progress was written there."""
     if progress is True:
         print(file=sys.stderr, flush=True)
 
 
 class StepReports:
-    """Reports of steps to a receiver of progress, with the seconds since its construction."""
+    """Function that reports steps to a receiver of progress, with the seconds since the function was made."""
 
     def __init__(self, progress: FitProgressLike, what: str, n_rows: int, n_steps: int):
         self._progress, self._what, self._n_rows, self._n_steps = progress, what, n_rows, n_steps
         self._start_time, self._start_loss = time.perf_counter(), np.nan
 
     def __call__(self, number: int, value: float, n_rows: int | None = None) -> None:
-        """Report a step's number and its loss on ``n_rows``; default: on all of them."""
+        """Report a step's number and its objective on ``n_rows`` rows; default: on all rows."""
         if not self._progress:
             return
         self._start_loss = value if np.isnan(self._start_loss) else self._start_loss

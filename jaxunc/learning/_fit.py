@@ -1,7 +1,8 @@
 """Fitting of a combiner's numbers to out-of-sample rows, and their standard errors.
 
-`fit_combiner` minimises `objective`: a loss, and a weak prior around the start. Numbers with bounds are moved as real
-numbers without any ("free"), which `split` makes and `join` turns back. `as_loss` makes a loss by its name.
+`fit_combiner` minimises `objective`: a loss, and the penalty of a weak prior around the start. Numbers within bounds
+are moved as "free" real numbers without bounds: `split` makes these, and `join` turns them back. `as_loss` makes a loss
+by its name.
 """
 
 from collections.abc import Callable
@@ -39,7 +40,7 @@ from ._descent import (
 )
 
 MOST_NUMBERS = 500
-"""Largest number of learned numbers for which `standard_errors` makes the matrix of second derivatives."""
+"""Largest number of learned numbers for which `standard_errors` computes the matrix of second derivatives."""
 
 CombinerT = TypeVar("CombinerT", bound=Combiner, covariant=True, default=Combiner)
 """Type of the combiner that learns."""
@@ -47,7 +48,7 @@ CombinerT = TypeVar("CombinerT", bound=Combiner, covariant=True, default=Combine
 
 @dataclass(frozen=True)  # type checks at run time know no NamedTuple that is generic
 class FitResult(Generic[CombinerT]):
-    """Result of `fit_combiner`, whose docstring explains the fields."""
+    """Result of `fit_combiner`, which explains the fields under "Returns"."""
 
     combiner: CombinerT
     loss: float
@@ -58,17 +59,20 @@ class FitResult(Generic[CombinerT]):
 
 
 class _Problem(NamedTuple):
-    """Constants of a minimisation: the rows, the loss, and the combiner around the free numbers."""
+    """Constants of a minimisation: the rows, the loss, and all of the combiner but its free numbers."""
 
     leaves: list
+    """All arrays of the combiner, as leaves of a pytree."""
     start: list[Array]
+    """Free numbers around which the prior lies."""
     data: Any
+    """Data that the combiner learns from: `OobDataset.data_for`."""
     y: Array
     weight: Array
     n_trees: Array
     loss: Any
-    effective: Array
-    """Sum of the rows' weights, against which the prior of the numbers weighs 1."""
+    total_weight: Array
+    """Sum of the rows' weights; the prior weighs as much as a row of weight 1."""
 
 
 def fit_combiner(
@@ -91,29 +95,29 @@ def fit_combiner(
     ----------
     combiner
         A combiner with array fields: `LearnedPool`, `Calibrated`, `Weighted`, evidence accumulation, a mean of a scorer
-        with settings (``jax.tree_util.Partial``), one of your own. Where its fields may lie is declared by
-        `jaxunc.combiners.learned_field` and `jaxunc.combiners.tree_field`, and kept.
+        with settings (``jax.tree_util.Partial``), or a combiner of your own. Fields stay within the domains that
+        `jaxunc.combiners.learned_field` and `jaxunc.combiners.tree_field` declare.
     rows
         Rows made by `oob_dataset`.
     loss
-        ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs) or ``"utility"`` (one less the
-        softened u65 of sets). Or a function of (answer, y, weight) → a number to minimise.
+        ``"log"``, ``"brier"``, ``"auc"`` (a smooth bound of 1 - AUC over drawn pairs) or ``"utility"`` (1 minus the
+        softened u65 of sets). Or a function from (answer, y, weight) to a number, which is minimised.
     optimizer
-        Any of optax's. Default: an L-BFGS of our own on the host, in float64, which needs 20 to 60 evaluations.
+        Any optimiser of optax. Default: L-BFGS on the host, in float64, which needs 20 to 60 evaluations.
     n_steps
-        At most so many; default 100, of another optimiser 500.
+        Largest number of steps. Default: 100, or 500 with an ``optimizer``.
     validation
-        Other rows, or the share of the rows that is set apart. Learning stops when the loss on these has not fallen for
-        ``patience`` steps, and the best numbers are kept. Default: none; a few numbers do not need it.
+        Other rows, or the share of the rows that is set apart. Learning stops when the loss on them has not fallen for
+        ``patience`` steps, and the best numbers are kept. Default: none; combiners with few numbers do not need it.
     patience
         See ``validation``.
     freeze
-        Names of fields that stay as they are, such as ``("mean_power",)``.
+        Names of fields that are not learned, such as ``("mean_power",)``.
     start
-        Numbers to start from, as a combiner of the same kind, such as one that was learned from nearly the same rows.
-        The weak prior stays around those of ``combiner``. Default: ``combiner``.
+        Combiner of the same kind with the numbers to start from, such as a combiner learned from nearly the same rows.
+        The weak prior lies around the numbers of ``combiner`` in any case. Default: ``combiner``.
     key
-        For what is drawn: pairs of rows, and the rows for validation. Default: ``jax.random.key(0)``.
+        Key for draws: of pairs of rows, and of the rows for validation. Default: ``jax.random.key(0)``.
     progress
         True: a line on standard error says how far learning has come; or a function that is called after each step
         with a `FitProgress` (done, total, seconds, loss ...).
@@ -121,11 +125,11 @@ def fit_combiner(
     Returns
     -------
     FitResult
-        ``combiner``: the combiner with the best numbers seen. ``loss``, and ``start_loss`` of the combiner that
-        learning started from, on the rows (for validation, where there are some). ``n_steps``: steps on all rows.
-        ``status``: ``"converged"``; ``"steps"``: as many as were asked for; ``"stopped early"`` by validation;
-        ``"diverged"``: a loss that is no number, or that grew; the numbers are those before. ``history``: losses at
-        the start and after each step, ``"loss"`` and, with validation, ``"validation"``.
+        ``combiner``: the combiner with the best numbers seen. ``loss``, and ``start_loss`` of the argument
+        ``combiner``, without the prior, on the rows (on those for validation, if there are any). ``n_steps``: steps on
+        all rows. ``status``: ``"converged"``; ``"steps"``: after ``n_steps``; ``"stopped early"``: by validation;
+        ``"diverged"``: the loss became NaN or infinite, or grew. ``history``: values at the start and after each step,
+        ``"loss"`` with the prior and, with validation, ``"validation"`` without it.
 
     Raises
     ------
@@ -139,15 +143,15 @@ def fit_combiner(
     Warns
     -----
     UserWarning
-        If the loss became NaN or infinite, or did not fall: at which step, and what to do.
+        If the loss became NaN or infinite, or grew; the message says what to do.
 
     Notes
     -----
-    Minimised is the loss plus 1/n times half the squared distance from the start, in the spreads that fields declare: a
-    prior that is worth one row. Weights are repeats (n is their sum): a row of weight 2 is two rows. Deterministic
-    given the key. Combiners with numbers per tree route the rows at each step; all others learn from histograms. With
-    more than 4096 rows a random part leads most of the way, and all of them the rest. This holds for losses that are
-    means over rows, given by name; steps are counted from there.
+    The objective is the loss plus 1/n times half the squared distance from ``combiner``, in the spreads that fields
+    declare: a prior that is worth one row. Weights are repeats (n is their sum): a row of weight 2 is two rows. Results
+    are deterministic given the key. Combiners with numbers per tree route the rows at each step; all others learn from
+    histograms. With more than 4096 rows, L-BFGS first learns from a random part of them, then from all rows, whose
+    steps are counted. This holds for losses that are means over rows, given by name.
     """
     _check(combiner, rows, n_steps, patience, optimizer)
     check_fit_progress(progress)
@@ -171,8 +175,8 @@ def fit_combiner(
     validate = None if validation_problem is None else lambda numbers: float(_loss(shape, numbers, validation_problem))
     best, status, history = best_step(steps, validate, n_steps=max_steps, patience=patience, report=report)
     end_line(progress)
-    if validate is None:  # the objective less the prior's share, which is 0 at the start: no further program
-        prior_loss = float(penalty(spec, best.numbers, centre) / problem.effective)
+    if validate is None:  # the objective less the penalty, which is 0 at the centre: this needs no further program
+        prior_loss = float(penalty(spec, best.numbers, centre) / problem.total_weight)
         best_loss, start_loss = best.value - prior_loss, value_at(objective, shape, centre, parts)
     else:
         best_loss, start_loss = validate(best.numbers), validate(centre)
@@ -197,6 +201,7 @@ def _check(combiner, rows, n_steps, patience, optimizer) -> None:
 
 
 def _split_start(start, spec, structure, leaves: list) -> list[Array]:
+    """Return the free numbers of the combiner ``start``; a ValueError unless its arrays have the combiner's shapes."""
     values = jax.tree.leaves(start)
     same = jax.tree.structure(start) == structure
     if not same or any(np.shape(a) != np.shape(b) for a, b in zip(values, leaves, strict=True)):
@@ -207,6 +212,7 @@ def _split_start(start, spec, structure, leaves: list) -> list[Array]:
 
 
 def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, OobDataset | None]:
+    """Return the rows to learn from and the rows for validation, as `fit_combiner` explains; raises for wrong ones."""
     if validation is None:
         return rows, None
     if isinstance(validation, OobDataset):
@@ -214,10 +220,10 @@ def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oo
             raise ValueError(f"validation rows have the classes {validation.class_labels}, rows {rows.class_labels}.")
         return rows, validation
     check_within("validation", validation, "(0, 1)", ", a share; or pass rows")
-    # Rows of the other side weigh 0: both keep their shape, and share programs.
+    # Each data set keeps all rows, some at weight 0: both have one shape, and share programs.
     weight = np.asarray(rows.weight)[: rows.n]
-    in_validation, weighing = np.zeros(rows.n, bool), np.flatnonzero(weight)
-    in_validation[weighing] = np.asarray(jax.random.uniform(key, (len(weighing),))) < validation
+    in_validation, weighted_rows = np.zeros(rows.n, bool), np.flatnonzero(weight)
+    in_validation[weighted_rows] = np.asarray(jax.random.uniform(key, (len(weighted_rows),))) < validation
     in_validation = rows.as_groups(in_validation)
     if not weight[in_validation].any() or not weight[~in_validation].any():
         raise ValueError(f"validation={validation} of {rows.n} rows leaves none on one side; pass more rows.")
@@ -225,18 +231,18 @@ def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oo
 
 
 def problem_of(rows: OobDataset, combiner: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
-    """Return the constants of minimising a combiner's loss on these rows."""
+    """Return the constants of minimising a combiner's loss on these rows, with a prior around ``start``."""
     weight = rows.weight
     loss_function = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
-    effective = jnp.sum(weight)  # weights are repeats
+    total_weight = jnp.sum(weight)  # weights are repeats
     n_trees = jnp.asarray(float(rows.n_trees))
-    return _Problem(leaves, start, rows.data_for(combiner), rows.y, weight, n_trees, loss_function, effective)
+    return _Problem(leaves, start, rows.data_for(combiner), rows.y, weight, n_trees, loss_function, total_weight)
 
 
 def loss_of(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return the loss of the combiner with these free numbers, without the prior."""
+    """Return the loss of the combiner with these free numbers, without the prior; ``shape`` is (spec, structure)."""
     combiner = join(shape[0], free, problem.leaves, shape[1])
-    answer = combiner.finish(problem.data.merged(combiner, problem.n_trees))
+    answer = combiner.finish(problem.data.merge(combiner, problem.n_trees))
     return problem.loss(answer, problem.y, problem.weight)
 
 
@@ -244,14 +250,14 @@ _loss = jit(loss_of, static_argnums=0)
 
 
 def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return the loss of the combiner with these free numbers, and the prior's share."""
-    return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.effective
+    """Return the loss of the combiner with these free numbers, plus the penalty of the prior."""
+    return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.total_weight
 
 
 def loss_on(
     combiner: Combiner, rows: OobDataset, *, loss: str | Callable[..., Any] = "log", key: jax.Array | None = None
 ) -> float:
-    """Return the loss of a combiner on out-of-sample rows, without the prior; the arguments are `fit_combiner`'s."""
+    """Return the loss of a combiner on out-of-sample rows, without the prior; arguments are as for `fit_combiner`."""
     check_is_combiner(combiner)
     check_rows(rows)
     loss_function = as_loss(loss, rows.y, rows.weight, len(rows.class_labels), checked_key(key))
@@ -261,7 +267,7 @@ def loss_on(
 
 @jit
 def _evaluate_loss(combiner: Combiner, data, y, weight, n_trees, loss) -> Array:
-    return loss(combiner.finish(data.merged(combiner, n_trees)), y, weight)
+    return loss(combiner.finish(data.merge(combiner, n_trees)), y, weight)
 
 
 class Estimate(NamedTuple):
@@ -279,25 +285,26 @@ def standard_errors(
     freeze: tuple[str, ...] = (),
     key: jax.Array | None = None,
 ) -> dict[str, Estimate]:
-    r"""Standard errors of learned numbers, by Laplace's approximation.
+    r"""Return standard errors of learned numbers, by Laplace's approximation.
 
     .. math:: \Sigma = \Big(n \nabla^2 L(u) + \operatorname{diag}(\sigma^{-2})\Big)^{-1}
 
-    u are the learned numbers as `fit_combiner` moves them: logarithms of positive ones, and so on. L is the mean loss,
-    σ the spreads of their fields. Errors are carried over to the numbers themselves by their derivative.
+    u are the learned numbers as `fit_combiner` moves them, such as logarithms of positive numbers. L is the mean loss,
+    n the sum of the rows' weights, σ the spreads of the fields. Errors are carried over to the numbers themselves by
+    the delta method.
 
     Parameters
     ----------
     combiner
         The combiner that was learned, at its optimum: ``fitted.combiner``.
     rows, loss, freeze, key
-        The arguments that `fit_combiner` was given.
+        The arguments with which `fit_combiner` was called.
 
     Returns
     -------
     dict
-        By the names of fields: values, and their standard errors. NaN where the loss does not curve upwards: that is no
-        minimum.
+        By the name of each field ``.value`` and ``.error``, arrays of the field's shape. All errors are NaN if the
+        matrix is not positive definite: then the numbers are no minimum, or rows do not determine them.
 
     Raises
     ------
@@ -306,8 +313,8 @@ def standard_errors(
 
     Notes
     -----
-    Meant for the log loss; of others it is the same formula. Rows share trees, and are not independent of each other:
-    errors are rather too small.
+    Meant for the log loss; for other losses the formula is the same. Rows share trees, and are not independent of each
+    other, so errors tend to be too small.
     """
     check_is_combiner(combiner)
     check_rows(rows)
@@ -320,9 +327,9 @@ def standard_errors(
         )
     problem = problem_of(rows, combiner, leaves, free, loss, checked_key(key))
     value_of = lambda numbers: objective((spec, structure), unravel(numbers), problem)
-    curvature = np.asarray(jit(jax.hessian(value_of))(flat), float) * float(problem.effective)
+    curvature = np.asarray(jit(jax.hessian(value_of))(flat), float) * float(problem.total_weight)
     try:
-        # Not positive definite: no optimum, or rows that do not determine the numbers. Then errors are NaN.
+        # Fails unless positive definite: then this is no optimum, or rows do not determine the numbers.
         np.linalg.cholesky(curvature)
         covariance = np.linalg.inv(curvature)
     except np.linalg.LinAlgError:
@@ -339,7 +346,11 @@ def standard_errors(
 
 
 def to_free(domain: str, value: Array, nearest: float = 0.01) -> Float[Array, "..."]:
-    """Return a value of a domain as free real numbers; a value on a bound is moved inside by ``nearest``."""
+    """Return a value of a domain as free real numbers; a value on a bound is first moved inside by ``nearest``.
+
+    "positive": its logarithm. "unit", in [0, 1]: its logit. "simplex", shares that add to 1, and "log_simplex", their
+    logarithms: centred logarithms. "ordered", ascending numbers: the first, then logarithms of differences.
+    """
     if domain == "positive":
         # At 0 the logarithm has no slope.
         return jnp.log(jnp.where(value > 0, value, nearest))
@@ -372,12 +383,12 @@ def from_free(domain: str, free: Array) -> Array:
 
 
 def _centred(logs: Array) -> Array:
-    # A softmax ignores a common shift, and so should the penalty.
+    """Return logarithms less their mean: a softmax ignores a common shift, and so should the penalty."""
     return logs - jnp.mean(logs, axis=-1, keepdims=True)
 
 
 def choose_parameters(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
-    """Return `parameters_of` the combiner, with None for those that ``freeze`` names.
+    """Return `parameters_of` a combiner, with None in place of the parameters that ``freeze`` names.
 
     Raises a ValueError if a name in ``freeze`` matches no parameter, or no parameter is left.
     """
@@ -399,11 +410,12 @@ def choose_parameters(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Para
 
 
 def _matches(name: str, path: str) -> bool:
+    """Return whether a name is a parameter's path, its beginning or its end, in whole names of fields."""
     return path == name or path.startswith(name + ".") or path.endswith("." + name)
 
 
 def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
-    """Split a combiner into the free numbers of its parameters, all its leaves, and its structure."""
+    """Split a combiner into the free numbers of its parameters, all leaves of its pytree, and the structure."""
     leaves, structure = jax.tree.flatten(combiner)
     free = [
         to_free(p.domain, jnp.asarray(leaf, jnp.result_type(float)), p.nearest)
@@ -414,7 +426,7 @@ def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[
 
 
 def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, structure) -> Combiner:
-    """Return the combiner of these leaves and this structure, with the free numbers in place of its parameters."""
+    """Return the combiner with these leaves and structure, and with its parameters by the free numbers."""
     numbers = iter(free)
     leaves = [
         leaf if p is None else from_free(p.domain, next(numbers)).astype(jnp.result_type(leaf))
@@ -424,17 +436,18 @@ def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, st
 
 
 def penalty(spec: tuple[Parameter | None, ...], free: list[Array], start: list[Array]) -> Float[Array, ""]:
-    """Return half the squared distance from the start, in spreads: minus the log density of a Gaussian prior."""
+    """Return half the squared distance from ``start``, in spreads: minus the log density of a Gaussian prior."""
     spreads = [p.spread for p in spec if p is not None]
     parts = [jnp.sum(((u - v) / s) ** 2) for u, v, s in zip(free, start, spreads, strict=True)]
     return 0.5 * sum(parts, jnp.zeros(()))
 
 
 LOSSES = ("log", "brier", "auc", "utility")
+"""Names of the losses."""
 
 
 def log_loss_of(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    """Return the logarithmic loss -log P(y) of a combiner's answer: the mean over rows by weights ≥ 0; the default."""
+    """Return the log loss -log P(y) of a combiner's answer, the default: the mean over rows by weights ≥ 0."""
     log_share = _read_out(answer, "log_probability")
     _check_rows_of(y, weight, len(log_share))
     return _mean(-jnp.take_along_axis(log_share, y[:, None], axis=1)[:, 0], weight)
@@ -448,9 +461,10 @@ def brier_loss_of(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, 
 
 
 class AucLoss(eqx.Module):
-    """A smooth upper bound of 1 - AUC: log₂(1 + e^{-d/τ}) of the differences d of class scores between pairs of rows.
+    """A smooth upper bound of 1 - AUC: the mean of log₂(1 + e^{-d/τ}) over pairs of rows, d the difference of scores.
 
-    Each class against the rest, as many pairs of each, drawn once by weight.
+    Each pair is a row of a class and a row of another class, with their scores of that class. Equally many pairs are
+    drawn for each class (for two classes, only of class 1), once, with probabilities in proportion to weights.
     """
 
     first: Int32[Array, "pairs"]
@@ -458,7 +472,7 @@ class AucLoss(eqx.Module):
     second: Int32[Array, "pairs"]
     """Index of the row of another class."""
     of_class: Int32[Array, "pairs"]
-    """The class that is compared with the rest."""
+    """Class of the first row, whose scores are compared."""
     temperature: Float[Array, ""]
     """τ > 0: the smaller, the closer to 1 - AUC."""
 
@@ -477,9 +491,9 @@ class AucLoss(eqx.Module):
         n_pairs: int = 2**16,
         temperature: float = 1.0,
     ) -> "AucLoss":
-        """Draw pairs of a row of a class and a row of another, with probabilities in proportion to weights."""
+        """Draw pairs of a row of a class and a row of another class, with probabilities in proportion to weights."""
         y, weight = np.asarray(y), np.asarray(weight, float)
-        # NumPy is far faster at draws with weights; its seed is drawn from the key.
+        # NumPy draws with weights far faster than JAX; its seed is drawn from the key.
         rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
         classes = [1] if n_classes == 2 else range(n_classes)
         first, second, of_class = [], [], []
@@ -495,23 +509,24 @@ class AucLoss(eqx.Module):
         )
 
     def __call__(self, answer: Answer, y: Array, weight: Array) -> Float[Array, ""]:
-        """Return the mean over pairs; labels and weights were read when the pairs were drawn."""
-        # Only differences between classes count: a number added to all scores of a row must not rank it.
+        """Return the mean over pairs; ``y`` and ``weight`` are not read, since pairs are drawn already."""
+        # A number that is added to all class scores of a row must not change the row's rank.
         scores = answer.class_scores - jnp.mean(answer.class_scores, axis=1, keepdims=True)
         gap = scores[self.first, self.of_class] - scores[self.second, self.of_class]
         return jnp.mean(jax.nn.softplus(-gap / self.temperature.astype(gap.dtype))) / np.log(2)
 
 
 class UtilityLoss(eqx.Module):
-    """One less the utility of the set that would be answered, where the choice among sets is softened.
+    """1 minus the utility of the set of classes that would be answered, made differentiable.
 
-    For probabilities this softens the choice among the sets of the k most probable classes, by a softmax of their
-    expected utilities over τ; and whether each holds the truth, by a logistic function over τ. For a `Preference` each
-    class is in the set by a logistic function of the mass beyond one half over τ.
+    For probabilities, the choice among the sets of the k most probable classes becomes a softmax of their expected
+    utilities over τ, and whether a set holds the true class becomes a logistic function over τ. For a `Preference`,
+    whether a class beats another becomes a logistic function, over τ, of the mass beyond one half; a class that none
+    beats is in the set.
     """
 
     by_size: Float[Array, "classes"]
-    """Utility of a set of 1, 2, … classes that holds the true one."""
+    """Utility of a set of 1, 2, … classes that holds the true class."""
     temperature: Float[Array, ""]
     """τ > 0: the smaller, the harder the choice."""
 
@@ -533,13 +548,14 @@ class UtilityLoss(eqx.Module):
         temperature = self.temperature.astype(share.dtype)
         falling = -jnp.sort(-share, axis=1)
         chosen = jax.nn.softmax(jnp.cumsum(falling, axis=1) * by_size / temperature, axis=1)
-        # The k most probable classes hold the truth if that lies above the middle between the last and the next one.
+        # The k most probable classes hold the true class if it is more probable than the middle between k-th and next.
         middle = (falling[:, :-1] + falling[:, 1:]) / 2
         inside = jax.nn.sigmoid((jnp.take_along_axis(share, y[:, None], axis=1) - middle) / temperature)
         holds = jnp.concatenate([inside, jnp.ones_like(share[:, :1])], axis=1)
         return _mean(1 - jnp.sum(chosen * holds * by_size, axis=1), weight)
 
     def _expect_utility(self, answer: Preference, y) -> Float[Array, "rows"]:
+        """Return the expected utility of each row's set, if each class is in it independently."""
         mass = jnp.asarray(answer.mass)
         total = jnp.maximum(jnp.asarray(answer.total), jnp.finfo(mass.dtype).tiny)[..., None, None]
         beaten = jax.nn.sigmoid((mass / total - 0.5) / self.temperature.astype(mass.dtype))
@@ -558,7 +574,7 @@ class UtilityLoss(eqx.Module):
 
 
 def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: int, key: jax.Array) -> Any:
-    """Return the loss of a name, or the user's function of (answer, y, weight), as a pytree."""
+    """Return the loss with this name, or a user's function of (answer, y, weight), as a pytree that is callable."""
     if not isinstance(loss, str):
         if not callable(loss):
             raise TypeError(f"loss={loss!r:.60} must be one of {LOSSES}, or a function of (answer, y, weight).")
@@ -577,6 +593,7 @@ def _check_rows_of(y, weight, n: int) -> None:
 
 
 def _read_out(answer: PyTree, readout: str) -> Array:
+    """Return a read-out of an `Answer`; a TypeError for another answer, a ValueError if it lacks probabilities."""
     if not isinstance(answer, Answer):
         raise TypeError(f"answer is {kind_of(answer)}; this loss needs an Answer, with probabilities.")
     value = getattr(answer, readout)
@@ -586,7 +603,7 @@ def _read_out(answer: PyTree, readout: str) -> Array:
 
 
 def _mean(values: Float[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
-    # Padding rows weigh nothing, and must not make the gradient NaN.
+    # Values of padding rows may be NaN, and must not reach the gradient.
     weighed = jnp.where(weight > 0, values, jnp.zeros_like(values))
     weight = weight.astype(values.dtype)
     return jnp.sum(weighed * weight) / jnp.sum(weight)

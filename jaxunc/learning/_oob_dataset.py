@@ -1,8 +1,8 @@
-"""Rows to learn from whose counts do not hold their own labels, made from a model and its data.
+"""Rows to learn from, with leaf counts that do not hold the row's own label, made from a model and its data.
 
-`oob_dataset` checks the data and asks one of four sources. `show_out_of_bag`: the trees that have a row out of bag.
-`show_cross_fitted`: forests grown on the other folds. `show_held_out`: all trees, for rows that none was grown on.
-`show_left_out`: all trees, less the row's own label. `_make_dataset` turns their `ShownCounts` into the data set.
+`oob_dataset` checks the data and takes counts from one of four sources. `show_out_of_bag`: the trees that have a row
+out of bag. `show_cross_fitted`: forests grown on the other folds. `show_held_out`: all trees, for rows that no tree was
+grown on. `show_left_out`: all trees, less the row's own label. `_make_dataset` turns `RowCounts` into the data set.
 """
 
 from typing import Any, Literal, NamedTuple, get_args
@@ -63,25 +63,27 @@ from ._seen_rows import KnownRowsError, find_leak
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 
 FEW_TREES = 50
-"""Number of trees below which the third that has a row out of bag answers otherwise than the whole forest."""
+"""Number of trees below which a row's out-of-bag trees, a third of all, are too few to answer like the whole forest."""
 
 BOTH = (DEFAULT_COUNTS, "oob")
-"""Names of the in-bag counts and the out-of-bag counts."""
+"""Names of the two count sets: the in-bag counts and the out-of-bag counts."""
 
 
-class ShownCounts(NamedTuple):
-    """Count vectors of each row's leaves, as rows of a table."""
+class RowCounts(NamedTuple):
+    """Count vectors of each row's leaves, without the row's own label, as rows of a table."""
 
     forest: Forest
+    """Forest to which learned combiners will be bound."""
     count_sets: tuple[str, ...]
-    """Names of the counts in the table, side by side."""
+    """Names of the count sets whose counts stand side by side in the table."""
     table: np.ndarray
+    """Distinct count vectors ``[distinct columns]``."""
     code: np.ndarray
-    """Row of the table for each row and tree, ``[rows trees]``."""
+    """Index in the table of each row's count vector in each tree, ``[rows trees]``."""
     mask: np.ndarray | None = None
-    """Whether a tree counts for a row; None if all do."""
+    """Whether a tree counts for a row ``[rows trees]``; None if all do."""
     X: np.ndarray | None = None
-    """Values of the rows, where the forest routes them to these leaves; else None."""
+    """Features of dense rows, where ``forest`` routes them to these leaves, for numbers per tree; else None."""
     groups: np.ndarray | None = None
     """Group of each row, as a number; None if each row is a group."""
 
@@ -103,8 +105,8 @@ def oob_dataset(
 ) -> OobDataset:
     """Make labelled rows for `fit_combiner`, each with counts that do not hold its own label.
 
-    Learned from the counts that a forest was grown on, a combiner would learn that the forest is always right: on new
-    rows it is then worse than the mean (by 78 to 157 % of log loss, where that was measured).
+    From the counts that a forest was grown on, a combiner would learn that the forest is always right. On new rows it
+    is then worse than the mean (by 78 to 157 % of log loss, where that was measured).
 
     Parameters
     ----------
@@ -112,93 +114,95 @@ def oob_dataset(
         A fitted scikit-learn forest, as for `jaxunc.from_sklearn`; for ``"held_out"`` and ``"leave_one_out"`` also a
         `Forest`.
     X, y
-        The rows: those that the model was fitted on, in their order; other ones for ``"held_out"``. Both are checked
-        (see Notes).
+        The rows: those that the model was fitted on, in their order; for ``"held_out"`` other rows. It is checked
+        whether they are (see Notes).
     source
-        ``"oob"``: each row through the trees that were grown without it. ``"cross_fit"``: through a forest like it that
-        is grown on the other folds. ``"held_out"``: rows that no tree was grown on, through all trees.
-        ``"leave_one_out"``: through all trees, less its own label. This is for a `Forest` whose structure does not
-        depend on labels (random decision trees) and which counts exactly these rows (where ``tree_mask`` says).
-        ``"auto"``: out-of-bag with a bootstrap and 50 trees, cross-fitted otherwise; leave-one-out for a `Forest`.
+        ``"oob"``: each row through the trees that were grown without it. ``"cross_fit"``: each row through a forest
+        like the model that is grown on the other folds. ``"held_out"``: rows that no tree was grown on, through all
+        trees. ``"leave_one_out"``: each row through all trees, less its own label. This is for a `Forest` whose
+        structure does not depend on labels (random decision trees) and which counts exactly these rows (where
+        ``tree_mask`` says). ``"auto"``: ``"oob"`` with a bootstrap and 50 trees or more, else ``"cross_fit"``;
+        ``"leave_one_out"`` for a `Forest`.
     counts
         ``"inbag"``: the counts of the sample that each tree was grown on. ``"both"``: out-of-bag counts beside them,
-        less the row's own label, which needs a bootstrap: for combiners of both counts.
+        less the row's own label, for combiners that read both; this needs a bootstrap.
     sample_weight
         Weight of each row, in the loss and where out-of-bag counts are taken. Rows of weight 0 are left out.
     tree_mask
         Whether a tree counts a row, ``[rows trees]``; for ``"leave_one_out"`` only.
     n_folds
-        Number of folds of ``"cross_fit"``: so many forests are grown.
+        Number of folds of ``"cross_fit"``, and of the forests that are grown.
     max_rows
-        Largest number of rows. If there are more, so many are drawn at random: a combiner with a few numbers does not
-        need a million.
+        Largest number of rows to learn from, drawn at random if there are more: a combiner with a few numbers does not
+        need a million rows.
     random_state
         Seed of the folds and the draw.
     allow_leaks
-        Do not refuse ``"held_out"`` rows that look like those that the forest was grown on.
+        Whether to take ``"held_out"`` rows even if they look like rows that the forest was grown on.
     groups
-        A label for each row: those of one group are out of a bag, and left out of counts and folds, only together.
-        Default: copies are, as `jaxunc.counting.oob_mask` finds them; ``range(len(y))``: each row is on its own.
-        Held-out rows need none.
+        A label for each row: rows of one group are out of a bag, and left out of counts and folds, only together.
+        Default: copies are a group, as `jaxunc.counting.oob_mask` finds them; ``range(len(y))``: each row is a group.
+        Held-out rows need no groups.
 
     Returns
     -------
     OobDataset
-        Rows for `fit_combiner` and its kin. ``answer(combiner)`` is what a combiner answers for each row,
-        ``bind(combiner)`` binds it to ``forest``, which holds the counts that were read; ``with_weight(weight)`` are
-        the same rows weighed otherwise. ``prior`` are the class frequencies of the forest's sample, ``count_sets`` the
-        names of the counts.
+        Rows for `fit_combiner` and the other functions here. ``answer(combiner)`` is a combiner's answer for each row.
+        ``bind(combiner)`` binds it to ``forest``, which holds the counts that were read. ``with_weight(weight)`` are
+        the same rows with other weights. ``prior`` holds the class frequencies of the forest's sample, ``count_sets``
+        the names of the counts.
 
     Raises
     ------
     ValueError, TypeError
         If X, y, weights or mask do not fit each other, a label is unknown, or a class of the model has no row. If the
-        source cannot be had (without a bootstrap; the message says what to do), or no row has an out-of-bag tree. Where
-        bags are read, if rows are not those that the model was fitted on, in their order, or those of some class are in
-        nearly every bag; else, if held-out rows are those that the model was fitted on.
+        model does not allow the source (such as ``"oob"`` without a bootstrap), or no row has an out-of-bag tree. Where
+        bags are read, if rows are not those that the model was fitted on, in their order, or rows of some class are in
+        nearly every bag. If held-out rows are rows that the model was fitted on.
 
     Warns
     -----
     UserWarning
-        If some rows are in every tree's bag: they are left out. If rows repeat others.
+        If some rows are in every tree's bag, which are left out. If rows are copies of other rows.
 
     Notes
     -----
-    On the host. Rows see only some trees; sums over trees are scaled to all of them. Out-of-bag log loss is within .5 %
-    of that on new rows from about 50 trees on; below, cross-fitting is nearer.
+    On the host. Rows are answered by some trees only; sums over trees are scaled to all trees. From about 50 trees on,
+    out-of-bag log loss is within .5 % of that on new rows; with fewer trees, cross-fitting is nearer.
 
     **Rows out of bag** are those that the model was fitted on if they give the leaves of some trees their own counts:
     see `jaxunc.counting.oob_mask`. Where bags are drawn by weight (``class_weight="balanced"`` or ``sample_weight``,
-    since scikit-learn 1.9), rows of a rare class are in most of them. Then the others are shown as few trees, drawn at
-    random: were there more, combiners would read the class from their number. Below five trees for a row of some class,
-    where more are usual, the rows are refused. ``class_weight="balanced_subsample"`` draws all rows alike.
+    since scikit-learn 1.9), rows of a rare class are in most of them. Then rows of other classes get as few
+    trees, drawn at random: else combiners would read the class from the number of trees. If rows of some class have
+    fewer than five trees, where more are usual, the rows are refused. ``class_weight="balanced_subsample"`` draws all
+    rows alike.
 
-    **Weights** are repeats: a row of weight two is two rows to what is learned. The weak prior of the numbers is worth
-    a row of weight 1.
+    **Weights** are repeats: a row of weight two counts as two rows. The weak prior of the numbers is worth a row of
+    weight 1.
 
     **Held-out rows** are refused if they give the leaves just their counts (but for a factor by class), also if each
-    counts once only; if in their order the trees whose bags hold them answer best; or if, in any order, more than once,
-    a part of them or mixed with others,
+    copied row counts once; or if, in the order of the sample, they are answered best by trees whose bags hold them. In
+    any order, repeated, in part or mixed with other rows, they are refused if
 
-    * every leaf of a model of scikit-learn gets as many of them as grew it, or (without bags) none gets more. New rows
-      miss leaves as often as rows drawn of the given ones with replacement do.
+    * every leaf of a model of scikit-learn gets as many of them as grew it or more, or (without bags) no leaf gets
+      more. New rows would miss leaves as often as bootstrap samples of the given rows do.
 
-    * thresholds lie just halfway between two of the rows, as those of best tests do between two rows of the sample: ten
-      and 1 % of the tests, in half of the features or more. Features whose values repeat in over 1 % of the rows say
-      nothing. New rows of continuous features never meet a threshold to the last bit; where their values can, chance is
-      measured by how often two halves of the rows agree.
-    * a model with bags: of twenty rows at least, 98 % fit some row's bags. They are the rows whose class is absent from
-      so many leaves that by chance only one in a hundred would fit.
-    * in all trees the rows find their class in their leaves, and none shares a leaf that counts one instance: new,
-      independent rows do so with a probability below 1e-6.
+    * thresholds lie just halfway between two of the rows, as those of best tests do between two rows of the sample: in
+      ten tests and 1 % of all at least, in half of the features or more. Features whose values repeat in over 1 % of
+      the rows are left out. New rows of continuous features never meet a threshold to the last bit; where values are
+      rounded, chance is measured by how often two halves of the rows agree.
+    * for a model with bags, 98 % of at least twenty rows fit the bags of some row of the sample. Only rows are compared
+      whose class is absent from so many leaves that by chance one in a hundred would fit.
+    * in all trees the leaves of the rows count their class, and no two rows share a leaf that counts one instance: for
+      new, independent rows this has a probability below 1e-6.
 
-    Less sure, and said by a warning: of scikit-learn's forests, leaves that get rows more evenly than chance would have
-    it; and leaves of one row whose label is too seldom the odd one among those of two rows that come there.
+    Two less certain signs give a warning, for scikit-learn's forests: leaves get rows more evenly than by chance; or,
+    of a leaf's one row and two rows that reach the leaf, the leaf's row has the odd label too seldom.
 
-    What cannot be seen: where values repeat, rows mixed with new ones, and rows whose classes are never in doubt (they
-    do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as a `Forest`,
-    or a part of their sample, or in another order with large leaves; a part of the sample with trees that are not grown
-    out, if values repeat. New rows that copy rows of the sample are taken for these.
+    Some leaks are not detected: where values repeat, rows mixed with new rows, and rows whose classes are never in
+    doubt (these do little harm); a small part of a large sample; bags of random tests (extra trees with a bootstrap) as
+    a `Forest`, or a part of their sample, or in another order with large leaves; a part of the sample with trees that
+    are not grown out, if values repeat. New rows that copy rows of the sample are taken for rows of the sample.
     """
     if not isinstance(model, Forest) and not hasattr(model, "classes_"):
         raise TypeError(
@@ -213,7 +217,7 @@ def oob_dataset(
 
 
 class RowSettings(NamedTuple):
-    """Arguments of `oob_dataset` beside the model and the rows."""
+    """Arguments of `oob_dataset` besides the model and the rows."""
 
     source: Source = "auto"
     counts: Literal["inbag", "both"] = "inbag"
@@ -227,7 +231,7 @@ class RowSettings(NamedTuple):
 
 
 def rows_of(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike, **settings: Any) -> OobDataset:
-    """Make the data set as `oob_dataset` does, with ``forest`` the model's import and `RowSettings`."""
+    """Make the data set as `oob_dataset` does; ``forest`` is the imported model, and settings are `RowSettings`."""
     source, counts, sample_weight, groups, tree_mask, n_folds, max_rows, random_state, allow_leaks = RowSettings(
         **settings
     )
@@ -253,23 +257,24 @@ def rows_of(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike, **setti
     if len(rows) > max_rows:
         rows = rows[np.sort(np.random.default_rng(random_state).permutation(len(rows))[:max_rows])]
     group_numbers = None
-    if source != "held_out":  # whose labels no leaf counts
+    if source != "held_out":  # no leaf counts labels of held-out rows
         # Encoding refuses what scikit-learn would refuse, with the name of the column.
         group_numbers = rows_together(encode_rows(X, forest.trees.columns).values, position, groups, weight=weight)
     data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows, group_numbers)
     if source == "cross_fit":
-        shown = show_cross_fitted(model, forest, data, counts, n_folds, random_state)
+        row_counts = show_cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
-        shown = show_out_of_bag(model, forest, data, counts)
+        row_counts = show_out_of_bag(model, forest, data, counts)
     elif source == "held_out":
-        shown = show_held_out(model, forest, data, counts, allow_leaks)
+        row_counts = show_held_out(model, forest, data, counts, allow_leaks)
     else:
-        shown = show_left_out(model, data, counts, tree_mask)
-    shown = shown._replace(groups=None if group_numbers is None else group_numbers[rows])
-    return _make_dataset(shown, source, position[rows], weight[rows])
+        row_counts = show_left_out(model, data, counts, tree_mask)
+    row_counts = row_counts._replace(groups=None if group_numbers is None else group_numbers[rows])
+    return _make_dataset(row_counts, source, position[rows], weight[rows])
 
 
 def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
+    """Return the source, chosen by the model for "auto"; a ValueError for a source that the model does not allow."""
     if isinstance(model, Forest):
         if source in ("auto", "leave_one_out", "held_out"):
             return "leave_one_out" if source == "auto" else source
@@ -293,28 +298,28 @@ def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
     return source
 
 
-def _make_dataset(shown: ShownCounts, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
-    """Make the data set of the rows for which a tree counts, with histograms padded."""
-    code, mask, X, groups = shown.code, shown.mask, shown.X, shown.groups
+def _make_dataset(row_counts: RowCounts, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
+    """Make the data set of the rows that have a tree, with padded histograms; warn of rows that have none."""
+    code, mask, X, groups = row_counts.code, row_counts.mask, row_counts.X, row_counts.groups
     if mask is not None and not (rows := np.any(mask, axis=1)).all():
         if not rows.any():
             raise ValueError("every row is in every tree's bag; grow more trees, or take source='cross_fit'.")
         warn(
             f"{np.sum(~rows)} of {len(y)} rows are in every tree's bag and are left out"
-            f"{of_classes(rows, y, shown.forest.class_labels)}. {advise_on_trees(rows, groups)}"
+            f"{of_classes(rows, y, row_counts.forest.class_labels)}. {advise_on_trees(rows, groups)}"
         )
         code, mask, X, y, weight = code[rows], mask[rows], None if X is None else X[rows], y[rows], weight[rows]
         groups = None if groups is None else groups[rows]
-    row_histograms = make_histograms(shown.table, code, mask)
+    row_histograms = make_histograms(row_counts.table, code, mask)
     padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(row_histograms.code)))
-    forest = shown.forest
+    forest = row_counts.forest
     return make_rows(
         row_histograms,
         y,
         weight,
         n_trees=forest.n_trees,
         class_labels=forest.class_labels,
-        count_sets=shown.count_sets,
+        count_sets=row_counts.count_sets,
         source=source,
         prior=np.asarray(forest.prior, float),
         learned_for=forest,
@@ -323,7 +328,7 @@ def _make_dataset(shown: ShownCounts, source: str, y: np.ndarray, weight: np.nda
     )
 
 
-def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> ShownCounts:
+def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> RowCounts:
     """Return each row's counts in the trees that have it out of bag."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
@@ -331,24 +336,24 @@ def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str)
     row_mask = as_many_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
     if counts == "inbag":
         codes = look_up_codes(forest, find_leaves(forest, data))
-        return ShownCounts(forest, (DEFAULT_COUNTS,), *codes, row_mask, _values_to_route(forest, data))
-    # Out-of-bag counts need the leaves of all rows, whichever are learned from.
+        return RowCounts(forest, (DEFAULT_COUNTS,), *codes, row_mask, _values_to_route(forest, data))
+    # Out-of-bag counts need the leaves of all rows, not only of the rows to learn from.
     all_leaves = find_leaves(forest, data.all_rows())
     counted_rows = LabelledRows(data.X, data.y, data.weights, mask=mask, leaves=all_leaves)
     oob_counts = counted_forest(forest, model, "oob", counted_rows)
     leaves = all_leaves if len(data.rows) == len(all_leaves) else all_leaves[data.rows]
     forest = forest.with_count_set("oob", oob_counts.forest)
     weight = None if oob_counts.sample_weight is None else np.asarray(oob_counts.sample_weight)
-    shown = ShownCounts(forest, BOTH, *look_up_codes(forest.reading(BOTH), leaves), row_mask)
+    row_counts = RowCounts(forest, BOTH, *look_up_codes(forest.reading(BOTH), leaves), row_mask)
     if data.groups is not None:
-        return _subtract_group(shown, data, all_leaves, weight, forest.n_classes, mask)
+        return _subtract_group(row_counts, data, all_leaves, weight, forest.n_classes, mask)
     weight = None if weight is None else weight[data.rows]
-    return _subtract_label(shown, data.position[data.rows], weight, forest.n_classes)
+    return _subtract_label(row_counts, data.position[data.rows], weight, forest.n_classes)
 
 
 def show_cross_fitted(
     model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state
-) -> ShownCounts:
+) -> RowCounts:
     """Return each row's counts in a forest that is grown on the other folds with the model's parameters."""
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedKFold
@@ -399,10 +404,11 @@ def show_cross_fitted(
         all_rows = LabelledRows(data.X, data.y, data.weights, data.group_numbers)
         oob_counts = counted_forest(forest, model, "oob", all_rows)
         forest = forest.with_count_set("oob", oob_counts.forest)
-    return ShownCounts(forest, count_sets, rows, np.asarray(position)[codes[data.rows]])
+    return RowCounts(forest, count_sets, rows, np.asarray(position)[codes[data.rows]])
 
 
 def _row_taker(X):
+    """Return a function from positions to these rows of X, which may be a frame, sparse or an array."""
     if hasattr(X, "iloc"):
         frame = plain_pandas(X)
         return lambda rows: frame.iloc[rows]
@@ -412,8 +418,8 @@ def _row_taker(X):
     return lambda rows: values[rows]
 
 
-def show_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> ShownCounts:
-    """Return each row's counts in all trees; a `KnownRowsError` if the forest seems to be grown on the rows."""
+def show_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> RowCounts:
+    """Return each row's counts in all trees; a `KnownRowsError` if the forest seems to be grown on these rows."""
     count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
     leaves = find_leaves(forest, data)
     table, code = look_up_codes(forest.reading(count_sets), leaves)
@@ -425,11 +431,11 @@ def show_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, a
             "learns from these rows nevertheless.)"
         )
     values = _values_to_route(forest, data) if count_sets == (DEFAULT_COUNTS,) else None
-    return ShownCounts(forest, count_sets, table, code, X=values)
+    return RowCounts(forest, count_sets, table, code, X=values)
 
 
-def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> ShownCounts:
-    """Return each row's counts in all trees that count it, less its own label."""
+def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> RowCounts:
+    """Return each row's counts in all trees that count it, less the row itself (or its whole group)."""
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
     leaves = find_leaves(forest, data)
@@ -440,12 +446,12 @@ def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) ->
         raise ValueError(
             "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
         )
-    shown, classes = (
-        ShownCounts(forest, (DEFAULT_COUNTS,), *look_up_codes(forest, leaves), mask),
+    row_counts, classes = (
+        RowCounts(forest, (DEFAULT_COUNTS,), *look_up_codes(forest, leaves), mask),
         data.position[data.rows],
     )
-    # Else subtracting a row's label would make counts negative.
-    sizes, weights = shown.table[shown.code, classes[:, None]], data.weight[data.rows][:, None]
+    # If a leaf did not count the row, subtraction would make its count negative.
+    sizes, weights = row_counts.table[row_counts.code, classes[:, None]], data.weight[data.rows][:, None]
     if np.any((sizes < weights * (1 - 1e-6)) & (True if mask is None else mask)):
         raise ValueError(
             "some row's own label is not among the counts of its leaves: leave_one_out needs a forest that counts "
@@ -453,63 +459,64 @@ def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) ->
         )
     if data.groups is not None:
         all_leaves = leaves if len(data.rows) == len(data.y) else find_leaves(forest, data.all_rows())
-        return _subtract_group(shown, data, all_leaves, data.weights, 0, full_mask)
-    return _subtract_label(shown, classes, data.weight[data.rows] if data.weighted else None, 0)
+        return _subtract_group(row_counts, data, all_leaves, data.weights, 0, full_mask)
+    return _subtract_label(row_counts, classes, data.weight[data.rows] if data.has_weights else None, 0)
 
 
-def _subtract_label(shown: ShownCounts, classes: np.ndarray, weight: np.ndarray | None, first: int) -> ShownCounts:
-    """Subtract each row (1, or its weight) from the counts of its class, in the columns from ``first`` on."""
-    n_classes = shown.table.shape[1] - first
+def _subtract_label(row_counts: RowCounts, classes: np.ndarray, weight: np.ndarray | None, first: int) -> RowCounts:
+    """Subtract each row (1, or its weight) from the count of its class, in the columns from ``first`` on."""
+    n_classes = row_counts.table.shape[1] - first
     weights, which = np.ones(1), np.zeros(len(classes), np.int64)
     if weight is not None:
         weights, which = np.unique(weight, return_inverse=True)
     n_keys = n_classes * len(weights)
     # (count vector, class, weight) as one integer: each combination is subtracted once.
-    key = shown.code.astype(np.int64) * n_keys + (classes * len(weights) + which)[:, None]
-    shown_keys = key.ravel() if shown.mask is None else key[shown.mask]
-    if len(shown.table) * n_keys <= 2**24:  # a table of numbers costs less than sorting them
-        present = np.zeros(len(shown.table) * n_keys, bool)
+    key = row_counts.code.astype(np.int64) * n_keys + (classes * len(weights) + which)[:, None]
+    shown_keys = key.ravel() if row_counts.mask is None else key[row_counts.mask]
+    if len(row_counts.table) * n_keys <= 2**24:  # a table of all keys costs less than sorting the keys
+        present = np.zeros(len(row_counts.table) * n_keys, bool)
         present[shown_keys] = True
         keys, position = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[key]
     else:
         keys = np.unique(shown_keys)
         position = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
-    rows = shown.table[keys // n_keys]
+    rows = row_counts.table[keys // n_keys]
     column, less = first + keys % n_keys // len(weights), weights[keys % len(weights)]
     index = np.arange(len(rows))
     rows[index, column] = subtract_counts(rows[index, column], less)
     rows, code = distinct_rows(rows)
-    return shown._replace(table=rows, code=np.asarray(code)[position])
+    return row_counts._replace(table=rows, code=np.asarray(code)[position])
 
 
 def _subtract_group(
-    shown: ShownCounts,
+    row_counts: RowCounts,
     data: LabelledData,
     leaves: np.ndarray,
     weight: np.ndarray | None,
     first: int,
     mask: np.ndarray | None,
-) -> ShownCounts:
-    """Subtract the rows of each row's group from its counts, in the columns from ``first`` on.
+) -> RowCounts:
+    """Subtract the rows of each row's group from the row's counts, in the columns from ``first`` on.
 
-    ``leaves`` and ``weight`` are those of all rows, ``mask`` says which trees count them.
+    ``leaves [rows trees]`` and ``weight [rows]`` are those of all rows; ``mask [rows trees]`` marks trees that count
+    them.
     """
-    n_classes = shown.table.shape[1] - first
+    n_classes = row_counts.table.shape[1] - first
     weight = np.ones(len(data.y)) if weight is None else weight
     group_counts = GroupCounts.of(data.groups, leaves, data.position, weight, n_classes, mask)
-    tables, codes, start = [], np.empty(shown.code.shape, np.int64), 0
-    for t in range(shown.code.shape[1]):
-        rows = shown.table[shown.code[:, t]]
+    tables, codes, start = [], np.empty(row_counts.code.shape, np.int64), 0
+    for t in range(row_counts.code.shape[1]):
+        rows = row_counts.table[row_counts.code[:, t]]
         rows[:, first:] = subtract_counts(rows[:, first:], group_counts.table[group_counts.code[data.rows, t]])
         distinct, position = distinct_rows(rows)
         tables.append(np.asarray(distinct))
         codes[:, t] = np.asarray(position) + start
         start += len(tables[-1])
     table, position = distinct_rows(np.concatenate(tables))
-    return shown._replace(table=table, code=np.asarray(position)[codes])
+    return row_counts._replace(table=table, code=np.asarray(position)[codes])
 
 
 def _values_to_route(forest: Forest, data: LabelledData) -> np.ndarray | None:
-    """Return the rows' values, to be routed at every step; None for sparse ones, which would have to be dense."""
+    """Return the features of the rows to learn from, to be routed at every step; None for sparse rows."""
     values = encode(forest, data)
     return None if isinstance(values, SparseRows) else values

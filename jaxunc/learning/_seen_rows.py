@@ -1,4 +1,4 @@
-"""Detection, as far as possible, of rows that are passed as new to a forest although it was grown on them."""
+"""Detection, as far as possible, of rows that are passed as new to a forest although the forest was grown on them."""
 
 import dataclasses
 import math
@@ -16,33 +16,34 @@ from jaxunc.tables import Encoded, SparseRows, as_labels, class_positions
 from ._dataset import LabelledData, encode, find_leaves, look_up_codes
 
 WORK = 400_000
-"""Largest number of rows times trees that are walked: many rows are sampled, and walk through fewer trees."""
+"""Largest product of rows and trees that are walked: of more rows a sample walks, and through fewer trees."""
 DENSE_VALUES = 2**24
-"""Largest number of values of a sparse matrix that are made dense."""
+"""Largest number of values of a sparse matrix that are made dense at once."""
 CHANCE = 8
-"""Factor on how often two halves of the rows agree, which bounds how often new rows agree with a forest."""
+"""Factor by which new rows may agree with a forest more often than two halves of the rows agree with each other."""
 DRAWS, RARE = 40, 10.0
-"""Number of bootstrap samples, which show how many leaves new rows miss; probability e^-RARE, too small for chance."""
+"""Number of bootstrap samples, which show how many leaves new rows miss; e^-RARE is too improbable for chance."""
 FEW = 10
-"""Fewest tests halfway between rows that are evidence; twice that, fewest rows that fit a bag."""
+"""Fewest tests halfway between rows that are evidence; twice as many rows must fit bags to be evidence."""
 FEW_PAIRS, KNOWN_SHARE, MAX_ROWS = 30, 0.1, 2000
 """Fewest leaves that are evidence; smallest share of leaves, beyond chance, that hold their rows' targets; largest
 number of rows that are read."""
 PARTS, DEVIATIONS, DEVIATIONS_OF_LABELS = 20, 3, 2
-"""Number of parts of the jackknife, and of its standard errors below 1 at which a ratio is a leak. Two are enough for
-labels, whose ratio is some 1.4 for new rows: on 64 data sets none of 574 forests was suspected."""
+"""Number of parts of the jackknife; and by how many of its standard errors a ratio must lie below 1 to be a leak. Two
+are enough for labels, whose ratio is some 1.4 for new rows: on 64 data sets none of 574 forests was suspected."""
 FEW_SPLIT = 100
-"""Fewest pairs of rows in one leaf, of which one row has the leaf's label, that are evidence."""
+"""Fewest pairs of rows that share a leaf, exactly one of them with the leaf's label, that are evidence."""
 CERTAINTY = 15.0
-"""Exponent from which rows that never share a leaf are a leak: new rows do so with a probability below e^(1 - 15)."""
+"""Exponent at which rows that never share a leaf are a leak: new rows do so with a probability below e^(1 - 15)."""
 
 BAG_ERRORS = 7
-"""Standard errors by which trees whose bags hold the rows must answer better than the others."""
+"""Number of standard errors by which trees must answer rows in their bags better than rows out of bag to be a leak."""
 
 COUNT_OTHERS = (
     "Counted in its leaves they would say that it is always right. Pass rows that were held out; or take "
     "counts='inbag'."
 )
+"""Advice for rows that leaves are to count."""
 
 
 class KnownRowsError(ValueError):
@@ -50,7 +51,7 @@ class KnownRowsError(ValueError):
 
 
 class RowLeaves(NamedTuple):
-    """Rows, the leaves that they reach, and how often these count the row's class."""
+    """Rows, the leaves that they reach, and the leaves' counts of the row's class."""
 
     values: np.ndarray | SparseRows
     """Features of the rows, ``[rows features]``, float32."""
@@ -65,7 +66,7 @@ def check_held_out(
 ) -> None:
     """Raise a `KnownRowsError`, which ends in ``advice``, if a forest with in-bag counts seems grown on these rows.
 
-    Warns where only the sizes or labels of leaves suggest it.
+    Warns if only the sizes or labels of leaves suggest it.
     """
     y = as_labels(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
@@ -79,12 +80,13 @@ def check_held_out(
 
 
 def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
-    """Return evidence that the forest was grown on these rows; None without any.
+    """Return evidence, for a message, that the forest was grown on these rows; None without evidence.
 
-    Warns where the evidence is too weak to refuse the rows.
+    ``table``, ``code`` and ``leaves`` are those of `look_up_codes` and `find_leaves`. Warns if the evidence is too weak
+    to refuse the rows.
     """
     class_counts, values = table[code, data.position[data.rows][:, None]], encode(forest, data)
-    # Copies are no further evidence, and would look like values that repeat.
+    # Copies add no evidence, and would make features look like features with repeated values.
     distinct = first_of_equals(values, data.position[data.rows])
     if not forest.further and _give_these_counts(forest, data, values, distinct):
         return "they give the leaves just their counts"
@@ -106,7 +108,7 @@ def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leave
 
 
 def _give_these_counts(forest: Forest, data: LabelledData, values, distinct) -> bool:
-    """Return whether the leaves hold just the counts that these rows give them, all of them or each copied row once."""
+    """Return whether the leaves hold just the counts of these rows, where all rows or all distinct rows count."""
     all_rows = Encoded(encode(forest, data.all_rows()), missing=True)
     if counts_agree(forest, count_leaves(forest, all_rows, data.y, sample_weight=data.weights)):
         return True
@@ -116,16 +118,20 @@ def _give_these_counts(forest: Forest, data: LabelledData, values, distinct) -> 
 
 
 def _are_answered_best_in_bags(class_share, is_out_of_bag) -> bool:
-    """Return whether trees whose bags hold the rows give their classes larger shares, by `BAG_ERRORS`.
+    """Return whether trees give rows in their bags a larger share of the true class than rows out of bag.
 
-    For new rows, or in another order, trees in and out of bag answer equally well.
+    The difference must be at least `BAG_ERRORS` standard errors. For new rows, or rows in another order, it is chance.
+    Both arrays are ``[rows trees]``.
     """
     gap, share = class_share[~is_out_of_bag].mean() - class_share[is_out_of_bag].mean(), is_out_of_bag.mean()
     return bool(gap > BAG_ERRORS * class_share.std() / np.sqrt(class_share.size * share * (1 - share)))
 
 
 def find_leak_in_forest(model: Any, forest: Forest, rows: RowLeaves) -> str | None:
-    """Return evidence that a forest with counts was grown on these rows, or on many of them; None without any."""
+    """Return evidence that a forest with counts was grown on these rows, or on many of them; None without evidence.
+
+    ``model`` is the fitted model if its bags are known, else None.
+    """
     if (halfway := count_halfway_tests(forest.trees, rows.values)) is not None:
         return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
     if hasattr(model, "_n_samples") and (fitting := _count_rows_in_bags(model, rows)):
@@ -136,32 +142,32 @@ def find_leak_in_forest(model: Any, forest: Forest, rows: RowLeaves) -> str | No
 
 
 def counts_agree(forest: Forest, other: Forest) -> bool:
-    """Return whether two countings of the same trees agree, but for a factor by class: of weights, or of copies."""
+    """Return whether two forests of the same trees have equal counts, but for a factor by class (weights, copies)."""
     counts, other_counts = (np.asarray(each.counts, float).reshape(-1, each.n_classes) for each in (forest, other))
     if np.allclose(other_counts, counts, rtol=1e-6):
         return True
-    # A few leaves with many rows have such counts by chance.
+    # A few leaves with many rows agree so well by chance.
     if np.min(np.sum(other_counts > 0, axis=0)) < FEW:
         return False
     return np.allclose(other_counts * (counts.sum(axis=0) / other_counts.sum(axis=0)), counts, rtol=1e-6)
 
 
 def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[int, int] | None:
-    """Return the number of tests halfway between two of the rows, and of tests with rows on both sides.
+    """Return the number of tests halfway between two of the rows, and the number of tests with rows on both sides.
 
-    None if chance explains the former. Best tests lie halfway between two rows of the tree's sample; other rows hardly
-    have the same midpoints to the last bit. Only features count whose values hardly repeat among the rows; they must be
-    half of the features that are tested.
+    None if chance explains the tests halfway. Best tests lie halfway between two rows of the tree's sample; other rows
+    hardly have the same midpoints to the last bit. Only features count whose values hardly repeat among the rows; they
+    must be at least half of the tested features.
     """
     # A fixed seed: whether rows are refused must not change from call to call.
     draw = np.random.default_rng(0)
     n_rows = WORK // 20
-    if isinstance(values, SparseRows):  # which are made dense
+    if isinstance(values, SparseRows):  # they are made dense
         n_rows = min(n_rows, max(1000, DENSE_VALUES // values.shape[1]))
     sample = np.asarray(values[draw.permutation(len(values))[:n_rows]])
     keys = np.where(np.isnan(sample), np.int64(NAN_FIRST), order_key_at_or_below(np.nan_to_num(sample)))
     rows = np.arange(len(keys))
-    # Two halves of the rows show how often midpoints agree by chance, where values are rounded or repeat.
+    # Where values are rounded or repeat, two halves of the rows show how often midpoints agree by chance.
     half, other_half = np.array_split(draw.permutation(rows), 2)
     n_halfway, chance, n_tests = (np.zeros(trees.n_features) for _ in range(3))
     arrays = tuple(map(np.asarray, (trees.feature, trees.threshold, trees.child, trees.missing_right)))
@@ -171,22 +177,26 @@ def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[
         feature, matched = tree[0][edges.test], edges.middle == tree[1][edges.test]
         np.add.at(n_tests, feature, 1)
         np.add.at(n_halfway, feature, matched)
-        np.add.at(chance, feature, 6 / (edges.high - edges.low))  # numbers of float32 are not dense
+        np.add.at(chance, feature, 6 / (edges.high - edges.low))  # so few float32 numbers lie between both edges
         if matched.any():
             first, second = _find_edges(tree, keys, half), _find_edges(tree, keys, other_half)
             shared, at, at_other = np.intersect1d(first.test, second.test, return_indices=True)
             np.add.at(chance, tree[0][shared], CHANCE * (first.middle[at] == second.middle[at_other]))
     distinct = np.array([len(np.unique(column[column > NAN_FIRST])) for column in keys.T])
     hardly_repeat = distinct >= 0.99 * np.sum(keys > NAN_FIRST, axis=0)
-    counts = hardly_repeat & (n_tests > 0)
+    is_usable = hardly_repeat & (n_tests > 0)
     excess = n_halfway - chance - 1
-    total, n_in_all = n_halfway[counts].sum() - chance[counts].sum(), n_tests[counts].sum()
-    many = total >= max(FEW, 0.01 * n_in_all) and 2 * np.sum(excess[counts] > 0) >= np.sum(counts)
-    return (int(n_halfway[counts].sum()), int(n_in_all)) if many and 2 * np.sum(counts) >= np.sum(n_tests > 0) else None
+    total, n_in_all = n_halfway[is_usable].sum() - chance[is_usable].sum(), n_tests[is_usable].sum()
+    many = total >= max(FEW, 0.01 * n_in_all) and 2 * np.sum(excess[is_usable] > 0) >= np.sum(is_usable)
+    return (
+        (int(n_halfway[is_usable].sum()), int(n_in_all))
+        if many and 2 * np.sum(is_usable) >= np.sum(n_tests > 0)
+        else None
+    )
 
 
 class _Edges(NamedTuple):
-    """Values next to the threshold of each test of a tree that has rows on both sides."""
+    """Values next to the threshold, for each test of a tree that has rows on both sides: arrays ``[tests]``."""
 
     test: np.ndarray
     """Node of the test."""
@@ -202,6 +212,7 @@ class _Edges(NamedTuple):
 
 
 def _find_edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
+    """Return the edges of a tree's tests for the rows at these positions of ``keys [rows features]``, order keys."""
     feature, threshold, child, missing_right = tree
     low, high = np.full(len(child), NAN_FIRST, np.int64), np.full(len(child), -int(NAN_FIRST), np.int64)
     node = np.zeros(len(rows), np.int64)
@@ -219,22 +230,23 @@ def _find_edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
 
 
 def _to_values(keys: np.ndarray) -> np.ndarray:
+    """Return the float32 numbers of order keys, as float64."""
     keys = keys.astype(np.int64)
     return np.where(keys < 0, NAN_FIRST - keys, keys).astype(np.int32).view(np.float32).astype(np.float64)
 
 
 def find_leak_in_sizes(model: Any, values: np.ndarray | SparseRows, position: np.ndarray) -> str | None:
-    """Return evidence by leaf sizes that a model of scikit-learn was grown on these rows; None without any.
+    """Return evidence by leaf sizes that a model of scikit-learn was grown on these rows; None without evidence.
 
-    Rows that hold the whole sample bring each leaf at least as many rows as grew it. A part of the sample brings no
-    leaf more, where trees have no bags. New rows do neither: bootstrap samples of the rows show how many leaves they
-    would miss.
+    If the rows hold the whole sample, each leaf gets at least as many rows as grew it. If they are a part of the sample
+    and trees have no bags, no leaf gets more. Neither holds for new rows: bootstrap samples of the rows show how many
+    leaves these would miss. ``position [rows]`` are the rows' classes.
     """
-    in_leaves, by_class = _reach_leaves(model, values), not has_bags(model)
-    if not in_leaves:
+    tree_leaves, by_class = _reach_leaves(model, values), not has_bags(model)
+    if not tree_leaves:
         return None
     n_classes, draw = len(getattr(model, "classes_", ())), np.random.default_rng(0)
-    cells = [_number_cells(tree, leaf, position, n_classes, by_class=by_class) for tree, leaf in in_leaves]
+    cells = [_number_cells(tree, leaf, position, n_classes, by_class=by_class) for tree, leaf in tree_leaves]
     fewer = lambda n_rows, size: np.sum(n_rows < size)
     more = lambda n_rows, size: np.sum(n_rows > size)
     if _never_by_chance(fewer, cells, draw):
@@ -244,7 +256,10 @@ def find_leak_in_sizes(model: Any, values: np.ndarray | SparseRows, position: np
 
 
 def _reach_leaves(model: Any, values: np.ndarray | SparseRows) -> list[tuple[Any, np.ndarray]]:
-    """Return trees of a model of scikit-learn, each with the leaf of each row; an empty list for other models."""
+    """Return scikit-learn's trees of a model, each with the leaf of each row; an empty list for other models.
+
+    With many rows a random part of the trees.
+    """
     trees = [getattr(estimator, "tree_", None) for estimator in getattr(model, "estimators_", [model])]
     if isinstance(model, Forest) or any(tree is None for tree in trees):
         return []
@@ -258,9 +273,9 @@ def _reach_leaves(model: Any, values: np.ndarray | SparseRows) -> list[tuple[Any
 
 
 def _number_cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: int, *, by_class: bool) -> tuple:
-    """Return the cell of each row in a tree, and the number of rows that grew each cell.
+    """Return the cell ``[rows]`` of each row in a tree, and the number of rows that grew each cell ``[cells]``.
 
-    Cells are leaves, divided by class where the leaves' values give whole counts.
+    Cells are leaves, or pairs of leaf and class if ``by_class`` and the leaves' values give whole counts.
     """
     size = np.where(tree.children_left < 0, tree.n_node_samples, 0)
     counts = tree.value[:, 0] * size[:, None]
@@ -270,29 +285,34 @@ def _number_cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: 
 
 
 def _never_by_chance(count_wrong: Any, cells: list[tuple], draw: np.random.Generator) -> bool:
-    """Return whether no cell is wrong, while bootstrap samples of the rows make many wrong: beyond chance."""
+    """Return whether ``count_wrong`` finds no wrong cell, beyond chance: bootstrap samples of the rows make many wrong.
+
+    ``count_wrong`` takes the number of rows in each cell, and the number that grew it. ``cells`` has a pair of
+    `_number_cells` for each tree.
+    """
     number = lambda weight: sum(count_wrong(np.bincount(cell, weight, len(size)), size) for cell, size in cells)
     if number(None):
         return False
     n = len(cells[0][0])
     resampled = [number(np.bincount(draw.integers(0, n, n), minlength=n)) for _ in range(DRAWS)]
     mean, variance = np.mean(resampled), np.var(resampled)
-    # Similar trees miss the same leaves, so that the number has a negative binomial distribution.
+    # Similar trees miss the same leaves, so the number of wrong cells varies more than Poisson: negative binomial.
     dispersion = mean**2 / (variance - mean) if variance > mean else np.inf
     return bool(mean >= RARE and (np.isinf(dispersion) or dispersion * np.log1p(mean / dispersion) >= RARE))
 
 
 def find_leak_of_numbers(model: Any, trees: Trees, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
-    """Return evidence that a forest of numbers was grown on these rows, or on many of them; None without any."""
+    """Return evidence that a regression forest was grown on these rows, or on many of them; None without evidence."""
     if halfway := count_halfway_tests(trees, values):
         return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
     return find_leak_in_sizes(model, values, np.zeros(len(y), np.int64)) or _find_leak_of_targets(model, values, y)
 
 
 def _find_leak_of_targets(model: Any, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
-    """Return evidence that leaves of one row hold the targets of the rows that reach them; None if it may be chance.
+    """Return evidence that leaves of one row hold the targets of the rows that reach them; None if this may be chance.
 
-    Chance is how often two rows that share such a leaf have the same target.
+    Chance is the share of equal targets among pairs of rows that share such a leaf; if pairs are few, that of repeated
+    targets among all rows.
     """
     subset = np.random.default_rng(0).permutation(len(y))[:MAX_ROWS]
     y, n_equal, n_leaves, n_equal_pairs, n_pairs = y[subset], 0, 0, 0, 0
@@ -311,22 +331,22 @@ def _find_leak_of_targets(model: Any, values: np.ndarray | SparseRows, y: np.nda
 
 
 def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarray | None = None) -> None:
-    """Warn if rows seem to be of the sample of a model of scikit-learn, by its leaves' sizes or labels.
+    """Warn if rows seem to belong to the sample of a model of scikit-learn, by its leaves' sizes or labels.
 
-    ``position`` is the class of each row; None for a regressor.
+    ``position`` is the class of each row ``[rows]``; None for a regressor.
     """
     subset = np.random.default_rng(0).permutation(len(values))[:MAX_ROWS]
-    in_leaves = _reach_leaves(model, values[subset])
-    if not in_leaves or len(subset) < 2 * PARTS:
+    tree_leaves = _reach_leaves(model, values[subset])
+    if not tree_leaves or len(subset) < 2 * PARTS:
         return
     part = np.arange(len(subset)) % PARTS
-    ratio, error = _ratio_of_sizes(in_leaves, part)
-    in_bag = np.mean([tree.n_node_samples[0] for tree, _ in in_leaves])
+    ratio, error = _ratio_of_sizes(tree_leaves, part)
+    in_bag = np.mean([tree.n_node_samples[0] for tree, _ in tree_leaves])
     share = (1 + len(subset) / in_bag - ratio) / 2 * getattr(model, "_n_samples", in_bag) / len(subset)
     reason = f"their numbers in its leaves differ from the sample's by {ratio:.2f} of the least for new rows"
     is_suspect = ratio + DEVIATIONS * error < 1
     if not is_suspect and position is not None:
-        ratio, error = _ratio_of_labels(in_leaves, part, position[subset], len(model.classes_))
+        ratio, error = _ratio_of_labels(tree_leaves, part, position[subset], len(model.classes_))
         share, is_suspect = 1 - ratio, ratio + DEVIATIONS_OF_LABELS * error < 1
         reason = (
             "of two that share a leaf of one row, and the row that grew it, the leaf's has the label that no other has "
@@ -340,19 +360,21 @@ def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarr
         )
 
 
-def _ratio_of_sizes(in_leaves: list[tuple], part: np.ndarray) -> tuple[float, float]:
-    r"""Return the distance of row counts in leaves from the leaves' sizes, relative to its bound, and its error.
+def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, float]:
+    r"""Return the distance of row counts in leaves from the leaves' sizes, relative to its bound for new rows.
 
-    New rows reach the leaves of a tree with probabilities p. Their counts c differ from any numbers k by
+    The second number is its standard error. ``part [rows]`` numbers the parts of the jackknife.
+
+    n new rows reach the leaves of a tree with probabilities p. Their counts c differ from any numbers k by
     :math:`E \sum (c - k)^2 \ge n (1 - \sum p^2)`: the ratio of both sides is 1 or more. A row that grew a leaf is in
-    both c and the leaf's size k, so that the ratio is less. If both are drawn with the same probabilities, a share s of
-    such rows makes it 1 + n/K - 2 s n/N. N counts the rows of the sample, K those of a tree's bag.
+    both c and the leaf's size k, so that the ratio is less. If rows and sample are drawn with the same probabilities, a
+    share s of such rows makes it 1 + n/K - 2 s n/N, with N rows in the sample and K rows in a tree's bag.
     """
     distance, expected = np.zeros(PARTS + 1), np.zeros(PARTS + 1)
-    for tree, leaf in in_leaves:
+    for tree, leaf in tree_leaves:
         size = np.where(tree.children_left < 0, tree.n_node_samples, 0)
         counts = np.bincount(part * len(size) + leaf, minlength=PARTS * len(size)).reshape(PARTS, -1)
-        counts = np.concatenate([counts.sum(axis=0) - counts, counts.sum(axis=0)[None]])  # without each part, and all
+        counts = np.concatenate([counts.sum(axis=0) - counts, counts.sum(axis=0)[None]])  # without each part, then all
         n = counts.sum(axis=1)
         distance += np.sum((counts - size * (n / size.sum())[:, None]) ** 2, axis=1)
         expected += n - np.sum(counts * (counts - 1), axis=1) / (n - 1)
@@ -360,18 +382,18 @@ def _ratio_of_sizes(in_leaves: list[tuple], part: np.ndarray) -> tuple[float, fl
 
 
 def _ratio_of_labels(
-    in_leaves: list[tuple], part: np.ndarray, position: np.ndarray, n_classes: int
+    tree_leaves: list[tuple], part: np.ndarray, position: np.ndarray, n_classes: int
 ) -> tuple[float, float]:
     """Return how often a leaf's row has the odd label of three, relative to its bound for new rows, and its error.
 
-    Take a leaf of one row, and two rows that reach it. If these are new, each of the three is as likely to have the
-    label that neither of the others has; the leaf's row even more, since a node is cut where labels differ. A row that
-    grew the leaf has the leaf's label, so that the odd label is never the leaf's. The ratio is then 1 less the share of
-    pairs with such a row, about the share of such rows.
+    Take a leaf of one row, and two rows that reach it. If these two are new, each of the three rows is equally likely
+    to have the odd label, where the other two share a label; the leaf's row even more, since a node is cut where labels
+    differ. A row that grew the leaf has the leaf's label, so that the odd label is never the leaf's. The ratio is then
+    1 less the share of pairs with such a row, about the share of such rows.
     """
     odd, split = np.zeros(PARTS + 1), np.zeros(PARTS + 1)
-    for tree, leaf in in_leaves:
-        if tree.value.shape[2] != n_classes:  # a bag that lacks a class numbers the others anew
+    for tree, leaf in tree_leaves:
+        if tree.value.shape[2] != n_classes:  # a bag that lacks a class has other class numbers
             continue
         rows = np.flatnonzero((tree.children_left[leaf] < 0) & (tree.n_node_samples[leaf] == 1))
         leaves, cell = np.unique(leaf[rows], return_inverse=True)
@@ -388,16 +410,17 @@ def _ratio_of_labels(
 
 
 def _jackknife(estimates: np.ndarray) -> tuple[float, float]:
-    """Return the last estimate, made from all parts, and its jackknife error by the others, each without a part."""
+    """Return the last estimate, made from all parts, and its jackknife error by the other ones, each without a part."""
     *without, estimate = estimates
     return estimate, math.sqrt((PARTS - 1) * np.var(without))
 
 
 def _count_rows_in_bags(model: Any, rows: RowLeaves) -> int:
-    """Return how many rows fit the model's bags; 0 if over 2 % of them do not, or if chance explains the fit.
+    """Return the number of rows that fit the model's bags; 0 if over 2 % of them do not, or if chance explains it.
 
-    A leaf counts the class of each row in its tree's bag. So if a tree's leaf does not count a row's class, the row is
-    not in that bag. A row fits if some row of the sample is out of all these bags at once. By chance that is rare.
+    A leaf counts the class of each row in its tree's bag. So if the leaf of a row does not count its class, the row is
+    not in that tree's bag. A row fits if some row of the sample is out of all these bags at once, which is rare by
+    chance. Rows for which it is not rare are left out.
     """
     outside = oob_mask(model, int(model._n_samples))
     wrong, n = rows.class_counts <= 0, len(outside)
@@ -406,16 +429,17 @@ def _count_rows_in_bags(model: Any, rows: RowLeaves) -> int:
     rare = np.random.default_rng(0).permutation(rare)[: max(50 * WORK // n, 2 * FEW)]
     if len(rare) < 2 * FEW:
         return 0
-    # Numbers of trees that miss a row's class while a sample row is in their bag: 0 for the row itself.
+    # Number of trees that miss a row's class while a row of the sample is in their bag: 0 if it is the same row.
     clashes = wrong[rare].astype(np.float32) @ (~outside).astype(np.float32).T
     return len(rare) if np.mean(clashes.min(axis=1) == 0) >= 0.98 else 0
 
 
 def _share_no_leaf(forest: Forest, rows: RowLeaves) -> bool:
-    """Return whether all rows are in leaves that count their class, and no two in a leaf that counts one instance.
+    """Return whether all rows are in leaves that count their class, and no two share a leaf that counts one instance.
 
-    The probability that k new rows in n such leaves are all in different ones is at most exp(-k (k - 1)/(2 n)). Its
-    geometric mean over trees, times e, bounds the probability for all trees at once.
+    False, too, if chance explains it (`CERTAINTY`). The probability that k new rows in n such leaves are all in
+    different leaves is at most exp(-k (k - 1)/(2 n)). Its geometric mean over trees, times e, bounds the probability
+    for all trees at once.
     """
     if (rows.class_counts <= 0).any():
         return False

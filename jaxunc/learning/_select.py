@@ -1,4 +1,4 @@
-"""Selection among combiners, and their average (stacking), by cross-validation over the rows."""
+"""Selection among combiners, and their weighted average (stacking), by cross-validation over the rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from ._descent import FitProgressLike, check_fit_progress, end_line, name_progre
 from ._fit import CombinerT, FitResult, fit_combiner, loss_on
 
 MANY_ROWS = 5000
-"""Number of rows from which two folds, not five, are the default."""
+"""Number of rows of positive weight from which the default is two folds, not five."""
 
 PRIOR_ROWS = 1.0
-"""Prior weight of each candidate in a stack, in rows."""
+"""Weight of the prior for each candidate in a stack, in rows; with more, the weights are more alike."""
 
 
 @dataclass(frozen=True)
@@ -26,31 +26,33 @@ class SelectionResult(Generic[CombinerT]):
     """Result of `select_combiner`: the combiner that won, learned from all rows."""
 
     name: str
+    """Name of the candidate that won."""
     fitted: FitResult[CombinerT]
+    """Result of learning the winner from all rows."""
     losses: dict[str, float]
-    """Mean loss of every candidate on rows that it was not learned from."""
+    """Mean loss of each candidate on rows that it was not learned from, by name."""
 
 
 class StackResult(NamedTuple):
-    """Result of `stack_combiners`: an average of combiners that have learned from all rows."""
+    """Result of `stack_combiners`: a weighted average of combiners that were learned from all rows."""
 
     combiner: Stack
     weights: dict[str, float]
-    """Weight of every candidate in the average, adding to 1."""
+    """Weight of each candidate in the average, by name; weights add to 1."""
     losses: dict[str, float]
-    """Log loss of every candidate, on rows that it was not learned from."""
+    """Log loss of each candidate on rows that it was not learned from, by name."""
     loss: float
-    """Log loss of the average."""
+    """Log loss of the average of the candidates, each on rows that it was not learned from."""
 
 
 class FoldFits(NamedTuple):
-    """Candidates learned from all rows, and for each fold from the rows of the others."""
+    """Candidates learned from all rows, and for each fold from the rows of the other folds."""
 
     fits: dict[str, FitResult]
     combiners: dict[str, list[Combiner]]
-    """Combiners by candidate, one for each fold, learned from the other folds."""
+    """By candidate: for each fold a combiner that was learned from the other folds."""
     fold: np.ndarray
-    """Fold of each row."""
+    """Number of each row's fold ``[rows]``."""
 
 
 def select_combiner(
@@ -64,47 +66,47 @@ def select_combiner(
 ) -> SelectionResult[CombinerT]:
     """Learn several combiners, and keep the one with the least loss in a cross-validation over the rows.
 
-    Where rows are too few to show which is best, an average of them is better: `stack_combiners`.
+    Where rows are too few to show which combiner is best, an average is better: `stack_combiners`.
 
     Parameters
     ----------
     candidates
         Combiners by name, such as ``rows.default_candidates()``; of equal losses the first wins. A candidate may be
-        several combiners, of which the one that learns best counts, in each part of the cross-validation anew.
-        Combiners without anything to learn cannot be among them.
+        several combiners: in each part of the cross-validation the combiner with the least loss after learning stands
+        for the candidate. Each combiner must have numbers to learn.
     rows
         Rows made by `oob_dataset`.
     loss
         See `fit_combiner`.
     n_folds
-        Default: 5, or 2 of 5000 rows and more.
+        Number of folds. Default: 5, or 2 for 5000 rows or more.
     key
-        For the folds. Default: ``jax.random.key(0)``.
+        Key for drawing the folds. Default: ``jax.random.key(0)``.
     progress
         See `fit_combiner`; `FitProgress.what` names the candidate and the fold.
 
     Returns
     -------
     SelectionResult
-        The name of the combiner that won, what it learned from all rows, and the losses.
+        ``name`` of the candidate that won, ``fitted``: its `FitResult` from all rows, and ``losses`` by name.
 
     Raises
     ------
     ValueError, TypeError
-        As `fit_combiner` does; or without candidates, or if there are fewer rows than folds.
+        As `fit_combiner` does; also without candidates, or if there are fewer rows than folds.
     """
-    crossed = fit_by_folds(candidates, rows, loss, n_folds, key, progress)
+    fold_fits = fit_by_folds(candidates, rows, loss, n_folds, key, progress)
     weight, losses = np.asarray(rows.weight, float)[: rows.n], {}
     loss_key = checked_key(key)
-    for name, combiners in crossed.combiners.items():
-        in_folds = [np.where(crossed.fold == k, weight, 0) for k in range(len(combiners))]
+    for name, combiners in fold_fits.combiners.items():
+        in_folds = [np.where(fold_fits.fold == k, weight, 0) for k in range(len(combiners))]
         fold_losses = [
             loss_on(combiner, rows.with_weight(fold), loss=loss, key=jax.random.clone(loss_key)) * fold.sum()
             for combiner, fold in zip(combiners, in_folds, strict=True)
         ]
         losses[name] = sum(fold_losses) / weight.sum()
     best = min(losses, key=lambda name: losses[name])
-    return SelectionResult(best, cast(FitResult[CombinerT], crossed.fits[best]), losses)
+    return SelectionResult(best, cast(FitResult[CombinerT], fold_fits.fits[best]), losses)
 
 
 def stack_combiners(
@@ -119,18 +121,19 @@ def stack_combiners(
 
     .. math:: \max_v \; \sum_i \log \sum_k v_k P_k^{(-i)}(y_i) + \sum_k \log v_k
 
-    P⁽⁻ⁱ⁾ is learned without row i's fold (stacking, Wolpert 1992). The second sum is a prior worth one row for each
-    candidate. Where rows do not show which is better, both count, which costs little.
+    v are the weights of the candidates, and P⁽⁻ⁱ⁾ is learned without row i's fold (stacking, Wolpert 1992). The second
+    sum is a prior worth one row for each candidate. Candidates that rows cannot tell apart share the weight, which
+    costs little.
 
     Parameters
     ----------
     candidates, rows, n_folds, key, progress
-        See `select_combiner`. Combiners learn by their log loss, and answer with probabilities.
+        See `select_combiner`. Combiners learn by their log loss, and must have probabilities.
 
     Returns
     -------
     StackResult
-        The average as a `Stack`, its weights, and the losses.
+        ``combiner``: the average as a `Stack`; ``weights`` and ``losses`` by name; ``loss`` of the average.
 
     Raises
     ------
@@ -139,21 +142,22 @@ def stack_combiners(
 
     Notes
     -----
-    Costs a fit of every candidate for all rows, and one per fold. The combiner reads both counts if any candidate does.
+    Each candidate is learned from all rows, and once for each fold. The average reads both count sets if any candidate
+    does.
     """
-    crossed = fit_by_folds(candidates, rows, "log", n_folds, key, progress)
+    fold_fits = fit_by_folds(candidates, rows, "log", n_folds, key, progress)
     y, weight = np.asarray(rows.y)[: rows.n], np.asarray(rows.weight, float)[: rows.n]
     log_shares = np.zeros((len(candidates), rows.n))
-    for log_share, combiners in zip(log_shares, crossed.combiners.values(), strict=True):
+    for log_share, combiners in zip(log_shares, fold_fits.combiners.values(), strict=True):
         for k, combiner in enumerate(combiners):
-            in_fold = crossed.fold == k
+            in_fold = fold_fits.fold == k
             log_share[in_fold] = np.asarray(rows.answer(combiner).log_probability, float)[in_fold, y[in_fold]]
     candidate_weights = _find_weights(log_shares, weight)
     mixed = np.logaddexp.reduce(log_shares + np.log(candidate_weights)[:, None], axis=0)
     mean = lambda logs: float(-(weight @ logs) / weight.sum())
-    names = list(crossed.fits)
+    names = list(fold_fits.fits)
     return StackResult(
-        combiner=Stack({name: crossed.fits[name].combiner for name in names}, candidate_weights),
+        combiner=Stack({name: fold_fits.fits[name].combiner for name in names}, candidate_weights),
         weights=dict(zip(names, candidate_weights.tolist(), strict=True)),
         losses={name: mean(logs) for name, logs in zip(names, log_shares, strict=True)},
         loss=mean(mixed),
@@ -161,7 +165,10 @@ def stack_combiners(
 
 
 def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the weights that maximise `stack_combiners`' objective; ``log_shares`` is log P, ``[candidates rows]``."""
+    """Return the weights ``[candidates]`` with the largest objective of `stack_combiners`.
+
+    ``log_shares [candidates rows]`` is log P, ``weight [rows]`` the weight of each row.
+    """
     weights = np.full(len(log_shares), 1 / len(log_shares))
     # The objective is concave in the weights, so expectation maximisation has one limit.
     for _ in range(200):
@@ -174,7 +181,7 @@ def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def fit_by_folds(
     candidates, rows: OobDataset, loss: Any, n_folds: int | None, key: jax.Array | None, progress: FitProgressLike
 ) -> FoldFits:
-    """Learn each candidate from all rows; from there, learn it for each fold from the rows of the others."""
+    """Learn each candidate from all rows; starting there, learn it for each fold from the rows of the other folds."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
         raise TypeError(f"candidates={candidates!r:.60} must be a dict of combiners by names of your own.")
@@ -183,13 +190,13 @@ def fit_by_folds(
     check_fit_progress(progress)
     fold_key, fit_key = jax.random.split(checked_key(key))
     weight = np.asarray(rows.weight, float)[: rows.n]
-    weighing = np.flatnonzero(weight)
-    n_folds = (5 if len(weighing) < MANY_ROWS else 2) if n_folds is None else n_folds
+    weighted_rows = np.flatnonzero(weight)
+    n_folds = (5 if len(weighted_rows) < MANY_ROWS else 2) if n_folds is None else n_folds
     check_integer("n_folds", n_folds, 2)
-    if n_folds > len(weighing):
-        raise ValueError(f"n_folds={n_folds} is more than there are rows, {len(weighing)}; pass fewer folds.")
+    if n_folds > len(weighted_rows):
+        raise ValueError(f"n_folds={n_folds} is more than there are rows, {len(weighted_rows)}; pass fewer folds.")
     fold = np.zeros(rows.n, int)
-    fold[weighing] = _draw_folds(np.asarray(rows.y)[weighing], n_folds, fold_key)
+    fold[weighted_rows] = _draw_folds(np.asarray(rows.y)[weighted_rows], n_folds, fold_key)
     fold = rows.as_groups(fold)
 
     def learn(
@@ -205,7 +212,7 @@ def fit_by_folds(
     for name, combiner in candidates.items():
         family = (combiner,) if isinstance(combiner, Combiner) else tuple(combiner)
         full_fits = learn(family, rows, [None] * len(family), name)
-        # Folds start at the optimum for all rows, which is a few steps from their own.
+        # Folds start at the optimum for all rows, which is a few steps from the optimum for the fold.
         starts, fits[name], combiners[name] = [fit.combiner for fit in full_fits], _best(full_fits), []
         for k in range(n_folds):
             train = rows.with_weight(np.where(fold == k, 0, weight))
@@ -215,12 +222,12 @@ def fit_by_folds(
 
 
 def _best(fits: list[FitResult]) -> FitResult:
-    # By the loss on the rows that were learned from; candidates are compared on the other folds.
+    """Return the result with the least loss on the rows that were learned from, among combiners of one candidate."""
     return min(fits, key=lambda fitted: fitted.loss)
 
 
 def _draw_folds(y: np.ndarray, n_folds: int, key: jax.Array) -> np.ndarray:
-    """Draw a fold for each row, stratified by class."""
+    """Draw the number of a fold for each row, stratified by class."""
     order = np.argsort(np.asarray(jax.random.uniform(key, (len(y),))))
     # Rows in random order within their class go to the folds in turn: each gets its share of every class.
     by_class = order[np.argsort(y[order], kind="stable")]

@@ -162,10 +162,10 @@ def check_bins(bins: TargetBins) -> None:
     if any(array.dtype != np.float64 or not np.isfinite(array).all() for array in (edges, table, means)):
         raise ValueError("bins of a target hold what are no finite numbers of float64.")
     low, high = table[:, 0], table[:, -1]
-    apart = (high[:-1] < edges).all() and (edges <= low[1:]).all()
+    is_separate = (high[:-1] < edges).all() and (edges <= low[1:]).all()
     slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
     inside = ((means >= low - slack) & (means <= high + slack)).all()
-    if (np.diff(table, axis=1) < 0).any() or not (apart and inside) or ((codes < 0) | (codes >= n)).any():
+    if (np.diff(table, axis=1) < 0).any() or not (is_separate and inside) or ((codes < 0) | (codes >= n)).any():
         raise ValueError("bins of a target are not in their order, or hold means and codes of others.")
 
 
@@ -217,8 +217,8 @@ def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarra
         first = min(int(np.searchsorted(up_to, start, side="right")), len(values) - 1)
         part = slice(first, max(int(np.searchsorted(below, start + unit)), first + 1))
         share = np.maximum(np.minimum(up_to[part], start + unit) - np.maximum(below[part], start), 0)
-        apart = values[part] - values[first]  # an atom's quantile is its value to the bit
-        quantiles[i] = values[first] + share @ apart / (share.sum() or 1)
+        offset = values[part] - values[first]  # an atom's quantile is its value to the bit
+        quantiles[i] = values[first] + share @ offset / (share.sum() or 1)
     return quantiles
 
 
@@ -282,9 +282,9 @@ def target_bins(
     if not len(target):
         raise ValueError("y is empty; there is nothing to cut into bins.")
     weight = as_weights(sample_weight, len(target))
-    if not (counts := weight > 0).any():
+    if not (has_weight := weight > 0).any():
         raise ValueError("sample_weight is 0 throughout; there is nothing to cut into bins.")
-    weight, (values, position) = weight[counts], np.unique(target[counts], return_inverse=True)
+    weight, (values, position) = weight[has_weight], np.unique(target[has_weight], return_inverse=True)
     times = np.bincount(position, weight)
     share = times.sum() / n_bins
     is_atom = times >= max(share / 2, 2 * one_row(weight)) * (1 - TIED)

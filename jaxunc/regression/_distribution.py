@@ -109,14 +109,14 @@ class NumberDistribution:
         ValueError
             If a level lies outside [0, 1], or a conformal law was fitted to fewer rows than a level needs.
         """
-        asked = checked_levels(levels)
-        at = asked if self._law.target_map is None else self._law.target_map.levels(asked)
-        of_leaves = None if self._shares is None else self._bins.quantile(self._shares, at)
+        target_levels = checked_levels(levels)
+        at = target_levels if self._law.target_map is None else self._law.target_map.levels(target_levels)
+        leaf_quantiles = None if self._shares is None else self._bins.quantile(self._shares, at)
         if self._strata is None:
-            quantiles = self._law.quantile(self._moments, at, of_leaves)
+            quantiles = self._law.quantile(self._moments, at, leaf_quantiles)
         else:
             quantiles = self._by_ranks_of_strata(at)
-        quantiles = np.clip(self._law.as_targets(quantiles, asked), *self._support)
+        quantiles = np.clip(self._law.as_targets(quantiles, target_levels), *self._support)
         return quantiles[:, 0] if np.ndim(np.asarray(levels)) == 0 else quantiles
 
     def interval(self, coverage: NumbersLike = 0.9) -> np.ndarray:
@@ -204,17 +204,17 @@ class NumberDistribution:
 
         def scores(part: "NumberDistribution", target: np.ndarray) -> np.ndarray:
             low, high = part._support
-            found = np.empty(target.shape)
+            result = np.empty(target.shape)
             if not part._is_plain:
                 level, weight, q = part._read_levels()
-                for i, own in enumerate(target.T):
-                    found[:, i] = 2 * (((level - (own[:, None] < q)) * (own[:, None] - q)) @ weight)
-                return found
-            for i, own in enumerate(np.clip(target, low, high).T):
-                level = part._cdf(own[:, None])[:, 0]
-                above, y = part._integrals(level, 1)[0], own - part._centre
-                found[:, i] = 2 * (above - part._whole[:, 1] - y * (0.5 - level)) + np.abs(target[:, i] - own)
-            return np.maximum(found, 0)
+                for i, column in enumerate(target.T):
+                    result[:, i] = 2 * (((level - (column[:, None] < q)) * (column[:, None] - q)) @ weight)
+                return result
+            for i, column in enumerate(np.clip(target, low, high).T):
+                level = part._cdf(column[:, None])[:, 0]
+                above, y = part._integrals(level, 1)[0], column - part._centre
+                result[:, i] = 2 * (above - part._whole[:, 1] - y * (0.5 - level)) + np.abs(target[:, i] - column)
+            return np.maximum(result, 0)
 
         return self._of_parts(scores, y, n_points=self._n_points)
 
@@ -310,22 +310,22 @@ class NumberDistribution:
         ``part`` is their distribution, of one stratum; ``numbers`` their y, ``[instances k]``. ``n_points`` is how many
         numbers an instance takes in memory, by default one for each bin.
         """
-        target = self._checked(y, name)
+        target = self._as_numbers(y, name)
         n_points = n_points or (1 if self._shares is None else self._bins.n_bins)
         step = max(CACHED // max(n_points, target.shape[1]), 1)
-        found = np.empty(target.shape)
-        for law, every in self._by_stratum if target.size else ():
+        results = np.empty(target.shape)
+        for law, positions in self._by_stratum if target.size else ():
             lines = self._residuals if self._strata is None else _residual_lines(law)
-            for start in range(0, len(every), step):
-                rows = every[start : start + step]
+            for start in range(0, len(positions), step):
+                rows = positions[start : start + step]
                 moments = None if self._moments is None else Moments(*(each[rows] for each in self._moments))
                 shares = None if self._shares is None else self._shares[rows]
                 part = NumberDistribution(law, self._bins, moments, shares=shares, support=self._support)
                 part._residuals, part._within_bins = lines, self._within_bins
-                found[rows] = ask(part, target[rows])
-        return found if np.ndim(y) == 2 else found[:, 0]
+                results[rows] = ask(part, target[rows])
+        return results if np.ndim(y) == 2 else results[:, 0]
 
-    def _checked(self, y: Any, name: str) -> np.ndarray:
+    def _as_numbers(self, y: Any, name: str) -> np.ndarray:
         """Return numbers as float64 ``[instances k]``; raises an error for other shapes and for what is not finite."""
         check_numbers(name, y)
         numbers, n = np.asarray(y, np.float64), len(self)
@@ -343,15 +343,15 @@ class NumberDistribution:
     def _at(self, levels: np.ndarray) -> np.ndarray:
         """Return quantiles at levels that differ between instances, both ``[instances levels]``; not clipped."""
         at = levels if self._law.target_map is None else self._law.target_map.levels(levels)
-        of_leaves = None
+        leaf_quantiles = None
         if self._shares is not None:
-            of_leaves = np.stack(self._bins.quantiles(self._shares.astype(np.float64), at.T), axis=1)
+            leaf_quantiles = np.stack(self._bins.quantiles(self._shares.astype(np.float64), at.T), axis=1)
         if self._moments is None:
-            assert of_leaves is not None
-            quantiles = np.where(np.isnan(self._centre)[:, None], np.nan, of_leaves)
+            assert leaf_quantiles is not None
+            quantiles = np.where(np.isnan(self._centre)[:, None], np.nan, leaf_quantiles)
         else:
             z = np.zeros(0) if self._residuals is None else self._residuals.at(at)
-            quantiles = self._law.blend(self._moments, at, z, of_leaves)
+            quantiles = self._law.blend(self._moments, at, z, leaf_quantiles)
         return self._law.as_targets(quantiles, levels)
 
     def _levels_up_to(self, y: np.ndarray) -> np.ndarray:
@@ -405,14 +405,14 @@ class NumberDistribution:
 
         Within a bin b is the bin's mean plus a line. The integrals sum whole bins, and a part of the last bin.
         """
-        (_, shares, apart), lines, rows = self._leaf_parts, self._within_bins, np.arange(len(level))
+        (_, shares, offset), lines, rows = self._leaf_parts, self._within_bins, np.arange(len(level))
         below = np.cumsum(shares, axis=1) - shares
         _, by_level, square = lines.whole[:, None]
-        by_level = below * apart + shares * (apart / 2 + by_level)
-        whole = np.stack([shares * apart, shares * by_level, shares * (square + apart**2)])
+        by_level = below * offset + shares * (offset / 2 + by_level)
+        whole = np.stack([shares * offset, shares * by_level, shares * (square + offset**2)])
         up_to = np.cumsum(whole, axis=2) - whole
         bin_ = np.minimum(np.sum(below + shares <= level[:, None], axis=1), self._bins.n_bins - 1)
-        share, start, mean = (each[rows, bin_] for each in (shares, below, apart))
+        share, start, mean = (each[rows, bin_] for each in (shares, below, offset))
         u = np.clip((level - start) / np.where(share > 0, share, 1), 0, 1)
         first, by_level, square = lines.integrals(u, bin_)
         square = square + mean * (2 * first + mean * u)
@@ -422,10 +422,10 @@ class NumberDistribution:
     def _product_integrals(self) -> np.ndarray:
         """Return `_products` of these instances: sums over ranges of levels in which the leaves' part is linear."""
         assert self._residuals is not None
-        (scale, shares, apart), (low, high) = self._leaf_parts, self._within_support[:, :, None]
+        (scale, shares, offset), (low, high) = self._leaf_parts, self._within_support[:, :, None]
         below = np.cumsum(shares, axis=1) - shares
         ends = np.clip(np.stack([below, below + shares]), low, high)
-        product = np.sum(apart * np.diff(self._residuals.integrals(ends)[0], axis=0)[0], axis=1)
+        product = np.sum(offset * np.diff(self._residuals.integrals(ends)[0], axis=0)[0], axis=1)
         lines, spread = self._within_bins.values, ~self._bins.is_atom
         if spread.any():
             b = lines[spread]
@@ -459,8 +459,8 @@ class NumberDistribution:
 
 def _means(table: np.ndarray) -> np.ndarray:
     """Return each bin's mean by its quantiles ``[bins points]``, linear in between; an atom's value to the bit."""
-    apart = table - table[:, :1]
-    return table[:, 0] + (apart[:, :-1] + apart[:, 1:]).mean(axis=1) / 2
+    offset = table - table[:, :1]
+    return table[:, 0] + (offset[:, :-1] + offset[:, 1:]).mean(axis=1) / 2
 
 
 def _residual_lines(law: "NumberLaw") -> "_Lines | None":

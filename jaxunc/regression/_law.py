@@ -74,8 +74,8 @@ class NumberLaw(NamedTuple):
     def of_stratum(self, k: int) -> "NumberLaw":
         """Return the law of stratum k, which has the residuals of its rows alone."""
         assert self.strata is not None
-        of = self.strata.number == k
-        residuals, weights = in_order(self.residuals[of], self.weights[of] if len(self.weights) else None)
+        rows = self.strata.number == k
+        residuals, weights = in_order(self.residuals[rows], self.weights[rows] if len(self.weights) else None)
         return self._replace(residuals=residuals, weights=weights, strata=None)
 
     @property
@@ -159,11 +159,11 @@ class NumberLaw(NamedTuple):
         """Return `quantile`, given the quantiles of z: ``[levels]``, or ``[instances levels]``."""
         if self.is_local:
             return moments.mean[..., None] + self.deviation(moments, xp)[..., None] * leaf_quantiles
-        apart = self.deviation(moments, xp)[..., None] * z
-        by_residuals = moments.mean[..., None] + apart
+        offset = self.deviation(moments, xp)[..., None] * z
+        by_residuals = moments.mean[..., None] + offset
         if self.is_by_rank:
             # Outwards by rounding, since m + s ((y - m)/s) may differ from y: a target that ties with an end is held.
-            rounding = 2 * float(xp.finfo(by_residuals.dtype).eps) * (abs(by_residuals) + abs(apart))
+            rounding = 2 * float(xp.finfo(by_residuals.dtype).eps) * (abs(by_residuals) + abs(offset))
             by_residuals = by_residuals + np.where(np.asarray(levels) >= 0.5, 1.0, -1.0) * rounding
         if leaf_quantiles is None or self.weight == 1:
             return by_residuals
@@ -186,8 +186,8 @@ def check_law(law: NumberLaw) -> None:
         raise ValueError(f"a law has weight={law.weight}, added={law.added}, least={law.least}: out of range.")
     if not law.support[0] < law.support[1]:
         raise ValueError(f"a law has support={law.support}: its ends are not in their order.")
-    apart = (law.is_by_rank and law.weight != 1) or (law.is_local and law.weight != 0)
-    if (law.weight > 0 and not len(z)) or apart:
+    is_partial = (law.is_by_rank and law.weight != 1) or (law.is_local and law.weight != 0)
+    if (law.weight > 0 and not len(z)) or is_partial:
         raise ValueError("a law reads residuals that it does not have, or ranks or leaves of residuals in part.")
     if not 0 <= law.step < math.inf:
         raise ValueError(f"a law has step={law.step}, which is no number of 0 or more.")
@@ -227,7 +227,7 @@ class NumberAnswer(eqx.Module):
         return {output: self.mean if output == "mean" else self.std}
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """Coverages, levels and limits for which `BoundLaw.answer` has columns, and the names of these columns."""
 
     coverage: tuple[float, ...] = ()
@@ -252,15 +252,15 @@ class BoundLaw:
     """A model that answers with the distribution of a number: moments, bins, a forest of bin counts, and a law.
 
     ``forest`` counts the bins of targets in leaves. It is None with a single bin, and for boosted models, whose leaves
-    hold no targets. ``asked`` says which intervals, quantiles and limits `answer` has columns for.
+    hold no targets. ``request`` says which intervals, quantiles and limits `answer` has columns for.
     """
 
     def __init__(
         self, moments: LeafMoments | LeafScales, bins: TargetBins, forest: Forest | None, law: NumberLaw = LEAVES_ALONE
     ):
         self.moments, self.bins, self.law = moments, bins, law
-        self.own: Any = None if forest is None else bind(forest, Mean())
-        self.asked = Asked((0.9,))
+        self.bin_shares: Any = None if forest is None else bind(forest, Mean())
+        self.request = Request((0.9,))
 
     @property
     def columns(self) -> Columns:
@@ -282,7 +282,7 @@ class BoundLaw:
         return max(low, ends[0]), min(high, ends[1])
 
     def asking(self, coverage: Any, quantiles: Any, limits: Any = None) -> "BoundLaw":
-        """Return the same model with other coverages, levels and limits in ``asked``: a number, several, or None.
+        """Return the same model with other coverages, levels and limits in ``request``: a number, several, or None.
 
         Raises what `interval_levels`, `checked_levels` and `checked_limits` do, and a ValueError for a repeated number.
         """
@@ -290,25 +290,28 @@ class BoundLaw:
             interval_levels(coverage)
         levels = () if quantiles is None else checked_levels(quantiles, "quantiles").tolist()
         above = () if limits is None else checked_limits(limits).tolist()
-        asked = Asked(*map(tuple, (() if coverage is None else np.ravel(coverage).tolist(), levels, above)))
+        request = Request(*map(tuple, (() if coverage is None else np.ravel(coverage).tolist(), levels, above)))
         words = {"coverage": "coverage", "quantiles": "level", "limits": "limit"}
-        for (setting, word), names in zip(words.items(), asked.names, strict=True):
+        for (setting, word), names in zip(words.items(), request.names, strict=True):
             if len(set(names)) < len(names):
-                raise ValueError(f"{setting}={list(getattr(asked, setting))} names a {word} twice; name each once.")
+                raise ValueError(f"{setting}={list(getattr(request, setting))} names a {word} twice; name each once.")
         law = object.__new__(BoundLaw)
-        vars(law).update(vars(self) | {"asked": asked})
+        vars(law).update(vars(self) | {"request": request})
         return law
 
     @property
     def parts(self) -> tuple[Any, ...]:
         """The bound forests that answers read, of moments and of bins: for `to_onnx`."""
-        return (*self.moments.parts, *((self.own,) if self.own is not None and self.law.weight < 1 else ()))
+        return (
+            *self.moments.parts,
+            *((self.bin_shares,) if self.bin_shares is not None and self.law.weight < 1 else ()),
+        )
 
     def over(self, transform: Callable[[Any], Any]) -> "BoundLaw":
         """Return the law with ``transform`` applied to its bound forests."""
         law = object.__new__(BoundLaw)
-        bin_shares = None if self.own is None else transform(self.own)
-        vars(law).update(vars(self) | {"moments": self.moments.over(transform), "own": bin_shares})
+        bin_shares = None if self.bin_shares is None else transform(self.bin_shares)
+        vars(law).update(vars(self) | {"moments": self.moments.over(transform), "bin_shares": bin_shares})
         return law
 
     def of_sums(self, stat: Any, bin_stat: Any = None) -> dict[str, Any]:
@@ -317,7 +320,7 @@ class BoundLaw:
         Raises a ValueError for strata, transformed targets and limits, which such a program cannot answer.
         """
         columns = self.moments.of_sums(stat)
-        levels, (ends, of_levels, chances) = self.asked.levels, self.asked.names
+        levels, (ends, of_levels, chances) = self.request.levels, self.request.names
         if self.law.strata is not None:
             raise ValueError(
                 f"coverage is promised by the column {self.law.strata.label}, each value with ranks of its own, which "
@@ -331,15 +334,15 @@ class BoundLaw:
         if chances:
             raise ValueError(f"the columns {chances} are made on the host alone; ask for intervals and quantiles.")
         names = (*ends, *of_levels)
-        p = jnp.ones(1) if bin_stat is None else self.own.combiner.finish(bin_stat).probability.astype(float)
-        of_leaves = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
+        p = jnp.ones(1) if bin_stat is None else self.bin_shares.combiner.finish(bin_stat).probability.astype(float)
+        leaf_quantiles = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
         moments = Moments(columns["mean"], columns["aleatoric"], columns["epistemic"])
-        quantiles = self.law.quantile(moments, levels, of_leaves, jnp)
+        quantiles = self.law.quantile(moments, levels, leaf_quantiles, jnp)
         quantiles = self.law.on_grid(quantiles, jnp) if self.law.step else quantiles
         if self.support != (-math.inf, math.inf):
             quantiles = jnp.clip(quantiles, *self.support)
-        said = columns if self.moments.separates_doubt else {name: columns[name] for name in ("mean", "std")}
-        return said | {name: quantiles[i] for i, name in enumerate(names)}
+        outputs = columns if self.moments.separates_doubt else {name: columns[name] for name in ("mean", "std")}
+        return outputs | {name: quantiles[i] for i, name in enumerate(names)}
 
     def quantile(self, X: Any, levels: np.ndarray, moments: Moments | None = None) -> np.ndarray:
         """Return quantiles ``[instances levels]``; ``moments`` are those of X, if known already."""
@@ -367,16 +370,16 @@ class BoundLaw:
 
     def _shares(self, X: Any) -> np.ndarray:
         """Return the probabilities of the bins, the mean of the leaves' shares, ``[instances bins]``."""
-        if self.own is None:
+        if self.bin_shares is None:
             return np.ones((len(self.moments.answer(X).mean), 1))
-        return np.asarray(self.own.probability(X))
+        return np.asarray(self.bin_shares.probability(X))
 
     def answer(self, X: Any, strata: np.ndarray | None = None) -> NumberAnswer:
-        """Return moments, intervals, quantiles and probabilities, as ``asked``, for X ``[instances features]``.
+        """Return moments, intervals, quantiles and probabilities, as in ``request``, for X ``[instances features]``.
 
         ``strata`` are the numbers of the rows' strata, if known already.
         """
-        (coverage, _, limits), levels = self.asked, self.asked.levels
+        (coverage, _, limits), levels = self.request, self.request.levels
         moments = self.moments.answer(X)
         n, n_ends = len(moments.mean), 2 * len(coverage)
         distribution, mean, std = None, moments.mean, moments.std
@@ -389,13 +392,13 @@ class BoundLaw:
         if distribution is not None:
             values = distribution.quantile(levels) if len(levels) else values
             chances = distribution.exceeds(np.tile(limits, (n, 1))) if limits else chances
-        return NumberAnswer(moments, mean, std, values[:, :n_ends], values[:, n_ends:], chances, self.asked.names)
+        return NumberAnswer(moments, mean, std, values[:, :n_ends], values[:, n_ends:], chances, self.request.names)
 
     def blank_answer(self) -> NumberAnswer:
         """Return an answer of zeros for one instance, with the columns of `answer`."""
-        ends, quantiles, chances = (np.zeros((1, len(names))) for names in self.asked.names)
+        ends, quantiles, chances = (np.zeros((1, len(names))) for names in self.request.names)
         zero = np.zeros(1)
-        return NumberAnswer(Moments(zero, zero, zero), zero, zero, ends, quantiles, chances, self.asked.names)
+        return NumberAnswer(Moments(zero, zero, zero), zero, zero, ends, quantiles, chances, self.request.names)
 
 
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
@@ -454,14 +457,14 @@ def fit_law(
     """
     if sample_weight is None or not np.any(sample_weight != sample_weight[:1]):
         sample_weight = None
-    apart = y - moments.mean
-    error = float(np.average(apart**2, weights=sample_weight)) if len(apart) else 0.0
+    difference = y - moments.mean
+    error = float(np.average(difference**2, weights=sample_weight)) if len(difference) else 0.0
 
     def make_law(weight: float, added: float) -> NumberLaw:
         # Of the leaves' spread alone: rows that are ranked must not decide by what residuals are divided.
         min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
         candidate = NumberLaw(weight, added, min_deviation, np.zeros(0), law == "conformal")
-        residuals, weights = in_order(apart / candidate.deviation(moments), sample_weight)
+        residuals, weights = in_order(difference / candidate.deviation(moments), sample_weight)
         return candidate._replace(residuals=residuals, weights=weights)
 
     if law == "conformal":
@@ -469,13 +472,13 @@ def fit_law(
     if law == "bins":
         return make_law(0.0, 0.0)
     levels = np.array(LEVELS[score])
-    weights, of_leaves = (WEIGHTS, leaf_quantiles(levels)) if law == "learned" else ((1.0,), np.zeros(()))
+    weights, by_leaves = (WEIGHTS, leaf_quantiles(levels)) if law == "learned" else ((1.0,), np.zeros(()))
     best, smallest = make_law(1.0, 0.0), math.inf
     for floor in FLOORS:
         candidate = make_law(1.0, floor * error)
         by_residuals = candidate.quantile(moments, levels, None)
         for weight in weights:
-            blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * of_leaves
+            blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * by_leaves
             loss = pinball(blend, y, levels, sample_weight)
             if loss < smallest * (1 - 1e-9):
                 best, smallest = candidate._replace(weight=weight), loss
@@ -499,5 +502,7 @@ def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarr
 
 def pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np.ndarray | None) -> float:
     """Return the mean pinball loss of quantiles ``[rows levels]``; for an interval's two ends, ∝ the interval score."""
-    apart = y[:, None] - quantiles
-    return float(np.average(np.mean(np.maximum(levels * apart, (levels - 1) * apart), axis=1), weights=weight))
+    difference = y[:, None] - quantiles
+    return float(
+        np.average(np.mean(np.maximum(levels * difference, (levels - 1) * difference), axis=1), weights=weight)
+    )

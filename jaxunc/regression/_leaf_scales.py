@@ -106,11 +106,11 @@ class LeafScales:
         """The trees bound to both sums, for `to_onnx` and `shard`."""
         return (bind_table(self.kept.trees, self.kept.table, LeafSum()),)
 
-    def over(self, place: Callable[[Any], Any]) -> "LeafScales":
-        """Return the scales with ``place`` applied to their bound forest."""
+    def over(self, transform: Callable[[Any], Any]) -> "LeafScales":
+        """Return the scales with ``transform`` applied to their bound forest."""
         made, (bound,) = object.__new__(LeafScales), self.parts
-        placed = place(bound)
-        vars(made).update(vars(self) | {"parts": (placed,), "_sums": lambda X: placed.answer(X).value})
+        forest = transform(bound)
+        vars(made).update(vars(self) | {"parts": (forest,), "_sums": lambda X: forest.answer(X).value})
         return made
 
     def of_sums(self, stat: Any) -> dict[str, Any]:
@@ -146,13 +146,13 @@ def scale_steps(
     size = math.sqrt(np.average(residual**2, weights=weight)) or 1.0
     log_square = 2 * np.log(np.abs(residual) + OFFSET * size)
     base = float(np.average(log_square, weights=weight))
-    apart = np.tile(log_square - base, (len(shrinkages), 1))
-    steps, alike = np.zeros((len(shrinkages), len(leaves), n_nodes)), (weight == 1).all()
+    remainder = np.tile(log_square - base, (len(shrinkages), 1))
+    steps, is_unweighted = np.zeros((len(shrinkages), len(leaves), n_nodes)), (weight == 1).all()
     for t, leaf in enumerate(leaves):
         leaf = leaf.astype(np.intp)
-        rows = np.bincount(leaf, None if alike else weight, n_nodes)
-        for step, part, shrinkage in zip(steps[:, t], apart, shrinkages, strict=True):
-            step[:] = RATE * np.bincount(leaf, part if alike else weight * part, n_nodes) / (rows + shrinkage)
+        rows = np.bincount(leaf, None if is_unweighted else weight, n_nodes)
+        for step, part, shrinkage in zip(steps[:, t], remainder, shrinkages, strict=True):
+            step[:] = RATE * np.bincount(leaf, part if is_unweighted else weight * part, n_nodes) / (rows + shrinkage)
             part -= step.take(leaf)
     return base, steps
 

@@ -73,9 +73,9 @@ class MomentSums(Combiner[Any]):
         """Return mean, mean variance and variance of the means, from sums in float64 as `finish` returns them."""
         (high, low), ((square, more), rest), number = sums["mean"], sums["square"], sums["number"]
         mean, square = (high + low) / number, (square + (more + rest)) / number
-        apart = square - mean**2
+        variance = square - mean**2
         # Where trees agree, the difference is rounding.
-        return mean, sums["variance"] / number, xp.where(apart < AGREED * square, 0.0, apart)
+        return mean, sums["variance"] / number, xp.where(variance < AGREED * square, 0.0, variance)
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
         """Return what `in_doubles` does, for one instance, inside a 64-bit JAX program."""
@@ -100,34 +100,34 @@ class MomentsByTree(Combiner[Any]):
         zero = jnp.zeros(by_tree[0].shape[1:], by_tree[0].dtype)
 
         def include(carry: tuple[Array, ...], tree: list[Array]) -> tuple[tuple[Array, ...], None]:
-            number, about, high, low, middle, squares = carry
-            there = ~jnp.isnan(tree[0])
+            number, origin, high, low, middle, squares = carry
+            is_present = ~jnp.isnan(tree[0])
             # Offsets from the first tree's mean: where trees agree these are exactly 0, however large the mean is.
-            about = jnp.where(there & (number == 0), tree[0], about)
-            apart = jnp.where(there, tree[0] - about + tree[1], 0)
-            number = number + there.astype(number.dtype)
-            high, error = two_sum(high, apart)
-            before = jnp.where(there, apart - middle, 0)  # Welford's update of mean and squared deviations
-            middle = middle + before / jnp.maximum(number, 1)
-            squares = squares + before * jnp.where(there, apart - middle, 0)
-            return (number, about, high, low + error, middle, squares), None
+            origin = jnp.where(is_present & (number == 0), tree[0], origin)
+            offset = jnp.where(is_present, tree[0] - origin + tree[1], 0)
+            number = number + is_present.astype(number.dtype)
+            high, error = two_sum(high, offset)
+            deviation = jnp.where(is_present, offset - middle, 0)  # Welford's update of mean and squared deviations
+            middle = middle + deviation / jnp.maximum(number, 1)
+            squares = squares + deviation * jnp.where(is_present, offset - middle, 0)
+            return (number, origin, high, low + error, middle, squares), None
 
-        number, about, high, low, _, squares = lax.scan(include, (zero,) * 6, by_tree)[0]
+        number, origin, high, low, _, squares = lax.scan(include, (zero,) * 6, by_tree)[0]
         shares = (safe_divide(part, number, jnp.nan) for part in (high, low, stat["variance"], squares))
-        return about, *shares
+        return origin, *shares
 
     def in_doubles(self, parts: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Return mean, mean variance and variance of the means, from what `finish` returns, in float64."""
-        about, shift, rest, aleatoric, epistemic = parts
-        return about + (shift + rest), aleatoric, epistemic
+        origin, shift, rest, aleatoric, epistemic = parts
+        return origin + (shift + rest), aleatoric, epistemic
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
         """Return what `in_doubles` does, for one instance's leaves, inside a 64-bit JAX program."""
         high, rest = (part.astype(float) for part in stat["mean"])
         means = high + rest
-        apart = means - means[0]
-        middle = jnp.mean(apart)
-        return means[0] + middle, stat["variance"].astype(float) / len(means), jnp.mean((apart - middle) ** 2)
+        offset = means - means[0]
+        middle = jnp.mean(offset)
+        return means[0] + middle, stat["variance"].astype(float) / len(means), jnp.mean((offset - middle) ** 2)
 
 
 class LeafMoments:
@@ -302,6 +302,16 @@ class LeafMoments:
         tree_mask
             Whether a tree counts for an instance, booleans ``[instances trees]``. For a training row, the trees that
             have not seen it. Default: all. An instance without a tree gets NaN.
+
+        Returns
+        -------
+        Moments
+            Arrays of float64 on the host, ``[instances]`` each.
+
+        Raises
+        ------
+        TypeError
+            If X or ``tree_mask`` is traced by JAX: sums are divided in float64 on the host.
         """
         if not is_concrete(X, tree_mask):
             raise TypeError(
@@ -377,7 +387,7 @@ class LeafMeans(NamedTuple):
 
     trees: Trees
     mean: np.ndarray
-    held: tuple[np.ndarray, np.ndarray] | None
+    row_moments: tuple[np.ndarray, np.ndarray] | None
     """Weight and variance of each leaf's rows; None if the model keeps no variances."""
     why: str = ""
     """The reason why the model keeps none, for a message."""
@@ -490,14 +500,14 @@ def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, 
     leaves = np.asarray(leaf_index(trees, X))
     target = checked_target(y, len(leaves), squared=True)
     weights = checked_weight(weight, len(leaves), trees.n_trees)
-    target = target - (target[weighs].mean() if (weighs := weights.any(axis=1)).any() else 0)
+    target = target - (target[has_weight].mean() if (has_weight := weights.any(axis=1)).any() else 0)
     size, variance = np.zeros((2, trees.n_trees, trees.n_nodes))
     for t, leaf in enumerate(leaves.T):
         tree_weight = weights[:, min(t, weights.shape[1] - 1)]
         size[t] = np.bincount(leaf, tree_weight, trees.n_nodes)
-        divided = np.where(size[t] > 0, size[t], 1)
-        mean = np.bincount(leaf, tree_weight * target, trees.n_nodes) / divided
-        variance[t] = np.bincount(leaf, tree_weight * (target - mean[leaf]) ** 2, trees.n_nodes) / divided
+        divisor = np.where(size[t] > 0, size[t], 1)
+        mean = np.bincount(leaf, tree_weight * target, trees.n_nodes) / divisor
+        variance[t] = np.bincount(leaf, tree_weight * (target - mean[leaf]) ** 2, trees.n_nodes) / divisor
     if not size.any():
         raise ValueError("no instance has a positive weight; there is nothing to count.")
     return size, variance

@@ -68,8 +68,8 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
         residuals.append(fold.other_residual)
         weights.append(fold.other_weight)
     log_square, r, w = np.concatenate(log_square, axis=2), np.concatenate(residuals), np.concatenate(weights)
-    some = np.random.default_rng(0).permutation(len(r))[:MOST_SCORED]
-    best = _best_setting(log_square[:, :, some], r[some], w[some], np.array(LEVELS[score]))
+    subset = np.random.default_rng(0).permutation(len(r))[:MOST_SCORED]
+    best = _best_setting(log_square[:, :, subset], r[subset], w[subset], np.array(LEVELS[score]))
     shrinkage, length, floor = best
     s = np.sqrt(np.exp(log_square[shrinkage, length]) + floor)
     factor = float(np.average((r / s) ** 2, weights=w)) or 1.0

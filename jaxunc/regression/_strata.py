@@ -57,7 +57,7 @@ class Strata(NamedTuple):
         Its message counts rows from ``first``.
         """
         column: Any = _column(X, self.column.names, self.position)
-        return self._checked(cast(Lookup, self.column.lookups[0]).codes(column), column, "X", first)
+        return self._refuse_unseen(cast(Lookup, self.column.lookups[0]).codes(column), column, "X", first)
 
     def numbers_of_arrow(self, table: Any, name: str, *, are_cells: bool, first: int) -> np.ndarray:
         """Return the stratum of each row of an Arrow table with the model's columns, in its order.
@@ -69,9 +69,9 @@ class Strata(NamedTuple):
         if str(column.schema.types[0]) == "bool":  # a number, as in frames
             column = column.set_column(0, column.schema.names[0], column.column(0).cast("uint8"))
         codes = encode_arrow(column, self.column, name, are_cells=are_cells).values[:, 0].astype(np.int64)
-        return self._checked(codes, column.column(0), name, first)
+        return self._refuse_unseen(codes, column.column(0), name, first)
 
-    def _checked(self, numbers: np.ndarray, column: Any, where: str, first: int) -> np.ndarray:
+    def _refuse_unseen(self, numbers: np.ndarray, column: Any, where: str, first: int) -> np.ndarray:
         if len(unseen := np.flatnonzero(numbers < 0)):
             row = int(unseen[0])
             value = column.iloc[row] if hasattr(column, "iloc") else column[row]
@@ -94,7 +94,7 @@ class Strata(NamedTuple):
                 "that is made for it."
             )
 
-    def renamed(self, levels: Levels) -> "Strata":
+    def rename_levels(self, levels: Levels) -> "Strata":
         """Return the same of data that hold values among these levels, where fit was given their codes."""
         every = (*levels.values, None)
         named = [every[int(code)] for code in self._levels.values]

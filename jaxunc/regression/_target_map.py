@@ -44,13 +44,13 @@ class TargetMap(NamedTuple):
     def forward(self, y: Any) -> np.ndarray:
         """Return transformed targets; a ValueError for one that has no finite one."""
         y = np.asarray(y, np.float64)
-        found = self._through(0, y)
-        if len(none := y[~np.isfinite(found) & ~np.isnan(y)]):
+        t = self._through(0, y)
+        if len(none := y[~np.isfinite(t) & ~np.isnan(y)]):
             raise ValueError(
                 f"y holds {none[0]:g}, which the transform of the TransformedTargetRegressor makes no finite number; "
                 "leave such rows out, or take another transform (np.log1p takes 0)."
             )
-        return found
+        return t
 
     def inverse(self, t: Any) -> np.ndarray:
         """Return the targets of transformed ones, which are clipped to ``low`` and ``high``; NaN stays NaN."""
@@ -60,12 +60,12 @@ class TargetMap(NamedTuple):
         """Return the levels at which transformed targets have the quantiles of targets at these levels."""
         return np.asarray(levels) if self.rises else 1 - np.asarray(levels)
 
-    def _through(self, way: int, x: np.ndarray) -> np.ndarray:
+    def _through(self, direction: int, x: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             if self.functions is not None:
-                return _on_numbers(self.functions[way], x)
-            for name, *numbers in (self.steps or ())[:: -1 if way else 1]:
-                x = _STEPS[name][way](x, *numbers) if name in _STEPS else _function(way, str(name))(x)
+                return _on_numbers(self.functions[direction], x)
+            for name, *numbers in (self.steps or ())[:: -1 if direction else 1]:
+                x = _STEPS[name][direction](x, *numbers) if name in _STEPS else _function(direction, str(name))(x)
         return x
 
 
@@ -74,64 +74,64 @@ def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.
 
     Its ends lie beyond the targets as far as inverse and map undo each other, up to `FARTHEST` ranges of the targets.
     """
-    made, y = TargetMap(steps, -math.inf, math.inf, True, functions), np.unique(y)
-    t = made.forward(y)
+    map_, y = TargetMap(steps, -math.inf, math.inf, True, functions), np.unique(y)
+    t = map_.forward(y)
     span = float(np.ptp(t))
     rises = bool(t[-1] >= t[0])
     _check_order(y, t, rises, "makes {} of {}")
-    lost = np.abs(made.inverse(t) - y) > TOLERANCE * max(np.ptp(y), abs(y).max())
-    if lost.mean() > MOST_LOST or (span == 0 and len(y) > 1):
-        first = int(np.argmax(lost))
+    is_lost = np.abs(map_.inverse(t) - y) > TOLERANCE * max(np.ptp(y), abs(y).max())
+    if is_lost.mean() > MOST_LOST or (span == 0 and len(y) > 1):
+        first = int(np.argmax(is_lost))
         raise ValueError(
-            f"the target transform makes {t[first]:g} of {y[first]:g}, and its inverse {made.inverse(t[first]):g} of "
+            f"the target transform makes {t[first]:g} of {y[first]:g}, and its inverse {map_.inverse(t[first]):g} of "
             "that; pass a func and an inverse_func that undo each other. A QuantileTransformer of many rows needs "
             "subsample=None."
         )
-    made = made.named  # scikit-learn's functions warn of what lies far off
+    map_ = map_.named  # scikit-learn's functions warn of what lies far off
     grid = np.linspace(t.min(), t.max(), GRID)
-    _check_order(grid, made.inverse(grid), rises, "makes {} of {} on the way back")
+    _check_order(grid, map_.inverse(grid), rises, "makes {} of {} on the way back")
     sign, unit, beyond = 1 if rises else -1, span or 1.0, FARTHEST * (np.ptp(y) or 1.0)
-    low, high = (_reach(made, end, way * unit, way * sign * beyond) for end, way in ((t.min(), -1), (t.max(), 1)))
-    return made._replace(low=low, high=high, rises=rises, functions=functions)
+    low, high = (_reach(map_, end, way * unit, way * sign * beyond) for end, way in ((t.min(), -1), (t.max(), 1)))
+    return map_._replace(low=low, high=high, rises=rises, functions=functions)
 
 
-def check_target_map(kept: TargetMap) -> None:
+def check_target_map(map_: TargetMap) -> None:
     """Raise a ValueError unless a file may hold the map."""
-    for name, *numbers in kept.steps or ():
+    for name, *numbers in map_.steps or ():
         has = 0 if name in INVERSES else WITH_NUMBERS.get(str(name))
         fits = len(numbers) == has and all(isinstance(each, float | int) and math.isfinite(each) for each in numbers)
         if not fits or (name == "affine" and not numbers[0]):
             raise ValueError(f"a map of targets has the step {name!r:.40} with {numbers[:4]}, which is none.")
-    if kept.steps is None or kept.functions is not None or not kept.low <= kept.high:
+    if map_.steps is None or map_.functions is not None or not map_.low <= map_.high:
         raise ValueError("a map of targets has no steps, functions, or ends that are not in their order.")
 
 
-def _check_order(x: np.ndarray, found: np.ndarray, rises: bool, says: str) -> None:
+def _check_order(x: np.ndarray, values: np.ndarray, rises: bool, says: str) -> None:
     """Raise a ValueError unless numbers rise, or fall, with ascending x."""
-    steps = np.diff(found) * (1 if rises else -1)
-    if (turns := ~(steps >= -1e-12 * np.ptp(found))).any():
+    steps = np.diff(values) * (1 if rises else -1)
+    if (turns := ~(steps >= -1e-12 * np.ptp(values))).any():
         at = int(np.argmax(turns))
         three = sorted({0, at, at + 1, len(x) - 1})
-        made, of = (", ".join(f"{each:g}" for each in part[three]) for part in (found, x))
+        made, of = (", ".join(f"{each:g}" for each in part[three]) for part in (values, x))
         raise ValueError(
             f"the target transform {says.format(made, of)}: it neither rises nor falls throughout, so intervals cannot "
             "come back. Pass a func and an inverse_func that do."
         )
 
 
-def _reach(made: TargetMap, end: float, step: float, beyond: float) -> float:
+def _reach(map_: TargetMap, end: float, step: float, beyond: float) -> float:
     """Return the farthest transformed target beyond an end that inverse and map return to itself, by doubling steps.
 
     Its target is at most ``beyond`` from the end's target, in the direction of that sign.
     """
     grows, unit = True, abs(step)
-    first = made.inverse([end])[0]
+    first = map_.inverse([end])[0]
     for _ in range(80):
-        there = np.array([end + step])
-        back = made.inverse(there)
-        again = made._through(0, back)
-        if 0 <= (back[0] - first) / beyond <= 1 and abs(again[0] - there[0]) <= TOLERANCE * (unit + abs(there[0])):
-            end = float(there[0])
+        t = np.array([end + step])
+        y = map_.inverse(t)
+        t_again = map_._through(0, y)
+        if 0 <= (y[0] - first) / beyond <= 1 and abs(t_again[0] - t[0]) <= TOLERANCE * (unit + abs(t[0])):
+            end = float(t[0])
         else:
             grows = False
         step = 2 * step if grows else step / 2
@@ -140,14 +140,14 @@ def _reach(made: TargetMap, end: float, step: float, beyond: float) -> float:
 
 def _on_numbers(function: Callable, x: np.ndarray) -> np.ndarray:
     """Return a transformer's function of numbers, which it takes as a column; NaN where these are not finite."""
-    found, numbers = np.full(x.shape, np.nan), np.isfinite(x)
+    values, numbers = np.full(x.shape, np.nan), np.isfinite(x)
     if numbers.any():
-        found[numbers] = np.asarray(function(x[numbers].reshape(-1, 1)), np.float64).reshape(-1)
-    return found
+        values[numbers] = np.asarray(function(x[numbers].reshape(-1, 1)), np.float64).reshape(-1)
+    return values
 
 
-def _function(way: int, name: str) -> Callable:
-    name = INVERSES[name] if way else name
+def _function(direction: int, name: str) -> Callable:
+    name = INVERSES[name] if direction else name
     return getattr(np, name, None) or _special(name)
 
 
@@ -155,20 +155,20 @@ def _special(name: str) -> Callable:
     return getattr(importlib.import_module("scipy.special"), name)  # slow to import, and rarely needed
 
 
-def _of_signs(name: str) -> Callable:
+def _extend_by_sign(name: str) -> Callable:
     """Return SciPy's function of numbers ≥ 0, and a power, as that of Yeo and Johnson of all numbers."""
 
-    def of_all(x: np.ndarray, power: float) -> np.ndarray:
+    def evaluate(x: np.ndarray, power: float) -> np.ndarray:
         f = _special(name)
         return np.where(x < 0, -f(np.maximum(-x, 0), 2 - power), f(np.maximum(x, 0), power))
 
-    return of_all
+    return evaluate
 
 
 _STEPS: dict[Any, tuple[Callable, Callable]] = {
     "affine": (lambda y, scale, shift: (y - shift) / scale, lambda t, scale, shift: t * scale + shift),
     "box-cox": (lambda y, power: _special("boxcox")(y, power), lambda t, power: _special("inv_boxcox")(t, power)),
-    "yeo-johnson": (_of_signs("boxcox1p"), _of_signs("inv_boxcox1p")),
+    "yeo-johnson": (_extend_by_sign("boxcox1p"), _extend_by_sign("inv_boxcox1p")),
 }
 
 
@@ -176,39 +176,39 @@ def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
     """Return the steps of a fitted transformer of scikit-learn, which targets show; None where it has no names."""
     kind = type(transformer).__name__ if type(transformer).__module__.startswith("sklearn.") else ""
     if kind == "Pipeline":
-        found: Steps = ()
+        all_steps: Steps = ()
         for _, step in transformer.steps:
             steps = () if step in (None, "passthrough") else steps_of_transformer(step, y)
             if steps is None:
                 return None
-            found, y = found + steps, y if step in (None, "passthrough") else _on_numbers(step.transform, y)
-        return found
+            all_steps, y = all_steps + steps, y if step in (None, "passthrough") else _on_numbers(step.transform, y)
+        return all_steps
     if kind == "FunctionTransformer":
         return _steps_of_functions(transformer.func, transformer.inverse_func)
-    before: Steps = ()
+    power_step: Steps = ()
     if kind == "PowerTransformer":
-        before = ((transformer.method, float(transformer.lambdas_[0])),)
+        power_step = ((transformer.method, float(transformer.lambdas_[0])),)
         if not transformer.standardize:
-            return before
+            return power_step
     elif kind not in ("StandardScaler", "RobustScaler", "MaxAbsScaler") and not (
         kind == "MinMaxScaler" and not transformer.clip
     ):
         return None
     ends = np.array([y.min(), y.max()])
-    x = TargetMap(before, -math.inf, math.inf, True).forward(ends)
+    x = TargetMap(power_step, -math.inf, math.inf, True).forward(ends)
     t = _on_numbers(transformer.transform, ends)
     if not t[0] < t[1]:  # all targets are the same number
         return None
     scale = float((x[1] - x[0]) / (t[1] - t[0]))
-    return (*before, ("affine", scale, float(x[0] - t[0] * scale)))
+    return (*power_step, ("affine", scale, float(x[0] - t[0] * scale)))
 
 
 def _steps_of_functions(func: Any, inverse: Any) -> Steps | None:
     if func is None and inverse is None:
         return ()
-    kept = getattr(func, "__self__", None)
-    if isinstance(kept, TargetMap) and getattr(inverse, "__self__", None) is not None:  # of a file
-        return kept.steps
+    owner = getattr(func, "__self__", None)
+    if isinstance(owner, TargetMap) and getattr(inverse, "__self__", None) is not None:  # of a file
+        return owner.steps
     name = getattr(func, "__name__", "")
     same = isinstance(func, np.ufunc) and name in INVERSES and _function(0, name) is func
     return ((name,),) if same and _function(1, name) is inverse else None

@@ -146,7 +146,7 @@ def test_rows_out_of_bag(law):
     np.testing.assert_array_equal(~known, np.isnan(found.quantile(0.5)))
     np.testing.assert_array_equal(~known, np.isnan(found.crps(Y[TRAIN])))
     moments = Moments(*(part[known] for part in model.moments_.answer(X[TRAIN], tree_mask=mask)))
-    shares = np.asarray(model.bound_.own.probability(X[TRAIN], tree_mask=mask))[known]
+    shares = np.asarray(model.bound_.bin_shares.probability(X[TRAIN], tree_mask=mask))[known]
     of_leaves = model.bins_.quantile(shares, LEVELS)
     expected = model.law_.quantile(moments, np.array(LEVELS), of_leaves)
     np.testing.assert_array_equal(found.quantile(LEVELS)[known], expected)

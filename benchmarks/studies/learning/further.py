@@ -154,7 +154,7 @@ def fit_leaf_counts(combiner: ju.Combiner, rows: OobDataset, *, n_steps: int, va
 
 def _loss_of(moved: Array, problem: _CountsProblem) -> Array:
     forest = problem.routed.forest.with_counts(problem.counts * jnp.exp(moved))
-    merged = problem.routed._replace(forest=forest).merged(problem.combiner, problem.n_trees)
+    merged = problem.routed._replace(forest=forest).merge(problem.combiner, problem.n_trees)
     return log_loss_of(problem.combiner.finish(merged), problem.y, problem.weight)
 
 
