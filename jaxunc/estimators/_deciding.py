@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import AveragedIntervals, Combiner, Uncertainty, UncertaintyDecomposition
-from jaxunc.counting import rows_again, warn_of_one_doubt
+from jaxunc.counting import find_rows_of_fit, warn_of_one_doubt
 from jaxunc.decisions import Calibration, best_sets, check_coverage, cost_matrix, decided, promised_sets
 from jaxunc.inference import bind
 from jaxunc.interop import n_rows
@@ -208,7 +208,7 @@ class Deciding:
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
         """Raise a ValueError if calibration rows hold rows of the fit, in any order."""
         hashes = self._hashes_of_fit()
-        again = None if hashes is None else rows_again(hashes, self._hash_rows(X, y))
+        again = None if hashes is None else find_rows_of_fit(hashes, self._hash_rows(X, y))
         if again is not None:
             raise ValueError(
                 f"calibration holds {again.sum()} rows, of {len(again)}, that the model was fitted to, the first at "
