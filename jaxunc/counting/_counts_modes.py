@@ -320,7 +320,9 @@ def _weights_of_forest(model, labels: tuple, y, sample_weight, class_weight):
     return sample_weight
 
 
-def _class_weights(class_weight, classes: np.ndarray, position: np.ndarray, sample_weight, of_forest: bool) -> np.ndarray:
+def _class_weights(
+    class_weight, classes: np.ndarray, position: np.ndarray, sample_weight, of_forest: bool
+) -> np.ndarray:
     """Return the weight of each class ``[classes]`` that the parameter ``class_weight`` gave a model's trees."""
     from sklearn.utils.class_weight import compute_class_weight  # slow to import, and rarely needed
 
