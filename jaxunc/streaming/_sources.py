@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from jaxunc._checks import listed, nearest, warn
-from jaxunc.tables import Columns, spelled
+from jaxunc.tables import Columns, match_names
 
 from ._notation import Notation
 
@@ -214,7 +214,7 @@ class Wanted(NamedTuple):
         names_of_model = self.columns.names
         if names_of_model is None or not self.columns.spaces_are_underlines:
             return names_of_model
-        names = spelled(names_of_data, self.columns, where)
+        names = match_names(names_of_data, self.columns, where)
         return tuple(names.get(name, name) for name in names_of_model)
 
 
