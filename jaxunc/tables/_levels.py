@@ -201,7 +201,7 @@ def read_entries(column: Any) -> Entries:
     if hasattr(column.dtype, "categories"):
         return _read_categories(column)
     kind = getattr(column.dtype, "kind", "O")
-    if getattr(column.dtype, "type", None) is str and hasattr(column, "factorize"):  # pandas' dtype of texts, not of objects
+    if getattr(column.dtype, "type", None) is str and hasattr(column, "factorize"):  # pandas' dtype of texts
         index, words = column.factorize()
         return Entries(words.tolist(), index)
     if kind not in NUMBERS:
