@@ -1,4 +1,4 @@
-"""Large batches: data of any size through a model, at constant memory, from files to files."""
+"""Data of any size through a model at constant memory: from files to files, chunk by chunk, or batch by batch."""
 
 from ._batch_predictor import BatchPredictor
 from ._chunks import chunks_of, file_chunks, laid_out, no_rows, rows_in, split
