@@ -57,7 +57,7 @@ class ByTable(eqx.Module):
 
     forest: Forest
     packed: PackedTrees
-    own: CompactTrees | None
+    compacted: CompactTrees | None
     """The trees that were packed, where their tests of sets read words (`compact`); None if they are the forest's."""
 
     @classmethod
@@ -82,8 +82,8 @@ class ByTable(eqx.Module):
 
     def for_missing(self) -> "ByTable":
         """Return the engine with a plan for missing values, which costs a quarter more time."""
-        packed = self.packed.for_missing(self.own or CompactTrees(self.forest.trees))
-        return ByTable(self.forest, packed, self.own)
+        packed = self.packed.for_missing(self.compacted or CompactTrees(self.forest.trees))
+        return ByTable(self.forest, packed, self.compacted)
 
     def on(self, trees: Trees) -> "ByTable":
         """Return the engine of ``trees``, the same trees with other column numbers; both share the leaf table."""

@@ -86,7 +86,7 @@ def answerers_of(
     if of_probabilities and not any("probability" in part for part in parts.values()):
         raise ValueError(f"outputs {sorted(of_probabilities)} are made of probabilities, and {who} answers none.")
     has_counts = isinstance(model, OfForest)
-    derived = _derived(parts, has_counts=has_counts)
+    derived = _derived_outputs(parts, has_counts=has_counts)
     direct = [
         (part, tuple(name for name in names if name in (*answered, *derived * ("probability" in answered))))
         for part, answered in parts.items()
@@ -102,7 +102,7 @@ def answerers_of(
     if unanswered := {*left}.difference(beside, *(answered for _, answered in further.values())):
         can = sorted({name for part in parts.values() for name in part})
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
-    answerers = _routed(model, direct, further, left)
+    answerers = _route(model, direct, further, left)
     if "set" in left:
         answerers = _with_class(answerers, model, parts)
     answerers += [Answerer(other, (name,)) for name, other in beside.items()]
@@ -115,7 +115,7 @@ def _further(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, t
     return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in asked.items() if names}
 
 
-def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
+def _derived_outputs(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
     """Return the outputs that are made of probabilities: decisions, sets that no part answers, perhaps intervals.
 
     Intervals are among them if no part answers them, and the model has counts.
@@ -124,7 +124,7 @@ def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
     return "decision", *(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
 
 
-def _routed(
+def _route(
     model: Any, direct: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
 ) -> list[Answerer]:
     """Return the answerers of the model's and all further combiners, bound together: one pass through the trees.
@@ -223,7 +223,7 @@ class Reported(NamedTuple):
         return self.answer.columns(output)
 
 
-class Explained(eqx.Module):
+class ExplanationAnswer(eqx.Module):
     """Shares of columns in answers, as columns of files."""
 
     arrays: tuple[Any, ...]
@@ -235,22 +235,22 @@ class Explained(eqx.Module):
         return dict(zip(self.names, self.arrays, strict=True))
 
 
-class Explaining(OfForest):
+class ExplanationModel(OfForest):
     """A model whose answer is the share of each column in the answer of a forest and a combiner."""
 
     def __init__(self, forest: Forest, combiner: Combiner, names: tuple[str, ...] | None = None):
         self.forest, self.combiner, self._names = forest, combiner, names
 
-    def answer(self, X: Any) -> Explained:
+    def answer(self, X: Any) -> ExplanationAnswer:
         """Return the shares of the columns for each instance."""
         shares = explain(self.forest, self.combiner, X)
         columns = shares._replace(features=self._names or shares.features).columns()
-        return Explained(tuple(columns.values()), tuple(columns))
+        return ExplanationAnswer(tuple(columns.values()), tuple(columns))
 
-    def blank_answer(self) -> Explained:
+    def blank_answer(self) -> ExplanationAnswer:
         """Return an answer of zeros for one instance; raise the error of `explain` for a combiner without shares."""
         none = self.answer(Encoded(np.zeros((0, self.forest.n_features), np.float32), False))
-        return Explained(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
+        return ExplanationAnswer(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
 
 
 class Request(NamedTuple):
@@ -269,11 +269,11 @@ def _vote(request: Request) -> Any:
     return bind_vote(model.forest, confidence=request.outputs.confidence) if isinstance(model, OfForest) else None
 
 
-def _explaining(request: Request) -> Any:
+def _explanation(request: Request) -> Any:
     model = request.model
     if not isinstance(model, OfForest) or model.combiner is None:
         return None
-    return Explaining(model.forest, model.combiner, request.column_names)
+    return ExplanationModel(model.forest, model.combiner, request.column_names)
 
 
 def _neighbours(request: Request) -> Any:
@@ -292,7 +292,7 @@ FURTHER_COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner
 """By name, further combiners for the model's forest: the outputs that one answers, and the function that makes it."""
 MODELS: dict[str, Callable[[Request], Any]] = {
     "trees_polled": _vote,
-    "explanation": _explaining,
+    "explanation": _explanation,
     "neighbours": _neighbours,
     "outside_share": _outside,
 }

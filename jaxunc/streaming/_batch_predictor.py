@@ -15,13 +15,13 @@ import pyarrow as pa
 from jaxunc._checks import check_collection, show_settings
 from jaxunc.tables import as_frame, is_pandas
 
-from ._chunks import laid_out, split
+from ._chunks import arrange_columns, split
 from ._in_memory import table_of_columns, table_of_frame
 from ._notation import Notation
 from ._outputs import DEFAULTS, Outputs, OutputSettings, Question, check_lists, check_rows_path, question_of
 from ._scoring import Scoring, load_model
 from ._sources import DataChunk, Wanted, state_of
-from ._stream import answered
+from ._stream import join_answers
 
 Beside = Callable[[pa.Table], Any]
 """A function from a table of answers to a table of the batch's type: its kept columns, then the answers."""
@@ -34,13 +34,13 @@ def open_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
     """
     if isinstance(batch, Mapping):
         columns = list(batch.items())
-        read, kept = wanted.places([str(name) for name, _ in columns], "the batch")
+        read, kept = wanted.positions([str(name) for name, _ in columns], "the batch")
         carried = {str(name): copy.copy(column) for name, column in (columns[j] for j in kept)}
         return table_of_columns(dict(columns[j] for j in read)), partial(_beside_columns, carried)
     frame = None if hasattr(batch, "dtype") else as_frame(batch, "batch")
     if frame is None:
         raise _no_batch(batch)
-    read, kept = wanted.places(list(map(str, frame.columns)), "the batch")
+    read, kept = wanted.positions(list(map(str, frame.columns)), "the batch")
     if is_pandas(frame):
         carried = frame.iloc[:, kept].copy().set_axis(list(wanted.keep), axis=1)
         return table_of_frame(batch, frame, lambda _: (read, [])), partial(_beside_pandas, carried)
@@ -145,15 +145,15 @@ class BatchPredictor:
 
     def __call__(self, batch: Any) -> Any:
         """Return the batch's kept columns and the answers, as the kind of table that the batch is."""
-        scoring = _loaded(*self._settings)
+        scoring = _load_scoring(*self._settings)
         wanted = scoring.wanted
         if isinstance(batch, pa.RecordBatch):
             table = self(pa.Table.from_batches([batch])).combine_chunks()
             chunks = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
             return pa.RecordBatch.from_arrays(chunks, schema=table.schema)
         if isinstance(batch, pa.Table):
-            chunk = split(laid_out(batch, wanted, "the batch"), wanted, "the batch")
-            return answered(chunk.kept, scoring.columns(scoring.ask(scoring.encoded(chunk))))
+            chunk = split(arrange_columns(batch, wanted, "the batch"), wanted, "the batch")
+            return join_answers(chunk.kept, scoring.columns(scoring.ask(scoring.encoded(chunk))))
         table, beside = open_batch(batch, wanted)
         chunk = DataChunk(table, table.select([]), "the batch", 0)
         return beside(pa.table(scoring.columns(scoring.ask(scoring.encoded(chunk)))))
@@ -167,7 +167,7 @@ class BatchPredictor:
     @property
     def schema(self) -> pa.Schema:
         """Names and types of the columns of answers; kept columns, with types of the data, come before them."""
-        return pa.table(_loaded(*self._settings).blank).schema
+        return pa.table(_load_scoring(*self._settings).blank).schema
 
     @property
     def meta(self) -> Any:
@@ -189,20 +189,20 @@ class BatchPredictor:
 
 
 @lru_cache(8)
-def _places(*settings: Any) -> dict[str, tuple[tuple, Scoring]]:
+def _slot(*settings: Any) -> dict[str, tuple[tuple, Scoring]]:
     """Return a dictionary, the same for equal settings: under "loaded" it keeps the state of files and the scorer."""
     return {}
 
 
-def _loaded(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
+def _load_scoring(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
     """Return the scorer for these paths and settings, loaded anew if one of its files has changed."""
-    place = _places(paths, settings, known)
-    if (scoring := _kept(place, paths)) is not None:
+    slot = _slot(paths, settings, known)
+    if (scoring := _current_scorer(slot, paths)) is not None:
         return scoring
     with _Loading.lock:
-        if (scoring := _kept(place, paths)) is not None:  # another thread has loaded it meanwhile
+        if (scoring := _current_scorer(slot, paths)) is not None:  # another thread has loaded it meanwhile
             return scoring
-        place.pop("loaded", None)  # two large models need not be in memory at once
+        slot.pop("loaded", None)  # two large models need not be in memory at once
         try:
             state = tuple(map(state_of, paths))
             outputs, features, keep = json.loads(settings)
@@ -215,7 +215,7 @@ def _loaded(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
                 f"{gone} does not exist any more, and its {what} is not loaded; save the {what} there, where all "
                 "workers can read it."
             ) from error
-        place["loaded"] = state, scoring
+        slot["loaded"] = state, scoring
         return scoring
 
 
@@ -234,10 +234,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Loading.free)
 
 
-def _kept(place: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ...]) -> Scoring | None:
+def _current_scorer(slot: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ...]) -> Scoring | None:
     """Return the loaded scorer if its files are unchanged or out of reach; else None."""
     # A single access: another thread may replace the entry.
-    if (loaded := place.get("loaded")) is None:
+    if (loaded := slot.get("loaded")) is None:
         return None
     try:
         return loaded[1] if loaded[0] == tuple(map(state_of, paths)) else None

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from ._csv import count_csv_rows, csv_rows
-from ._in_memory import selected, tables_of
-from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, check_text, data_files, format_of, unchanged
+from ._in_memory import select_at, tables_of
+from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, check_text, data_files, format_of, refuse_changes
 
 FAULTS = (UnreadableError, OSError, EOFError, zlib.error)
 FAULTS += (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowMemoryError)
@@ -42,9 +42,9 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int, where: str = "the da
             yield from file_chunks(file, wanted, chunk_rows)
         return
     check_text([], wanted.notation)
-    rows = (validated(table, where) for table in tables_of(source, partial(wanted.places, where=where)))
+    rows = (validate(table, where) for table in tables_of(source, partial(wanted.positions, where=where)))
     first = 0
-    for table in rechunked(rows, chunk_rows):
+    for table in rechunk(rows, chunk_rows):
         yield split(table, wanted, where, first)
         first += table.num_rows
 
@@ -56,7 +56,7 @@ def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> I
     read = csv_rows if file_format == "CSV" else partial(by_rows[str(file_format)], n_rows=chunk_rows)
     first = skip + 1
     with reading(file):
-        for table in rechunked(read(file, wanted, skip=skip), chunk_rows):
+        for table in rechunk(read(file, wanted, skip=skip), chunk_rows):
             yield split(table, wanted, str(file), first, are_cells=file_format == "CSV")
             first += table.num_rows
 
@@ -77,7 +77,7 @@ def no_rows(file: Path, wanted: Wanted) -> DataChunk:
         return DataChunk(pa.table({}), schema.empty_table(), str(file), 1, are_cells=True)
     with reading(file):
         schema = parquet.read_schema(file) if format_of(file) == "Parquet" else _arrow_schema(file)
-        return split(laid_out(schema.empty_table(), wanted, str(file)), wanted, str(file), 1)
+        return split(arrange_columns(schema.empty_table(), wanted, str(file)), wanted, str(file), 1)
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def reading(file: Path) -> Iterator[None]:
     It also raises one if the file was changed within the context.
     """
     try:
-        with unchanged(file):
+        with refuse_changes(file):
             yield
     except FAULTS as error:
         raise ValueError(f"{file} cannot be read: {reason_of(error)}") from error
@@ -99,12 +99,12 @@ def reason_of(error: BaseException) -> str:
     return "it is not UTF-8 text; save it as UTF-8" if "UTF8" in reason else reason
 
 
-def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
+def arrange_columns(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
     """Return a table's columns that the model reads, then the kept ones; raise a ValueError for damaged arrays."""
-    return validated(selected(table, partial(wanted.places, where=where)), where)
+    return validate(select_at(table, partial(wanted.positions, where=where)), where)
 
 
-def validated(table: pa.Table, where: str) -> pa.Table:
+def validate(table: pa.Table, where: str) -> pa.Table:
     """Return the table if Arrow's full validation passes; else raise a ValueError with the reason."""
     try:
         table.validate(full=True)
@@ -114,13 +114,13 @@ def validated(table: pa.Table, where: str) -> pa.Table:
 
 
 def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_cells: bool = False) -> DataChunk:
-    """Return the table of `laid_out` as a chunk: the model's columns and the kept ones."""
+    """Return the table of `arrange_columns` as a chunk: the model's columns and the kept ones."""
     number = wanted.columns.number
     kept = table.select(range(number, table.num_columns))
     return DataChunk(table.select(range(number)), kept, where, first, are_cells)
 
 
-def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
     """Yield tables of ``rows`` rows each, and shorter ones where the types of columns change."""
     waiting, number = [], 0
     for table in tables:
@@ -160,7 +160,7 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
             left -= batch.num_rows
             skipped = min(skip, batch.num_rows)
             skip -= skipped
-            yield laid_out(pa.Table.from_batches([batch.slice(skipped)]), wanted, str(file))
+            yield arrange_columns(pa.Table.from_batches([batch.slice(skipped)]), wanted, str(file))
         if left:
             raise UnreadableError(f"{left} rows are missing of the {sum(sizes)} that it claims")
 
@@ -173,21 +173,21 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
         stream = pa.PythonFile(raw, "r")
         opened = pa.ipc.open_file(stream)
         names = opened.schema.names
-        places = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
+        positions = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
         number = opened.num_record_batches
         if (n_batches := _written_batches(raw, size)) not in (number, None):
             raise UnreadableError(f"its end names {number} batches of rows, and there are {n_batches}")
         if size <= LARGEST_BATCH * max(number, 1):
             # Not mapped: if another process cuts pages off, access to them would kill this process by a signal.
-            opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=places))
+            opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=positions))
             pieces = (batch.slice(at, n_rows) for batch in _batches(opened, number) for at in _starts(batch, n_rows))
         else:
-            pieces = _mapped_pieces(file, size, places, n_rows)
+            pieces = _mapped_pieces(file, size, positions, n_rows)
         for piece in pieces:
             skipped = min(skip, piece.num_rows)
             skip -= skipped
             if skipped < piece.num_rows:
-                yield laid_out(pa.Table.from_batches([piece.slice(skipped)]), wanted, str(file))
+                yield arrange_columns(pa.Table.from_batches([piece.slice(skipped)]), wanted, str(file))
 
 
 def _written_batches(raw: WholeReads, size: int) -> int | None:
@@ -225,9 +225,9 @@ def _kind_and_body(message: bytes) -> tuple[int, int]:
         (table,) = struct.unpack_from("<I", message)
         fields = table - struct.unpack_from("<i", message, table)[0]
         n_fields = (struct.unpack_from("<H", message, fields)[0] - 4) // 2
-        places = struct.unpack_from(f"<{n_fields}H", message, fields + 4) + (0,) * 4
-        kind = message[table + places[1]] if places[1] else 0
-        return kind, struct.unpack_from("<q", message, table + places[3])[0] if places[3] else 0
+        offsets = struct.unpack_from(f"<{n_fields}H", message, fields + 4) + (0,) * 4
+        kind = message[table + offsets[1]] if offsets[1] else 0
+        return kind, struct.unpack_from("<q", message, table + offsets[3])[0] if offsets[3] else 0
     except (struct.error, IndexError):
         return 0, -1
 
@@ -243,7 +243,7 @@ def _starts(batch: pa.RecordBatch, n_rows: int) -> range:
     return range(0, batch.num_rows, n_rows)
 
 
-def _mapped_pieces(file: Path, size: int, places: list[int], n_rows: int) -> Iterator[pa.RecordBatch]:
+def _mapped_pieces(file: Path, size: int, positions: list[int], n_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file with batches too large to be read at once, in copies of ``n_rows`` rows."""
     with open(file, "rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last array in it
@@ -252,12 +252,12 @@ def _mapped_pieces(file: Path, size: int, places: list[int], n_rows: int) -> Ite
         for batch in _batches(opened, opened.num_record_batches):
             for at in _starts(batch, n_rows):
                 _check_whole(stream, size)  # right before the copy, so that the file is hardly cut off in between
-                copied = _copied(batch.select(places).slice(at, n_rows))
+                copied = _copy(batch.select(positions).slice(at, n_rows))
                 _let_go(mapped)
                 yield copied
 
 
-def _copied(rows: pa.RecordBatch) -> pa.RecordBatch:
+def _copy(rows: pa.RecordBatch) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)

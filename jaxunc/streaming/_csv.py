@@ -21,9 +21,9 @@ import pyarrow.csv as arrow_csv
 
 from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
 
-from ._csv_blocks import Block, blocks_of, has_marks_of_others, opened
+from ._csv_blocks import Block, blocks_of, has_marks_of_others, open_bytes
 from ._in_memory import arrow_texts
-from ._notation import Evidence, Notation, known_cells, plainly, tell_other_notation
+from ._notation import Evidence, Notation, strip_cells, tell_other_notation, write_plainly
 from ._sources import UnreadableError, Wanted, check_distinct
 
 compute: Any = pyarrow.compute  # type checkers do not know its functions, which are made when it is imported
@@ -106,14 +106,14 @@ class Dialect(NamedTuple):
 
 def read_dialect(file: Path) -> Dialect:
     """Return the dialect of a text file; raise an UnreadableError, with the reason, if its first line shows none."""
-    with opened(file) as stream:
+    with open_bytes(file) as stream:
         start = stream.read(2**16)
         if b"\0" in start:
             raise UnreadableError("it holds binary data, not UTF-8 text")
         stream.seek(0)
         # Arrow decodes the rows; only the names have to be UTF-8 here.
         text = io.TextIOWrapper(cast(Any, stream), encoding="utf-8", errors="surrogateescape", newline="")
-        lines = _Counted(text)
+        lines = _CountedLines(text)
         for first in lines:
             first = first.removeprefix(BYTE_ORDER_MARK)
             if first.strip():
@@ -124,7 +124,7 @@ def read_dialect(file: Path) -> Dialect:
         separator = max(SEPARATORS, key=_QUOTED.sub("", first).count)
         reader = csv.reader(itertools.chain([first], lines), delimiter=separator)
         try:
-            names = [_checked(name) for name in next(reader)]
+            names = [_check_name(name) for name in next(reader)]
         except csv.Error as error:
             raise UnreadableError(f"its first line cannot be read: {error}") from error
         text.detach()  # else it would close the stream
@@ -132,14 +132,14 @@ def read_dialect(file: Path) -> Dialect:
     return Dialect(separator, named, lines.n_bytes, lines.number + 1)
 
 
-class _Counted:
+class _CountedLines:
     """An iterator over the lines of a text that counts the lines and their bytes."""
 
     def __init__(self, lines: Iterable[str]):
         self._lines = iter(lines)
         self.number = self.n_bytes = 0
 
-    def __iter__(self) -> "_Counted":
+    def __iter__(self) -> "_CountedLines":
         return self
 
     def __next__(self) -> str:
@@ -152,7 +152,7 @@ class _Counted:
         return line
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -174,7 +174,7 @@ class NumberReader:
 
     def __call__(self, cells: Any) -> Any:
         """Return the numbers of a part; raise an UnreadableError that names the first cell without a number."""
-        words = known_cells(cells, self._missing)
+        words = strip_cells(cells, self._missing)
         numbers = self.floats(words)
         if numbers is None:
             # Cell by cell only now: the cast of the whole part does not tell which cell is wrong.
@@ -189,7 +189,7 @@ class NumberReader:
 
     def floats(self, cells: Any) -> Any:
         """Return the numbers of cells, null for missing ones; None if a cell holds no number of the column's kind."""
-        words = plainly(cells if self._kind == "number" else _booleans_as_digits(cells), self._notation)
+        words = write_plainly(cells if self._kind == "number" else _booleans_as_digits(cells), self._notation)
         if words is None:
             return None
         try:
@@ -208,13 +208,13 @@ def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -
     Missing words become null; a column of missing words alone becomes floats. Numbers are read in the notation of the
     file.
     """
-    stripped = known_cells(cells, _words(missing_words))
+    stripped = strip_cells(cells, _words(missing_words))
     # Each value once: a column of few values, such as bools, takes a few comparisons.
     distinct = compute.drop_null(compute.unique(stripped))
     if len(distinct) and _all(compute.is_in(distinct, value_set=_words(TRUE_WORDS + FALSE_WORDS))):
         true = compute.is_in(stripped, value_set=_words(TRUE_WORDS))
         return compute.if_else(compute.is_null(stripped), pa.scalar(None, pa.bool_()), true)
-    words = plainly(stripped, notation)
+    words = write_plainly(stripped, notation)
     if words is not None and notation.thousands is not None:
         distinct = compute.drop_null(compute.unique(words))
     if words is not None and len(distinct) and _all(compute.match_substring_regex(distinct, _WHOLE)):
@@ -264,16 +264,16 @@ class _RowReader:
         tell_other_notation(self._file, notation, self._usual)
         if notation.thousands is not None:
             raise pa.ArrowInvalid("Arrow reads no marks between thousands")
-        types, seem_boolean = {}, self._that_seem_boolean()
+        types, seem_boolean = {}, self._guess_booleans()
         for j, name in enumerate(self._features):
             is_boolean = self._kind(j) == "boolean" or name in seem_boolean
             types[name] = pa.string() if self._are_words[j] else pa.bool_() if is_boolean else pa.float64()
         types |= dict.fromkeys(self._wanted.keep, pa.string())
-        yield from self._laid_out(types, notation)
+        yield from self._tables(types, notation)
 
     def carefully(self) -> Iterator[pa.Table]:
         """Yield blocks that Arrow reads as text, with numbers by `NumberReader`."""
-        return self._laid_out(dict.fromkeys([*self._features, *self._wanted.keep], pa.string()), self._notation)
+        return self._tables(dict.fromkeys([*self._features, *self._wanted.keep], pa.string()), self._notation)
 
     @property
     def _usual(self) -> Notation:
@@ -304,7 +304,7 @@ class _RowReader:
         notation = evidence.notation(self._file, self._dialect.separator, self._usual)
         return notation._replace(decimal=wish.decimal or notation.decimal)
 
-    def _laid_out(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
+    def _tables(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
         missing = self._missing_words
         named = enumerate(self._features)
         readers = [NumberReader(name, self._kind(j), missing, notation) for j, name in named]
@@ -331,7 +331,7 @@ class _RowReader:
     def _missing_words(self) -> tuple[str, ...]:
         return self._wanted.columns.missing_words
 
-    def _that_seem_boolean(self) -> set[str]:
+    def _guess_booleans(self) -> set[str]:
         """Return the names of columns of unknown kind whose first rows hold bools; a wrong guess costs only speed."""
         names = [name for j, name in enumerate(self._features) if self._kind(j) == "either" and not self._are_words[j]]
         if not names:

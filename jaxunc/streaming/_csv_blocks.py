@@ -52,7 +52,7 @@ def is_compressed(file: Path) -> bool:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[Any]:
+def open_bytes(file: Path) -> Iterator[Any]:
     """Open the bytes of a file, decompressed if its name ends with ``.gz``."""
     with open(file, "rb") as raw:
         if is_compressed(file):
@@ -126,7 +126,7 @@ def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_
         raise UnreadableError(f"line {line + _n_lines(text, at)} holds binary data, not UTF-8 text")
     if b'"' in text:
         codes = np.frombuffer(text, np.uint8)
-        quoted = _strictly_quoted(codes, separator, is_last=is_last) or _quoted(
+        quoted = _find_strictly_quoted(codes, separator, is_last=is_last) or _find_quoted(
             text, codes, line, separator, is_last=is_last
         )
         ends = _line_ends(codes, quoted)
@@ -148,7 +148,7 @@ Intervals = tuple[np.ndarray, np.ndarray]
 """Positions of the opening marks of quoted cells, and of their closing marks."""
 
 
-def _strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
+def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
     """Return the quoted cells if each quotation mark opens or closes a cell, or is doubled within a cell; else None."""
     marks = np.flatnonzero(codes == _QUOTE)
     if len(marks) % 2:
@@ -168,14 +168,14 @@ def _strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Int
     return (opening, closing) if may_open.all() and may_close.all() else None
 
 
-def _quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
+def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
     """Return the quoted cells as parsers find them; raise an UnreadableError if a cell would swallow rows."""
     between = b"\r\n" + separator.encode()
     cell = re.compile(b'(?<![^%b])"(?:[^"]+|"")*("|\\Z)' % re.escape(between))
     cells = [(match.start(), match.end(), match.end(1) - match.start(1)) for match in cell.finditer(text)]
     starts, behind, is_closed = np.array(cells, np.int64).reshape(-1, 3).T
     if is_last and not np.all(is_closed):
-        raise _left_open(text, int(starts[-1]), line)
+        raise _open_mark_error(text, int(starts[-1]), line)
     closing = np.where(is_closed, behind - 1, len(text))
     ends = _line_ends(codes, (starts, closing))
     # A quoted cell over several lines is accepted only if the marks in its row are sound. Else its opening mark was
@@ -185,16 +185,16 @@ def _quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is
     followers = codes[np.minimum(behind, len(codes) - 1)]
     is_loose = (is_closed == 1) & (behind < len(codes)) & ~np.isin(followers, np.frombuffer(between, np.uint8))
     marks = np.flatnonzero(codes == _QUOTE)
-    place = np.searchsorted(starts, marks, side="right") - 1
-    stray = marks[(place < 0) | (marks > np.append(closing, -1)[place])]
+    index = np.searchsorted(starts, marks, side="right") - 1
+    stray = marks[(index < 0) | (marks > np.append(closing, -1)[index])]
     rows_at_fault = np.searchsorted(ends, np.concatenate([starts[is_loose], stray]))
     at_fault = over_lines & np.isin(np.searchsorted(ends, starts), rows_at_fault)
     if at_fault.any() and (is_last or is_closed[at_fault.argmax()]):
-        raise _left_open(text, int(starts[at_fault.argmax()]), line)
+        raise _open_mark_error(text, int(starts[at_fault.argmax()]), line)
     return starts, closing
 
 
-def _left_open(text: bytearray, at: int, line: int) -> UnreadableError:
+def _open_mark_error(text: bytearray, at: int, line: int) -> UnreadableError:
     return UnreadableError(
         f"line {line + _n_lines(text, at)} opens a quotation mark that is not closed where its cell ends; close it, or "
         "double the marks within the cell"
@@ -205,8 +205,8 @@ def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
     ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
     if quoted is None or not len(quoted[0]):
         return ends
-    place = np.searchsorted(quoted[0], ends) - 1
-    return ends[(place < 0) | (ends > quoted[1][place])]
+    index = np.searchsorted(quoted[0], ends) - 1
+    return ends[(index < 0) | (ends > quoted[1][index])]
 
 
 def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarray:
@@ -255,7 +255,7 @@ def _pieces(file: Path) -> Iterator[np.ndarray]:
     """Yield the bytes of a file in pieces that overlap; all share one buffer, so each is valid until the next."""
     space = bytearray(_OVERLAP + 8 * _PIECE)
     codes = np.frombuffer(space, np.uint8)
-    with opened(file) as stream, memoryview(space) as view:
+    with open_bytes(file) as stream, memoryview(space) as view:
         space[:_OVERLAP] = b"\n" * _OVERLAP  # a line end comes before the first cell
         while number := stream.readinto(view[_OVERLAP:]):
             yield codes[: _OVERLAP + number]

@@ -91,7 +91,7 @@ def _pattern(notation: Notation) -> str:
     return rf"^[-+]?((\d+({decimal}\d*)?|{decimal}\d+)([eE][-+]?\d+)?{grouped})$"
 
 
-def plainly(cells: Any, notation: Notation) -> Any:
+def write_plainly(cells: Any, notation: Notation) -> Any:
     """Return cells of numbers with decimal points and no other marks; None if a cell is no number in the notation."""
     if notation.is_plain:
         return cells
@@ -103,13 +103,13 @@ def plainly(cells: Any, notation: Notation) -> Any:
     return compute.replace_substring(cells, ",", ".") if decimal == "," else cells
 
 
-def known_cells(cells: Any, missing: pa.Array) -> Any:
+def strip_cells(cells: Any, missing: pa.Array) -> Any:
     """Return cells without spaces around them, null for a cell that is among the words ``missing``."""
     stripped = compute.utf8_trim_whitespace(cells)
     return compute.if_else(compute.is_in(stripped, value_set=missing), pa.scalar(None, pa.string()), stripped)
 
 
-class _WrittenColumn:
+class _ColumnEvidence:
     """What the cells of a column have shown so far of its notation."""
 
     def __init__(self, notations: Sequence[Notation]):
@@ -175,7 +175,7 @@ class Evidence:
     def __init__(self, names: Sequence[str], missing: pa.Array, wish: Notation):
         self._missing = missing
         self._all = [notation for notation in ALL if wish.allows(notation)]
-        self._columns = {name: _WrittenColumn(self._all) for name in names}
+        self._columns = {name: _ColumnEvidence(self._all) for name in names}
 
     @property
     def decimal(self) -> str | None:
@@ -197,7 +197,7 @@ class Evidence:
     def add(self, block: pa.Table) -> None:
         """Look at the cells of a block's columns of strings; columns that Arrow read as floats show nothing new."""
         for name, column in list(self._columns.items()):
-            if pa.types.is_string(block[name].type) and not column.add(known_cells(block[name], self._missing)):
+            if pa.types.is_string(block[name].type) and not column.add(strip_cells(block[name], self._missing)):
                 del self._columns[name]
 
     def notation(self, file: Path, separator: str, usual: Notation = Notation()) -> Notation:  # noqa: B008
@@ -214,18 +214,18 @@ class Evidence:
             columns = dict(enumerate(readable))
             left = [notation for notation in self._explaining(columns) if notation in is_allowed]
         if not left:
-            raise self._at_odds(file)
+            raise self._odds_error(file)
         marks = set().union(*(column.marks for column in columns.values()))
-        left = _told_by_separator(left, marks, separator)
+        left = _keep_by_separator(left, marks, separator)
         if len({_roles(notation, marks) for notation in left}) > 1:
             fitting = [notation for notation in left if usual.allows(notation)] if usual != Notation() else []
             if len({_roles(notation, marks) for notation in fitting}) != 1:
-                raise self._open(file, left)
+                raise self._readings_error(file, left)
             _tell_two_readings(file, self._with_two_readings(), fitting[0])
             left = fitting
-        return _seen(left[0], marks)
+        return _drop_absent_marks(left[0], marks)
 
-    def _explaining(self, columns: dict[Any, _WrittenColumn]) -> list[Notation]:
+    def _explaining(self, columns: dict[Any, _ColumnEvidence]) -> list[Notation]:
         return [notation for notation in self._all if all(notation in column.notations for column in columns.values())]
 
     def _with_two_readings(self) -> tuple[str, str, str]:
@@ -234,7 +234,7 @@ class Evidence:
             (name, cell, mark) for name, of in self._columns.items() for mark, cell in sorted(of.two_readings.items())
         )
 
-    def _open(self, file: Path, left: list[Notation]) -> ValueError:
+    def _readings_error(self, file: Path, left: list[Notation]) -> ValueError:
         name, cell, mark = self._with_two_readings()
         readings = " or ".join(notation.reading(cell) for notation in (Notation(mark), Notation(_other(mark), mark)))
         return ValueError(
@@ -242,7 +242,7 @@ class Evidence:
             f"decimal={mark!r} for the first, thousands={mark!r} for the second."
         )
 
-    def _at_odds(self, file: Path) -> ValueError:
+    def _odds_error(self, file: Path) -> ValueError:
         """Return the error for a file without a notation, which names two cells that no notation explains together."""
         cells = [(name, cell) for name, column in self._columns.items() for cell in column.against.values()]
         pairs = ((a, b) for i, a in enumerate(cells[:64]) for b in cells[i + 1 : 64])
@@ -251,16 +251,16 @@ class Evidence:
         first, second = (next(n for n in self._all if n.has(cell)) for _, cell in pair)
         which = "decimal" if first.decimal != second.decimal else "thousands"
         options = [f"{which}={getattr(n, which)!r}" for n in (first, second)]
-        places = " and ".join(f"{cell!r:.40} in column {name!r}" for name, cell in pair)
+        words = " and ".join(f"{cell!r:.40} in column {name!r}" for name, cell in pair)
         cell = pair[0][1]
         return ValueError(
-            f"{file} writes numbers in two ways: {places}. {cell!r:.40} is {first.reading(cell)} with {options[0]}, "
+            f"{file} writes numbers in two ways: {words}. {cell!r:.40} is {first.reading(cell)} with {options[0]}, "
             f"and {second.reading(cell)} with {options[1]}. Write all numbers of a file in one way; or pass one of "
             "these, and columns that are written otherwise are texts."
         )
 
 
-def _told_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
+def _keep_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
     """Return the notations; only those with decimal points if commas separate cells, and no number holds a comma."""
     points = [notation for notation in left if notation.decimal == "."]
     return points if points and separator == "," and "," not in marks else left
@@ -270,7 +270,7 @@ def _roles(notation: Notation, marks: set[str]) -> tuple[bool, ...]:
     return tuple(notation.decimal == mark for mark in DECIMALS if mark in marks)
 
 
-def _seen(notation: Notation, marks: set[str]) -> Notation:
+def _drop_absent_marks(notation: Notation, marks: set[str]) -> Notation:
     """Return a notation without marks that are not among ``marks``, those that cells hold.
 
     A decimal mark that follows from the mark between thousands is filled in (`Notation.implied`).

@@ -58,13 +58,13 @@ class RawRows:
 
     def _frame(self, chunk: DataChunk) -> Any:
         names = self._names or [str(j) for j in range(len(self._types))]
-        columns = [self._typed(j, chunk) for j in range(len(names))]
+        columns = [self._column(j, chunk) for j in range(len(names))]
         frame = as_frame(pa.table(columns, names=names))
         for name, raw_type, family_name in zip(names, self._types, self._families, strict=True):
             frame[name] = _restore_type(frame[name], raw_type, family_name)
         return frame if self._names is not None else frame.to_numpy(np.float64)
 
-    def _typed(self, j: int, chunk: DataChunk) -> Any:
+    def _column(self, j: int, chunk: DataChunk) -> Any:
         """Return a chunk's column j, with dictionaries decoded, and missing words of a text file as null."""
         column, family_name = chunk.features.column(j), self._families[j]
         if pa.types.is_dictionary(column.type):

@@ -84,7 +84,7 @@ class Run:
         if os.path.lexists(path):
             try:
                 manifest = read_manifest(path, len(self.files))
-                changed = self._compared(manifest)
+                changed = self._compare(manifest)
                 there = [part for part in manifest["parts"] if part["file"] not in changed and self._is_there(part)]
                 self._parts = _without_gaps(there)
                 self._check_parts()
@@ -99,7 +99,7 @@ class Run:
                 left.unlink()
         self._write(False)
 
-    def _compared(self, manifest: dict[str, Any]) -> set[int]:
+    def _compare(self, manifest: dict[str, Any]) -> set[int]:
         """Put the data files in the manifest's order, and return the positions of files that have changed.
 
         Raises a ValueError if the manifest is of another run and has parts.
@@ -118,8 +118,8 @@ class Run:
                 "folder, or delete this one."
             )
         if old != new:
-            place = {name: i for i, name in enumerate(new)}
-            order = [place[name] for name in old] + [i for i, name in enumerate(new) if name not in set(old)]
+            position = {name: i for i, name in enumerate(new)}
+            order = [position[name] for name in old] + [i for i, name in enumerate(new) if name not in set(old)]
             self.files = [self.files[i] for i in order]
             now = self._identity["inputs"] = [now[i] for i in order]
         return {i for i, entry in enumerate(then) if entry != now[i]}
@@ -166,13 +166,13 @@ class Run:
         self._parts.append({"name": name, "file": file, "rows": rows, "bytes": size})
         self._write(False)
 
-    def check_input(self, place: int) -> None:
+    def check_input(self, position: int) -> None:
         """Raise a ValueError if the data file at a position has changed since the run began."""
-        description = self._identity["inputs"][place]
-        if {"name": description["name"], **description_of(self.files[place])} != description:
-            raise ValueError(f"{self.files[place]} was changed since the run began; run again once it is whole.")
+        description = self._identity["inputs"][position]
+        if {"name": description["name"], **description_of(self.files[position])} != description:
+            raise ValueError(f"{self.files[position]} was changed since the run began; run again once it is whole.")
 
-    def types_to_write(self, place: int, schema: pa.Schema) -> dict[str, pa.DataType]:
+    def types_to_write(self, position: int, schema: pa.Schema) -> dict[str, pa.DataType]:
         """Return the types, by name, to which kept columns of a file are cast: those of the first file that has them.
 
         ``schema`` is that of the file's kept columns. Types may differ by the width of offsets (of texts, bytes and
@@ -180,7 +180,7 @@ class Run:
         """
         if self._identity["settings"]["file_format"] != "parquet":
             return {}
-        path, other = self.files[place], {}
+        path, other = self.files[position], {}
         for name, data_type in types_as_written(schema).items():
             first, where = self._kept.setdefault(name, (data_type, path))
             if data_type == first:
@@ -338,20 +338,20 @@ def _is_count(value: Any) -> bool:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Return a context that holds the lock of a folder.
 
     Raises an OSError if another run holds the lock; warns if the file system has no locks.
     """
     path = folder / LOCK
-    handle = _acquired(path)
+    handle = _acquire(path)
     try:
         yield
     finally:
         _release(handle, path)
 
 
-def _acquired(path: Path) -> int:
+def _acquire(path: Path) -> int:
     """Return a handle of the lock file: locked, or with a warning if the file system has no locks.
 
     Raises an OSError if another run holds the lock.

@@ -91,7 +91,7 @@ class Scoring:
 
     def __init__(self, model: Any, question: Question):
         outputs, features, keep, notation = question
-        answering_model = answering(model)
+        answering_model = as_answering(model)
         self.raw_rows: Callable[[DataChunk], EncodedRows] | None = None
         if steps_of_estimator(model):  # a pipeline turns raw columns into rows of the forest
             from ._raw_chunks import RawRows  # imported here, since it imports scikit-learn
@@ -99,7 +99,7 @@ class Scoring:
             self.raw_rows = RawRows(model)
             self.columns_read = self.raw_rows.columns
         else:
-            self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
+            self.columns_read = _with_names(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = getattr(answering_model, "class_labels", None) or ()
         self._model, self._strata = model, None
         if "uncertainty" in (outputs.names or ()):
@@ -118,7 +118,7 @@ class Scoring:
         training = self._training_rows(outputs.rows, _grown_model(model, answering_model))
         self.answerers = answerers_of(answering_model, outputs, deciding, names, training)
         self._models = {id(model): model for answerer in self.answerers for model in answerer.models}
-        blank = {place: model.blank_answer() for place, model in self._models.items()}
+        blank = {key: model.blank_answer() for key, model in self._models.items()}
         self.blank = self.columns([answerer.read(blank) for answerer in self.answerers])
         if both := sorted({*keep} & {*self.blank}):
             raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
@@ -168,8 +168,8 @@ class Scoring:
                 return model.answer(rows.encoded, rows.strata)
             return model.answer(rows if isinstance(model, NeighbourModel | OutsideModel) else rows.encoded)
 
-        asked = {place: ask(model) for place, model in self._models.items()}
-        answers = jax.tree.map(np.asarray, asked)  # on the host, so that later steps compile nothing
+        on_device = {key: ask(model) for key, model in self._models.items()}
+        answers = jax.tree.map(np.asarray, on_device)  # on the host, so that later steps compile nothing
         return [answerer.read(answers) for answerer in self.answerers]
 
     def columns(self, answers: list[Any]) -> Named:
@@ -177,10 +177,10 @@ class Scoring:
         columns = {}
         for answerer, answer in zip(self.answerers, answers, strict=True):
             for output in answerer.outputs:
-                made = _rendered(answer.columns(output), self.labels)
+                made = _render(answer.columns(output), self.labels)
                 columns |= {(ORDER[output], answerer.prefix + name): array for name, array in made}
         order = sorted(columns, key=lambda key: key[0])  # stable: classes stay in their order
-        return {name: columns[place, name] for place, name in order}
+        return {name: columns[rank, name] for rank, name in order}
 
 
 def _grown_model(model: Any, bound: Any) -> Any:
@@ -269,14 +269,14 @@ def _check_features(features: list[str], columns: Columns) -> None:
         )
 
 
-def _named(columns: Columns, names: Any) -> Columns:
+def _with_names(columns: Columns, names: Any) -> Columns:
     """Return a forest's columns, with the names that its estimator was fitted on if the forest has no names."""
     if columns.names is not None or names is None:
         return columns
     return dataclasses.replace(columns, names=tuple(map(str, names)))
 
 
-def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
+def _render(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
     """Yield names and Arrow arrays for the columns of an answer; an array with two axes gives one for each class."""
     of_classes = arrow_labels(labels)
     for name, array in columns.items():
@@ -297,7 +297,7 @@ def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
                 yield f"{name}_{label}", arrow_numbers(array[:, c])
 
 
-def answering(model: Any) -> Answering:
+def as_answering(model: Any) -> Answering:
     """Return the bound model that answers for a model that `stream` takes; raise a TypeError for anything else."""
     bound = bind(model, Mean()) if isinstance(model, Forest) else getattr(model, "bound_", model)
     if isinstance(model, type) or not isinstance(bound, Answering):
@@ -311,5 +311,5 @@ def answering(model: Any) -> Answering:
 def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
     """Return whether the setting ``s`` of `stream` changes any of the outputs, since a cautious report answers it."""
     reading = None if outputs is None else [name for name in outputs if "s" in OUTPUTS[name]]
-    answerers = answerers_of(answering(model), Outputs(reading or None))
+    answerers = answerers_of(as_answering(model), Outputs(reading or None))
     return any(answerer.is_report or answerer.beside is not None for answerer in answerers)

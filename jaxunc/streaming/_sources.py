@@ -122,7 +122,7 @@ class WholeReads(io.FileIO):
 
 
 @contextmanager
-def unchanged(path: Path) -> Iterator[None]:
+def refuse_changes(path: Path) -> Iterator[None]:
     """Return a context that raises an UnreadableError if the file was replaced or written to within it."""
     before = state_of(path)
     yield
@@ -189,7 +189,7 @@ class Wanted(NamedTuple):
             check_distinct(names)
         except UnreadableError as error:
             raise ValueError(f"{where} cannot be read: {error}") from error
-        features = self.features or self._spelled(names, where)
+        features = self.features or self._data_names(names, where)
         needed = [*(features or ()), *self.keep]
         if missing := [name for name in needed if name not in set(names)]:
             raise ValueError(
@@ -205,15 +205,15 @@ class Wanted(NamedTuple):
             )
         return tuple(features)
 
-    def places(self, names: Sequence[str], where: str) -> tuple[list[int], list[int]]:
+    def positions(self, names: Sequence[str], where: str) -> tuple[list[int], list[int]]:
         """Return the positions among ``names`` of the model's columns, and of the kept columns: two lists.
 
         Raises as the method `names` does.
         """
-        place = {name: j for j, name in enumerate(names)}
-        return [place[name] for name in self.names(names, where)], [place[name] for name in self.keep]
+        position = {name: j for j, name in enumerate(names)}
+        return [position[name] for name in self.names(names, where)], [position[name] for name in self.keep]
 
-    def _spelled(self, names_of_data: Sequence[str], where: str) -> tuple[str, ...] | None:
+    def _data_names(self, names_of_data: Sequence[str], where: str) -> tuple[str, ...] | None:
         """Return the model's names as the data spell them; None for a model without names."""
         names_of_model = self.columns.names
         if names_of_model is None or not self.columns.spaces_are_underlines:

@@ -1,6 +1,6 @@
 """Data of any size through a model at constant memory: `stream` yields tables, `predict_files` writes files.
 
-The steps are `Scoring.encoded`, `Scoring.ask` and `answered`; `ahead` and `Behind` move work to other threads, in
+The steps are `Scoring.encoded`, `Scoring.ask` and `join_answers`; `ahead` and `Behind` move work to other threads, in
 order. `predict_files` continues a run that was killed. Three threads do its work: one reads and encodes chunks
 (`_pieces`), the caller's thread scores them (`_score`), and one writes parts (`PartWriter`). A part has a temporary
 name until it is whole. `Run` keeps the manifest.
@@ -24,7 +24,7 @@ from jaxunc.tables import ArrowTable
 
 from ._chunks import chunks_of, file_chunks, no_rows
 from ._outputs import DEFAULTS, TextOutputSettings, check_rows_path, question_of
-from ._run import Run, description_of, identity_of, locked, part_name, refuse_overlap
+from ._run import Run, description_of, identity_of, lock_folder, part_name, refuse_overlap
 from ._scoring import CHUNK_ROWS, Named, Scoring, load_model
 from ._sources import DataChunk, check_text, data_files, format_of
 from ._training_rows import EncodedRows
@@ -145,16 +145,16 @@ def stream(
     """
     check_integer("chunk_rows", chunk_rows, 1)
     scoring = Scoring(model, question_of(settings, TextOutputSettings, "stream()"))
-    return _scored(scoring, chunks_of(source, scoring.wanted, int(chunk_rows)))
+    return _score_chunks(scoring, chunks_of(source, scoring.wanted, int(chunk_rows)))
 
 
-def _scored(scoring: Scoring, chunks: Iterator[DataChunk]) -> Iterator[pa.Table]:
+def _score_chunks(scoring: Scoring, chunks: Iterator[DataChunk]) -> Iterator[pa.Table]:
     encoded = ((chunk.kept, scoring.encoded(chunk)) for chunk in chunks)  # keeps no chunk's other columns in memory
     for carried, rows in ahead(encoded):
-        yield answered(carried, scoring.columns(scoring.ask(rows)))
+        yield join_answers(carried, scoring.columns(scoring.ask(rows)))
 
 
-def answered(carried: pa.Table, columns: Named) -> pa.Table:
+def join_answers(carried: pa.Table, columns: Named) -> pa.Table:
     """Return the kept columns, with unchanged fields, and the columns of answers as one table."""
     answers = pa.table(columns)
     return pa.Table.from_arrays(
@@ -210,7 +210,7 @@ class Behind:
 
 PART_CHUNKS = 8
 """Chunks in a part."""
-FORMATS = {"parquet": ".parquet", "csv": ".csv"}
+PART_ENDINGS = {"parquet": ".parquet", "csv": ".csv"}
 """Endings of the names of parts, by their format."""
 
 
@@ -303,7 +303,7 @@ def predict_files(
     whole or not at all. A run that was killed and started again, however often, writes the same bytes as a run that was
     not.
     """
-    check_one_of("file_format", file_format, tuple(FORMATS))
+    check_one_of("file_format", file_format, tuple(PART_ENDINGS))
     check_integer("chunk_rows", chunk_rows, 1)
     chunk_rows = int(chunk_rows)
     check_kind("model", model, str | Path, "the path of a model's file")
@@ -332,7 +332,7 @@ def predict_files(
     }
     run = Run(Path(output), identity_of(model, source, files, recorded), files, PART_CHUNKS * chunk_rows)
     run.make_folder()
-    with locked(run.folder):
+    with lock_folder(run.folder):
         run.open()
         write = PartWriter(run.folder, file_format, run.finish)
         _score(scoring, run, write, chunk_rows, progress)
@@ -346,7 +346,7 @@ def _score(
     chunk_rows: int,
     progress: Callable[[RunProgress], None] | None,
 ) -> None:
-    total, rows, started = _rows_of(run.files), run.rows, time.perf_counter()
+    total, rows, started = _count_rows(run.files), run.rows, time.perf_counter()
     before = rows
     with Behind(write) as writer:
         for piece in ahead(_pieces(scoring, run, chunk_rows)):
@@ -361,14 +361,16 @@ def _score(
                 progress(RunProgress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
         if not rows and not run.n_parts:  # without rows one part shows the columns and their types
             carried, blank = no_rows(run.files[0], scoring.wanted).kept, scoring.blank
-            writer(part_name(0, 0), 0, lambda: answered(carried, {name: column[:0] for name, column in blank.items()}))
+            writer(
+                part_name(0, 0), 0, lambda: join_answers(carried, {name: column[:0] for name, column in blank.items()})
+            )
             writer(part_name(0, 0), 0, None)
 
 
 def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
     """Score the rows, and return a function that makes a table of the answers: the writing thread calls it."""
     answers = scoring.ask(rows)
-    return lambda: answered(carried, scoring.columns(answers))
+    return lambda: join_answers(carried, scoring.columns(answers))
 
 
 def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
@@ -398,7 +400,7 @@ def _cast(carried: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
     return carried.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in carried.schema]))
 
 
-def _rows_of(files: list[Path]) -> int | None:
+def _count_rows(files: list[Path]) -> int | None:
     if not all(format_of(file) == "Parquet" for file in files):
         return None
     try:
@@ -417,7 +419,7 @@ class PartWriter:
 
     def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
         """Append the table that ``make`` returns to a part; None for ``make`` ends the part."""
-        whole = name + FORMATS[self._file_format]
+        whole = name + PART_ENDINGS[self._file_format]
         temporary = self._folder / f".{whole}.{os.getpid()}"
         try:
             if make is not None:

@@ -67,9 +67,9 @@ class NeighbourAnswer(eqx.Module):
 
     def columns(self, output: str) -> dict[str, Any]:
         """Return the columns of the rows' names, of their weights, and of their share."""
-        index, places = np.asarray(self.index), range(self.index.shape[1])
-        names = {f"neighbour_{i + 1}": self.ids.take(pa.array(index[:, i], mask=index[:, i] < 0)) for i in places}
-        weights = {f"weight_{i + 1}": np.asarray(self.weight)[:, i] for i in places}
+        index, ranks = np.asarray(self.index), range(self.index.shape[1])
+        names = {f"neighbour_{i + 1}": self.ids.take(pa.array(index[:, i], mask=index[:, i] < 0)) for i in ranks}
+        weights = {f"weight_{i + 1}": np.asarray(self.weight)[:, i] for i in ranks}
         return {**names, **weights, "neighbour_share": self.share}
 
 

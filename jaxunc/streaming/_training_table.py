@@ -24,7 +24,7 @@ from ._sources import (
     data_file,
     format_of,
     is_index,
-    unchanged,
+    refuse_changes,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa
     try:
         if path.stat().st_size == 0:
             raise UnreadableError("it is empty")
-        with unchanged(path):
+        with refuse_changes(path):
             if file_format == "CSV":
                 table, notation = csv_table(path, notation)
                 marks = {name: mark for name, mark in notation._asdict().items() if mark is not None}
@@ -101,7 +101,7 @@ def labelled_table(
     if table.num_columns < 2:
         remedy = f"--drop fewer than {listed(drop)}" if drop else f"--target={target!r} is all that it has"
         raise ValueError(f"{path} has no column besides the target; {remedy}.")
-    table, note = known_rows(table, target)
+    table, note = rows_with_target(table, target)
     column = table.column(target)
     if alone and not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
         if pa.types.is_floating(column.type) or (alone == "number" and pa.types.is_integer(column.type)):
@@ -117,7 +117,7 @@ def labelled_table(
     return table, note
 
 
-def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
+def rows_with_target(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
     """Return the rows that have a target, and a note of how many lack one (None without such rows).
 
     Whole floats become integers: a column of integers with a gap is often kept as floats. Raises a ValueError if all
