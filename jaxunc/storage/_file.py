@@ -111,7 +111,7 @@ def _metadata(content: bytes) -> Any:
 
 
 def _check_path(path: str | Path) -> None:
-    """Raise an OSError if there is no such file, it is a folder, or may not be read; a ValueError if it is no path."""
+    """Raise a ValueError unless ``path`` is a path, an OSError unless it leads to a file that may be read."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path is a {type(path).__name__}; pass the path of a file that jaxunc.save wrote.")
     if not os.path.exists(path):

@@ -57,7 +57,7 @@ class Answerer(NamedTuple):
         return (self.model,) if self.beside is None else (self.model, self.beside.model)
 
     def read(self, answers: dict[int, Any]) -> Any:
-        """Return the part of ``answers``, the models' answers by the models' ``id``, that has this one's columns."""
+        """Return an answer with the columns of ``outputs``, from the models' answers by the models' ``id``."""
         answer = answers[id(self.model)]
         answer = answer if self.part is None else answer[self.part]
         if self.is_report:

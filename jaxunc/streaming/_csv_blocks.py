@@ -29,7 +29,7 @@ class Block(NamedTuple):
     n_lines: int
     """Number of line ends in the block."""
     starts: Callable[[], np.ndarray]
-    """A function that returns the positions in ``text`` where rows start; empty lines are no rows."""
+    """A function that returns the positions in ``text`` where rows start; an empty line is not a row."""
 
     def check(self, n_rows: int) -> None:
         """Raise an UnreadableError unless ``n_rows``, which a parser read, are all rows of the block."""

@@ -92,7 +92,7 @@ def _pattern(notation: Notation) -> str:
 
 
 def write_plainly(cells: Any, notation: Notation) -> Any:
-    """Return cells of numbers with decimal points and no other marks; None if a cell is no number in the notation."""
+    """Return cells of numbers with decimal points and no other marks; None if a cell is not one in the notation."""
     if notation.is_plain:
         return cells
     decimal, thousands = notation.decimal or ".", notation.thousands
