@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jaxunc import belief, combiners, counting, forest, inference, scorers, tables
 from jaxunc._checks import warn_of_wrong_jax
-from jaxunc._numerics import states_by, use_compilation_cache
+from jaxunc._numerics import set_storage, use_compilation_cache
 from jaxunc._version import __version__ as __version__
 from jaxunc.combiners import (
     AveragedIntervals,
@@ -199,7 +199,7 @@ if not TYPE_CHECKING:  # with `__getattr__` type checkers would accept names tha
 
 warn_of_wrong_jax()
 # Imported when states are made: `storage` imports the estimators, and they scikit-learn.
-states_by(lambda: import_module("jaxunc.storage"))
+set_storage(lambda: import_module("jaxunc.storage"))
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ from jaxunc import __version__, use_compilation_cache
 from jaxunc._checks import shown
 from jaxunc.commands import COMMANDS, in_options, unknown
 
-# Modules live as long as the process: looking for garbage among them took a fifth of a short run.
+# Modules live as long as the process: collecting garbage among them took a fifth of a short run.
 gc.freeze()
 _CLI_PACKAGES = {"jinja2", "matplotlib", "pandas", "pyarrow", "rich"}
 _APPLICATIONS = {"compare": "jaxunc.compare._command"}
@@ -25,7 +25,7 @@ _ABOUT = "What the leaf counts of a forest of decision trees can say."
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line on standard error."""
+    """A parser that reports an error as one line on standard error, and exits with code 2."""
 
     def error(self, message: str) -> NoReturn:
         self.fail(f"{message}. See: {self.prog} --help")
@@ -42,7 +42,7 @@ class _CommandParser(_Parser):
         self._command = command
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
-        """Add the arguments of the command, and parse."""
+        """Import the command, add its arguments to the parser, and parse."""
         command = _command_module(self._command)
         self.description = command.DETAILS
         command.add_arguments(self)
@@ -55,10 +55,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises
     ------
     SystemExit
-        With code 2 and one line on standard error if an argument or the data are at fault.
+        With code 2 and one line on standard error if an argument or the data are at fault, a package or a device is
+        absent, or memory does not suffice. With code 130 if the run is interrupted. With code 0 after ``--help`` and
+        ``--version``.
     """
     for stream in (sys.stdout, sys.stderr):
-        # Names of classes and files may lie outside of the terminal's encoding.
+        # Names of classes and files may have letters that the terminal's encoding lacks.
         if (change := getattr(stream, "reconfigure", None)) is not None:
             change(errors="backslashreplace")
     parser = _parser()
@@ -75,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = lambda message, *where: _show(f"warning: {in_options(str(message), options)}")
-                # A damaged entry is compiled again, and another process may be writing it.
+                # A damaged entry is compiled again; it may be one that another process is writing.
                 warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
                 if use_compilation_cache() is not None:
                     _silence_loading()
@@ -97,13 +99,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _command_module(name: str) -> Any:
     """Return a module with ``DETAILS``, ``add_arguments(parser)``, ``run(args)`` and ``interrupted(args)``."""
-    # Read only now: a command needs packages that others do not.
+    # Imported only now: each command needs packages that other commands do not.
     return import_module(_APPLICATIONS.get(name, f"jaxunc.commands._{name}"))
 
 
 @contextmanager
 def _name_absent_packages(parser: _Parser) -> Iterator[None]:
-    """Turn an ImportError of a package of an extra into one line that says how to install it.
+    """Report that a package of an extra is absent in one line, with the command that installs it, and exit.
 
     Any other ImportError is a bug, and keeps its traceback.
     """
@@ -119,17 +121,17 @@ def _name_absent_packages(parser: _Parser) -> Iterator[None]:
 
 
 def _absent_platform() -> str | None:
-    """Return the environment's JAX_PLATFORMS if JAX has no such device; else None."""
+    """Return JAX_PLATFORMS of the environment if JAX finds no device; None if it finds one, or nothing is set."""
     platforms = os.environ.get("JAX_PLATFORMS")
     try:
         jax.devices()
-    except (RuntimeError, AssertionError):  # of absent platforms, and of unknown ones
+    except (RuntimeError, AssertionError):  # for absent platforms, and for unknown ones
         return platforms
     return None
 
 
 def _message_of(error: Exception) -> str:
-    """Return the message of an error, after the path for an error of the system."""
+    """Return the message of an error; of an error of a file, the path and the system's words."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error) or type(error).__name__
@@ -138,13 +140,13 @@ def _message_of(error: Exception) -> str:
 def _silence_loading() -> None:
     """Silence XLA's messages about programs that it loads, unless the user has set a level of logging.
 
-    On some processors XLA prints two lines of error for each program, about preferences that it set itself; the program
-    is loaded all the same. JAX's own messages are still shown, from warnings on.
+    On some processors XLA prints two lines of error for each program, about preferences that it set itself. The program
+    is loaded all the same. JAX's own warnings and errors are still shown.
     """
-    # JAX sets the second one to 1 where the user has not.
+    # JAX sets TF_CPP_MIN_LOG_LEVEL to 1 if the user has not set it.
     if "JAX_LOGGING_LEVEL" in os.environ or os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") != "1":
         return
-    jax.config.update("jax_logging_level", "CRITICAL")  # the one setting that reaches XLA after it was imported
+    jax.config.update("jax_logging_level", "CRITICAL")  # no other setting reaches XLA after its import
     for name in ("jax", "jaxlib"):
         logging.getLogger(name).setLevel(logging.WARNING)
 

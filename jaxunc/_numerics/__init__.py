@@ -1,4 +1,4 @@
-"""Arithmetic that the formulas need and JAX does not have: exact sums, order keys, paired words, stable logarithms."""
+"""Arithmetic that JAX lacks (exact sums, order keys, paired words, stable logarithms), compiled programs, pickles."""
 
 from ._bits import (
     NAN_FIRST,
@@ -16,7 +16,7 @@ from ._bits import (
     take,
     take_rows,
 )
-from ._pickles import IN_FILES, Pickled, PickledModule, states_by
+from ._pickles import IN_FILES, Pickled, PickledModule, set_storage
 from ._programs import (
     KeptWhileAlive,
     along_instances,
@@ -60,7 +60,6 @@ from ._sums import (
     log_softmax,
     narrowest_counts,
     narrowest_dtype,
-    one_row,
     padded_table,
     rounded,
     safe_divide,
@@ -73,4 +72,5 @@ from ._sums import (
     two_float_from_limbs,
     two_floats,
     two_sum,
+    unit_weight,
 )

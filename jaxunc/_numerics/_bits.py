@@ -1,7 +1,7 @@
 """Numbers as bits: floats as integers of the same order, and two 32-bit numbers in one 8-byte element.
 
-XLA on CPU flushes subnormal floats to zero before it compares them; integers it leaves alone. So `order_key` makes
-comparisons exact on every backend. One gather reads both numbers of a paired array. `count_before` counts flags.
+XLA on CPU flushes subnormal floats to zero before it compares them, but not integers. So `order_key` makes comparisons
+exact on every backend. One gather reads both numbers of a paired array. `count_before` counts flags.
 """
 
 from typing import Any
@@ -22,9 +22,8 @@ NAN_LAST = np.int32(np.iinfo(np.int32).max)
 def order_key(x: Float[Array, "..."]) -> Int32[Array, "..."]:
     """Return integer keys with ``key(a) < key(b)`` exactly when ``a < b``, subnormals included.
 
-    With b the bits of the float32 as a signed integer, the key is b where b >= 0 and -2³¹ - b
-    where b < 0; so -0 and +0 share the key 0. NaN has a key beyond that of the infinities: callers
-    replace it by ``NAN_FIRST`` or ``NAN_LAST``.
+    With b the bits of the float32 as a signed integer, the key is b where b >= 0 and -2³¹ - b where b < 0; so -0 and +0
+    share the key 0. NaN has a key beyond that of the infinities: callers replace it by ``NAN_FIRST`` or ``NAN_LAST``.
     """
     bits = lax.bitcast_convert_type(jnp.asarray(x, jnp.float32), jnp.int32)
     return jnp.where(bits < 0, jnp.int32(NAN_FIRST) - bits, bits)
@@ -33,11 +32,11 @@ def order_key(x: Float[Array, "..."]) -> Int32[Array, "..."]:
 def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
     """Return keys of the largest float32 not above each float64 threshold (on the host).
 
-    For float32 x the test ``float64(x) <= t`` is then exactly ``order_key(x) <= key``: rounding t
-    down changes no answer, rounding it to nearest does where data and thresholds lie on one grid of decimals.
+    For float32 x the test ``float64(x) <= t`` is then exactly ``order_key(x) <= key``: rounding t down changes no
+    answer. Rounding it to nearest would where data and thresholds lie on one grid of decimals.
     """
     wide = np.asarray(thresholds, dtype=np.float64)
-    # A threshold beyond float32 becomes infinite, which the step down then makes the largest float32.
+    # A threshold beyond float32 becomes infinite, and the step down from it is the largest float32.
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
         below = np.nextafter(narrow, np.float32(-np.inf))
@@ -54,7 +53,7 @@ def order_key_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
-    """Join two 32-bit arrays into one of 8-byte elements that a program moves alone; others are for `pair_bits`."""
+    """Return two 32-bit arrays as one complex array, which programs only move; `pair_bits` makes arrays to be kept."""
     return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in (first, second)))
 
 
@@ -64,11 +63,11 @@ def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeL
 
 
 def pair_bits(first: Any, second: Any) -> Any:
-    """Join two 32-bit arrays ``[...]`` into one of 8-byte elements, to be kept.
+    """Return two 32-bit arrays ``[...]`` as one array of 64-bit integers ``[...]``, which may be kept.
 
-    They are integers, so that what computes with the floats of a tree of arrays (an optimiser, a moving average, mixed
-    precision) leaves them. JAX moves 64-bit integers in its 32-bit mode, too, and asks for the other to make them. The
-    host's arrays stay on the host.
+    Code that computes with the floats of a pytree (an optimiser, a moving average, mixed precision) leaves integers as
+    they are. JAX moves 64-bit integers in its 32-bit mode, too, but makes them only in its 64-bit mode. Arrays of the
+    host stay on the host.
     """
     if isinstance(first, np.ndarray):
         halves = np.empty((*first.shape, 2), "<u4")
@@ -80,7 +79,7 @@ def pair_bits(first: Any, second: Any) -> Any:
 
 
 def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
-    """Return the two 32-bit arrays of `pair_bits`; raise a TypeError of what is no longer made of bits."""
+    """Return the two 32-bit arrays of `pair_bits`; raise a TypeError if ``pairs`` has another dtype by now."""
     _check_bits(pairs, jnp.int64)
     low = lax.convert_element_type(pairs, jnp.uint32)
     high = lax.convert_element_type(lax.shift_right_logical(pairs, lax.full_like(pairs, 32)), jnp.uint32)
@@ -88,7 +87,7 @@ def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) 
 
 
 def as_bits(numbers: Any) -> Any:
-    """Return the bits of floats as integers of their size, to be kept as `pair_bits` are; other numbers as they are."""
+    """Return the bits of floats as integers of the same size, which may be kept; other numbers unchanged."""
     if not jnp.issubdtype(numbers.dtype, jnp.floating):
         return numbers
     dtype = _BITS[numbers.dtype.itemsize]
@@ -96,7 +95,7 @@ def as_bits(numbers: Any) -> Any:
 
 
 def of_bits(bits: Array, dtype: DTypeLike) -> Array:
-    """Return the numbers of `as_bits`; raise a TypeError of what is no longer made of bits."""
+    """Return the numbers, of type ``dtype``, of `as_bits`; raise a TypeError if ``bits`` has another dtype by now."""
     if not jnp.issubdtype(dtype, jnp.floating):
         _check_bits(bits, dtype)
         return bits
@@ -120,27 +119,27 @@ _TAKE = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), st
 
 
 def take(flat: Array, index: Int32[Array, "..."]) -> Array:
-    """Return ``flat[index]`` without bounds handling, for indices that are known to be in range: it is cheaper."""
+    """Return ``flat[index]`` without bounds handling, which is cheaper; all indices must be in range."""
     mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
     return lax.gather(flat, index[..., None], _TAKE, slice_sizes=(1,), mode=mode)
 
 
 def take_rows(table: Array, index: Int32[Array, "..."]) -> Array:
-    """Return the rows ``table[index]`` as `take` does: ``[... columns]``."""
+    """Return the rows ``table[index]``, ``[... columns]``, without bounds handling; all indices must be in range."""
     return table.at[index].get(mode="promise_in_bounds")
 
 
-_PLACES = np.arange(32, dtype=np.uint32)
+_BIT_POSITIONS = np.arange(32, dtype=np.uint32)
 
 
 def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
-    """Return how many flags are set before each place; n is a multiple of 32.
+    """Return how many flags are set before each position; n is a multiple of 32.
 
     A plain ``cumsum`` costs twice as much on a CPU.
     """
-    # 32 flags as bits of a word: a running sum over words, and bit counts within them.
-    words = jnp.sum(flags.reshape(-1, 32).astype(jnp.uint32) << _PLACES, axis=1, dtype=jnp.uint32)
+    # 32 flags are the bits of a word: a running sum over words, and bit counts within each word.
+    words = jnp.sum(flags.reshape(-1, 32).astype(jnp.uint32) << _BIT_POSITIONS, axis=1, dtype=jnp.uint32)
     totals = lax.population_count(words).astype(jnp.int32)
     before = jnp.cumsum(totals) - totals
-    within = lax.population_count(words[:, None] & ((np.uint32(1) << _PLACES) - np.uint32(1)))
+    within = lax.population_count(words[:, None] & ((np.uint32(1) << _BIT_POSITIONS) - np.uint32(1)))
     return (before[:, None] + within.astype(jnp.int32)).reshape(-1)

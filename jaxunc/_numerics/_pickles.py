@@ -1,4 +1,4 @@
-"""States of objects that hold arrays of JAX: attributes for pickles and copies, a file's contents for other writers."""
+"""States of objects with arrays of JAX: attributes for pickles and copies, a file's contents for other writers."""
 
 import copyreg
 from collections.abc import Callable
@@ -17,10 +17,10 @@ _FOR_PICKLES = ContextVar("for pickles", default=False)
 _STORAGE: list[Callable[[], Any]] = []
 
 
-def states_by(storage: Callable[[], Any]) -> None:
-    """Set the function that imports `jaxunc.storage`, which makes states of arrays and texts.
+def set_storage(storage: Callable[[], Any]) -> None:
+    """Set the function that imports and returns `jaxunc.storage`, which makes states of arrays and texts.
 
-    It is imported late, since it depends on most packages, this one among them.
+    The import is late, since `jaxunc.storage` imports most packages, this one among them.
     """
     _STORAGE[:] = [storage]
 
@@ -28,14 +28,14 @@ def states_by(storage: Callable[[], Any]) -> None:
 class Pickled:
     """Base of classes that pickle by their attributes, and give other writers a state of arrays and texts.
 
-    Pickles and copies call ``__reduce_ex__``. Writers without pickles, such as skops, know no arrays of JAX. They call
-    ``__reduce__``, whose arguments for the class are empty here, and then ``__getstate__``.
+    Pickles and copies call ``__reduce_ex__``. Writers without pickles, such as skops, cannot write arrays of JAX. They
+    call ``__reduce__``, which passes the class no arguments here, and then ``__getstate__``.
     """
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         token = _FOR_PICKLES.set(True)
         try:
-            # By its name: a class of one's own may add to the state.
+            # By the public method: a user's subclass may add to the state.
             return _NEW, (type(self),), self.__getstate__()
         finally:
             _FOR_PICKLES.reset(token)
@@ -59,16 +59,17 @@ class Pickled:
         return super().__getstate__()
 
     def _plain_state(self) -> dict[str, Any]:
-        """Return the state of arrays and texts; raises a TypeError if something has no place there."""
+        """Return the state of arrays and texts; raise a TypeError if an attribute cannot be part of it."""
         return _STORAGE[0]().state_of(self)
 
 
 @jax.tree_util.register_pytree_node_class
 class Method:
-    """A method of a module: a pytree, as equinox's are, but hashed, compared and pickled as Python's own.
+    """A method of a module: a pytree, as equinox's methods are, but hashed, compared and pickled as Python's methods.
 
-    JAX keeps programs by the function that they are of, which it hashes and compares. So a method equals itself alone:
-    arrays have no hash, and inside a program they cannot be compared. Two modules of equal numbers have two programs.
+    JAX keeps programs by their function, which it hashes and compares. Arrays have no hash, and inside a program they
+    cannot be compared. So a method equals only methods of the same object, and two modules of equal numbers have two
+    programs.
     """
 
     __name__: str
@@ -98,14 +99,14 @@ class Method:
 
 
 class PickledModule(Pickled, eqx.Module):
-    """A module of equinox that is `Pickled`, and whose methods can be passed to `jax.jit` and the like: `Method`."""
+    """A module of equinox that is `Pickled`, and whose methods, each a `Method`, can be passed to `jax.jit`."""
 
-    if not TYPE_CHECKING:  # so that they still report names that do not exist
+    if not TYPE_CHECKING:  # so that type checkers still report names that do not exist
 
-        @no_type_check  # checks read attributes themselves
+        @no_type_check  # run-time type checks read attributes themselves
         def __getattribute__(self, name: str) -> Any:
-            # Past equinox's own, which would wrap the method so that it is hashed by its arrays.
-            found = object.__getattribute__(self, name)
+            # Not equinox's __getattribute__, which would wrap the method so that it is hashed by its arrays.
+            value = object.__getattribute__(self, name)
             # A field may hold another object's method, and equinox leaves special methods as they are.
-            own = type(found) is MethodType and found.__self__ is self and not name.startswith("__")
-            return Method(found) if own else found
+            is_method = type(value) is MethodType and value.__self__ is self and not name.startswith("__")
+            return Method(value) if is_method else value

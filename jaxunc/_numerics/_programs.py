@@ -1,8 +1,8 @@
-"""Compiled programs: the settings, sizes and devices they are made for, and what is kept for arrays while those live.
+"""Compiled programs: the settings, sizes and devices they are made for, and results that are kept while arrays live.
 
-`jit` compiles under the library's own settings, which no debugging setting of a user's reaches. `along_instances` runs
-a program where meshes of explicit axes, which divide arrays among devices under `jax.jit`, have put the instances.
-`use_compilation_cache` keeps programs that outlive their process.
+`jit` compiles under the library's own settings, whatever debugging settings a user has chosen. `along_instances` runs
+a program on the devices to which a mesh of explicit axes has assigned the instances. `use_compilation_cache` keeps
+programs that outlive their process.
 """
 
 import os
@@ -25,8 +25,8 @@ from jaxunc._checks import check_kind, is_concrete, nothing_is_traced, outside_t
 
 @contextmanager
 def own_settings() -> Iterator[None]:
-    """A context of the library's own programs: settings that look for mistakes are for a user's own code."""
-    # Infinity and NaN are values here, axes are added as in NumPy, and packed bits are no numbers.
+    """Return a context that switches JAX's debugging settings off: they are for a user's code, not the library's."""
+    # Infinity and NaN are values here, missing axes are added as in NumPy, and packed bits may look like NaN.
     with (
         jax.debug_nans(False),
         jax.debug_infs(False),
@@ -38,10 +38,10 @@ def own_settings() -> Iterator[None]:
 
 
 def jit(function: Any = None, **options: Any) -> Any:
-    """`jax.jit` under `own_settings`; a decorator, with the same options.
+    """Compile a function by `jax.jit` under `own_settings`; also a decorator, with the options of `jax.jit`.
 
-    Settings of tracing are set while the function is traced. Those of results are set only where a user's setting
-    looks at results: a call costs no more than reading a setting.
+    The settings hold while the function is traced. For a call they are entered only if the user has switched on one
+    that inspects results: so a usual call costs no more than reading three settings.
     """
     if function is None:
         return partial(jit, **options)
@@ -68,51 +68,51 @@ def jit(function: Any = None, **options: Any) -> Any:
     return program
 
 
-# JAX's settings are objects, whose value is read in a thirtieth of the time that a context takes.
-_settings: Any = jax.config  # its names are made when it is read
+# JAX's settings are objects: to read a value takes a thirtieth of the time that a context takes.
+_settings: Any = jax.config  # type checkers do not know its attributes
 _debug_infs: Any = jax.debug_infs
 _debug_nans: Any = jax.debug_nans
 _check_tracer_leaks: Any = jax.check_tracer_leaks
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
-class KeptWhileAlive(Generic[Made]):
-    """Results by the identity of the arrays that they were made of; forgotten as soon as one of those is gone.
+class KeptWhileAlive(Generic[Result]):
+    """Results by the identity of the arrays that they were made of; forgotten as soon as one of these arrays is gone.
 
-    Of NumPy's arrays that may be written to nothing is kept. Results are made of known values, at once also where
-    someone's program is being traced: none belongs to a trace.
-    ``most``: how many results are kept at a time, the newest.
+    Results of a writable array of NumPy are not kept. Results are made outside of any trace, also while a program is
+    being traced.
+    ``most``: how many results, the newest, are kept at a time; None for all.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self._results: dict[tuple, tuple[Made]] = {}
+        self._results: dict[tuple, tuple[Result]] = {}
         self._watched: set[tuple] = set()
         self._most = most
 
-    def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Made]) -> Made:
-        """Return the result of these arrays and settings; ``make`` makes it the first time."""
+    def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Result]) -> Result:
+        """Return the result for these arrays and settings; the first call makes it by ``make``."""
         key = (*map(id, arrays), settings)
-        if found := self._results.get(key):  # one look: another thread may drop it
-            return found[0]
+        if entry := self._results.get(key):  # a single access: another thread may drop the entry
+            return entry[0]
         with outside_traces():
-            made = make()
+            result = make()
         if any(isinstance(array, np.ndarray) and array.flags.writeable for array in arrays):
-            return made  # what they hold may be another thing the next time
+            return result  # the array's values may be others the next time
         if self._most is not None and len(self._results) >= self._most and (oldest := next(iter(self._results), None)):
             self._results.pop(oldest, None)
-        self._results[key] = (made,)
-        for array in arrays:  # another one may have its place in memory later
+        self._results[key] = (result,)
+        for array in arrays:  # a later array may have the same address in memory, and so the same id
             weakref.finalize(array, self._results.pop, key, None)
-        return made
+        return result
 
     def __len__(self) -> int:
         return len(self._results)
 
 
 def copy_in(values: Any, dtype: Any = None) -> Array:
-    """Return `jax.numpy.asarray` of values, of the host's arrays a copy: who gave them may write there afterwards.
+    """Return values as an array of JAX; an array of the host is copied, since its owner may write to it later.
 
-    JAX shares the memory of an aligned array on a CPU, and may compute after a call has returned.
+    On a CPU JAX shares the memory of an aligned array, and may compute after a call has returned.
     """
     if not isinstance(values, _OF_NO_MEMORY) and not hasattr(values, "__jax_array__"):
         values = np.array(values)
@@ -125,9 +125,9 @@ _OF_NO_MEMORY = (jax.Array, np.generic, bool, int, float, complex, list, tuple)
 
 
 def on_host(*arrays: Any) -> bool:
-    """Return whether the host reads JAX's arrays where they lie, outside of traces: it packs them without a program.
+    """Return whether all arrays are JAX's on one CPU device, and nothing is traced: the host packs such arrays itself.
 
-    False where some are NumPy's, which their owner may write to.
+    ``arrays`` are pytrees. False if any array is NumPy's, since its owner may write to it.
     """
     leaves = jax.tree.leaves(arrays)
     if not nothing_is_traced() or not all(isinstance(leaf, jax.Array) for leaf in leaves) or not is_concrete(leaves):
@@ -137,7 +137,7 @@ def on_host(*arrays: Any) -> bool:
 
 
 def put_beside(array: Array, arrays: Any) -> Any:
-    """Return NumPy arrays as JAX's, with 64-bit types kept.
+    """Return a pytree of NumPy arrays as arrays of JAX, with 64-bit types kept.
 
     They are put on the devices of ``array`` if it is committed, else on the default device, uncommitted.
     """
@@ -146,7 +146,7 @@ def put_beside(array: Array, arrays: Any) -> Any:
 
 
 def default_platform() -> str:
-    """Return the platform of the device that computes: what `jax.default_device` names, else JAX's own choice."""
+    """Return the platform that computes, such as ``"cpu"``: that of `jax.default_device`, else JAX's own choice."""
     device = _settings.jax_default_device
     return device if isinstance(device, str) else jax.default_backend() if device is None else device.platform
 
@@ -156,7 +156,7 @@ def cores() -> int:
 
 
 def power_of_two(n: int, least: int = 1) -> int:
-    """Return the least power of two that is not below n or ``least``, a size that compiled programs share."""
+    """Return the least power of two that is at least n, or ``least`` if that is more: sizes that programs share."""
     return max(least, 1 << max(n - 1, 0).bit_length())
 
 
@@ -165,21 +165,21 @@ def ceil_div(n: int, size: int) -> int:
 
 
 def multiple_of(size: int, n: int) -> int:
-    """Return the least multiple of ``size`` that is not below n."""
+    """Return the least multiple of ``size`` that is at least n."""
     return -(-n // size) * size
 
 
 def padded_rows(array: Shaped[np.ndarray, "rows ..."], n_rows: int) -> Shaped[np.ndarray, "more_rows ..."]:
-    """Return the array with zeros behind its rows, ``n_rows`` in all; itself if it has as many."""
+    """Return the array with rows of zeros appended up to ``n_rows``; the array itself if it has ``n_rows`` rows."""
     if len(array) == n_rows:
         return array
-    padded = np.zeros((n_rows, *array.shape[1:]), array.dtype)  # np.pad takes ten times as long for few
+    padded = np.zeros((n_rows, *array.shape[1:]), array.dtype)  # np.pad takes ten times as long for few rows
     padded[: len(array)] = array
     return padded
 
 
 def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
-    """Return the arrays with leading axes of length one until all have as many: broadcasting that is asked for."""
+    """Return the arrays with leading axes of length one, so that all have the same rank: explicit broadcasting."""
     rank = max(array.ndim for array in arrays)
     return tuple(array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays)
 
@@ -188,45 +188,45 @@ def along_instances(function: Callable[..., Any], *arrays: Any, beside: Any = No
     """Return ``function(beside, *arrays)``; the arrays, and most results, have the instances as their first axis.
 
     Under a trace the type of an array may name a mesh with explicit axes, such as `jax.make_mesh` makes. Then each
-    device runs the function on the instances that lie there, and asks no other: the types within it would else have to
-    say of each operation where its result lies. The function answers for each instance alone. What is ``beside`` the
-    arrays, a pytree, every device has whole. An array may be None. Raises a ValueError if `jax.vmap` maps over
-    instances.
+    device runs the function on its own instances, and communicates with no other device. Otherwise each operation in
+    the function would have to declare where its result lies. The function must answer each instance by itself.
+    Every device has all of ``beside``, a pytree. An array may be None. Raises a ValueError if `jax.vmap` maps over
+    instances that a mesh divides.
     """
     leaves, structure = jax.tree.flatten(beside)
-    laid = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer) and _mesh_of([leaf])[0] is not None]
-    (mesh, axes), given = _mesh_of(arrays), [array for array in arrays if array is not None]
-    mesh = _mesh_of([leaves[i] for i in laid])[0] if mesh is None else mesh
-    if mesh is None or len({array.shape[:1] for array in given}) != 1:  # the function says what is wrong
+    on_mesh = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer) and _mesh_of([leaf])[0] is not None]
+    (mesh, axes), present = _mesh_of(arrays), [array for array in arrays if array is not None]
+    mesh = _mesh_of([leaves[i] for i in on_mesh])[0] if mesh is None else mesh
+    if mesh is None or len({array.shape[:1] for array in present}) != 1:  # the function refuses unequal lengths
         return function(beside, *arrays)
 
     def on_each(parts: list[Any], *arrays: Any) -> Any:
-        on_device = dict(zip(laid, parts, strict=True))
+        on_device = dict(zip(on_mesh, parts, strict=True))
         filled = [on_device.get(i, leaf) for i, leaf in enumerate(leaves)]
         return function(jax.tree.unflatten(structure, filled), *arrays)
 
     spec = PartitionSpec(axes)
-    # Other axes than that of instances are brought together: a tree may test any column.
-    placed = [array if array is None else _placed(array, mesh, spec) for array in arrays]
-    parts = [_placed(leaves[i], mesh, PartitionSpec()) for i in laid]
-    share = NamedSharding(mesh, spec).shard_shape((given[0].shape[0],))[0]
-    # What has another shape for one instance more has the instances as its first axis.
-    like = lambda rows: [_like(array, rows) for array in arrays]
-    own, more = (jax.eval_shape(partial(function, beside), *like(rows)) for rows in (share, share + 1))
-    results = jax.tree.map(lambda a, b: PartitionSpec() if a.shape == b.shape else spec, own, more)
+    # Axes other than that of instances are not divided: a tree may test any column.
+    shards = [array if array is None else _reshard(array, mesh, spec) for array in arrays]
+    parts = [_reshard(leaves[i], mesh, PartitionSpec()) for i in on_mesh]
+    share = NamedSharding(mesh, spec).shard_shape((present[0].shape[0],))[0]
+    # A result whose shape changes with one instance more has the instances as its first axis.
+    inputs = lambda rows: [_shape_with(array, rows) for array in arrays]
+    shapes, longer = (jax.eval_shape(partial(function, beside), *inputs(rows)) for rows in (share, share + 1))
+    results = jax.tree.map(lambda a, b: PartitionSpec() if a.shape == b.shape else spec, shapes, longer)
     in_specs = ([PartitionSpec() for _ in parts], *(spec for _ in arrays))
     settings: dict[str, Any] = {"mesh": mesh, "in_specs": in_specs, "out_specs": results}
     kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
     explicit = {name for name, kind in kinds.items() if kind == AxisType.Explicit}
-    if len(explicit) < len(kinds):  # else none is named: under `vmap` along an axis JAX takes that one away
+    if len(explicit) < len(kinds):  # if all are explicit, none is named: JAX removes the axis that `vmap` maps along
         settings["axis_names"] = explicit
     mapped: Any = jax.shard_map(on_each, check_vma=False, **settings)
     try:
-        return mapped(parts, *placed)
+        return mapped(parts, *shards)
     except Exception as error:
         if type(error).__name__ != "ShardingTypeError":  # which has no public name
             raise
-        # `vmap` along an axis of the mesh keeps it explicit within, where no function can see it.
+        # `vmap` along an axis of the mesh keeps the axis explicit within, where no function can see it.
         raise ValueError(
             "a mesh with explicit axes divides the rows that jax.vmap maps over: JAX takes the axes for explicit "
             "within each row, too, where no tree can be walked. Pass all rows in one call instead of mapping over them."
@@ -251,28 +251,31 @@ def _varying(array: Any) -> frozenset[str]:
 
 
 def whole(array: Any) -> Any:
-    """Return the array with all of it on every device, if a mesh of explicit axes divides it; else as it is."""
-    # Known in a tenth of the time.
+    """Return the array whole on every device if a mesh of explicit axes divides it; else the array itself."""
+    # This test takes a tenth of the time of `_mesh_of`.
     if not isinstance(array, Tracer) and isinstance(array.sharding, SingleDeviceSharding):
         return array
     mesh, _ = _mesh_of([array], concrete=True)
-    return array if mesh is None else _placed(array, mesh, PartitionSpec())
+    return array if mesh is None else _reshard(array, mesh, PartitionSpec())
 
 
-def _placed(array: Any, mesh: Any, spec: PartitionSpec) -> Any:
-    """Return the array divided along these axes of a mesh alone."""
+def _reshard(array: Any, mesh: Any, spec: PartitionSpec) -> Any:
+    """Return the array divided among the devices of a mesh by the axes that ``spec`` names, and by no others."""
     return jax.sharding.reshard(array, NamedSharding(mesh, spec))
 
 
 def _mesh_of(arrays: Any, *, concrete: bool = False) -> tuple[Any, Any]:
-    """Return the mesh that has explicit axes, and those that divide the instances; None for none of each."""
+    """Return the first mesh of the arrays with explicit axes, and the axes that divide the instances, or None for each.
+
+    Only traced arrays count, unless ``concrete`` is True.
+    """
     traced = [array for array in arrays if isinstance(array, jax.Array) and (concrete or not is_concrete(array))]
     shardings: list[Any] = [jax.typeof(array).sharding for array in traced]
     mesh = next((each.mesh for each in shardings if AxisType.Explicit in each.mesh.axis_types), None)
     return mesh, next((each.spec[0] for each in shardings if len(each.spec) and each.spec[0] is not None), None)
 
 
-def _like(array: Any, rows: int) -> Any:
+def _shape_with(array: Any, rows: int) -> Any:
     return None if array is None else jax.ShapeDtypeStruct((rows, *array.shape[1:]), array.dtype)
 
 
@@ -298,21 +301,21 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path | None:
     Raises
     ------
     TypeError
-        If ``folder`` is no path.
+        If ``folder`` is not a path.
     OSError
-        If a folder that was given cannot be made.
+        If the folder ``folder`` cannot be made.
 
     Notes
     -----
     Programs are kept for one version of JAX, one kind of processor and one shape of forest and data; answers are the
-    same to the last bit. A program takes 5 to 50 kB, and no entry is ever removed. Who can write to the folder decides
-    what is run: make it yours alone, as the default one is. On some processors of Intel nothing is ever found again
-    (jax-ml/jax#38445): programs are then compiled as without it.
+    same to the last bit. A program takes 5 to 50 kB, and no entry is ever removed. Whoever can write to the folder
+    decides which programs run: make it yours alone, as the default folder is. On some processors of Intel no program is
+    ever found again (jax-ml/jax#38445), and programs are compiled as without the cache.
 
-    On others, such as AMD's with AVX-512, XLA prints two lines to standard error for each program that it finds, with
-    "prefer-no-gather" and "SIGILL" in them. They tell of preferences that XLA gave itself, no instruction is missing,
-    and the program runs. The command line silences them; in programs of your own
-    ``jax.config.update("jax_logging_level", "CRITICAL")`` does, with all else that JAX and XLA would log, or
+    On other processors, such as AMD's with AVX-512, XLA prints two lines to standard error for each program that it
+    finds, with "prefer-no-gather" and "SIGILL" in them. They are about preferences that XLA set itself: no instruction
+    is missing, and the program runs. The command line silences these lines. In programs of your own
+    ``jax.config.update("jax_logging_level", "CRITICAL")`` silences all that JAX and XLA would log, as does
     ``TF_CPP_MIN_LOG_LEVEL=3`` in the environment before JAX is imported.
 
     Examples
@@ -323,7 +326,7 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path | None:
     """
     if folder is not None:
         check_kind("folder", folder, str | Path, "the path of a folder")
-    settings: Any = jax.config  # whose attributes are dynamic
+    settings: Any = jax.config  # type checkers do not know its attributes
     if not settings.jax_enable_compilation_cache:
         return None
     if folder is None and settings.jax_compilation_cache_dir:
@@ -331,7 +334,7 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path | None:
     if folder is None:
         try:
             cache = _make_folder(_cache_folder() / "jaxunc")
-        except (OSError, RuntimeError):  # no home, or one that cannot be written
+        except (OSError, RuntimeError):  # no home folder, or one that cannot be written to
             return None
     else:
         cache = _make_folder(Path(folder))

@@ -53,8 +53,8 @@ def digamma_gaps(x, xp: ModuleType = jnp):
     """Return ``log x - ψ(x)`` and ``x ψ'(x) - 1``: both ≈ 1/(2x), positive, falling; to relative precision for x > 0.
 
     The second is -x times the slope of the first. From log x - ψ(x) = 1/x - log(1 + 1/x) + log(x+1) - ψ(x+1) and
-    ψ'(x) - 1/x = 1/(x² (x+1)) + ψ'(x+1) - 1/(x+1), and the asymptotic series beyond. Step by step, without an axis of
-    steps: so it is vectorised along the last axis of x.
+    ψ'(x) - 1/x = 1/(x² (x+1)) + ψ'(x+1) - 1/(x+1), and the asymptotic series for large x. A loop takes these steps: an
+    axis of steps would keep a compiler from vectorising along the last axis of x.
     """
     shifts, terms = (10, 7) if x.dtype == "float64" else (4, 4)
     inverses = [1 / (x + shift) for shift in range(shifts + 1)]
@@ -70,8 +70,8 @@ def digamma_gaps(x, xp: ModuleType = jnp):
 def log_gamma_gap(x, xp: ModuleType = jnp):
     """Return δ(x) = log Γ(x) - (x-½) log x + x - ½ log 2π ≈ 1/(12x), for x > 0; on the host with ``xp=numpy``.
 
-    From δ(x) = δ(x+1) + (x+½) log(1+1/x) - 1 and the asymptotic series beyond; absolute error a few roundings of 1.
-    `stirling_error` is the same with a gradient, for x ≥ 1/2.
+    From δ(x) = δ(x+1) + (x+½) log(1+1/x) - 1 and the asymptotic series for large x; absolute error a few roundings of
+    1. `stirling_error` is the same function with a gradient, for x ≥ 1/2.
     """
     shifts, terms = (10, 7) if x.dtype == "float64" else (4, 4)
     near = xp.where(x < shifts, x, 1.0)
@@ -95,8 +95,8 @@ _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 1
 def stirling_error(z: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return δ(z) = log Γ(z) - (z-½) log z + z - ½ log 2π, for z ≥ 1/2: about 1/(12 z).
 
-    The asymptotic series in Horner form where it converges fast, which arguments that are too small are shifted to by
-    δ(z) = δ(z+1) + (z+½) log(1+1/z) - 1. Absolute error 1e-15 in float64, 3e-7 in float32; for z ≥ 10, relative.
+    The asymptotic series in Horner form, which converges fast for large z; δ(z) = δ(z+1) + (z+½) log(1+1/z) - 1 shifts
+    smaller arguments there. Absolute error 1e-15 in float64, 3e-7 in float32; for z ≥ 10 this is the relative error.
     """
     shifts, terms, near, far = _shift(z)
     steps = sum((near + (i + 0.5)) * jnp.log1p(1 / (near + i)) - 1 for i in range(shifts))
@@ -115,16 +115,16 @@ def _stirling_error_jvp(primals, tangents):
 
 
 def _shift(z):
-    """Return how far to shift, how many terms then do, and the arguments of the steps and of the series."""
+    """Return the shift, the number of terms that suffice after it, and the arguments of the steps and of the series."""
     shifts, terms = (10, 8) if z.dtype == jnp.float64 else (3, 5)
     small = z < shifts
     return shifts, terms, jnp.where(small, z, 1.0), jnp.where(small, z + shifts, z)
 
 
 def entropy_gap(t: Float[Array, "..."], rest: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return S(t) = (1+t) log(1+t) + (1-t) log(1-t) ≈ t² for 0 ≤ t < 1, with ``rest`` = 1 - t > 0 given apart.
+    """Return S(t) = (1+t) log(1+t) + (1-t) log(1-t) ≈ t² for 0 ≤ t < 1, with ``rest`` = 1 - t > 0.
 
-    To relative precision in both corners: near t = 0, and near t = 1 where 1 - t must not be formed from t.
+    To relative precision near t = 0, and near t = 1, where 1 - t computed from t would lose digits.
     """
     near = t < 0.5
     inner = jnp.where(near, t, 0.25)

@@ -1,11 +1,11 @@
 """Sums and quotients that are exact, or have the same bits in every program.
 
-`sum_in_order` adds along an axis in one order, and the softmax and averages here are made of it. A compiler sums floats
-in the order that suits the whole array, another one for many rows than for a few: answers of a row would depend on its
-batch. A `TwoFloat` carries a number as the unevaluated sum of two floats: sums over ten thousand trees, and of counts
-up to 10⁹, stay exact or nearly so in float32. `sum_before` is a running sum of integers.
+`sum_in_order` adds along an axis in a fixed order, and the softmax and averages here use it. A compiler sums floats in
+an order that depends on the shape of the array: a row's answer would depend on the number of rows in its batch. A
+`TwoFloat` carries a number as the unevaluated sum of two floats: sums over ten thousand trees, and of counts up to 10⁹,
+stay exact or nearly so in float32. `sum_before` is a running sum of integers.
 
-Beside them class counts: checked, in a type that holds them, and tables of distinct count vectors.
+Further functions check class counts, choose a type that holds them, and make tables of distinct count vectors.
 """
 
 from functools import partial
@@ -25,10 +25,10 @@ _TRIANGLE = np.triu(np.ones((64, 64), np.float32), 1)
 
 
 def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = False) -> Num[Array, "..."]:
-    """Return the sum along an axis, whose rounding depends on the numbers and the length of the axis alone.
+    """Return the sum along an axis, with a rounding that depends only on the numbers and the length of the axis.
 
-    Up to 32 numbers are added from the first to the last. Tangents are summed plainly: this sum has a derivative, and
-    no transpose.
+    Up to 32 numbers are added from the first to the last. Tangents are summed by `jax.numpy.sum`, since this sum has no
+    transpose.
     """
     axis = axis % x.ndim
     total = _sum(x, axis) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.sum(x, axis=axis)
@@ -36,20 +36,20 @@ def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = Fa
 
 
 def add_up(x: Any, axis: int, *, keepdims: bool = False) -> Any:
-    """Return the sum along an axis of an array of the host, or `sum_in_order` of one of JAX."""
+    """Return the sum along an axis: NumPy's for an array of NumPy, `sum_in_order` for an array of JAX."""
     if isinstance(x, np.ndarray):
         return x.sum(axis=axis, keepdims=keepdims)
     return sum_in_order(x, axis, keepdims=keepdims)
 
 
 def is_sum_in_order(params: dict[str, Any]) -> bool:
-    """Return whether a reduction of a traced program, with these parameters, is one of these sums."""
+    """Return whether a reduction of a traced program, which has the parameters ``params``, is a `sum_in_order`."""
     number = jnp.zeros((), params["jaxpr"].in_avals[0].dtype)
     return str(params["jaxpr"]) == str(jax.make_jaxpr(_add)(number, number))
 
 
 def _add(total: Array, x: Array) -> Array:
-    # Written so that no compiler takes it for a sum: those it reorders.
+    # In this form no compiler recognises a sum, which it would reorder.
     return jnp.where(jnp.isnan(x), x, total + x)
 
 
@@ -64,13 +64,13 @@ def _sum_jvp(axis, primals, tangents):
 
 
 def scale_and_move(x: Float[Array, "..."], scale: Array, move: Array) -> Float[Array, "..."]:
-    """Return ``scale x + move``, rounded twice: fused or not by the shape of the program, it would be once or twice."""
+    """Return ``scale x + move``, rounded after the product and after the sum, which no compiler can fuse here."""
     product = scale * x
     return jnp.where(jnp.isnan(product), jnp.asarray(jnp.nan, product.dtype), product) + move
 
 
 def rounded(product: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return a finite product as it is, in words that keep a compiler from fusing it with the sum that it enters."""
+    """Return a finite product unchanged, in a form that keeps a compiler from fusing it with a sum that it enters."""
     most = jnp.finfo(product.dtype).max
     return jnp.clip(product, -most, most)
 
@@ -82,10 +82,11 @@ def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array =
 
 
 def divide_by_shared(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:
-    """Return what `safe_divide` does, each quotient correctly rounded where numerators share a denominator.
+    """Return the quotients of `safe_divide`, each correctly rounded, where numerators share a denominator.
 
-    XLA would multiply by the reciprocal of what is broadcast: 41/41 become 0.99999994, and 0.5 - 20.5/41 not zero. A
-    denominator chosen for each numerator is none. A barrier would do too, for one more kernel on a GPU.
+    XLA would multiply by the reciprocal of a denominator that is broadcast: 41/41 would be 0.99999994, and 0.5 -
+    20.5/41 not zero. Here the denominator depends on the numerator, so it is not broadcast. A barrier would also do,
+    but costs one more kernel on a GPU.
     """
     numerator = jnp.asarray(numerator, jnp.result_type(numerator, denominator, float))
     nan = jnp.asarray(jnp.nan, numerator.dtype)
@@ -93,13 +94,13 @@ def divide_by_shared(numerator: Array, denominator: Array, otherwise: float | Ar
 
 
 def shares_of(counts: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return counts divided by their sum; equal shares where it is zero, with gradient 0 there."""
+    """Return counts divided by their sum over classes; equal shares where the sum is zero, with gradient 0 there."""
     return divide_by_shared(counts, sum_in_order(counts, keepdims=True), 1 / counts.shape[-1])
 
 
 @jax.custom_jvp
 def floored_log(x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return ``log(max(x, tiny))``, tiny being the smallest normal float: finite at zero, as a loss needs it.
+    """Return ``log(max(x, tiny))``, with the smallest normal float as tiny: finite at zero, as a loss needs it.
 
     The gradient is 1/max(x, √tiny): large and finite at zero, so that a loss can still move away from it.
     """
@@ -113,19 +114,19 @@ def _floored_log_jvp(primals, tangents):
 
 
 def log_softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return what `jax.nn.log_softmax` does along the last axis, by a sum in order."""
+    """Return the `jax.nn.log_softmax` along the last axis, computed by `sum_in_order`."""
     shifted = x - lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True))
     return shifted - jnp.log(sum_in_order(jnp.exp(shifted), keepdims=True))
 
 
 def softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return what `jax.nn.softmax` does along the last axis, by a sum in order."""
+    """Return the `jax.nn.softmax` along the last axis, computed by `sum_in_order`."""
     power = jnp.exp(x - lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True)))
     return power / sum_in_order(power, keepdims=True)
 
 
 def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"]) -> Float[Array, "..."]:
-    """Return log Σ w exp(x) of the last axis, by a sum in order; w ≥ 0, and what w = 0 weighs may be anything."""
+    """Return log Σ w exp(x) along the last axis, by `sum_in_order`; w ≥ 0, and x may be NaN where w = 0."""
     logs = jnp.where(weights != 0, logs, -jnp.inf)
     most = jnp.max(logs, axis=-1, keepdims=True)
     most = lax.stop_gradient(jnp.where(jnp.isfinite(most), most, jnp.zeros_like(most)))
@@ -133,8 +134,8 @@ def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"])
 
 
 def float_dtype(*arrays) -> jnp.dtype:
-    """Return the dtype to compute in: the arrays' own if they are floats, else the default (float64 under x64)."""
-    # Of an array's dtype alone: to put one on a device is a program for its shape.
+    """Return the dtype to compute in: that of the arrays' floats, or without any the default (float64 under x64)."""
+    # Only dtypes are read: to put an array on a device would compile a program for its shape.
     found = [jax.dtypes.canonicalize_dtype((a if hasattr(a, "dtype") else jnp.asarray(a)).dtype) for a in arrays]
     floats = [dtype for dtype in found if jnp.issubdtype(dtype, jnp.floating)]
     return jnp.result_type(*floats) if floats else jnp.result_type(float)
@@ -143,14 +144,14 @@ def float_dtype(*arrays) -> jnp.dtype:
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """Return the rounded sum s and its exact rounding error e: ``a + b = s + e`` (Knuth)."""
     s = a + b
-    # The parts of b and of a that arrived in s: the differences are exact, whichever of both is larger.
+    # The parts of b and of a that arrived in s: the differences are exact, whichever of a and b is larger.
     b_seen = s - a
     return s, (a - (s - b_seen)) + (b - b_seen)
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     """Return the rounded product p and its rounding error e: ``a b = p + e`` (Dekker), to twice the precision."""
-    # Cut by the bits: Dekker's own way to halve a float is undone by compilers that fuse a product and a sum.
+    # Bits cut a float in halves: Dekker's way is undone by compilers that fuse a product and a sum.
     bits = {4: jnp.int32, 8: jnp.int64}[a.dtype.itemsize]
     keep = jnp.asarray(-(1 << (jnp.finfo(a.dtype).nmant + 2) // 2), bits)
 
@@ -160,7 +161,7 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
     p = rounded(a * b)
     (a_high, a_low), (b_high, b_low) = split(a), split(b)
-    # Each product is rounded before it is added, in every program: the last bit of a small difference shows it.
+    # Each product is rounded before it is added, in every program: else last bits would differ between programs.
     middle = (a_high * b_high - p) + rounded(a_high * b_low) + rounded(a_low * b_high)
     return p, middle + rounded(a_low * b_low)
 
@@ -186,7 +187,7 @@ class TwoFloat(NamedTuple):
 
     def divided_by(self, divisor: float | int) -> "TwoFloat":
         """Divide by a plain number, to twice the precision."""
-        # Chosen for each number: of a constant XLA makes its reciprocal, and of a number times both the number itself.
+        # The divisor depends on each number: XLA would multiply by a constant's reciprocal, and cancel x / b * b.
         b = jnp.where(jnp.isnan(self.high), self.high, jnp.asarray(divisor, self.high.dtype))
         quotient = self.high / b
         p, e = _two_product(quotient, b)
@@ -203,7 +204,7 @@ def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> 
 
 
 def two_floats(counts: Num[Array, "..."]) -> TwoFloat:
-    """Return counts >= 0 as two floats: exact for integers of 32 bits, and of more below 2⁵³."""
+    """Return counts >= 0 as two floats: exact for integers of 32 bits, and for wider ones below 2⁵³."""
     if counts.dtype in (jnp.int32, jnp.uint32) and jnp.result_type(float) == jnp.float32:
         return two_float_from_limbs(counts.astype(jnp.uint32), jnp.zeros(counts.shape, jnp.int32))
     high = counts.astype(float_dtype(counts))
@@ -211,7 +212,7 @@ def two_floats(counts: Num[Array, "..."]) -> TwoFloat:
 
 
 def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
-    """Return the sum of the values (≥ 0, ``largest`` in all at most) before each place; n is a multiple of 64."""
+    """Return the sum of the values before each position; they are ≥ 0, at most ``largest`` in all, and 64 divides n."""
     if default_platform() != "cpu" or largest >= 2**24:
         return jnp.cumsum(values) - values
     # Products with a triangle of ones: exact, since float32 holds integers below 2²⁴.
@@ -223,18 +224,18 @@ def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
 
 AnyCounts = TypeVar("AnyCounts", Array, np.ndarray)
 LARGEST_TABLE, ENTRIES_A_ROW = 2**22, 32
-"""Largest table that is looked up instead of sorting, in entries, and those that take as long as sorting a row."""
+"""Most entries of a table that replaces sorting; how many of its entries take as long as sorting one row."""
 
 
 def as_counts(counts) -> Num[Array, "..."]:
-    """Return the counts for JAX. Integers of the host that do not fit its 32 bits become floats.
+    """Return counts as an array of JAX; integers of the host become floats if they exceed its 32 bits.
 
     Floats of 16 bits become float32: they hold no count beyond 65504, and fewer digits than a sum over trees needs.
-    Bools count one instance or none. Raises a TypeError for what holds no numbers.
+    Bools become 0 and 1 as int32. Raises a TypeError if ``counts`` holds no numbers.
     """
     check_numbers("counts", counts)
     if not isinstance(counts, jax.Array) and is_concrete(counts):
-        # On the host: as soon as JAX has them, numbers beyond 32 bits are cut without a word.
+        # On the host, since JAX cuts numbers beyond 32 bits without a word.
         counts = as_native(np.asarray(counts))
         narrow = jax.dtypes.canonicalize_dtype(counts.dtype)
         if np.issubdtype(narrow, np.integer) and narrow != counts.dtype and counts.size:
@@ -249,7 +250,7 @@ def as_counts(counts) -> Num[Array, "..."]:
 
 
 def checked_counts(counts) -> Num[Array, "... classes"]:
-    """Return counts as `as_counts` does; a ValueError unless they are finite, >= 0, and have an axis of classes."""
+    """Return `as_counts` of counts; raise a ValueError unless they are finite, >= 0, and have an axis of classes."""
     counts = as_counts(counts)
     check_class_axis(counts)
     check_counts(counts)
@@ -257,7 +258,7 @@ def checked_counts(counts) -> Num[Array, "... classes"]:
 
 
 def counts_dtype(*tables) -> jnp.dtype:
-    """Return the dtype that holds all of these counts: that of floats if there are any, else of the widest integers."""
+    """Return the dtype that holds the counts of all tables: `float_dtype` if some are floats, else widest integers."""
     dtypes = [jax.dtypes.canonicalize_dtype(table.dtype) for table in tables]
     if any(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
         return float_dtype(*tables)
@@ -265,21 +266,21 @@ def counts_dtype(*tables) -> jnp.dtype:
 
 
 def subtract_counts(counts: AnyCounts, part: AnyCounts) -> AnyCounts:
-    """Return counts less those that an instance adds, of NumPy or JAX; exact zeros for a leaf that held it alone."""
+    """Return counts less the part of an instance, arrays of NumPy or JAX; a rest that may be rounding is exactly 0."""
     rest = counts - part
     nothing = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
     return rest.__array_namespace__().where(rest.astype(nothing.dtype) <= nothing, rest.dtype.type(0), rest)
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct rows, sorted, and the index of each row among them; by columns, much faster than by rows."""
+    """Return the distinct rows, sorted, and the index of each row among them, as `numpy.unique` does, but faster."""
     most = min(LARGEST_TABLE, ENTRIES_A_ROW * len(rows))
     if rows.size and rows.min() >= 0 and rows.max() < most:
-        # Small counts, as in leaves, number the vectors: no sorting.
+        # Rows of small counts, as in leaves, are digits of a number: a table of numbers replaces sorting.
         sides = np.array([column.max() for column in rows.T], np.int64) + 1
         small = rows.astype(np.int32) if np.log2(sides).sum() <= np.log2(most) + 1e-9 else None
         if small is not None and (rows.dtype.kind in "iu" or np.array_equal(small, rows)):
-            # The vectors as numbers of a mixed radix: marks in a table find the distinct ones and their order at once.
+            # Rows are numbers of a mixed radix: marks in a table show which are present, in their order.
             number = np.zeros(len(rows), np.int32)
             for column, side in zip(small.T, sides, strict=True):
                 number *= int(side)
@@ -299,14 +300,14 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
-    """Return the ``count_table`` and ``code`` of counts ``[trees nodes classes]``."""
+    """Return the ``count_table`` and ``code`` of a `Forest` for counts ``[trees nodes classes]``."""
     n_trees, n_nodes, n_classes = counts.shape
     rows, inverse = distinct_rows(np.concatenate([np.zeros((1, n_classes)), counts.reshape(-1, n_classes)]))
     return padded_table(rows), jnp.asarray(inverse[1:].reshape(n_trees, n_nodes).astype(np.int32), jnp.int32)
 
 
 def padded_table(table: np.ndarray):
-    """Return `narrowest_counts`, with zero rows up to a power of two."""
+    """Return a table as `narrowest_counts`, with rows of zeros appended up to a power of two, 1024 at least."""
     padded = np.zeros((power_of_two(len(table), 1024), table.shape[1]))
     padded[: len(table)] = table
     return narrowest_counts(padded)
@@ -318,12 +319,12 @@ def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
 
 
 def narrowest_dtype(table: np.ndarray) -> np.dtype:
-    """Return int32 for integer counts where they fit, else the dtype of floats."""
-    # Integers stay integers, so that sums and ties over trees are exact; fractions come from weights.
+    """Return int32 if the counts are integers that fit, else the default dtype of floats."""
+    # With integers sums and ties over trees are exact; fractions come from weights.
     integral = np.all(table == np.rint(table)) and table.max(initial=0) < 2**31
     return np.dtype(np.int32) if integral else jnp.result_type(float)
 
 
-def one_row(weight: np.ndarray) -> float:
-    """Return what one row weighs: 1, as weights are repeats, or the largest of the weights where that is smaller."""
+def unit_weight(weight: np.ndarray) -> float:
+    """Return the weight that counts as one row: 1 (weights are repeats), or the largest weight if that is below 1."""
     return float(min(1, weight.max(initial=0))) or 1.0

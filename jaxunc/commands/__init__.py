@@ -1,4 +1,4 @@
-"""The command line's commands, one file each. Its only reader is ``jaxunc.__main__``."""
+"""The commands of the command line, one file each. Only ``jaxunc.__main__`` imports this package."""
 
 from ._arguments import add_marks, in_options, integer, printed, unknown
 
@@ -8,6 +8,6 @@ COMMANDS = {
     "inspect": "say what a saved file holds",
     "compare": "compare combiners, or laws of numbers, on a table of data",
 }
-"""A line on each command, by its name."""
+"""A line of help on each command, by the command's name."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and messages of the library in the words of the command line."""
+"""Readers of arguments that several commands share, and the library's messages in terms of the command line."""
 
 import argparse
 import re
@@ -20,7 +20,7 @@ def integer(text: str) -> int:
 
 
 def integer_from(least: int) -> Callable[[str], int]:
-    """Return a reader of ints that are not below ``least``."""
+    """Return a function that reads an integer from ``least`` to 2³¹ - 1; others raise an ArgumentTypeError."""
 
     def read(text: str) -> int:
         if not least <= (value := integer(text)) <= _LARGEST:
@@ -31,13 +31,16 @@ def integer_from(least: int) -> Callable[[str], int]:
 
 
 def unknown(text: str, names: Iterable[str]) -> str:
-    """Return the refusal of a word that is none of these names, the same under every version of Python."""
+    """Return the message that a word is not among the names: these names, and which is most like the word."""
     choices = tuple(names)
     return f"{text!r} is unknown.{nearest(text, choices)} Known are {', '.join(choices)}"
 
 
 def choice(names: Iterable[str]) -> dict[str, Any]:
-    """Return the settings of an argument that takes one of these names; `argparse` words its own refusal by version."""
+    """Return the keywords of ``add_argument`` for an argument that takes one of the names.
+
+    The ``choices`` of `argparse` are not used: each version of Python words their refusal differently.
+    """
     choices = tuple(names)
 
     def read(text: str) -> str:
@@ -56,12 +59,12 @@ def number(text: str) -> float:
 
 
 def end_of_range(text: str) -> float | None:
-    """Read an end of a range; None where there is no limit."""
+    """Read an end of a range: a number, or None for the word ``none`` (no limit)."""
     return None if text == "none" else number(text)
 
 
 def printed(text: str) -> str:
-    """Return a line for standard output, in ASCII with escapes where its encoding lacks a letter of it."""
+    """Return the text as a line for standard output, with escapes if the output's encoding lacks one of its letters."""
     text = shown(text)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -71,7 +74,7 @@ def printed(text: str) -> str:
 
 
 def add_marks(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how numbers of text files are written."""
+    """Add the options ``--decimal`` and ``--thousands``, the marks in numbers of text files."""
     add = parser.add_argument
     add("--decimal", metavar="MARK", help="mark before decimals in text files: . or , (default: as the file shows)")
     add("--thousands", metavar="MARK", help="mark between thousands there: . , ' or a space (default: as it shows)")
@@ -88,7 +91,10 @@ _OPTIONS |= {"coverage_by": "--coverage-by"}
 
 
 def in_options(message: str, options: set[str]) -> str:
-    """Return a message as one paragraph, with ``--counts oob`` for ``counts='oob'`` if it is among the ``options``."""
+    """Return a message as one paragraph, with keywords as options: ``--counts oob`` for ``counts='oob'``.
+
+    ``options`` are the command's options; keywords of others stay as they are.
+    """
     text = " ".join(message.split())
     for keyword, option in _OPTIONS.items():
         if option in options:

@@ -1,4 +1,4 @@
-"""Command ``jaxunc fit``: fit a model and save it."""
+"""Command ``jaxunc fit``: fit a model to a file of data, or take over a fitted forest, and save it."""
 
 import argparse
 import math
@@ -21,21 +21,21 @@ DETAILS = (
 )
 FORESTS = ("random-forest", "extra-trees", "single-tree")
 MOST_VALUES = 10
-"""Values of a column whose coverage is printed."""
+"""Most values of the column of ``--coverage-by`` whose coverage is printed."""
 GROWN_ON_ALL = ("extra-trees", "single-tree")
 """Forests without bags, whose trees are grown on all of the data."""
 
 
 class Option(NamedTuple):
-    """An option that some estimators alone read."""
+    """An option that only some estimators read."""
 
     keyword: str
-    """The keyword of estimators and forests that it sets; empty if it chooses their class."""
+    """The keyword of estimators and forests that the option sets; empty for ``--forest``, which chooses a class."""
     default: Any
-    """The keyword's value without the option; None leaves the keyword out."""
+    """The keyword's value if the option is absent; None leaves the keyword out."""
     help: str
     argument: dict[str, Any]
-    """What else `argparse` is told of it."""
+    """Further keywords of ``add_argument``."""
 
 
 _NAME, _WHOLE = {"metavar": "NAME"}, {"type": integer_from(1), "metavar": "N"}
@@ -61,7 +61,7 @@ OPTIONS = {
 
 
 OF_NUMBERS = ("law", "coverage_by", "support")
-"""Options that ask for an estimator of numbers."""
+"""Options that choose the estimator of numbers, whatever the target."""
 
 
 class Estimator(NamedTuple):
@@ -70,21 +70,25 @@ class Estimator(NamedTuple):
     kind: str
     """Its class in `jaxunc.estimators`."""
     options: tuple[str, ...]
-    """Options that set keywords of its own."""
+    """Options that set keywords of this class."""
     forest: str = ""
-    """The ending of the classes of scikit-learn's forests that it wraps; empty if it grows its own trees."""
+    """The ending of the names of scikit-learn's forests that the estimator wraps; empty if it grows its own trees."""
     fixed: Mapping[str, Any] = {}
     """Further keywords, which no option sets."""
 
     def readers(self, *, imports: bool, with_data: bool) -> set[str]:
-        """The options that it reads: of a forest that is fitted already, those that change what is made of it."""
+        """Return the names of the options that the estimator reads.
+
+        ``imports`` says whether it takes over a fitted forest, for which options of growing change nothing, and
+        ``with_data`` whether there are rows.
+        """
         if imports:
             return {name for name in self.options if name != "seed" and (with_data or name != "counts")}
         return {*self.options, *(("forest", *GROWING) if self.forest else ())}
 
 
 GROWING = ("trees", "leaf_size", "depth", "seed")
-"""Options that forests read."""
+"""Options that set how a forest is grown."""
 ESTIMATORS = {
     "combined": Estimator("CombinedForestClassifier", ("combiner", "counts"), "Classifier"),
     "cautious": Estimator("CautiousForestClassifier", ("s", "counts"), "Classifier"),
@@ -150,7 +154,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _print_coverage(args: argparse.Namespace, model: Any) -> None:
-    """Print how many rows of each value intervals hold, the fewest first."""
+    """Print how often intervals hold the truth for each value of the column of ``--coverage-by``, rarest first."""
     shares = getattr(model, "coverage_by_value_", None) or {}
     for value, (rows, share) in sorted(shares.items(), key=lambda each: each[1].share)[:MOST_VALUES]:
         held = f"hold {100 * share:.0f}% of {rows} rows" if rows else "were tried on no row"
@@ -158,7 +162,7 @@ def _print_coverage(args: argparse.Namespace, model: Any) -> None:
 
 
 def _check_read(path: str, model: Any) -> None:
-    """Say so if ``jaxunc predict`` cannot read the file, since it names types of one's own, or texts with it."""
+    """Print a note if ``jaxunc predict`` cannot read the saved pipeline, or cannot read text files with it."""
     from jaxunc.storage import load
 
     if model._raw_types is None:
@@ -174,28 +178,28 @@ def _check_read(path: str, model: Any) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Return what is left of a run that was interrupted, in words."""
+    """Return words on what remains of a run that was interrupted."""
     return "nothing was saved"
 
 
-def _asked(args: argparse.Namespace) -> str | None:
-    """Return the estimator that is asked for, by its name or an option of its own; None where the target says it."""
+def _estimator_of_options(args: argparse.Namespace) -> str | None:
+    """Return the name of the estimator that the options choose; None if the target decides between two of them."""
     if args.estimator is not None or any(getattr(args, name) is not None for name in OF_NUMBERS):
         return args.estimator or "uncertain"
     return "combined" if args.combiner is not None else None
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Raise a ValueError for an option that would change nothing, and for what is missing."""
+    """Raise a ValueError for an option that would change nothing, and for files or options that are missing."""
     for is_refused, message in (*_without_input(args), *_without_reader(args)):
         if is_refused:
             raise ValueError(message)
 
 
 def _without_input(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
-    """Return what is wrong with the files that are read, each with whether it is the case."""
+    """Return faults of the options that name files, each as (whether it is the case, message)."""
     imports, has_data, has_target = args.pickled is not None, args.data is not None, args.target is not None
-    estimator = _asked(args) or "combined"
+    estimator = _estimator_of_options(args) or "combined"
     return (
         (
             imports and (bool(args.words) or has_data != has_target or bool(args.drop and not has_data)),
@@ -221,8 +225,8 @@ def _without_input(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
 
 
 def _without_reader(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
-    """Return which options no estimator would read, or none with the others, each with whether it is given."""
-    imports, estimator_named = args.pickled is not None, _asked(args)
+    """Return faults of options that would change nothing, or contradict others: (whether it is the case, message)."""
+    imports, estimator_named = args.pickled is not None, _estimator_of_options(args)
     estimator = estimator_named or "combined"
     takes = ESTIMATORS[estimator].readers(imports=imports, with_data=args.data is not None)
     ignored = [name for name in sorted(OPTIONS) if getattr(args, name) is not None and name not in takes]
@@ -267,7 +271,7 @@ def _fit_new(args: argparse.Namespace) -> Any:
 
     from ._training import check_combiner, keep_notation, training_data, with_levels
 
-    estimator_named = _asked(args)
+    estimator_named = _estimator_of_options(args)
     of_sklearn = estimator_named in (None, "combined", "cautious", "uncertain")
     numbers = None if estimator_named is None else estimator_named == "uncertain"
     how: dict[str, Any] = {"with_booleans": of_sklearn, "numbers": numbers}
@@ -282,17 +286,20 @@ def _fit_new(args: argparse.Namespace) -> Any:
     if not of_sklearn or columns.levels is None:
         model = _model(args).fit(X, y)
     else:
-        # scikit-learn's trees compare the places of words in their sorted order, as those of jaxunc compare do.
+        # scikit-learn's trees compare the positions of words in their sorted order, as in jaxunc compare.
         codes = pd.DataFrame(encode_instances(X, columns).values, columns=X.columns)
         if (by := args.coverage_by) in X.columns and X[by].dtype.kind in "iuf":
-            codes[by] = X[by]  # whose values are looked up as they are, and not as float32
+            codes[by] = X[by]  # strata are looked up by the column's values, which float32 would round
         model = with_levels(_model(args).fit(codes, y), columns)
     keep_notation(model, notation)
     return model
 
 
 def _model(args: argparse.Namespace, forest: Any = None, **settings: Any) -> Any:
-    """Return the estimator that the options describe, of a forest if one is fitted, with some settings of its own."""
+    """Return the estimator that the options describe, not fitted.
+
+    It wraps ``forest``, or else the forest of the options. ``settings`` are keywords that prevail over the options.
+    """
     from jaxunc import estimators
 
     estimator = ESTIMATORS[args.estimator]
@@ -317,7 +324,7 @@ def _forest(args: argparse.Namespace, ending: str) -> Any:
 
 
 def _keywords(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the keywords that options set, or leave at their default."""
+    """Return the keywords of the options of these names: their values, or their defaults unless those are None."""
     values = {name: getattr(args, name) for name in names}
     values = {name: OPTIONS[name].default if value is None else value for name, value in values.items()}
     return {OPTIONS[name].keyword: value for name, value in values.items() if value is not None}
@@ -326,15 +333,15 @@ def _keywords(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any
 def _take_over(args: argparse.Namespace) -> Any:
     from jaxunc.streaming import wished_notation
 
-    from ._training import check_combiner, keep_notation, rows_of_a_fit, unpickled
+    from ._training import check_combiner, keep_notation, rows_of_a_fit, unpickle
 
     if not args.trust:
         raise ValueError(
             f"{args.pickled} is a pickle, and opening one runs whatever code it holds. If you made it yourself, add "
             "--trust; what is saved then holds no code."
         )
-    fitted, is_number = unpickled(args.pickled)
-    estimator_named = _asked(args) or ("uncertain" if is_number else "combined")
+    fitted, is_number = unpickle(args.pickled)
+    estimator_named = _estimator_of_options(args) or ("uncertain" if is_number else "combined")
     if is_number != (estimator_named == "uncertain"):
         raise ValueError(
             f"--import={args.pickled!r} holds a {type(fitted).__name__}, which predicts "
@@ -349,7 +356,7 @@ def _take_over(args: argparse.Namespace) -> Any:
     if args.combiner is not None:
         check_combiner(args.combiner, len(fitted.classes_), learns=args.data is not None)
     if args.data is None:
-        return _of_a_forest(args, fitted)
+        return _fit_without_rows(args, fitted)
     data = rows_of_a_fit(
         args.data,
         args.target,
@@ -358,20 +365,20 @@ def _take_over(args: argparse.Namespace) -> Any:
         numbers=is_number,
         wish=wished_notation(args.decimal, args.thousands),
     )
-    model = _of_rows(args, fitted, data)
+    model = _fit_to_rows(args, fitted, data)
     keep_notation(model, data.notation)
     return model
 
 
-def _of_a_forest(args: argparse.Namespace, fitted: Any) -> Any:
+def _fit_without_rows(args: argparse.Namespace, fitted: Any) -> Any:
     from sklearn.frozen import FrozenEstimator
 
     setting = {"counts": "inbag"} if args.estimator == "cautious" else {"combiner": args.combiner or "mixture"}
     return _model(args, FrozenEstimator(fitted), **setting).fit()
 
 
-def _of_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
-    """Fit an estimator around a fitted forest to rows, which it learns from or counts; print how it uses them."""
+def _fit_to_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
+    """Fit an estimator around a fitted forest to rows, from which it learns or whose counts it takes; print which."""
     from sklearn.frozen import FrozenEstimator
 
     from ._training import counts_of_rows
@@ -387,6 +394,6 @@ def _of_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
     if args.estimator != "combined":
         return _model(args, frozen, counts=counts).fit(X, y)
     if args.counts is None and counts == "oob":
-        counts = "inbag"  # out of bag counts are learned from beside them
+        counts = "inbag"  # the estimator learns from out-of-bag counts all the same
     combiner = args.combiner or ("learned" if counts == "held_out" else None)
     return _model(args, frozen, combiner=combiner, counts=counts).fit(X, y)

@@ -1,4 +1,4 @@
-"""Command ``jaxunc inspect``: describe a saved file."""
+"""Command ``jaxunc inspect``: describe a file of a model."""
 
 import argparse
 
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     if not description.version:
         lines["checked"] = "whole and well-formed"  # it was read
     elif not args.no_check:
-        lines["checked"] = _checked(args.model)
+        lines["checked"] = _check_whole(args.model)
     console = Console(highlight=False)
     for name, line in lines.items():
         if line is not None:
@@ -51,11 +51,11 @@ def run(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Return what is left of a run that was interrupted, in words."""
+    """Return words on what remains of a run that was interrupted."""
     return "nothing was changed"
 
 
-def _checked(path: str) -> str:
+def _check_whole(path: str) -> str:
     from jaxunc.storage import load
 
     try:

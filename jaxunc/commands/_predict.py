@@ -17,8 +17,8 @@ DETAILS = (
     "a run was cut short the same command goes on."
 )
 
-_OWN = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "AveragedIntervals": {"interval"}}
-"""Outputs that combiners answer with an s of their own."""
+_BY_FIELD_S = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "AveragedIntervals": {"interval"}}
+"""Outputs that a combiner answers by its own field s, so that ``--s`` does not reach them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     held = (
         "how often sets or intervals are to hold the truth (default: sets worth most, 90 %% intervals); may be repeated"
     )
-    # One at a time: what takes many would take MODEL and DATA behind it.
+    # One value at a time: an option of several values would take MODEL and DATA that follow it.
     several = {"action": "append", "type": number}
     add("--coverage", **several, metavar="P", help=held)
     add("--quantiles", nargs="+", type=number, metavar="P", help="levels of quantiles of numbers (default: .05 .5 .95)")
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _bar() -> "Iterator[Callable[[RunProgress], None]]":
-    """Show a bar on standard error, from the first rows on."""
+    """Return a context that gives a function of `RunProgress`, which shows a bar on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -118,15 +118,15 @@ def _bar() -> "Iterator[Callable[[RunProgress], None]]":
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing."""
     if args.s is None and args.confidence is None:
-        return  # a model of another library is described by reading it all
+        return  # to describe a model of another library, the whole file would be read
     from jaxunc.streaming import describe_model, load_model, reads_s
 
     description = describe_model(args.model)
     outputs = set(args.outputs or ()) - ({"set"} if args.coverage is not None else set())
-    answered = _OWN.get(description.combiner or "", set())
+    answered = _BY_FIELD_S.get(description.combiner or "", set())
     needed = (outputs & {"interval", "set", "idm_interval", "cautious_set"}) - answered
     if needed == {"set"} and args.s is not None and not reads_s(load_model(args.model), args.outputs):
-        needed = set()  # sets are made of probabilities; a vote has none, and its sets are the report's
+        needed = set()  # sets are made of probabilities, without s; only a vote's are of a report, which reads s
     if args.s is not None and description.kind == "UncertainForestRegressor":
         raise ValueError("--s would change nothing: MODEL predicts numbers, and its law makes their intervals.")
     if args.s is not None and not needed:
@@ -138,5 +138,5 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Return what is left of a run that was interrupted, in words."""
+    """Return words on what remains of a run that was interrupted."""
     return "what is finished is kept, and the same command goes on from there"

@@ -48,15 +48,15 @@ from jaxunc.tables import (
 )
 
 _OPTIONS = "--estimator uncertain", "--estimator combined"
-"""Options that take a target for a number, and for classes."""
+"""Options by which a target is a number, and by which it holds classes; error messages name them."""
 _OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}
-"""Combiners whose answers are no class scores."""
+"""Combiners whose answers are not class scores."""
 MOST_LEVELS = 100
-"""Most different values of a text column that is used without being named."""
+"""Most different values of a text column that is used although ``--words`` does not name it."""
 
 
 def check_output(path: str) -> None:
-    """Raise a ValueError unless a file can be made there."""
+    """Raise a ValueError unless the path is that of a file that can be made."""
     folder = Path(path).parent
     if not path or Path(path).is_dir():
         raise ValueError(
@@ -72,11 +72,11 @@ class Data(NamedTuple):
     """Rows of a file to fit on."""
 
     X: Any
-    """Raw columns: a frame, or an array for a model that was fitted without names."""
+    """Raw columns: a frame, or an array for a model that was fitted without column names."""
     y: np.ndarray
-    """Classes, or numbers as floats."""
+    """Labels, or numbers as floats."""
     notes: list[str]
-    """What is to be told of the data."""
+    """Sentences on the data that the user should read."""
     notation: Notation
     """How numbers are written in the file."""
 
@@ -91,10 +91,10 @@ def training_data(
     numbers: bool | None = False,
     wish: Notation,
 ) -> Data:
-    """Return the rows that have a target; raises a ValueError for other data.
+    """Return the rows of a file that have a target; raise a ValueError if its data cannot be fitted.
 
-    Targets are classes, or ``numbers``, as floats; None lets the column say which. ``wish`` has the marks of numbers
-    that are asked for.
+    Targets are numbers if ``numbers`` is True, and labels if it is False; None decides by the column. ``drop`` and
+    ``words`` are the columns that ``--drop`` and ``--words`` name. ``wish`` has the notation that the options ask for.
     """
     table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     _check_types(table.schema, path, target)
@@ -112,9 +112,9 @@ def training_data(
 
 
 def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbers: bool, wish: Notation) -> Data:
-    """Return the rows that have a target, for a model that is fitted.
+    """Return the rows of a file that have a target, for the fitted model ``fitted``.
 
-    Columns that it was not fitted on are left out, whatever they hold.
+    Columns that the model was not fitted on are left out, whatever they hold.
     """
     table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     frame = as_frame(table)
@@ -122,28 +122,28 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbe
     whole = without_transform(FrozenEstimator(fitted))[0].whole
     names = getattr(whole, "feature_names_in_", None)
     if names is not None and list(names) == [f"Column_{j}" for j in range(len(names))]:
-        names = None  # LightGBM's own, of rows without names
+        names = None  # LightGBM makes these names for an array
     names_read = X.columns if names is None else [str(name) for name in names if name in X.columns]
     X = cast(pd.DataFrame, X[names_read]).copy()
     for name in [name for name in X.columns if X[name].dtype == object]:
         column = cast(pd.Series, X[name])
-        X[name] = column.where(column.notna(), np.nan)  # as pandas' readers have it
+        X[name] = column.where(column.notna(), np.nan)  # the missing value that pandas' readers give
     column = cast(pd.Series, frame[target])
     y = number_target(column, path, numbers, options=_OPTIONS)
     y = class_values(column, path) if y is None else y
-    # As it was fitted, with names or without; some steps do not tell.
+    # A frame or an array, as the model was fitted to; some steps do not keep which.
     rows = X.to_numpy() if names is None and hasattr(whole, "n_features_in_") else X
     return Data(rows, y, [left_out] if left_out else [], notation_of(table))
 
 
 def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
-    """Return whose counts are to be read, given these rows and a fitted model, and a sentence on it."""
+    """Return the mode of ``counts=`` that suits a fitted model and these rows, and a sentence on it."""
     whole, forest, _ = without_transform(FrozenEstimator(fitted))[0]
     rows = transformed(steps_of(whole), X)
     if library_of(forest) != "sklearn":
         return "held_out", f"the {len(y)} rows are taken as held out: they must be none that the model was fitted on"
     unseen = "oob", f"of the {len(y)} rows each is read through the trees that were grown without it"
-    if is_regressor(forest):  # UncertainForestRegressor looks whether it was grown on these rows
+    if is_regressor(forest):  # UncertainForestRegressor checks whether it was grown on these rows
         may_be_unseen = has_bags(forest) and getattr(forest, "_n_samples", None) == len(y)
         return unseen if may_be_unseen else ("held_out", f"the {len(y)} rows count as held out")
     if has_bags(forest):
@@ -166,7 +166,7 @@ def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
 
 
 def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
-    """Return the warnings that `jaxunc compare` gives, too."""
+    """Return warnings on the data: columns that leak the label or number the rows, texts that look like numbers."""
     values = dict(zip(X.columns, encode_instances(X, fit_columns(X)).values.T, strict=True))
     leaks = () if y.dtype.kind == "f" else find_leaks(values, np.unique(y, return_inverse=True)[1])
     return *leaks, *find_counters(values), *texts_like_numbers(X)
@@ -203,7 +203,10 @@ def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> N
 
 
 def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
-    """Raise a ValueError for texts of many values: names of rows, dates or numbers, rather than kinds of things."""
+    """Raise a ValueError for text columns of many values that ``words`` does not name, and for names of other columns.
+
+    Such texts are mostly names of rows, dates or numbers, rather than kinds of things.
+    """
     texts = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
     if others := [name for name in words if name not in texts]:
         raise ValueError(f"--words names {listed(others)}, which of {path} are no texts: {columns(texts)} are.")
@@ -218,17 +221,17 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
 
 
 def with_levels(model: Any, columns: Columns) -> Any:
-    """Return an estimator that was fitted to codes as one that looks values up among their levels."""
+    """Return the estimator, which was fitted to codes, after giving it the columns in which values are looked up."""
     if (by := getattr(model, "coverage_by", None)) is not None:
         _name_strata(model, cast(Any, columns.levels)[cast(Any, columns.names).index(by)])
     _change_columns(model, lambda _: columns)
     if hasattr(model, "moments_"):
-        del model.estimator_  # which reads codes
+        del model.estimator_  # it reads codes, and would take values for codes
     return model
 
 
 def _name_strata(model: Any, levels: Levels | None) -> None:
-    """Give strata that are codes of levels, if the column has any, the values that these stand for."""
+    """Replace strata of an estimator that are codes by the levels of these codes; do nothing without levels."""
     if levels is None:
         return
     names = (*levels.values, None)
@@ -239,26 +242,26 @@ def _name_strata(model: Any, levels: Levels | None) -> None:
 
 
 def keep_notation(model: Any, notation: Notation) -> None:
-    """Let an estimator keep how numbers are written in the file that it was fitted on."""
+    """Give an estimator's columns the notation of the file that it was fitted on."""
     _change_columns(model, lambda columns: dataclasses.replace(columns, **notation._asdict()))
 
 
 def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
-    """Give a fitted estimator other columns, of the same number, wherever it has them."""
+    """Replace the columns of a fitted estimator, wherever it has them, by those that ``change`` makes of them."""
 
-    def changed(trees):
+    def replace_columns(trees):
         return dataclasses.replace(trees, columns=change(trees.columns))
 
     if hasattr(model, "_columns"):
         model._columns = change(model._columns)
     if hasattr(model, "moments_"):
         kept = model.moments_.kept
-        trees = changed(kept.trees)
+        trees = replace_columns(kept.trees)
         model.moments_ = type(model.moments_).of(kept._replace(trees=trees))
         model.forest_ = None if model.forest_ is None else dataclasses.replace(model.forest_, trees=trees)
         model.bound_ = BoundLaw(model.moments_, model.bins_, model.forest_, model.law_)
     elif hasattr(model, "forest_"):
-        model.forest_ = dataclasses.replace(model.forest_, trees=changed(model.forest_.trees))
+        model.forest_ = dataclasses.replace(model.forest_, trees=replace_columns(model.forest_.trees))
         model.bound_ = bind(model.forest_, model.combiner_)
     else:
         sample = model.bound_.sample
@@ -266,7 +269,10 @@ def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
 
 
 def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
-    """Raise a ValueError unless a combiner of that name gives scores to so many classes."""
+    """Raise a ValueError unless a combiner has that name and gives scores to ``n_classes`` classes.
+
+    The name ``learned`` passes if the estimator learns a combiner (``learns``).
+    """
     names = [key for key in (*COMBINERS, *CONFIGURED) if key not in _OTHER_ANSWERS]
     if learns:
         names.append("learned")
@@ -285,10 +291,10 @@ def check_combiner(name: str, n_classes: int, *, learns: bool) -> None:
         ) from error
 
 
-def unpickled(path: str) -> tuple[Any, bool]:
-    """Load a fitted model of classes or numbers, which runs what code the file holds; and whether it is of numbers.
+def unpickle(path: str) -> tuple[Any, bool]:
+    """Return the fitted model of a pickle, and whether it predicts numbers; this runs any code that the pickle holds.
 
-    Raises a ValueError for anything else.
+    Raises a ValueError for anything but a fitted classifier or regressor.
     """
     import joblib
 
@@ -297,7 +303,7 @@ def unpickled(path: str) -> tuple[Any, bool]:
         raise ValueError(f"--import={path!r} {fault}; pass a file of joblib.dump or pickle.dump.")
     try:
         model = joblib.load(path)
-    except Exception as error:  # whatever the bytes make of the reader
+    except Exception as error:  # damaged bytes, and code in the pickle, may raise any
         raise ValueError(
             f"--import={path!r} cannot be opened as a pickle ({type(error).__name__}: {str(error)[:200]}); pass a file "
             "of joblib.dump or pickle.dump. Modules of your own are found by PYTHONPATH=FOLDER. A table goes without "

@@ -22,7 +22,7 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Answer
 from jaxunc.forest import Trees
 from jaxunc.inference import Answering, BoundForest, bind
-from jaxunc.streaming import DataChunk, Notation, Wanted, answering, check_text, data_file, file_chunks, load_model
+from jaxunc.streaming import DataChunk, Notation, Wanted, as_answering, check_text, data_file, file_chunks, load_model
 from jaxunc.tables import encode_arrow
 
 from ._evaluate import Answers
@@ -74,7 +74,7 @@ def read_given_model(
             f"--model={str(path)!r} takes raw columns through a pipeline, and compare reads what comes to its forest: "
             "jaxunc.save(path, model.bound_), and as DATA the rows that the steps before the forest make."
         )
-    bound = answering(loaded)
+    bound = as_answering(loaded)
     if target is None:
         raise ValueError("--target is missing: it names the column of DATA that holds the classes.")
     if not isinstance(bound, AdditiveTrees | BoundForest):

@@ -1,15 +1,15 @@
-"""Counts of instances in the leaves of trees: of which instances, and in which trees."""
+"""Counts of instances in the leaves of trees: which instances are counted, and in which trees."""
 
 from ._copies import (
     GroupCounts,
     advise_on_trees,
     as_groups,
     copies_of,
+    find_rows_of_fit,
     first_of_each,
     first_of_equals,
     mask_by_group,
     row_hashes,
-    rows_again,
     rows_together,
 )
 from ._counts_modes import (
@@ -17,13 +17,13 @@ from ._counts_modes import (
     LabelledRows,
     PureLeavesWarning,
     TooFewUnseenError,
-    as_many_trees,
     check_counts_mode,
     check_unseen,
     count_leaves,
     counted_forest,
+    describe_lost_rows,
+    even_out_trees,
     held_out_split,
-    of_classes,
     shares_of_classes,
     warn_of_one_doubt,
     warn_of_pure_leaves,

@@ -1,4 +1,4 @@
-"""Rows that were copied before the fit (by oversampling, a join, a repetition): found, and kept together."""
+"""Find rows that were copied before the fit (by oversampling, a join, a repetition), and keep copies in one group."""
 
 import math
 from typing import Any, NamedTuple
@@ -9,38 +9,38 @@ from jaxunc._checks import distinct_labels, refuse_masked, warn
 from jaxunc.tables import SparseRows, are_missing, as_column
 
 CHUNK = 2**22
-"""Number of values that are hashed at a time."""
-SURE = 10
-"""Number of rows whose multiplicities have a common factor: by chance all do once in 2^10 cases at most."""
-AGREE = 0.25
-"""Share of the distinct rows that agree with another in a part of the columns, where values are few."""
-WARNED = 0.01
-"""Share of the rows that are copies, from which on there is a warning."""
+"""Number of values that are hashed at a time; it bounds memory."""
+FEWEST_DISTINCT = 10
+"""Fewest distinct rows whose multiplicities are read for a common factor: ten are all even once in 2^10 by chance."""
+AGREEING_SHARE = 0.25
+"""Share of the distinct rows that agree with another one in a part of the columns, from which on values are few."""
+COPIED_SHARE = 0.01
+"""Share of the rows that are copies, from which on there is a warning or a refusal."""
 DEVIATIONS = 4
-"""Standard deviations beyond which equal rows are no chance."""
+"""Standard deviations of a number of equal rows, beyond which it is not a matter of chance."""
 
 
 def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarray | None:
-    """Return a number for each row, the same for those that are copies of each other; None if nothing is copied.
+    """Return a number for each row ``[rows]``, equal for copies of each other; None if no row is a copy.
 
-    Copies are equal in all values and in the label. Where values are few (answers to questions, levels), so are rows,
-    and new ones equal those of the sample as often as these equal each other: such rows are no copies. What tells them
-    apart: there many rows agree in a part of the columns, too. Rows whose multiplicities all have a common factor were
-    repeated so often, whatever they hold. Values that repeat with one label and with another were filled in, such as
-    gaps by an imputer: copying a row keeps its label.
+    Copies are equal in all values and in the label. Where columns have few values (answers to questions, levels), rows
+    are equal by chance, new rows as often as rows of the sample: such rows are not copies. Many of them agree in a part
+    of the columns, too, which copies do not. Rows whose multiplicities have a common factor were repeated that often,
+    whatever they hold. Equal values with several labels were filled in, such as gaps by an imputer: a copy of a row
+    keeps its label.
     """
-    hashed = _hashes(values, position)
-    whole = hashed(np.ones((1, values.shape[1]), bool))[0]
+    hash_rows = _row_hasher(values, position)
+    whole = hash_rows(np.ones((1, values.shape[1]), bool))[0]
     _, first, group, times = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
     if len(first) == len(group):
         return None
-    repeated = math.gcd(*times.tolist()) if len(first) >= SURE else 1
-    if _is_natural(hashed, values.shape[1], first, int(times.sum()) // repeated - len(first)):
+    repeated = math.gcd(*times.tolist()) if len(first) >= FEWEST_DISTINCT else 1
+    if _is_natural(hash_rows, values.shape[1], first, int(times.sum()) // repeated - len(first)):
         is_natural = np.ones(len(group), bool)
     else:
-        index = np.unique(hashed(np.ones((1, values.shape[1]), bool), label=False)[0], return_inverse=True)[1]
+        index = np.unique(hash_rows(np.ones((1, values.shape[1]), bool), label=False)[0], return_inverse=True)[1]
         is_natural = np.bincount(index[first], times > repeated)[index] > 1
-    # Rows that are equal by nature are exchangeable: any ``repeated`` of them are one row and its copies.
+    # Rows that are equal by chance are exchangeable: any ``repeated`` of them are one row and its copies.
     order = np.argsort(group, kind="stable")
     rank = np.empty(len(group), np.int64)
     rank[order] = np.arange(len(group)) - np.repeat(np.cumsum(times) - times, times)
@@ -49,10 +49,10 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
 
 
 def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weight: Any = None) -> np.ndarray | None:
-    """Return the group of each row as a number; None if each row is a group.
+    """Return the group of each row as a number ``[rows]``; None if each row is a group by itself.
 
-    Without ``groups`` these are `copies_of` the rows, with a warning. Each row of weight 0, which no tree sees, is a
-    group.
+    Without ``groups`` the copies of a row (`copies_of`) are its group, with a warning if there are many. A row of
+    weight 0, which no tree sees, is a group by itself. ``position`` has each row's class.
     """
     if groups is not None and (groups := as_groups(groups, len(position))) is None:
         return None
@@ -67,7 +67,7 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weig
     if groups is not None:
         return groups
     groups = copies_of(values, position)
-    if groups is not None and (many := len(groups) - int(groups.max()) - 1) >= WARNED * len(groups):
+    if groups is not None and (many := len(groups) - int(groups.max()) - 1) >= COPIED_SHARE * len(groups):
         warn(
             f"{many} of {len(groups)} rows repeat others, values and label: copies that were made before the fit, it "
             "seems (oversampling, a join). A tree that has seen one of them knows the label of all, so equal rows are "
@@ -79,7 +79,7 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weig
 
 
 def as_groups(groups: Any, n: int) -> np.ndarray | None:
-    """Return the group of each row as a number; None if each row is a group.
+    """Return the group of each of n rows as a number, from labels of groups; None if each row is a group by itself.
 
     Raises a ValueError unless there are n labels, none missing; a TypeError if they have no order or some are masked.
     """
@@ -104,23 +104,24 @@ def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
 def row_hashes(values: Any, position: np.ndarray) -> np.ndarray:
     """Return a number for each row, equal for rows that are equal in all values and the label, ``[rows]``."""
     values = values if isinstance(values, SparseRows) else np.asarray(values)
-    return _hashes(values, position)(np.ones((1, values.shape[1]), bool))[0]
+    return _row_hasher(values, position)(np.ones((1, values.shape[1]), bool))[0]
 
 
-def rows_again(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
-    """Return which rows equal a row of the fit, as booleans; None if no more do than new rows would by chance.
+def find_rows_of_fit(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
+    """Return whether each row equals a row of the fit ``[rows]``; None if hardly more do than new rows by chance.
 
-    Both arguments are `row_hashes`. Chance is how often rows of the fit equal each other.
+    Both arguments are `row_hashes`: of the rows of the fit, and of the rows in question. How often rows of the fit
+    equal each other gives the chance.
     """
     distinct, times = np.unique(fitted, return_counts=True)
-    again = np.isin(rows, distinct)
+    is_of_fit = np.isin(rows, distinct)
     chance, n = float(np.sum(times[times > math.gcd(*times.tolist())]) / len(fitted)), len(rows)
     by_chance = n * chance + DEVIATIONS * math.sqrt(n * chance * (1 - chance))
-    return again if again.sum() - by_chance > WARNED * n else None
+    return is_of_fit if is_of_fit.sum() - by_chance > COPIED_SHARE * n else None
 
 
 def mask_by_group(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Return a mask ``[instances trees]`` that is True for a row where it is True for all rows of its group."""
+    """Return the mask ``[instances trees]`` that is True where ``mask`` is True for all rows of the row's group."""
     if groups is None:
         return mask
     order = np.argsort(groups, kind="stable")
@@ -134,7 +135,7 @@ def first_of_each(groups: np.ndarray) -> np.ndarray:
 
 
 def advise_on_trees(has_tree: np.ndarray, groups: np.ndarray | None) -> str:
-    """Return advice on rows in every bag: more trees, or smaller groups where their groups put them there."""
+    """Return a sentence of advice on rows that are in every bag: more trees, or smaller groups for rows in groups."""
     if groups is None or np.bincount(groups)[groups[~has_tree]].max(initial=1) == 1:
         return "Use more trees."
     return (
@@ -145,16 +146,16 @@ def advise_on_trees(has_tree: np.ndarray, groups: np.ndarray | None) -> str:
 
 
 class GroupCounts(NamedTuple):
-    """Counts of the rows of each row's group in the row's leaves."""
+    """For each row and tree, the class counts of the row's group in the row's leaf."""
 
     table: np.ndarray
-    """Counts by class, ``[distinct classes]``."""
+    """Class counts, ``[entries classes]``: an entry for each group and leaf that meet."""
     code: np.ndarray
-    """Row of the table for each row and tree, ``[rows trees]``."""
+    """Entry of the table for each row and tree, ``[rows trees]``."""
 
     @classmethod
     def of(cls, groups, leaves, position, weights, n_classes: int, mask=None) -> "GroupCounts":
-        """Count the rows of each row's group in its leaf, in each tree; by weight, where the mask is True."""
+        """Count rows of ``groups`` in ``leaves`` ``[rows trees]`` by weight, in trees where the mask is True."""
         tables, code, start = [], np.empty(leaves.shape, np.int64), 0
         for t, leaf in enumerate(leaves.T):
             index = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
@@ -167,22 +168,23 @@ class GroupCounts(NamedTuple):
         return cls(np.concatenate(tables), code)
 
 
-def _is_natural(hashed: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:
-    """Return whether rows are equal by chance, since values are few: many are then equal in parts of the columns too.
+def _is_natural(hash_rows: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:
+    """Return whether rows are equal by chance, since values are few: many then agree in parts of the columns, too.
 
-    ``repeated`` is the number of rows less that of distinct ones, which are at ``first``.
+    ``first`` has the positions of the distinct rows, and ``repeated`` is the number of other rows, counted once where
+    all rows were repeated.
     """
-    if repeated == 0 or n_columns == 1:  # one column says nothing of how often rows should be equal
+    if repeated == 0 or n_columns == 1:  # one column has no parts that could show how often rows are equal by chance
         return True
-    for part in hashed(_without_parts(n_columns), label=False)[:, first]:
+    for part in hash_rows(_without_parts(n_columns), label=False)[:, first]:
         _, at, times = np.unique(part, return_inverse=True, return_counts=True)
-        if np.sum(times[at] > 1) < min(AGREE * len(first), repeated):
+        if np.sum(times[at] > 1) < min(AGREEING_SHARE * len(first), repeated):
             return False
     return True
 
 
 def _without_parts(n_columns: int) -> np.ndarray:
-    """Return sets of columns ``[sets columns]`` that lack a random half (six sets) or a random quarter (four)."""
+    """Return masks of columns ``[sets columns]``: six without a random half of the columns, four without a quarter."""
     draw, sets = np.random.default_rng(0), []
     for n_parts in (2, 2, 2, 4):
         part = draw.permutation(n_columns) % min(n_parts, n_columns)
@@ -190,13 +192,13 @@ def _without_parts(n_columns: int) -> np.ndarray:
     return np.array(sets)
 
 
-def _hashes(values: Any, position: np.ndarray) -> Any:
-    """Return a function from sets of columns ``[sets columns]`` to hashes of all rows in them, ``[sets rows]``."""
+def _row_hasher(values: Any, position: np.ndarray) -> Any:
+    """Return a function from masks of columns ``[sets columns]`` to hashes of all rows there, ``[sets rows]``."""
     n_rows, n_columns = values.shape
     *factors, of_label = np.random.default_rng(1).integers(1, 2**63, n_columns + 1, np.uint64) | np.uint64(1)
     factor, size = np.array(factors, np.uint64), max(CHUNK // max(n_columns, 1), 1)
 
-    def hashed(kept: np.ndarray, *, label: bool = True) -> np.ndarray:
+    def hash_rows(kept: np.ndarray, *, label: bool = True) -> np.ndarray:
         factors, hashes = kept * factor, np.zeros((len(kept), n_rows), np.uint64)
         if isinstance(values, SparseRows):
             stored = values.matrix()
@@ -209,13 +211,13 @@ def _hashes(values: Any, position: np.ndarray) -> Any:
                 hashes[:, start : start + size] = factors @ _bits(values[start : start + size]).T
         return hashes + position.astype(np.uint64) * of_label if label else hashes
 
-    return hashed
+    return hash_rows
 
 
 def _bits(cells: np.ndarray) -> np.ndarray:
-    """Return numbers as integers, equal for equal ones (and for NaN of all kinds), 0 for both zeros."""
+    """Return an integer for each number: equal for equal numbers and for all kinds of NaN, 0 for 0 and for -0."""
     cells = np.ascontiguousarray(cells, np.float32) + np.float32(0)
     if np.isnan(cells).any():
         cells[np.isnan(cells)] = np.nan
     bits = cells.view(np.uint32)
-    return (bits ^ (bits >> np.uint32(16))).astype(np.uint64)  # round numbers end in zeros, which products keep
+    return (bits ^ (bits >> np.uint32(16))).astype(np.uint64)  # low bits of round numbers are 0, and products keep them

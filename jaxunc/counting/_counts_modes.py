@@ -1,7 +1,8 @@
-"""Instances counted into leaves, and the values of ``counts=``: whose rows are counted, and if these suffice.
+"""Count instances into leaves, by the modes of ``counts=``, which say whose rows are counted.
 
-`counted_forest` makes a fitted model's forest with such counts. Out of bag, rows of every class have to be left out by
-enough trees to speak for it (`check_unseen`), and as often as those of the others (`as_many_trees`).
+`counted_forest` makes a fitted model's forest with the counts of a mode. Out-of-bag counts need rows of every class
+that enough trees have not seen (`check_unseen`). For learning, rows of all classes get equally many such trees
+(`even_out_trees`).
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ from jaxunc.tables import (
 )
 
 from ._copies import first_of_each
-from ._out_of_bag import has_bags, is_ydf_forest, oob_mask, samples_anew, ungrouped_mask
+from ._out_of_bag import has_bags, is_ydf_forest, oob_mask, reason_against_bags, ungrouped_mask
 
 CHUNK = 16384
 """Number of instances whose leaf indices are held at a time."""
@@ -55,33 +56,36 @@ def count_leaves(
     X
         Instances, as for `bind`.
     y
-        Their labels, among ``forest.class_labels``; of trees alone the distinct labels, sorted, become the classes.
+        Labels of the instances, among ``forest.class_labels``. If trees are passed, the distinct labels, sorted, become
+        the classes.
     sample_weight
         Weight of each instance in the counts, ≥ 0; default 1.
     tree_mask
-        Whether an instance counts in a tree, ``[instances trees]``: with `oob_mask`, only those that were grown without
-        it. Default: all.
+        Whether an instance counts in a tree, ``[instances trees]``. With `oob_mask` it counts in the trees that were
+        grown without it. Default: in all trees.
     leaves
-        The leaf of each instance in each tree, `leaf_index` of X, where it is known: so several countings share one
-        routing. Default: X is routed.
+        The leaf of each instance in each tree, as `leaf_index` of X returns it: so several calls share one routing.
+        Default: X is routed.
 
     Returns
     -------
     Forest
-        With the new counts and, from the same instances, a new ``prior`` and ``n_samples``.
+        With the new counts alone, and a new ``prior`` and ``n_samples`` of all instances, whatever the mask.
 
     Raises
     ------
+    TypeError
+        If ``forest`` is neither a forest nor trees.
     ValueError
         If X, y, the weights, the mask or the leaves differ in length, or a label is unknown (it is named). If a weight
-        is negative or not finite, a leaf is no leaf of its tree, or no instance counts anywhere; of trees alone if
-        there is but one label.
+        is negative or not finite, no weight is positive, or ``leaves`` holds a node that is not a leaf of its tree. If
+        trees are passed and y holds a single label.
 
     Notes
     -----
     On the host; not differentiable. Instances in an empty leaf (see `Forest.with_empty_leaves`) count in its parent
-    alone. Leaves that no instance reaches are empty. Out-of-bag counts are for **new**
-    instances: an instance's own label is among the counts of its out-of-bag leaves.
+    alone. Leaves that no instance reaches are empty. Out-of-bag counts are for **new** instances: an instance's own
+    label is among the counts of its out-of-bag leaves.
     """
     check_is_forest(forest, or_trees=True)
     trees = forest.trees if isinstance(forest, Forest) else forest
@@ -98,12 +102,11 @@ def count_leaves(
     total = np.bincount(labels, weights=weights, minlength=n_classes)
     if not total.sum() > 0:
         raise ValueError("no instance has a positive weight; there is nothing to count.")
-    leaves = None if leaves is None else _checked_leaves(leaves, trees, n)
-    counts = _counted(trees, values, leaves, labels, weights, tree_mask, n_classes)
+    leaves = None if leaves is None else _check_leaves(leaves, trees, n)
+    counts = _count_in_nodes(trees, values, leaves, labels, weights, tree_mask, n_classes)
     fork_counts = None
     if trees.forks is not None:
-        # Instances in empty leaves are counted in the test itself; the leaves stay empty, as they are for every
-        # combiner.
+        # Instances in empty leaves are counted in the fork; the leaves stay empty, as every combiner expects.
         fork = np.asarray(trees.fork)
         counted = np.zeros((trees.forks.number, n_classes))
         np.add.at(counted, fork[fork >= 0], counts[fork >= 0])
@@ -132,7 +135,7 @@ def _labels_of(y) -> tuple:
     return tuple(labels.tolist())
 
 
-def _checked_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
+def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
     leaves = np.asarray(leaves)
     if leaves.shape != (n, trees.n_trees) or leaves.dtype.kind not in "iu":
         raise ValueError(
@@ -145,8 +148,8 @@ def _checked_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
     return leaves
 
 
-def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes: int) -> np.ndarray:
-    """Return the counts of every node ``[trees nodes classes]``, in float64."""
+def _count_in_nodes(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes: int) -> np.ndarray:
+    """Return the counts of instances in every node, float64 ``[trees nodes classes]``; inner nodes have zeros."""
     counts, plan = np.zeros((trees.n_trees, trees.n_nodes * n_classes)), None
     narrow, rows = on_tested(trees, values)
     for start in range(0, len(values), CHUNK):
@@ -165,15 +168,16 @@ def _counted(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes
 
 
 COUNTS = ("inbag", "train", "oob", "held_out")
+"""Modes: the model's own counts; all rows of the fit; those out of a tree's bag; rows that were held out of the fit."""
 
-FEWEST = 5
-"""Number of trees without a row, in the mean over the rows of a class, below which they say too little of it."""
+FEWEST_TREES = 5
+"""Fewest trees that have not seen a row, in the mean over a class; below, rows of that class may be refused."""
 
-MOST = 2000
-"""Number of trees up to which more are advised."""
+MOST_TREES = 2000
+"""Largest forest that an error message advises."""
 
 UNEQUAL = 0.8
-"""Share of the trees without a row of the class that is out of bag most often, below which classes differ."""
+"""How often a class is out of bag, relative to the class that is so most often, below which classes differ."""
 
 
 class PureLeavesWarning(UserWarning):
@@ -181,7 +185,7 @@ class PureLeavesWarning(UserWarning):
 
 
 class TooFewUnseenError(ValueError):
-    """Rows of some class are in nearly every bag."""
+    """Rows of some class are in nearly every bag, so that too few trees have not seen them."""
 
 
 class Counted(NamedTuple):
@@ -189,13 +193,16 @@ class Counted(NamedTuple):
 
     forest: Forest
     mask: np.ndarray | None
-    """Whether an instance was counted in a tree, ``[instances trees]``; None if each was in all."""
+    """Whether an instance was counted in a tree, ``[instances trees]``; None if each was counted in all trees."""
     sample_weight: np.ndarray | None
     """Weight of each instance in the counts; None if all weigh 1."""
 
 
 def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
-    """Raise a ValueError unless the forest can have such counts, before the work of fitting it."""
+    """Raise a ValueError unless a model's forest, fitted or not, can have counts of this mode.
+
+    ``has_data`` is False if the model is fitted already and there are no rows to count.
+    """
     check_one_of("counts", counts, COUNTS)
     if counts != "inbag" and not has_data:
         raise ValueError(
@@ -210,7 +217,7 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
             f"counts='oob' needs a forest with bags, and {name} has none. "
             "Take counts='held_out', or a RandomForestClassifier."
         )
-    if reason := samples_anew(model):
+    if reason := reason_against_bags(model):
         raise ValueError(f"counts='oob': {reason}")
     if not has_bags(model):
         raise ValueError(
@@ -221,29 +228,29 @@ def check_counts_mode(counts: str, model, *, has_data: bool = True) -> None:
 
 
 class LabelledRows(NamedTuple):
-    """Rows that leaves count, and what the caller knows of them."""
+    """Rows that leaves count: instances, labels, weights, and results that the caller has computed already."""
 
     X: Any
     y: Any
     sample_weight: Any = None
     groups: Any = None
-    """What `oob_mask` takes for groups of rows."""
+    """Labels of groups of rows, as for `oob_mask`."""
     mask: np.ndarray | None = None
-    """The rows' `oob_mask`, where it is at hand."""
+    """The rows' `oob_mask`; None if it is not computed yet."""
     leaves: Any = None
-    """The rows' `leaf_index`, where it is at hand."""
+    """The rows' `leaf_index`; None if it is not computed yet."""
 
 
 def counted_forest(forest: Forest, model: Any, counts: str, rows: LabelledRows, *, class_weight: Any = None) -> Counted:
-    """Return the forest of a fitted model, whose leaves count these rows by the mode ``counts``.
+    """Return a fitted model's forest with leaves that count ``rows`` by the mode ``counts``.
 
-    The mode ``"inbag"`` keeps the model's counts and reads no rows. ``class_weight`` are the class weights that a model
-    of another library than scikit-learn was grown with: numbers by position of the class, or ``"balanced"``.
+    The mode ``"inbag"`` keeps the forest's counts and reads no rows. ``class_weight`` has the class weights with which
+    a library other than scikit-learn grew the model: numbers by the position of the class, or ``"balanced"``.
     """
     X, y, sample_weight, groups, mask, leaves = rows
     if counts == "inbag":
         return Counted(forest, None, sample_weight)
-    weights = _as_the_forest_weighs(model, forest.class_labels, y, sample_weight, class_weight)
+    weights = _weights_of_forest(model, forest.class_labels, y, sample_weight, class_weight)
     if counts in ("train", "held_out"):
         return Counted(count_leaves(forest, X, y, sample_weight=weights), None, weights)
     if counts != "oob":
@@ -255,18 +262,19 @@ def counted_forest(forest: Forest, model: Any, counts: str, rows: LabelledRows, 
     leaves = leaf_index(forest, X) if leaves is None else leaves
     if not has_groups and (weights is None or len(np.unique(weights[weights > 0])) == 1):
         return Counted(count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves), mask, weights)
-    # The prior of all instances: that of the out-of-bag ones would weigh classes by how often they are left out.
+    # The prior is that of all instances. The weights below depend on how often a class is out of bag.
     weights = np.ones(len(y)) if weights is None else weights
     prior = count_leaves(forest, X, y, sample_weight=weights, leaves=leaves).prior
-    weights = _as_often_out_of_bag(weights, position, mask, sample_weight)
+    weights = _balance_classes(weights, position, mask, sample_weight)
     counted = count_leaves(forest, X, y, sample_weight=weights, tree_mask=mask, leaves=leaves)
     return Counted(counted.with_prior(prior), mask, weights)
 
 
 def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of a fitting part and of a calibration part, with every class in both.
+    """Return the positions of the rows to fit on and of the rows to count, two arrays, with every class in each.
 
-    Rows of one group (a number for each row) go into the same part.
+    ``size`` is the share of rows to count. Rows of one group (``groups`` has a number for each row) go into the same
+    part. Raises a ValueError if a class is missing from a part.
     """
     check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
     from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
@@ -298,21 +306,24 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
     return np.asarray(fitted), np.asarray(counted)
 
 
-def _as_the_forest_weighs(model, labels: tuple, y, sample_weight, class_weight):
-    """Return sample weights times the class weights of the model, which its in-bag counts hold too."""
+def _weights_of_forest(model, labels: tuple, y, sample_weight, class_weight):
+    """Return each row's sample weight times its class weight, as in the model's in-bag counts; None if all are 1."""
     position, indices = class_positions(labels, y), np.arange(len(labels))
-    of_trees = getattr(getattr(model, "estimator_", None), "class_weight", None)  # of a bag, whose trees know positions
+    # The trees of a BaggingClassifier know classes by their positions.
+    of_trees = getattr(getattr(model, "estimator_", None), "class_weight", None)
     of_model, names = getattr(model, "class_weight", None), getattr(model, "classes_", indices)
     for weight, classes in ((of_model, names), (of_trees, indices), (class_weight, indices)):
         if weight is not None:
             of_forest = weight is of_model and hasattr(model, "estimators_")
-            weight_of_class = _by_class(weight, np.asarray(classes), position, sample_weight, of_forest)
+            weight_of_class = _class_weights(weight, np.asarray(classes), position, sample_weight, of_forest)
             return weight_of_class[position] if sample_weight is None else weight_of_class[position] * sample_weight
     return sample_weight
 
 
-def _by_class(class_weight, classes: np.ndarray, position: np.ndarray, sample_weight, of_forest: bool) -> np.ndarray:
-    """Return the class weights ``[classes]`` with which a model was grown."""
+def _class_weights(
+    class_weight, classes: np.ndarray, position: np.ndarray, sample_weight, of_forest: bool
+) -> np.ndarray:
+    """Return the weight of each class ``[classes]`` that the parameter ``class_weight`` gave a model's trees."""
     from sklearn.utils.class_weight import compute_class_weight  # slow to import, and rarely needed
 
     if not isinstance(class_weight, str):
@@ -325,8 +336,11 @@ def _by_class(class_weight, classes: np.ndarray, position: np.ndarray, sample_we
     return np.divide(sums.sum(), np.sum(sums > 0) * sums, out=np.ones(len(classes)), where=sums > 0)
 
 
-def _as_often_out_of_bag(weights, position, mask, sample_weight):
-    """Return weights that make up for bags drawn by weight (scikit-learn 1.9): heavy classes are rarely out of them."""
+def _balance_classes(weights, position, mask, sample_weight):
+    """Return weights under which out-of-bag rows of all classes count as if classes were out of bag equally often.
+
+    scikit-learn 1.9 draws bags by weight, so rows of heavy classes are rarely out of a bag.
+    """
     weights, shares = np.array(weights, float), mask.mean(axis=1)
     rows = np.ones(len(position)) if sample_weight is None else sample_weight
     usual = np.average(shares, weights=rows)
@@ -340,13 +354,13 @@ _PURE: KeptWhileAlive[bool] = KeptWhileAlive()
 
 
 def has_pure_leaves(forest: Forest) -> bool:
-    """Whether every leaf holds one class alone."""
+    """Whether no leaf holds several classes."""
     table = forest.count_table
     return _PURE.get((table,), None, lambda: bool(np.all(np.sum(np.asarray(table) > 0, axis=1) <= 1)))
 
 
 def warn_of_one_doubt(forest: Forest) -> None:
-    """Warn if leaves are pure, so that doubt cannot be taken apart."""
+    """Warn if all leaves are pure, so that doubt does not divide into aleatoric and epistemic doubt."""
     if has_pure_leaves(forest):
         warn(
             "every leaf of this forest holds one class alone, so aleatoric doubt is 0 and all doubt is epistemic, "
@@ -357,7 +371,7 @@ def warn_of_one_doubt(forest: Forest) -> None:
 
 
 def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
-    """Warn if the counts of the instances that grew the trees cannot tell how uncertain a leaf is."""
+    """Warn if the counts are of the instances that grew the trees, and pure: they hide how uncertain a leaf is."""
     if counts in ("inbag", "train") and has_pure_leaves(forest):
         warn(
             "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
@@ -370,7 +384,10 @@ def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
 def shares_of_classes(
     mask: np.ndarray, position: np.ndarray, n_classes: int, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return how often rows of each class are out of bag, ``[classes]``; NaN for classes without rows that weigh."""
+    """Return the share of trees that have not seen a row, in the mean over each class ``[classes]``.
+
+    It is NaN for a class without rows of positive weight. ``mask`` is that of `oob_mask`.
+    """
     weight = np.ones(len(position)) if weight is None else weight
     numbers = np.bincount(position, weight, n_classes)
     return np.bincount(position, weight * mask.mean(axis=1), n_classes) / np.where(numbers > 0, numbers, np.nan)
@@ -379,31 +396,32 @@ def shares_of_classes(
 def check_unseen(
     mask: np.ndarray, ungrouped: np.ndarray, position: np.ndarray, labels: tuple, weight: np.ndarray | None = None
 ) -> None:
-    """Raise a ValueError if rows of some class are in nearly every bag, while rows of the others are not.
+    """Raise a `TooFewUnseenError` if rows of some class, unlike those of another, are in nearly every bag.
 
-    ``ungrouped`` is the mask of the rows as if each were a group.
+    Raise it also if all rows are in every bag. ``mask`` is that of `oob_mask`, and ``ungrouped`` what it would be if
+    each row were a group by itself. ``labels`` are the classes' labels.
     """
     shares, n_trees = shares_of_classes(mask, position, len(labels), weight), mask.shape[1]
     ungrouped_shares = shares_of_classes(ungrouped, position, len(labels), weight)
     usual = max(np.nanmax(ungrouped_shares), np.nanmax(shares))
     numbers = np.bincount(position, minlength=len(labels))
-    # Beyond chance, which is large for few rows and few trees: five standard deviations of a class's share.
+    # Chance is large for few rows and few trees: a share has to be five standard deviations too small.
     least = usual / 2 - 5 * np.sqrt(usual * (1 - usual) / np.maximum(numbers * n_trees, 1))
-    few = [c for c, share in enumerate(shares) if share < least[c] and share * n_trees < FEWEST]
+    few = [c for c, share in enumerate(shares) if share < least[c] and share * n_trees < FEWEST_TREES]
     few = few if mask.any() else [int(np.argmax(numbers))]
     if not few:
         return
     never, member = ~mask.any(axis=1), position == few[0]
     by_weight = _BY_WEIGHT if ungrouped_shares[few[0]] < UNEQUAL * usual else ""
     of_groups = _TOGETHER if shares[few[0]] < ungrouped_shares[few[0]] else ""
-    # With a margin for chance, where so many do.
-    needed = math.ceil(1.2 * FEWEST / shares[few[0]] / 50) * 50 if shares[few[0]] > 0 else math.inf
-    advise_on_trees = f"Or grow more trees: about {needed}." if needed <= MOST else "More trees would hardly help."
+    # A fifth more trees than suffice in the mean, rounded up to 50.
+    needed = math.ceil(1.2 * FEWEST_TREES / shares[few[0]] / 50) * 50 if shares[few[0]] > 0 else math.inf
+    advice = f"Or grow more trees: about {needed}." if needed <= MOST_TREES else "More trees would hardly help."
     raise TooFewUnseenError(
         f"rows of class {labels[few[0]]!r} are out of {shares[few[0]] * n_trees:.2g} of {n_trees} bags in the mean "
         f"({np.sum(never & member)} of {np.sum(member)} of none), where {usual * n_trees:.2g} are usual: too few to "
         f"say how its rows are answered by trees that have not seen them.{by_weight}{of_groups} "
-        f"{advise_on_trees} Rows that were held out ('held_out') need no bags."
+        f"{advice} Rows that were held out ('held_out') need no bags."
     )
 
 
@@ -418,16 +436,17 @@ _TOGETHER = (
 )
 
 
-def as_many_trees(
+def even_out_trees(
     mask: np.ndarray, position: np.ndarray, n_classes: int, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the mask, thinned at random so that rows of all classes have equally many trees in the mean.
+    """Return the mask with trees removed at random, so that rows of all classes have equally many in the mean.
 
-    If the number of trees told the class, combiners would learn to read it. Classes that differ little are left.
+    If the number of trees told the class, combiners would learn to read it. A mask whose classes differ little is
+    returned as it is.
     """
     shares = shares_of_classes(mask, position, n_classes, weight)
     numbers = np.bincount(position, minlength=n_classes)
-    # Beyond chance: five standard deviations of a class's share.
+    # Five standard deviations of a class's share: what chance may explain.
     chance = 5 * np.sqrt(shares * (1 - shares) / np.maximum(numbers * mask.shape[1], 1))
     least, most = np.nanargmin(shares), np.nanargmax(shares)
     if shares[least] + chance[least] >= UNEQUAL * shares[most]:
@@ -436,8 +455,11 @@ def as_many_trees(
     return mask & (np.random.default_rng(0).random(mask.shape) < kept[position, None])
 
 
-def of_classes(kept: np.ndarray, position: np.ndarray, labels: tuple) -> str:
-    """Return how many rows of each class are not kept, in brackets; an empty text unless classes clearly differ."""
+def describe_lost_rows(kept: np.ndarray, position: np.ndarray, labels: tuple) -> str:
+    """Return how many rows of which class are not kept, as text in brackets; empty unless classes clearly differ.
+
+    ``kept`` says whether each row is kept, ``position`` has its class, and ``labels`` the classes' labels.
+    """
     sizes, lost = (np.bincount(which, minlength=len(labels)) for which in (position, position[~kept]))
     if lost.max() < 3 or np.all(lost <= 2 * sizes * lost.sum() / sizes.sum()):
         return ""

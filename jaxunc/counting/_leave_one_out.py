@@ -1,4 +1,4 @@
-"""Answers for the instances that were counted, each from counts without itself."""
+"""Answers for the instances that leaves count, each from counts without the instance itself."""
 
 import dataclasses
 
@@ -39,7 +39,7 @@ from jaxunc.tables import (
 from ._copies import GroupCounts, mask_by_group, rows_together
 
 LEFT_OUT_COUNTS = 2**21
-"""Number of counts that are held at a time."""
+"""Most counts ``[block trees classes]`` that are held at a time; it sets the size of a block."""
 
 
 def leave_one_out(
@@ -61,14 +61,14 @@ def leave_one_out(
     Parameters
     ----------
     forest
-        The forest, recounted with exactly these instances, labels, weights and mask.
+        The forest, as `count_leaves` returned it for exactly these instances, labels, weights and mask.
     combiner
-        The combiner.
+        The combiner; it reads the forest's own counts alone.
     X, y, sample_weight, tree_mask
         The arguments that `count_leaves` was given. Under a trace y holds positions in ``forest.class_labels``.
     groups
-        A label for each instance: each is answered without all of its group. Default: without its copies, as
-        `jaxunc.counting.oob_mask` finds them, of which a warning tells; under a trace without itself alone.
+        A label for each instance, which is answered without all instances of its label. Default: without its copies,
+        as `jaxunc.counting.oob_mask` finds them, with a warning; under a trace without itself alone.
 
     Returns
     -------
@@ -78,15 +78,16 @@ def leave_one_out(
     Raises
     ------
     ValueError, TypeError
-        As `count_leaves` does. If groups are given under a trace.
+        As `count_leaves` does. If the combiner reads other counts, groups are given under a trace, or empty leaves are
+        averaged (`Forest.with_empty_leaves`).
 
     Notes
     -----
-    The combiner's own prior keeps the instance (a prior without it would tell its label). Leaves that held it alone are
-    empty. Taking an instance out makes the other classes look a little more frequent: with few large leaves the ranking
-    is pushed below chance, with the small leaves of grown-out trees it is not.
+    The combiner's prior still counts the instance (a prior without it would tell its label). Leaves that held it alone
+    are empty. Without an instance the other classes look a little more frequent: with few large leaves this pushes the
+    ranking below chance, with the small leaves of grown-out trees it does not.
 
-    Block by block through ``[block trees classes]``, one core; float32 counts are exact up to 2²⁴. Traceable and
+    On one core, in blocks of ``[block trees classes]`` counts; float32 counts are exact up to 2²⁴. Traceable and
     differentiable in the combiner and the forest's counts, then in one block, unless empty leaves are followed.
     """
     traced = not is_concrete(X, y, sample_weight, tree_mask, forest, combiner)
@@ -118,7 +119,7 @@ def leave_one_out(
         return along_instances(each, values, labels, weights, mask, beside=(forest, plan, combiner))
     weights = as_weights(sample_weight, n)
     groups = rows_together(whole, np.asarray(labels), groups, weight=weights)
-    # Float weights would make floats of all counts, and ties of integers would be decided by rounding.
+    # Float weights would turn all counts into floats, and rounding would decide ties of integers.
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
         weights = weights.astype(np.int32)  # as the counts are
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
@@ -140,21 +141,21 @@ def leave_one_out(
 
 @own_settings()
 def _answer_without_row(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
-    """Answer each row from the counts of its leaves less its own.
+    """Return the combiner's answer for each row, from the counts of its leaves less those of the row.
 
-    Its own are its weight, in its class: ``labels`` has the classes. Without weights that has the counts to take off,
-    ``[rows trees classes]``, as those of a row's whole group.
+    A row's counts are its weight in its class, of ``labels``. If ``weights`` is None, ``labels`` holds the counts to
+    subtract instead, ``[rows trees classes]``: those of the row's whole group.
     """
     values = jnp.asarray(values)
     leaves = planned_leaf_index(forest.trees, plan, values)
     counts = planned_leaf_counts(forest, plan, values, leaves)
     if weights is None:
         row_counts = jnp.asarray(labels)
-    else:  # integer weights stay integers, so that integer counts less them do, too
+    else:  # integer weights stay integers, and so do integer counts less such weights
         weights = jnp.asarray(weights)
         row_counts = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
         row_counts = jnp.broadcast_to(row_counts[:, None], (*leaves.shape, forest.n_classes))
-    if forest.follows_forks:  # what was counted in an empty leaf is not among the counts of its siblings
+    if forest.follows_forks:  # an instance in an empty leaf is not among the counts of the leaf's siblings
         empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
         row_counts = jnp.where(empty[..., None], jnp.zeros_like(row_counts), row_counts)
     dtype = counts_dtype(counts, row_counts)

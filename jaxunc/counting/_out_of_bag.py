@@ -1,8 +1,8 @@
 """Out-of-bag instances: those that a tree was not grown on.
 
-`oob_mask` reads a model's bags. Bags hold positions, so it checks that the given rows are those that the forest was
-grown on, in their order: put into the leaves by the bags, they have to give the leaves' own counts (`check_grown_on`).
-The bags of YDF's forests are drawn anew by its learner, and compared with what the model keeps (`ydf_bags`).
+`oob_mask` reads a model's bags. Bags hold positions, so `check_grown_on` checks that the caller's rows are those that
+the forest was grown on, in their order: the rows of a tree's bag have to give the counts of its leaves. A learner of
+YDF draws the bags of YDF's forests anew, and `ydf_bags` compares them with what the model keeps.
 """
 
 import importlib
@@ -59,15 +59,16 @@ def oob_mask(
         A fitted scikit-learn ``RandomForestClassifier`` or ``ExtraTreesClassifier`` with ``bootstrap=True``, or a
         ``BaggingClassifier`` that leaves instances out. Or a random forest of YDF 0.14 or later for classification.
     n
-        Number of instances that it was fitted on, in their order.
+        Number of instances that the model was fitted on.
     X, y, sample_weight
-        Those instances, where they are at hand: then it is checked that they are, in their order (see Notes).
+        These instances, their labels and weights, in the order of the fit: all are compared with the model (see
+        Notes). Default: only n is compared.
     learner
-        Of YDF: the ``RandomForestLearner`` that trained the model. Default: one with YDF's own ``random_seed`` and
-        bootstrap.
+        For a model of YDF: the ``RandomForestLearner`` that trained it. Default: a learner with YDF's own
+        ``random_seed`` and bootstrap.
     groups
-        A label for each instance, none of them missing: those of one group are out of a bag only together. Default:
-        copies are, if X and y are given; else each instance is on its own.
+        A label for each instance, none of them missing: instances of one label are out of a bag only together. Default:
+        copies form groups if X and y are given; else each instance is a group by itself.
 
     Returns
     -------
@@ -78,11 +79,12 @@ def oob_mask(
     Raises
     ------
     TypeError
-        If the model has no bags, or labels of groups have no order.
+        If the model has no bags, labels of groups have no order, or a learner is given for a model that is not YDF's.
     ValueError
         If a label of a group is missing: give such an instance a group of its own. If the model is one of
-        imbalanced-learn, is not fitted, was fitted without bootstrap, or on another number of instances; or if X
-        and y are not the instances that it was fitted on, in their order.
+        imbalanced-learn, is not fitted, was fitted without bootstrap, or on another number of instances. If X and y are
+        not the instances that it was fitted on, in their order; or y or weights are given without X, or weights for a
+        model of YDF.
 
     Warns
     -----
@@ -92,28 +94,29 @@ def oob_mask(
 
     Notes
     -----
-    A bag holds positions. With instances in another order the mask calls unseen what was seen, and labels leak: so
-    whatever reads bags with X and y at hand passes them here. The instances, put into the leaves of three trees by
-    their bags, have to give the counts that these leaves hold (but for a factor by class: class weights). If the forest
-    was grown with sample weights that are not given, the leaves' numbers of instances and their classes are compared.
-    What cannot be seen: a few instances that changed places within a leaf, or that none of the three trees drew.
+    A bag holds positions. With instances in another order the mask is True for instances that the tree has seen, and
+    labels leak: so pass X and y where you have them. In three trees, the instances of the tree's bag have to give the
+    counts that its leaves hold (but for a factor by class: class weights). If the forest was grown with sample weights
+    that are not given, the leaves' numbers of instances and their classes are compared. The comparison misses a few
+    instances that changed places within a leaf, or that none of the three trees drew.
 
     YDF's models keep no seed; a learner of the same settings draws the same bags, by the same build of YDF. With X and
-    y the counts in the leaves of all trees have to agree. Without them hardly anything tells another seed.
+    y the counts in the leaves of all trees have to agree. Without X and y hardly anything reveals another seed.
 
     A tree that has seen a **copy** of an instance knows its label. So instances that are equal in all values and the
     label are unseen only together, if they look copied: by oversampling, a join. Where few values are possible, new
-    instances are as often equal to old ones, and each is on its own. That is so if hardly fewer rows agree in all
-    columns than in a part of them; unless all are repeated equally often. Copies of one column alone, and some of those
-    in tables of a few levels, look like the latter: pass ``groups``.
+    instances equal old ones as often, and each instance is a group by itself. Few values show by distinct rows that
+    agree in a part of the columns: a quarter of them, or as many as there are repeats. Rows that are all repeated
+    equally often are copies. Copies in a table of one column, and some in tables of a few levels, look like chance:
+    pass ``groups``.
     """
     if is_ydf_forest(model):
         if sample_weight is not None:
             raise ValueError("YDF's bags are compared with leaves that count instances; leave sample_weight out.")
         bags = bags_of(model, n, X=X, y=y, learner=learner)
         if groups is None and X is not None:
-            return _outside(bags, n, rows_together(*ydf_cells(model, X, y)))
-        return _outside(bags, n, None if groups is None else as_groups(groups, n))
+            return _mask_of_bags(bags, n, rows_together(*ydf_cells(model, X, y)))
+        return _mask_of_bags(bags, n, None if groups is None else as_groups(groups, n))
     bags = bags_of(model, n, learner=learner)
     if X is None and (y is not None or sample_weight is not None):
         raise ValueError("y and sample_weight are compared with the model only if X is given; pass X too.")
@@ -122,13 +125,13 @@ def oob_mask(
         groups = rows_together(values, position, groups, weight=sample_weight)
     else:
         groups = None if groups is None else as_groups(groups, n)
-    return _outside(bags, n, groups)
+    return _mask_of_bags(bags, n, groups)
 
 
 def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = None) -> list[np.ndarray]:
-    """Return the positions that each tree drew of n instances, as often as it did; raises as `oob_mask` does.
+    """Return the positions of the instances, among n, that each tree drew: each as often as the tree drew it.
 
-    X and y are compared with YDF's models alone, whose bags are drawn anew.
+    Only a model of YDF, whose bags are drawn anew, is compared with X and y. Raises as `oob_mask` does.
     """
     from sklearn.exceptions import NotFittedError  # slow to import
     from sklearn.utils.validation import check_is_fitted
@@ -143,7 +146,7 @@ def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = 
         raise TypeError(
             f"model is a {name}, which has no bags; pass a random forest, extra trees or bagging classifier."
         )
-    if reason := samples_anew(model):
+    if reason := reason_against_bags(model):
         raise ValueError(f"model: {reason}")
     try:
         check_is_fitted(model)
@@ -156,7 +159,7 @@ def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = 
         )
     check_integer("n", n, 1, ": the number of training instances")
     bags = model.estimators_samples_
-    # Bags are drawn anew from the model's seeds, for as many rows as it says: another number would give other bags.
+    # scikit-learn draws bags anew, by the model's seeds and its number of rows: they are right for this number alone.
     largest = max((int(np.max(bag)) for bag in bags if len(bag)), default=-1)
     expected = getattr(model, "_n_samples", None)
     if largest >= n or (expected is not None and expected != n):
@@ -168,12 +171,15 @@ def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = 
 
 
 def ungrouped_mask(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
-    """Return `oob_mask` as if each instance were a group; for data that `oob_mask` has compared with the model."""
-    # YDF's bags are only known by a comparison.
+    """Return the `oob_mask` ``[instances trees]`` of instances that are each a group by itself.
+
+    `oob_mask` has compared the data with the model before.
+    """
+    # Without X and y YDF's bags would be those of its default seed, with a warning.
     return oob_mask(model, n, X=X, y=y, groups=np.arange(n)) if is_ydf_forest(model) else oob_mask(model, n)
 
 
-def _outside(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.ndarray:
+def _mask_of_bags(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.ndarray:
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
         mask[bag, tree] = False
@@ -181,18 +187,18 @@ def _outside(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.nd
 
 
 def has_bags(model: Any) -> bool:
-    """Return whether a model grows its trees on parts of the instances: scikit-learn's, fitted or not, or YDF's."""
+    """Return whether a model's trees leave instances out: a model of scikit-learn, fitted or not, or of YDF."""
     if is_ydf_forest(model):
         return bool(model.out_of_bag_evaluations())
-    if not hasattr(type(model), "estimators_samples_") or samples_anew(model):
+    if not hasattr(type(model), "estimators_samples_") or reason_against_bags(model):
         return False
     return bool(getattr(model, "bootstrap", True)) or getattr(model, "max_samples", None) not in (None, 1.0)
 
 
-def samples_anew(model: Any) -> str | None:
-    """Return why bags cannot be used, of a forest that samples rows by class before it draws bags; else None.
+def reason_against_bags(model: Any) -> str | None:
+    """Return why a model's bags cannot be used if it samples rows by class before it draws bags; else None.
 
-    Those of imbalanced-learn are: their bags hold no positions of the rows that were given.
+    Forests of imbalanced-learn do: their bags hold positions in such a sample, and not in the rows of the fit.
     """
     if not any(kind.__module__.partition(".")[0] == "imblearn" for kind in type(model).__mro__):
         return None
@@ -204,10 +210,10 @@ def samples_anew(model: Any) -> str | None:
 
 
 class _Bag(NamedTuple):
-    """Contents of a tree's leaves, filled by its bag with the given rows: each array ``[leaves classes]``."""
+    """What the rows of a tree's bag put into its leaves: arrays ``[leaves classes]``."""
 
     rows: np.ndarray
-    """Number of distinct rows."""
+    """Number of rows, each once."""
     drawn: np.ndarray
     """Number of rows, each as often as it was drawn."""
     weighted: np.ndarray
@@ -217,9 +223,10 @@ class _Bag(NamedTuple):
 def check_grown_on(
     model: Any, bags: list[np.ndarray], X: InstancesLike, y: Any, *, sample_weight: NumbersLike | None = None
 ) -> tuple[np.ndarray | SparseRows, np.ndarray]:
-    """Return the encoded rows and their classes' positions; an `OtherRowsError` unless they give the leaves' counts.
+    """Return the encoded rows and the position of each row's class; raise an `OtherRowsError` for other rows.
 
-    Sample weights that the model was grown with need not be given: then the leaves' sizes and classes have to agree.
+    The rows of a tree's bag have to give the counts of its leaves. If the model was grown with sample weights that are
+    not given, they have to give the leaves' sizes and classes.
     """
     names, leaf_of = getattr(model, "feature_names_in_", None), _leaves_by_categories(model, X)
     columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
@@ -232,7 +239,7 @@ def check_grown_on(
     for t in sorted({0, len(bags) // 2, len(bags) - 1}) if len(bags) > TREES else range(len(bags)):
         tree, times = model.estimators_[t], np.bincount(bags[t], minlength=len(values))
         inside = np.flatnonzero(times)
-        # Each row once, however often it was drawn: ``times`` counts it.
+        # Each row is routed once, however often it was drawn: ``times`` has the number.
         rows = values[inside].matrix() if isinstance(values, SparseRows) else values[inside]
         if hasattr(model, "estimators_features_"):
             rows = rows[:, model.estimators_features_[t]]
@@ -258,7 +265,7 @@ def check_grown_on(
 def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | None:
     """Return a function from a tree's number to the leaves of all rows, for trees that test categories; else None.
 
-    Such trees (scikit-learn 1.10) know codes alone, so that is asked which turns values into them.
+    Such trees (scikit-learn 1.10) read codes alone. So the estimator around a tree is asked, which makes the codes.
     """
     if all(getattr(tree, "is_categorical_", None) is None for tree in model.estimators_):
         return None
@@ -270,15 +277,16 @@ def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | N
 
 
 def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
-    """Return whether a bag may have given the counts of a tree's leaves."""
+    """Return whether the rows of a bag may be those that gave a tree's leaves their counts."""
     sizes = tree.tree_.n_node_samples[leaves]
-    seen = bag.drawn if sizes.sum() > bag.rows.sum() else bag.rows  # by sample weights, or by copies of rows
-    if getattr(tree, "monotonic_cst", None) is not None:  # its values are no frequencies
+    # A bag is copies of rows, which add to a leaf's size, or sample weights, which do not.
+    seen = bag.drawn if sizes.sum() > bag.rows.sum() else bag.rows
+    if getattr(tree, "monotonic_cst", None) is not None:  # the values of such a tree are not frequencies
         return bool(np.array_equal(seen.sum(axis=1), sizes))
     counts = counts_in_nodes(tree, leaves, bag.rows.shape[1])
-    if any(_proportional(counts, contents) for contents in (bag.drawn, bag.weighted)):
+    if any(_are_proportional(counts, contents) for contents in (bag.drawn, bag.weighted)):
         return True
-    if len(counts) > counts.shape[1]:  # the leaves' sizes show weights by class alone: then labels differ
+    if len(counts) > counts.shape[1]:  # sizes that follow from counts show weights by class: then labels differ
         per_class, size = np.linalg.lstsq(counts, bag.drawn.sum(axis=1), rcond=None)[0], bag.drawn.sum(axis=1)
         if np.allclose(counts @ per_class, size, rtol=1e-6, atol=0):
             return False
@@ -291,7 +299,7 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
 
 
 def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the counts of nodes by the classes of the whole model, of which a bagged tree may have missed some."""
+    """Return the counts of a tree's nodes by the model's classes ``[nodes classes]``; a bag may lack some classes."""
     counts_of_tree = tree.tree_.value[nodes, 0] * tree.tree_.weighted_n_node_samples[nodes, None]
     if counts_of_tree.shape[1] == n_classes:
         return counts_of_tree
@@ -300,8 +308,8 @@ def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
     return counts
 
 
-def _proportional(counts: np.ndarray, contents: np.ndarray) -> bool:
-    """Return whether counts are equal but for a factor by class: class weights, which may differ from tree to tree."""
+def _are_proportional(counts: np.ndarray, contents: np.ndarray) -> bool:
+    """Return whether counts equal the contents but for a factor by class: a class weight, which may differ by tree."""
     whole = contents.sum(axis=0)
     factor = counts.sum(axis=0) / np.where(whole > 0, whole, 1)
     return bool(np.allclose(counts, contents * factor, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))
@@ -317,11 +325,10 @@ def is_ydf_forest(model: Any) -> bool:
 def ydf_bags(
     model: Any, n: int, *, learner: Any = None, X: InstancesLike | None = None, y: LabelsLike | None = None
 ) -> list[np.ndarray]:
-    """Return the positions that each tree of a YDF forest drew, as its learner has them.
+    """Return the positions that each tree of a YDF forest drew, as a learner draws them anew.
 
-    A model keeps neither its seed nor its bags. A learner of the same settings draws the same ones; that it did is
-    checked by the counts of all leaves if X and y are given; else hardly anything can be checked, and there is a
-    warning.
+    A model keeps neither its seed nor its bags; a learner of the same settings draws the same bags. If X and y are
+    given, the counts of all leaves are compared. Else hardly anything can be, and without a learner there is a warning.
     """
     n_grown = int(model.data_spec().created_num_rows)
     if n_grown != n:
@@ -361,9 +368,9 @@ _REMEDY = (
 
 
 def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
-    """Raise a ValueError if YDF's evaluations count other instances out of the bags: of one tree, and of all.
+    """Raise a ValueError unless the bags leave out as many instances as YDF's out-of-bag evaluations count.
 
-    Trees are evaluated in the order in which they were ready.
+    The first evaluation is of one tree, of any number (YDF takes trees as they are ready), and the last of all trees.
     """
     counted = [int(entry.evaluation.num_examples) for entry in model.out_of_bag_evaluations()]
     if not counted:
@@ -376,7 +383,7 @@ def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
 
 
 def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: LabelsLike | None, n: int) -> None:
-    """Raise a ValueError unless the instances, put into the leaves of all trees by the bags, give their counts."""
+    """Raise a ValueError unless the instances of each tree's bag give the counts of the tree's leaves."""
     labels = tuple(model.label_classes())
     position = _positions(model, y)
     if len(position) != n:
@@ -400,7 +407,7 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
 
 
 def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return numbers that tell the values of each column apart, ``[instances features]``, and each instance's class."""
+    """Return codes of the values in each column, float32 ``[instances features]``, and each instance's class."""
     position = _positions(model, y)
     columns = _dataset(model, X, len(position))
     values = [
@@ -417,7 +424,7 @@ def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
 
 
 def _leaf_values(root: Any) -> list:
-    """The contents of leaves, in the order of YDF's numbers: those of the negative child first."""
+    """Return YDF's values of a tree's leaves, in the order of its leaf numbers: the negative child comes first."""
     values, waiting = [], [root]
     while waiting:
         node = waiting.pop()
@@ -429,13 +436,13 @@ def _leaf_values(root: Any) -> list:
 
 
 def _dataset(model: Any, X: Any, n: int) -> Any:
-    """Return X as YDF reads it, with a column of labels, which it asks for and does not read."""
+    """Return X as a dict of columns, as YDF reads it, with a column of labels, which it demands and does not read."""
     features, label = model.input_features(), np.full(n, model.label_classes()[0], object)
     table = X.toarray() if is_sparse(X) else plain_table(X)
     if (frame := as_frame(table)) is not None:
         _check_columns(list(frame.columns), [feature.name for feature in features])
         _check_rows(frame.shape[0], n)
-        # What has columns of its own kind keeps their types.
+        # The columns of another library's frame keep their types.
         is_plain = isinstance(frame, Frame) and (frame is X or not hasattr(X, "columns"))
         kept = dict(zip(frame.columns, frame.parts, strict=True)) if is_plain else X
         return {**{feature.name: np.asarray(kept[feature.name]) for feature in features}, model.label(): label}

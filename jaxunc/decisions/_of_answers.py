@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Real
 
 from jaxunc._checks import check_bool, check_numbers, check_within, is_concrete
-from jaxunc._numerics import jit, one_row
+from jaxunc._numerics import jit, unit_weight
 from jaxunc.tables import NumbersLike
 
 from ._costs import checked_probability, expected_utility_set, is_of_jax
@@ -164,14 +164,14 @@ def least_probabilities(
 ) -> np.ndarray:
     """Return the least probability with which each class is in a set, ``[classes]``.
 
-    Rows count in the ranks by their weights (> 0), the new row by `one_row`. Raises a ValueError, in which ``names``
-    name the classes, if there are too few rows.
+    Rows count in the ranks by their weights (> 0), the new row by `unit_weight`. Raises a ValueError, in which
+    ``names`` name the classes, if there are too few rows.
     """
     least, weight = np.empty(n_classes, ranked.dtype), np.ones(len(ranked)) if weight is None else weight
     for c in range(n_classes) if by_class else [None]:
         rows = np.arange(len(ranked)) if c is None else np.flatnonzero(position == c)
         rows, n = rows[np.argsort(-ranked[rows], kind="stable")], len(rows)
-        unit, up_to = one_row(weight[rows]), np.cumsum(weight[rows])
+        unit, up_to = unit_weight(weight[rows]), np.cumsum(weight[rows])
         # Rounded up, but not for what rounding alone makes of (n + 1) coverage: 100 · .07 is 7.000000000000001.
         rank = np.searchsorted(up_to, (weight[rows].sum() + unit) * coverage * (1 - 1e-12))
         if rank >= n:

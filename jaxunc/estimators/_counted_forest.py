@@ -15,10 +15,10 @@ from jaxunc.counting import (
     as_groups,
     check_counts_mode,
     counted_forest,
+    describe_lost_rows,
     has_bags,
     held_out_split,
     leave_one_out,
-    of_classes,
     oob_mask,
     row_hashes,
     rows_together,
@@ -238,7 +238,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             labels = self.forest_.class_labels
             warn(
                 f"{np.sum(~has_tree)} of {len(has_tree)} training instances are in every tree's bag"
-                f"{of_classes(has_tree, class_positions(labels, sample.y), labels)}: "
+                f"{describe_lost_rows(has_tree, class_positions(labels, sample.y), labels)}: "
                 "their row of oob_decision_function_ is NaN, and oob_score_ leaves them out. "
                 f"{advise_on_trees(has_tree, sample.groups)}"
             )

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.combiners import AveragedIntervals, Combiner, Uncertainty, UncertaintyDecomposition
-from jaxunc.counting import rows_again, warn_of_one_doubt
+from jaxunc.counting import find_rows_of_fit, warn_of_one_doubt
 from jaxunc.decisions import Calibration, best_sets, check_coverage, cost_matrix, decided, promised_sets
 from jaxunc.inference import bind
 from jaxunc.interop import n_rows
@@ -215,7 +215,7 @@ class Deciding:
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
         """Raise a ValueError, ending in ``advice``, if calibration rows hold rows of the fit, in any order."""
         hashes = self._hashes_of_fit()
-        leaks = None if hashes is None else rows_again(hashes, self._hash_rows(X, y))
+        leaks = None if hashes is None else find_rows_of_fit(hashes, self._hash_rows(X, y))
         if leaks is not None:
             raise ValueError(
                 f"calibration holds {leaks.sum()} rows, of {len(leaks)}, that the model was fitted to, the first at "

@@ -16,13 +16,13 @@ from jaxunc.counting import (
     GroupCounts,
     LabelledRows,
     advise_on_trees,
-    as_many_trees,
     check_unseen,
     counted_forest,
+    describe_lost_rows,
+    even_out_trees,
     first_of_each,
     has_bags,
     mask_by_group,
-    of_classes,
     oob_mask,
     rows_together,
     ungrouped_mask,
@@ -306,7 +306,7 @@ def _make_dataset(row_counts: RowCounts, source: str, y: np.ndarray, weight: np.
             raise ValueError("every row is in every tree's bag; grow more trees, or take source='cross_fit'.")
         warn(
             f"{np.sum(~rows)} of {len(y)} rows are in every tree's bag and are left out"
-            f"{of_classes(rows, y, row_counts.forest.class_labels)}. {advise_on_trees(rows, groups)}"
+            f"{describe_lost_rows(rows, y, row_counts.forest.class_labels)}. {advise_on_trees(rows, groups)}"
         )
         code, mask, X, y, weight = code[rows], mask[rows], None if X is None else X[rows], y[rows], weight[rows]
         groups = None if groups is None else groups[rows]
@@ -333,7 +333,7 @@ def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str)
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
     check_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
-    row_mask = as_many_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
+    row_mask = even_out_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
     if counts == "inbag":
         codes = look_up_codes(forest, find_leaves(forest, data))
         return RowCounts(forest, (DEFAULT_COUNTS,), *codes, row_mask, _values_to_route(forest, data))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxunc._checks import as_weights, check_bool, check_integer, check_numbers, check_within
-from jaxunc._numerics import one_row
+from jaxunc._numerics import unit_weight
 from jaxunc.tables import NumbersLike
 
 from ._moments import checked_target
@@ -210,7 +210,7 @@ def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarra
     """
     if (weight == 1).all():
         return np.quantile(values, levels)
-    unit, up_to = one_row(weight), np.cumsum(weight)
+    unit, up_to = unit_weight(weight), np.cumsum(weight)
     below = np.r_[0, up_to[:-1]]
     quantiles = np.empty(len(levels))
     for i, start in enumerate(levels * (up_to[-1] - unit)):
@@ -287,7 +287,7 @@ def target_bins(
     weight, (values, position) = weight[has_weight], np.unique(target[has_weight], return_inverse=True)
     times = np.bincount(position, weight)
     share = times.sum() / n_bins
-    is_atom = times >= max(share / 2, 2 * one_row(weight)) * (1 - TIED)
+    is_atom = times >= max(share / 2, 2 * unit_weight(weight)) * (1 - TIED)
     starts = []
     for atom, members in itertools.groupby(range(len(values)), key=lambda i: i if is_atom[i] else -1):
         run = np.array(list(members))
@@ -298,7 +298,7 @@ def target_bins(
             wanted = np.arange(1, n_parts) * rows[-1] / n_parts
             starts += (run[0] + 1 + np.searchsorted(rows, wanted * (1 - TIED))).tolist()
     first = np.unique([start for start in starts if start < len(values)])
-    ends, fewest = [*first.tolist(), len(values)], FEWEST * one_row(weight) * (1 - TIED)
+    ends, fewest = [*first.tolist(), len(values)], FEWEST * unit_weight(weight) * (1 - TIED)
     cuts = [_cuts(values, times, pair, fewest) for pair in itertools.pairwise(ends) if tails]
     first = np.sort(np.concatenate([first, *cuts]).astype(np.intp))
     code = np.searchsorted(first, np.arange(len(values)), side="right") - 1

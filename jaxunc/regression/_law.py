@@ -12,7 +12,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from jaxunc._numerics import one_row
+from jaxunc._numerics import unit_weight
 from jaxunc.combiners import Mean
 from jaxunc.forest import Forest
 from jaxunc.inference import bind
@@ -115,7 +115,7 @@ class NumberLaw(NamedTuple):
         the quantile is the outermost z.
         """
         z, weights = self.residuals, self.repeats
-        unit, up_to = one_row(weights), np.cumsum(weights)
+        unit, up_to = unit_weight(weights), np.cumsum(weights)
         total, span = up_to[-1] + unit, up_to[-1] - unit
         if self.is_by_rank:
             upper, lower = up_to / total / (1 - SHARE), (up_to + unit) / total / (1 + SHARE)
@@ -404,10 +404,10 @@ class BoundLaw:
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
     """Return the residual at the conformal rank of a level, which is rounded outwards.
 
-    A new row counts with the weight `one_row`. Raises a ValueError if the rank lies beyond the residuals.
+    A new row counts with the weight `unit_weight`. Raises a ValueError if the rank lies beyond the residuals.
     """
     n, upper = len(residuals), level >= 0.5
-    unit, up_to = one_row(weights), np.cumsum(weights)
+    unit, up_to = unit_weight(weights), np.cumsum(weights)
     total = up_to[-1] if n else 0.0
     if upper:
         index = int(np.searchsorted(up_to, (total + unit) * level * (1 - SHARE)))

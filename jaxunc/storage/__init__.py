@@ -1,23 +1,24 @@
 """Trees, forests, combiners, bound forests and fitted estimators in files that hold data and no code.
 
-A file is one of safetensors: every array under a name that says where it belongs (``forest.trees.child``), and in the
-header, under ``__metadata__`` → ``jaxunc``, a JSON document:
+A file is in the format safetensors. Every array has a name that says where it belongs (``forest.trees.child``). The
+header has a JSON document, under ``__metadata__`` → ``jaxunc``:
 
     {"form": 1, "version": "0.2.0", "object": NODE}
 
-A NODE is a number, a string, true, false or null as it is. Any other is an object with one key that says what it is:
+A NODE is a number, a string, true, false or null, or a JSON object whose keys say what it describes:
 
     {"array": NAME}                            an array of the file; {"array": NAME, "on": "host"} for NumPy's
-    {"float": "nan" | "inf" | "-inf"}          a number that JSON has not
+    {"float": "nan" | "inf" | "-inf"}          a number that JSON lacks
     {"tuple" | "list": [NODE, …]}              {"dict": {KEY: NODE, …}}
     {"json": NAME}                             a long tuple of strings and numbers, as JSON in an array of bytes
     {"labels": NODE, "dtype": TEXT}            a NumPy array of strings or objects
     {"class": NAME, "fields": {FIELD: NODE}}   trees, forests, columns, combiners, laws of numbers, or "module:Name"
-    {"scorer": NAME, "args": …, "settings": …} a function of `jaxunc.scorers`, or an own one; {"scorer": NAME} as it is
-    {"bound": NODE, "combiner": NODE}          what `bind` returns; {"vote": NODE, "settings": NODE} of `bind_vote`
+    {"scorer": NAME, "args": …, "settings": …} a scorer with settings, of `jaxunc.scorers` or "module:name"
+    {"scorer": NAME}                           a function of `jaxunc.scorers` without settings
+    {"bound": NODE, "combiner": NODE}          what `bind` returns; {"vote": NODE, "settings": NODE} for `bind_vote`
     {"estimator": NAME, "params": {…}, "fitted": {…}}     with "transformers" of a pipeline: an archive of skops
 
-Whoever reads arrays alone needs nothing of jaxunc: ``safetensors.numpy.load_file(path)``.
+The arrays alone can be read without jaxunc: ``safetensors.numpy.load_file(path)``.
 """
 
 from ._decode import StoredEstimator

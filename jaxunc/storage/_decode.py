@@ -1,7 +1,7 @@
 """Decoding: from a document and its arrays to the object, checked before it is made.
 
 A `Decoder` makes a value of each node. `module_of` makes trees, forests, columns and combiners from their fields, as
-their own constructors would have made them.
+their constructors would have made them.
 """
 
 import dataclasses
@@ -40,20 +40,30 @@ from jaxunc.regression import (
 from jaxunc.scorers import as_partial
 from jaxunc.tables import Columns, Levels
 
-from ._names import ESTIMATORS, REGRESSOR, checked, checked_numbers, classes, find, has_forest, law_of, scorer_names
+from ._names import (
+    ESTIMATORS,
+    REGRESSOR,
+    check_fitted,
+    check_fitted_numbers,
+    classes,
+    find,
+    has_forest,
+    law_of,
+    scorer_names,
+)
 
 DEEPEST = 64
-"""Largest depth of nodes within nodes."""
+"""Largest depth of nodes within nodes: it bounds the recursion."""
 MOST_COLUMNS = 2**24
-"""Largest number of data columns: a file that claims more is refused before anything is made of it."""
+"""Most data columns that a file may claim; the number is checked before memory is taken for columns."""
 
 LATER_FIELDS: dict[type, dict[str, Any]] = {
     Columns: {name: getattr(Columns, name) for name in ("spaces_are_underlines", "decimal", "thousands")},
     NumberLaw: NumberLaw._field_defaults,
 }
-"""Defaults of fields that files of the released version 0.2.0 lack, or files of numbers from before it had them."""
+"""Defaults of fields, by class, that older files lack: those of version 0.2.0, and earlier ones of regressors."""
 TABLES: dict[Any, type] = {LeafMoments: LeafTable, LeafScales: ScaleTable}
-"""What holds numbers of leaves, and the tables that are kept of it."""
+"""Classes of numbers in leaves, and the tables in which files keep them."""
 
 
 class Decoder:
@@ -66,26 +76,26 @@ class Decoder:
     def __init__(
         self, arrays: Mapping[str, np.ndarray], trusted: Iterable[Any], estimator: Callable[[], Any] | None = None
     ):
-        self._arrays, self._given, self._estimator_of_file = arrays, tuple(trusted), estimator
+        self._arrays, self._trusted, self._estimator_of_file = arrays, tuple(trusted), estimator
         self._on_device: dict[str, Any] = {}
         self._unchecked: list[Trees] = []
 
     def whole(self, node: Any) -> Any:
-        """Return the value of the document's node; trees that are in no forest are checked by themselves."""
+        """Return the value of the document's node, after checking trees that are in no forest."""
         value = self.value(node)
         for trees in self._unchecked:
             check_trees(trees)
         return value
 
     def value(self, node: Any, depth: int = 0) -> Any:
-        """Return the value of a node; raises a ValueError for what is none."""
+        """Return the value of a node; raise a ValueError if ``node`` is not a node, or its value is not sound."""
         if node is None or isinstance(node, bool | str | int | float):
             return node
         if depth > DEEPEST:
             raise ValueError(f"its document is nested more than {DEEPEST} deep.")
         if not isinstance(node, dict):
             raise _no_node(node)
-        # By its keys exactly: a node with one more or less is no node, so nothing in a file is passed over.
+        # The keys have to match exactly, so that nothing in a file is passed over.
         keys = frozenset(node)
         make = next((make for needed, make in self._kinds().items() if keys == frozenset(needed)), None)
         if make is None:
@@ -128,7 +138,7 @@ class Decoder:
 
     def _array(self, node: Any, depth: int) -> Any:
         host = self._host_array(node)
-        # Arrays that were shared when they were saved are shared again, and travel to the device once.
+        # An array that several parts shared when it was saved is shared again, and travels to the device once.
         if node["array"] not in self._on_device:
             dtype = dtypes.canonicalize_dtype(host.dtype)
             self._on_device[node["array"]] = jnp.asarray(host.astype(dtype, copy=False), dtype)
@@ -157,7 +167,7 @@ class Decoder:
         if not plain or not isinstance(dtype, str):
             raise _no_node(node)
         if dtype == "O":
-            # The None keeps NumPy from making an array of numbers, or of several axes, of labels that look like them.
+            # With the None NumPy makes neither numbers nor further axes of labels that look like them.
             return np.array([*values, None], object)[:-1]
         array = np.array(values)
         if array.ndim != 1 or (array.size and array.dtype.kind != "U"):
@@ -165,11 +175,10 @@ class Decoder:
         return array.astype(np.str_)
 
     def _module(self, node: Any, depth: int) -> Any:
-        made = find(node["class"], classes(), self._given, "class")
-        value = module_of(made, self._dict(node["fields"], depth))
+        cls = find(node["class"], classes(), self._trusted, "class")
+        value = module_of(cls, self._dict(node["fields"], depth))
         if isinstance(value, Trees):
-            # Trees are checked with their forest, which knows more; those that stay outside of one at the end, by
-            # themselves.
+            # Trees are checked with their forest, which knows more about them; `whole` checks those without a forest.
             self._unchecked.append(value)
         if isinstance(value, Forest):
             check_forest(value)
@@ -177,12 +186,12 @@ class Decoder:
         return value
 
     def _scorer(self, node: Any, depth: int) -> Partial:
-        function = find(node["scorer"], scorer_names(), self._given, "scorer")
+        function = find(node["scorer"], scorer_names(), self._trusted, "scorer")
         args, settings = self._list(node["args"], depth), self._dict(node["settings"], depth)
         return as_partial(Partial(function, *args, **settings))
 
     def _bound(self, node: Any, depth: int) -> Any:
-        return bind(self._of(Forest, node["bound"], depth), self._of(Combiner, node["combiner"], depth))
+        return bind(self._value_of(Forest, node["bound"], depth), self._value_of(Combiner, node["combiner"], depth))
 
     def _vote(self, node: Any, depth: int) -> Any:
         settings = self.value(node["settings"], depth)
@@ -192,23 +201,23 @@ class Decoder:
             settings_names | {"disagreement"},
         ):
             raise _no_node(node)
-        # Here, since the room's tables of votes take SciPy.
+        # Imported here, since `jaxunc.voting` imports SciPy's statistics.
         from jaxunc.voting import bind_vote
 
-        return bind_vote(self._of(Forest, node["vote"], depth), **settings)
+        return bind_vote(self._value_of(Forest, node["vote"], depth), **settings)
 
     def _estimator(self, node: Any, depth: int) -> Any:
         name, fitted = node["estimator"], self._dict(node["fitted"], depth)
-        takes_raw = "transformers" in fitted  # which needs scikit-learn to answer
+        takes_raw = "transformers" in fitted  # a pipeline needs scikit-learn to answer
         answers = name in ESTIMATORS and has_forest(name)
         if self._estimator_of_file is not None and answers and not takes_raw:
             return StoredEstimator(name, fitted, self._estimator_of_file)
-        # Here, since it takes scikit-learn.
-        from ._estimators import restored
+        # Imported here, since it imports scikit-learn.
+        from ._estimators import restore
 
-        return restored(name, self._dict(node["params"], depth), fitted, self._given)
+        return restore(name, self._dict(node["params"], depth), fitted, self._trusted)
 
-    def _of(self, kind: type, node: Any, depth: int) -> Any:
+    def _value_of(self, kind: type, node: Any, depth: int) -> Any:
         value = self.value(node, depth)
         if not isinstance(value, kind):
             raise ValueError(f"its document has a {type(value).__name__} where a {kind.__name__} belongs.")
@@ -219,22 +228,24 @@ def _no_node(node: Any) -> ValueError:
     return ValueError(f"its document holds {node!r:.100}, which says nothing.")
 
 
-def module_of(made: type, fields: dict[str, Any]) -> Any:
-    """Return an instance of a class with these fields; raises a ValueError if some lack, or are of another kind."""
-    if isinstance(made, type) and issubclass(made, Levels):
-        return _levels(made, fields)
-    if made in (*TABLES, NumberLaw, Strata, TargetBins, TargetMap):
-        return _of_numbers(made, fields)
-    if not (isinstance(made, type) and issubclass(made, eqx.Module | Columns)):
-        raise ValueError(f"the file has fields for {made!r:.100}, which is no module.")
-    names = {field.name for field in dataclasses.fields(made)}
-    fields = LATER_FIELDS.get(made, {}) | fields
-    fields = _suiting(made, fields, names, typing.get_type_hints(made) if made.__module__.startswith("jaxunc") else {})
-    if made is Columns:
+def module_of(cls: type, fields: dict[str, Any]) -> Any:
+    """Return an instance of a class with these fields; raise a ValueError if a field is absent, or not sound."""
+    if isinstance(cls, type) and issubclass(cls, Levels):
+        return _levels(cls, fields)
+    if cls in (*TABLES, NumberLaw, Strata, TargetBins, TargetMap):
+        return _parts_of_regressor(cls, fields)
+    if not (isinstance(cls, type) and issubclass(cls, eqx.Module | Columns)):
+        raise ValueError(f"the file has fields for {cls!r:.100}, which is no module.")
+    names = {field.name for field in dataclasses.fields(cls)}
+    fields = LATER_FIELDS.get(cls, {}) | fields
+    fields = _check_fields(
+        cls, fields, names, typing.get_type_hints(cls) if cls.__module__.startswith("jaxunc") else {}
+    )
+    if cls is Columns:
         return _columns(fields)
-    # Past the constructor, which may take other arguments than the fields. What it would have checked is checked
-    # below; nodes of trees by `Decoder`, where it is known which forest they belong to.
-    value = object.__new__(made)
+    # Without the constructor, which may take arguments other than the fields; its checks follow here. `Decoder` checks
+    # the nodes of trees, once it has their forest.
+    value = object.__new__(cls)
     for name, part in fields.items():
         object.__setattr__(value, name, part)
     if isinstance(value, Combiner):
@@ -246,35 +257,38 @@ def module_of(made: type, fields: dict[str, Any]) -> Any:
     return value
 
 
-def _suiting(made: type, fields: dict[str, Any], names: set[str], hints: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields if they are those of the class, of their types; a ValueError for others."""
+def _check_fields(cls: type, fields: dict[str, Any], names: set[str], hints: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields with arrays of JAX where the class has such; raise a ValueError for other names or types."""
     if set(fields) != names:
         raise ValueError(
-            f"the file's {made.__name__} has the fields {sorted(fields)[:20]}; expected {sorted(names)}. Was it saved "
+            f"the file's {cls.__name__} has the fields {sorted(fields)[:20]}; expected {sorted(names)}. Was it saved "
             "by a version in which the class was another?"
         )
-    fields = {name: _of_jax(part, hints.get(name)) for name, part in fields.items()}
+    fields = {name: _as_jax(part, hints.get(name)) for name, part in fields.items()}
     for name, hint in hints.items():
         if name in fields and not _suits(fields[name], hint):
-            raise ValueError(f"the file's {made.__name__} has a {name} that is {_said(fields[name])}, not {hint}.")
+            raise ValueError(f"the file's {cls.__name__} has a {name} that is {_describe(fields[name])}, not {hint}.")
     return fields
 
 
-def _of_numbers(made: type, fields: dict[str, Any]) -> Any:
-    """Return moments, bins or a law; a ValueError for what is none."""
-    kind: Any = TABLES.get(made, made)
-    fields = LATER_FIELDS.get(made, {}) | fields
-    kept = kind(**_suiting(made, fields, set(kind._fields), typing.get_type_hints(kind)))
-    if made in TABLES:
-        return made.of(kept)
+def _parts_of_regressor(cls: type, fields: dict[str, Any]) -> Any:
+    """Return moments, bins, a law, or a part of a law, from its fields; raise a ValueError if they are not sound."""
+    kind: Any = TABLES.get(cls, cls)
+    fields = LATER_FIELDS.get(cls, {}) | fields
+    kept = kind(**_check_fields(cls, fields, set(kind._fields), typing.get_type_hints(kind)))
+    if cls in TABLES:
+        return cls.of(kept)
     checks: dict[type, Callable] = {NumberLaw: check_law, TargetBins: check_bins}
-    if made in checks:  # strata and maps are checked with their law
-        checks[made](kept)
+    if cls in checks:  # strata and maps are checked with their law
+        checks[cls](kept)
     return kept
 
 
-def _of_jax(part: Any, hint: Any) -> Any:
-    """Return NumPy's array as JAX's where the field holds such: what was saved after `jax.device_get` is loaded."""
+def _as_jax(part: Any, hint: Any) -> Any:
+    """Return an array of NumPy as JAX's if the field's type ``hint`` takes only such; any other part unchanged.
+
+    So an object that was saved after `jax.device_get` can be loaded.
+    """
     if not isinstance(part, np.ndarray) or part.dtype.kind not in "biuf" or _suits(part, hint):
         return part
     return jnp.asarray(part)
@@ -299,16 +313,18 @@ def _check_class_labels(forest: Forest) -> None:
 
 
 def _check_combiner(combiner: Combiner) -> None:
-    """Check that the combiner's own constructor, given its fields, makes one of the same structure."""
+    """Raise a ValueError unless the combiner's constructor makes one of the same structure from its fields."""
     parameters = inspect.signature(type(combiner)).parameters
     arguments = {name: getattr(combiner, name) for name in parameters if hasattr(combiner, name)}
     needed = [name for name, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
     if not set(needed) <= set(arguments) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return  # its parts were checked by themselves
-    # The constructor checks values; equal structures and shapes say that it would have made these very fields.
-    again = type(combiner)(**arguments)
-    shapes = [[(np.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(rule)] for rule in (combiner, again)]
-    if jax.tree.structure(combiner) != jax.tree.structure(again) or shapes[0] != shapes[1]:
+        return  # the constructor cannot be called with the fields; their types were checked
+    # The constructor checks values; equal structures and shapes show that it would have made these very fields.
+    remade = type(combiner)(**arguments)
+    shapes = [
+        [(np.shape(leaf), jnp.result_type(leaf)) for leaf in jax.tree.leaves(rule)] for rule in (combiner, remade)
+    ]
+    if jax.tree.structure(combiner) != jax.tree.structure(remade) or shapes[0] != shapes[1]:
         raise ValueError(f"the file's {type(combiner).__name__} has fields that its constructor would not give it.")
 
 
@@ -329,7 +345,7 @@ def _suits(value: Any, hint: Any) -> bool:
         return isinstance(value, dict) and all(_suits(k, inner[0]) and _suits(v, inner[1]) for k, v in value.items())
     if isinstance(origin, type):  # a class that is generic in what it answers
         return isinstance(value, origin)
-    # An int may stand for a float; a bool, which Python counts among the integers, may not.
+    # An int may stand for a float; a bool, which is an int in Python, may not.
     if hint is float:
         return isinstance(value, float | int) and not isinstance(value, bool)
     if hint is int or hint is bool:
@@ -339,20 +355,20 @@ def _suits(value: Any, hint: Any) -> bool:
     return True
 
 
-def _said(value: Any) -> str:
+def _describe(value: Any) -> str:
     if hasattr(value, "dtype"):
         return f"an array of {value.dtype} and shape {value.shape}"
     return f"{value!r:.60}"
 
 
 class StoredEstimator:
-    """A fitted estimator as its file has it: it answers, and takes scikit-learn only where it must."""
+    """A fitted estimator from its file, which answers without scikit-learn; only `takes_missing` imports it."""
 
     def __init__(self, name: str, fitted: dict[str, Any], estimator: Callable[[], Any]):
         if name == REGRESSOR:
-            self.bound_: Any = law_of(checked_numbers(name, fitted))
+            self.bound_: Any = law_of(check_fitted_numbers(name, fitted))
         else:
-            fitted = checked(name, {key: part for key, part in fitted.items() if key not in ("sample", "chosen")})
+            fitted = check_fitted(name, {key: part for key, part in fitted.items() if key not in ("sample", "chosen")})
             self.bound_ = bind(fitted["forest_"], fitted["combiner_"])
         self.feature_names_in_: np.ndarray | None = fitted.get("feature_names_in_")
         self.calibration_: np.ndarray | None = fitted.get("calibration_")
@@ -360,7 +376,7 @@ class StoredEstimator:
 
     @cached_property
     def takes_missing(self) -> bool:
-        """Whether the estimator takes missing values, which scikit-learn knows of its parameters."""
+        """Whether the estimator takes missing values; scikit-learn tells it, so the whole estimator is loaded."""
         from sklearn.utils import get_tags
 
         return get_tags(self._estimator()).input_tags.allow_nan

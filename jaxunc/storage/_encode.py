@@ -1,4 +1,4 @@
-"""Encoding: from an object to a document, and the arrays that it names."""
+"""Encoding: from an object to a document, and to the arrays that the document names."""
 
 import dataclasses
 import inspect
@@ -20,18 +20,19 @@ from jaxunc.scorers import ChosenScorer
 from jaxunc.tables import Columns, Levels
 from jaxunc.voting import BoundVote
 
-from ._estimators import is_estimator, is_model, state_of
+from ._estimators import is_estimator, is_model, parts_of
 from ._file import PLAIN
 from ._names import classes, name_of, scorer_names
 
 LONG = 64
-"""Number of entries from which on a tuple of strings or numbers is stored as an array."""
+"""Number of entries above which a tuple of strings or numbers is stored as an array."""
 
 
 class Encoder:
-    """A maker of nodes that gathers arrays: each once, by the name of the place where it is met first.
+    """A maker of nodes that gathers arrays: each once, under the path of its first occurrence.
 
-    ``owns`` says whether classes and functions of the user's own may be named.
+    A path has the names of fields that lead to a value, such as ``forest.trees.child``. ``owns`` says whether nodes may
+    name classes and functions of the user's own.
     """
 
     def __init__(self, *, owns: bool = True) -> None:
@@ -40,21 +41,21 @@ class Encoder:
         self._names: dict[int, str] = {}
         self._kept: list[Any] = []
 
-    def node(self, value: Any, place: str) -> Any:
-        """Return the node of a value that stands at a place, such as ``forest.trees.child``."""
+    def node(self, value: Any, path: str) -> Any:
+        """Return the node of a value; ``path`` leads from the saved object to it, and is empty for the object."""
         if value is None or isinstance(value, bool | str):
             return value
-        # The order counts: a bool is an int, a combiner is a module, a bound forest and an estimator hold forests.
+        # The order counts: a bool is an int, too.
         if isinstance(value, np.generic):
-            return self.node(value.item(), place)
+            return self.node(value.item(), path)
         if isinstance(value, int):
             return value
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": repr(value)}
         if isinstance(value, np.ndarray | jax.Array):
-            return self._array(value, place)
+            return self._array(value, path)
         if isinstance(value, Columns | Levels | Forest | Trees | Forks | CountSet | Combiner | AdditiveTrees):
-            return self._module(value, place)
+            return self._module(value, path)
         if isinstance(value, LeafMoments | LeafScales | NumberLaw | Strata | TargetBins | TargetMap):
             if isinstance(value, TargetMap) and value.functions is not None:
                 raise TypeError(
@@ -63,53 +64,53 @@ class Encoder:
                     "scalers, and PowerTransformer. Pickle and joblib keep the whole estimator."
                 )
             parts = value.kept if isinstance(value, LeafMoments | LeafScales) else value
-            return {"class": type(value).__name__, "fields": self._nodes(parts._asdict(), place)}
+            return {"class": type(value).__name__, "fields": self._nodes(parts._asdict(), path)}
         if isinstance(value, Partial):
-            return self._scorer(value, place)
+            return self._scorer(value, path)
         if inspect.isfunction(value) and scorer_names().get(value.__name__) is value:
             return {"scorer": value.__name__}
         if isinstance(value, BoundForest):
-            return self._nodes({"bound": value.forest, "combiner": value.combiner}, place)
+            return self._nodes({"bound": value.forest, "combiner": value.combiner}, path)
         if isinstance(value, BoundVote):
-            return self._nodes({"vote": value.forest, "settings": value.settings}, place)
+            return self._nodes({"vote": value.forest, "settings": value.settings}, path)
         if is_estimator(value) or is_model(value):
             return {"estimator": type(value).__name__} | {
-                key: self._nodes(own, place) for key, own in state_of(value).items()
+                key: self._nodes(parts, path) for key, parts in parts_of(value).items()
             }
-        return self._container(value, place)
+        return self._container(value, path)
 
-    def _container(self, value: Any, place: str) -> Any:
+    def _container(self, value: Any, path: str) -> Any:
         # Levels and labels by the thousand would make the header, which is read as a whole, large and slow.
         if type(value) is tuple and len(value) > LONG and all(isinstance(part, str | int | float) for part in value):
             text = json.dumps(value, allow_nan=False).encode()
-            return {"json": self._keep(np.frombuffer(text, np.uint8), place)}
+            return {"json": self._keep(np.frombuffer(text, np.uint8), path)}
         if type(value) in (tuple, list):
-            parts = [self.node(part, _within(place, str(i))) for i, part in enumerate(value)]
+            parts = [self.node(part, _within(path, str(i))) for i, part in enumerate(value)]
             return {type(value).__name__: parts}
         if type(value) is dict and all(isinstance(key, str) for key in value):
-            return {"dict": self._nodes(value, place)}
+            return {"dict": self._nodes(value, path)}
         raise TypeError(
-            f"{place or 'x'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
+            f"{path or 'x'} is a {type(value).__name__}, which has no place in a file. Saved are trees, "
             "forests, combiners, what bind and bind_vote return, and fitted estimators of jaxunc, of arrays, numbers "
             "and texts."
         )
 
-    def _nodes(self, parts: dict[str, Any], place: str) -> dict[str, Any]:
-        return {name: self.node(part, _within(place, name)) for name, part in parts.items()}
+    def _nodes(self, parts: dict[str, Any], path: str) -> dict[str, Any]:
+        return {name: self.node(part, _within(path, name)) for name, part in parts.items()}
 
-    def _module(self, value: Any, place: str) -> Any:
+    def _module(self, value: Any, path: str) -> Any:
         names = value._fields if isinstance(value, Levels) else [f.name for f in dataclasses.fields(value)]
-        fields = self._nodes({name: getattr(value, name) for name in names}, place)
+        fields = self._nodes({name: getattr(value, name) for name in names}, path)
         return {"class": self._name_of(type(value), classes()), "fields": fields}
 
-    def _scorer(self, value: Partial, place: str) -> Any:
+    def _scorer(self, value: Partial, path: str) -> Any:
         function, choices = value.func, {}
         if isinstance(function, ChosenScorer):
             function, choices = function.func, function.keywords
         return {
             "scorer": self._name_of(function, scorer_names()),
-            "args": [self.node(part, _within(place, str(i))) for i, part in enumerate(value.args)],
-            "settings": self._nodes({**choices, **value.keywords}, place),
+            "args": [self.node(part, _within(path, str(i))) for i, part in enumerate(value.args)],
+            "settings": self._nodes({**choices, **value.keywords}, path),
         }
 
     def _name_of(self, part: Any, known: dict[str, Any]) -> str:
@@ -122,28 +123,28 @@ class Encoder:
             )
         return name
 
-    def _array(self, value: Any, place: str) -> Any:
+    def _array(self, value: Any, path: str) -> Any:
         if not is_concrete(value):
-            raise TypeError(f"{place or 'x'} is traced; save it outside of jit, grad and vmap.")
+            raise TypeError(f"{path or 'x'} is traced; save it outside of jit, grad and vmap.")
         if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
-            labels = self._container(tuple(value.ravel().tolist()), place)
+            labels = self._container(tuple(value.ravel().tolist()), path)
             return {"labels": labels, "dtype": value.dtype.str if value.dtype.kind == "U" else "O"}
         if getattr(value.dtype, "name", "key") not in PLAIN:
-            raise TypeError(f"{place or 'x'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
-        # By identity: arrays that several parts share are stored once, and shared again when they are loaded.
+            raise TypeError(f"{path or 'x'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
+        # By identity: an array that several parts share is stored once, and shared again when it is loaded.
         name = self._names.get(id(value))
         if name is None:
-            name = self._names[id(value)] = self._keep(np.asarray(value), place)
-            self._kept.append(value)  # so that no other array gets its identity
+            name = self._names[id(value)] = self._keep(np.asarray(value), path)
+            self._kept.append(value)  # so that no later array gets the same identity
         return {"array": name, "on": "host"} if isinstance(value, np.ndarray) else {"array": name}
 
-    def _keep(self, array: np.ndarray, place: str) -> str:
-        name = place or "array"
+    def _keep(self, array: np.ndarray, path: str) -> str:
+        name = path or "array"
         while name in self.arrays:
             name += "_"
         self.arrays[name] = array
         return name
 
 
-def _within(place: str, name: str) -> str:
-    return f"{place}.{name}" if place else name
+def _within(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,6 +1,6 @@
-"""The part of an estimator that goes into a file: its parameters, and what it needs to answer.
+"""The parts of an estimator that files hold: its parameters, and the attributes that its answers read.
 
-Transformers of a pipeline are as skops writes them, and read only where every type in them is trusted.
+skops writes the transformers of a pipeline; they are read only if every type in them is trusted.
 """
 
 import importlib
@@ -31,12 +31,12 @@ from ._names import (
     REGRESSOR,
     SKLEARN,
     broken,
-    checked,
-    checked_numbers,
-    current,
+    check_fitted,
+    check_fitted_numbers,
     law_of,
     qualified_name,
     sklearn_class,
+    update_algorithm,
 )
 
 TRUSTED = (
@@ -45,20 +45,22 @@ TRUSTED = (
     "sklearn.compose._column_transformer._RemainderColsList",
     "sklearn.compose._column_transformer.make_column_selector",
 )
-"""Types that transformers of scikit-learn hold, beside those that skops trusts: its estimators, arrays, functions of
-NumPy's numbers."""
+"""Types in scikit-learn's transformers that are trusted, besides those that skops trusts (estimators, arrays, …)."""
 _LEAST = (0, 13)
-"""Version of skops before which files could name types that were not checked."""
+"""Oldest version of skops that checks all types that a file names."""
 Steps = list[tuple[str, Any]]
 
 
-def _written(steps: Steps, last: str) -> dict[str, Any]:
-    """Return transformers as arrays and texts; a TypeError for what skops cannot write, or nobody could read again."""
+def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
+    """Return transformers as a dict of arrays and texts, with the name ``last`` of the pipeline's last step.
+
+    Raises a TypeError if skops cannot write them, or a type in them has no name by which it could be found again.
+    """
     writer = _skops()
     try:
         content = writer.dumps(steps)
         types = tuple(name for name in writer.get_untrusted_types(data=content) if name not in TRUSTED)
-    except Exception as error:  # whatever the transformers hold
+    except Exception as error:  # a transformer may hold anything, and raise any error
         raise TypeError(
             f"the pipeline's steps {[name for name, _ in steps]} cannot be written by skops ({type(error).__name__}: "
             f"{str(error)[:200]}); pickle or joblib keep the whole estimator, for those who trust its file."
@@ -72,8 +74,11 @@ def _written(steps: Steps, last: str) -> dict[str, Any]:
     return {"skops": np.frombuffer(content, np.uint8), "steps": descriptions, "last": last, "types": types}
 
 
-def _read(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
-    """Return the transformers, and the name of the last step; a ValueError for types that nobody trusts, and damage."""
+def _read_steps(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
+    """Return the transformers that `_write_steps` wrote, and the name of the last step.
+
+    Raises a ValueError if they hold a type that is not trusted, or are damaged.
+    """
     kinds: dict[str, Any] = {"skops": np.ndarray, "steps": tuple, "last": str, "types": tuple}
     if not isinstance(parts, dict) or any(not isinstance(parts.get(name), kind) for name, kind in kinds.items()):
         raise ValueError("the file's pipeline has no transformers.")
@@ -92,7 +97,7 @@ def _read(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
         steps = reader.loads(content, trusted=types)
     except ValueError:
         raise
-    except Exception as error:  # whatever the bytes make of the reader
+    except Exception as error:  # damaged bytes may make the reader raise any error
         raise ValueError(f"the file's pipeline is damaged: {type(error).__name__}: {str(error)[:200]}") from error
     pairs = isinstance(steps, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in steps)
     if not pairs or not steps or any(type(name) is not str or not hasattr(step, "transform") for name, step in steps):
@@ -101,7 +106,7 @@ def _read(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
 
 
 def _check_size(content: bytes) -> None:
-    """Raise a ValueError for an archive that takes more memory than its own size, as hostile ones do."""
+    """Raise a ValueError if an archive takes more memory than its size, as a hostile one does."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
     if sum(member.file_size for member in members) > len(content) or any(member.compress_type for member in members):
@@ -130,26 +135,27 @@ def is_estimator(value: Any) -> bool:
 
 
 def is_model(value: Any) -> bool:
-    """Return whether a value is a model of scikit-learn, as a parameter; its settings are kept."""
+    """Return whether a value is one of scikit-learn's models that a parameter may hold: files keep its settings."""
     return isinstance(value, BaseEstimator) and type(value).__name__ in SKLEARN
 
 
-def state_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
-    """Return an estimator's parameters and fitted attributes; with ``steps`` also a pipeline's transformers.
+def parts_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
+    """Return an estimator's parameters as ``"params"`` and its fitted attributes as ``"fitted"``.
 
-    Callbacks and random states that are no numbers become None.
+    With ``steps`` the latter have a pipeline's transformers, too. A model of scikit-learn has no fitted attributes
+    here. Callbacks and random states that are not numbers become None.
     """
     params = {name: _param(part) for name, part in value.get_params(deep=False).items()}
     if is_model(value):
         return {"params": params, "fitted": {}}
-    # A part alone where `fit` broke off.
+    # A fit that was interrupted leaves only some of these attributes.
     check_is_fitted(value, ("law_" if type(value).__name__ == REGRESSOR else "classes_", "bound_"))
-    value._check_parameters()  # else they would be refused where the file is read
+    value._check_parameters()  # else reading the file would refuse them
     fitted = {name: vars(value)[name] for name in KEPT if vars(value).get(name) is not None}
     if steps and steps_of_estimator(value):
-        fitted["transformers"] = _written(value._steps, _last_of(value))
+        fitted["transformers"] = _write_steps(value._steps, _last_step(value))
     if "law_" in fitted:
-        fitted["bins_"] = fitted["bins_"]._replace(codes=np.zeros(0, np.int64))  # of the rows of the fit
+        fitted["bins_"] = fitted["bins_"]._replace(codes=np.zeros(0, np.int64))  # no answer reads codes
         return {"params": params, "fitted": fitted}
     fitted["chosen"] = value._chosen
     if isinstance(value.bound_, BoundSample):
@@ -166,42 +172,43 @@ def state_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
 
 def _param(part: Any) -> Any:
     if isinstance(part, FrozenEstimator | Pipeline | TransformedTargetRegressor):
-        part = estimators.without_transform(part)[0].forest  # the steps before it are kept as they were fitted
+        part = estimators.without_transform(part)[0].forest  # fitted steps are kept apart
     if isinstance(part, Forest | AdditiveTrees) or library_of(part) not in (None, "sklearn"):
         return None
     is_callback = callable(part) and not isinstance(part, Combiner)
     return None if is_callback or type(part).__name__ in ("RandomState", "Generator") else part
 
 
-def _last_of(model: Any) -> str:
-    """Return the name of the last step of a pipeline."""
+def _last_step(model: Any) -> str:
+    """Return the name of the last step of an estimator's pipeline, innermost of pipelines; "forest" without one."""
     whole = estimators.without_transform(model.estimator)[0].whole
     while isinstance(whole, Pipeline) and isinstance(whole.steps[-1][1], Pipeline):
         whole = whole.steps[-1][1]
     return whole.steps[-1][0] if isinstance(whole, Pipeline) else "forest"
 
 
-def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted: Iterable[Any] = ()) -> Any:
-    """Make the estimator with these parameters and attributes; raises a ValueError if they do not belong together.
+def restore(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted: Iterable[Any] = ()) -> Any:
+    """Return the estimator of class ``name`` with these parameters and attributes, as `parts_of` returned them.
 
-    ``trusted`` are types that the transformers of a pipeline may have, beside scikit-learn's.
+    ``trusted`` are types that the transformers of a pipeline may hold, besides scikit-learn's. Raises a ValueError if
+    parameters and attributes do not suit each other.
     """
-    params = current(params)
+    params = update_algorithm(params)
     make: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
     if unknown := sorted(set(params) - set(make().get_params(deep=False))):
         raise ValueError(f"the file gives {name} the parameters {unknown[:5]}, which it does not have.")
-    # By its constructor, so that what is not in the file is as in a new one.
+    # By its constructor, so that an attribute that the file lacks is that of a new estimator.
     model = make(**params)
     if name not in ESTIMATORS:
         return model
-    steps, last = _read(fitted.pop("transformers"), trusted) if "transformers" in fitted else ([], "")
+    steps, last = _read_steps(fitted.pop("transformers"), trusted) if "transformers" in fitted else ([], "")
     if steps:
         model._steps = steps
     refit(model, name, fitted)
     if steps and model.estimator is not None:
         model.estimator = Pipeline(
             [
-                *((step, clone(transformer, safe=False)) for step, transformer in _renamed(steps)),
+                *((step, clone(transformer, safe=False)) for step, transformer in _rename_steps(steps)),
                 (last, model.estimator),
             ]
         )
@@ -210,28 +217,31 @@ def restored(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted:
     return model
 
 
-def _renamed(steps: Steps) -> Steps:
-    """Return steps, of pipelines in pipelines, with names that differ."""
+def _rename_steps(steps: Steps) -> Steps:
+    """Return steps with distinct names; steps of pipelines in pipelines may share one."""
     names = [name for name, _ in steps]
     return [(f"{name}-{i}" if name in names[:i] else name, step) for i, (name, step) in enumerate(steps)]
 
 
 def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
-    """Give the estimator what was fitted; raises a ValueError if that does not belong together, or to it."""
+    """Give an estimator of class ``name`` its fitted attributes, as `parts_of` returned them.
+
+    Raises a ValueError if they do not suit each other, or the estimator.
+    """
     raw = bool(vars(model).get("_steps"))
     if name == REGRESSOR:
         _check_parameters(name, model)
         vars(model).update(
             {"forest_": None, "oob_distribution_": None, "coverage_by_value_": None}
-            | checked_numbers(name, fitted, raw=raw)
+            | check_fitted_numbers(name, fitted, raw=raw)
         )
         model.bound_ = law_of(vars(model))
         return
     sample, chosen = (fitted.pop(part, None) for part in ("sample", "chosen"))
     if isinstance(chosen, dict):
-        chosen = current(chosen)
-    fitted = checked(name, fitted, raw=raw)
-    chosen = _chosen_of(name, model, chosen)
+        chosen = update_algorithm(chosen)
+    fitted = check_fitted(name, fitted, raw=raw)
+    chosen = _check_choices(name, model, chosen)
     vars(model).update(fitted)
     if "forest_" in fitted:
         model.bound_ = bind(model.forest_, model.combiner_)
@@ -247,8 +257,8 @@ def _check_parameters(name: str, model: Any) -> None:
         raise ValueError(f"the file's {name} has a parameter that it does not take: {error}") from error
 
 
-def _chosen_of(name: str, model: Any, chosen: Any) -> dict[str, Any]:
-    """Return the choices that the model made when it was fitted, checked like the parameters."""
+def _check_choices(name: str, model: Any, chosen: Any) -> dict[str, Any]:
+    """Return the choices that the model made when it was fitted; raise a ValueError if it does not take a value."""
     _check_parameters(name, model)
     try:
         now = model._choices()

@@ -1,4 +1,4 @@
-"""Files of arrays and one JSON document, by safetensors; and descriptions of files, made without loading them."""
+"""Files of arrays and one JSON document, by safetensors; and descriptions of files, read from their headers."""
 
 import json
 import os
@@ -14,12 +14,12 @@ from safetensors.numpy import load, save_file
 from ._names import REGRESSOR
 
 FORMAT_VERSION = 1
-"""Version of the document's form that this version writes, and the last one that it reads."""
+"""Form of the document that this version of jaxunc writes, and the newest that it reads."""
 LARGEST_DOCUMENT = 2**24
-"""Largest number of characters in a document: long lists are arrays."""
+"""Most characters of a document; it is short, since long lists are arrays."""
 KEY = "jaxunc"
 PLAIN = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"}
-"""Dtypes of arrays that are stored."""
+"""Dtypes of arrays that files hold."""
 
 
 class Content(NamedTuple):
@@ -37,20 +37,20 @@ class Header(NamedTuple):
 
 
 def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a file in one step: whoever reads the path sees the old file or the new one, whole."""
+    """Write a file in one step: a reader of the path sees either the old file or the new one, whole."""
     path = Path(path)
     text = text_of(document)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; add the name of a file.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: {path.parent} is no folder. Make it first.")
-    # In the same folder, so that the last step is a rename within a file system, which is whole or not at all.
+    # In the same folder, so that the last step is a rename within one file system, which is atomic.
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     try:
         # C order: safetensors writes strided arrays in the wrong order, without an error.
         save_file({key: np.asarray(array, order="C") for key, array in arrays.items()}, name, metadata={KEY: text})
-        # mkstemp makes files that their owner alone can read; a saved model has the rights of any new file.
+        # Only its owner can read a file of mkstemp; a saved model has the rights of any new file.
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(name, 0o666 & ~mask)
@@ -62,7 +62,7 @@ def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.nd
 
 
 def text_of(document: dict[str, Any]) -> str:
-    """Return the document as JSON; a ValueError if it is too long."""
+    """Return the document as JSON; raise a ValueError if it is too long."""
     text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     if len(text) > LARGEST_DOCUMENT:
         raise ValueError(f"the description of this object takes {len(text)} characters; a file has {LARGEST_DOCUMENT}.")
@@ -70,10 +70,10 @@ def text_of(document: dict[str, Any]) -> str:
 
 
 def read(path: str | Path) -> Content:
-    """Read the document and the arrays; a ValueError if the file is no whole file of safetensors."""
+    """Return the document and the arrays of a file; raise a ValueError if the file is damaged, or not jaxunc's."""
     _check_path(path)
     try:
-        # Not mapped: a file that is cut off meanwhile is damaged, where its pages would end the process.
+        # Not mapped into memory: if the file is cut off meanwhile, access to missing pages would kill the process.
         content = Path(path).read_bytes()
         arrays = load(content)
         document = document_of(path, (_metadata(content) or {}).get(KEY))
@@ -84,17 +84,17 @@ def read(path: str | Path) -> Content:
 
 
 def check_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise a ValueError unless the arrays are such as files hold."""
+    """Raise a ValueError unless all arrays have dtypes of `PLAIN`, and those of bools hold 0 and 1 alone."""
     for name, array in arrays.items():
         if array.dtype.name not in PLAIN:
             raise _damaged(path, f"{name} is of type {array.dtype}")
-        # NumPy would take any byte for a bool, and later computations would disagree about what it is.
+        # NumPy takes any byte for a bool, and later computations would disagree about its value.
         if array.dtype == bool and array.size and array.view(np.uint8).max() > 1:
             raise _damaged(path, f"{name} holds bytes that are neither true nor false")
 
 
 def read_header(path: str | Path) -> Header:
-    """Read the document and which arrays there are; none of these is read."""
+    """Return the document, and the shapes and types of the arrays, which are not read; raise as `read` does."""
     _check_path(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
@@ -106,12 +106,12 @@ def read_header(path: str | Path) -> Header:
 
 
 def _metadata(content: bytes) -> Any:
-    """Return the ``__metadata__`` entry of a safetensors header that has passed the checks; None if it has none."""
+    """Return the ``__metadata__`` of a file's content that safetensors has loaded; None if the header has none."""
     return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__")
 
 
 def _check_path(path: str | Path) -> None:
-    """Raise an OSError if there is no such file, or it is a folder."""
+    """Raise a ValueError unless ``path`` is a path, an OSError unless it leads to a file that may be read."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path is a {type(path).__name__}; pass the path of a file that jaxunc.save wrote.")
     if not os.path.exists(path):
@@ -119,11 +119,14 @@ def _check_path(path: str | Path) -> None:
     if os.path.isdir(path):
         raise IsADirectoryError(f"{path} is a folder; pass a file of jaxunc.save or of the command jaxunc fit.")
     with open(path, "rb"):
-        pass  # one that may not be read
+        pass  # raises if the file may not be read
 
 
 def document_of(path: str | Path, text: str | None) -> dict[str, Any]:
-    """Return the document of a text; a ValueError if it is none of this form."""
+    """Return the document that a text holds as JSON; raise a ValueError unless it has a form that is read here.
+
+    ``path`` names the file in messages. None for the text means that the header has no document.
+    """
     if text is None:
         raise ValueError(f"{path} is a file of safetensors, but none of jaxunc: its header has no entry {KEY!r}.")
     if len(text) > LARGEST_DOCUMENT:
@@ -154,7 +157,7 @@ def _damaged(path: str | Path, why: str) -> ValueError:
 
 
 class Description(NamedTuple):
-    """Contents of a file as its header claims them."""
+    """Contents of a file as its header claims them; None where it claims nothing."""
 
     kind: str
     """Kind of the object: ``"Forest"``, ``"bound forest"``, the class of a combiner or an estimator, …"""
@@ -176,13 +179,11 @@ class Description(NamedTuple):
     parameters: dict[str, Any]
     """Parameters of an estimator that are numbers or strings."""
     pipeline: tuple[str, ...] | None = None
-    """Steps before the forest, where the model takes raw columns: ``columns`` and ``column_names`` are these."""
+    """Steps of the pipeline before the forest; then ``columns`` and ``column_names`` are raw columns. None without."""
 
 
 def describe(path: str | Path) -> Description:
-    """Read the header of a file that `jaxunc.save` wrote: what it claims to hold. `jaxunc.load` checks the rest.
-
-    Raises a ValueError if it is no such file, an OSError if it cannot be read.
+    """Return what a file of `jaxunc.save` claims in its header to hold; only `jaxunc.load` checks the claims.
 
     Parameters
     ----------
@@ -193,10 +194,17 @@ def describe(path: str | Path) -> Description:
     -------
     Description
         What the header claims; arrays are not read.
+
+    Raises
+    ------
+    ValueError
+        If it is not such a file, or of a newer form.
+    OSError
+        If there is no such file, or it cannot be read.
     """
     header = read_header(path)
     root = header.document["object"]
-    # The header is what a file claims, unchecked: whatever has another shape is passed over, never an error.
+    # A header is unchecked: parts of another shape are passed over, without an error.
     root = root if isinstance(root, dict) else {}
     nodes = list(_within(root, 0))
     forest = _fields(nodes, "Forest")
@@ -209,7 +217,7 @@ def describe(path: str | Path) -> Description:
     if (steps := _steps(fitted.get("transformers"))) is not None:
         raw = fitted.get("feature_names_in_")
         number, names = fitted.get("n_features_in_"), _entries(raw.get("labels") if isinstance(raw, dict) else None)
-    if _kind(root) == REGRESSOR:  # its classes are bins of a number
+    if _kind(root) == REGRESSOR:  # the classes of a regressor's forest are bins of a number
         labelled = fitted.get("feature_names_in_")
         names, labels = names or _entries(labelled.get("labels") if isinstance(labelled, dict) else None), None
     params = root.get("params")

@@ -1,4 +1,4 @@
-"""Names in files: of classes and scorers, and of the attributes of fitted estimators, with what must hold of these."""
+"""Names in files: of classes and scorers, and of attributes of fitted estimators, with checks of these attributes."""
 
 import importlib
 import inspect
@@ -25,18 +25,18 @@ SKLEARN = {
 """Models of scikit-learn that a fitted estimator may have been made from; a file holds their settings."""
 
 REGRESSOR = "UncertainForestRegressor"
-"""The one that answers numbers."""
+"""The estimator that predicts numbers."""
 ESTIMATORS = (
     *("CautiousForestClassifier", "CombinedForestClassifier"),
     *("RandomDecisionTreesClassifier", "TransductiveTreeClassifier", REGRESSOR),
 )
 
 FORMER_CLASSES = {"Blend": "Stack", "Counting": "CountSet", "TreeEnsemble": "AdditiveTrees"}
-"""Names in files of version 0.2.0, and what they are called now."""
+"""Names of classes in files of version 0.2.0, and their names now."""
 
 
-def current(params: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters of a file, where transduction's algorithm that is gone is the one in its place."""
+def update_algorithm(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters of a file, with transduction's former algorithm ``"nodes"`` replaced by ``"grouped"``."""
     return params | {"algorithm": "grouped"} if str(params.get("algorithm")) == "nodes" else params
 
 
@@ -63,7 +63,10 @@ def scorer_names() -> dict[str, Callable]:
 
 
 def name_of(part: Any, names: dict[str, Any]) -> str:
-    """Return the name of a class or a function, ``module:name`` for the user's own; a TypeError if it has none."""
+    """Return the name of a class or function in a file: a key of ``names``, or ``module:name`` for a user's own.
+
+    Raises a TypeError if it has no name by which it could be found again.
+    """
     if names.get(getattr(part, "__name__", "")) is part:
         return part.__name__
     name = qualified_name(part)
@@ -76,13 +79,16 @@ def name_of(part: Any, names: dict[str, Any]) -> str:
 
 
 def qualified_name(part: Any) -> str:
-    """Return ``module:name`` of a user's own class or function; empty for what has none."""
+    """Return ``module:name`` of a class or function; an empty string for an object without a module or a name."""
     module, name = getattr(part, "__module__", None), getattr(part, "__qualname__", None)
     return f"{module}:{name}" if module and name else ""
 
 
 def find(name: Any, names: dict[str, Any], trusted: Iterable[Any], what: str) -> Any:
-    """Return the class or function of that name: the library's, or one of those that the caller trusts."""
+    """Return the class or function that a file calls ``name``: among the library's ``names``, or among the trusted.
+
+    Raises a ValueError, in which ``what`` says what was looked for, for any other name.
+    """
     if isinstance(name, str) and name in names:
         return names[name]
     for part in trusted:
@@ -110,16 +116,16 @@ def _is_combiner(part: Any) -> bool:
 ARRAYS = ("classes_", "feature_names_in_", "nominal_", "oob_set_", "oob_decision_function_", "calibration_")
 """Names of attributes that are NumPy arrays."""
 OF_NUMBERS = {"moments_": LeafMoments | LeafScales, "bins_": TargetBins, "law_": NumberLaw, "_reads_given": bool}
-"""Names of attributes of a regressor, and what they are."""
+"""Names of attributes that only a regressor has, and their types."""
 KEPT = (*ARRAYS, *OF_NUMBERS, "n_features_in_", "oob_score_", "forest_", "combiner_", "_columns", "_raw_types")
-"""Fitted attributes that are kept, beside the sample of transduction. Scikit-learn's own forest is not, nor how
-learning went: no answer reads them."""
+"""Names of fitted attributes that files hold, besides the sample of transduction: those that answers read."""
 
 
-def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
-    """Return the fitted attributes of the estimator ``name``; a ValueError unless they are whole and suit each other.
+def check_fitted(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
+    """Return a classifier's fitted attributes; raise a ValueError unless they are complete and suit each other.
 
-    With ``raw`` a pipeline reads raw columns, whose number may differ from the number of the forest's columns.
+    ``name`` is the name of its class. With ``raw`` a pipeline reads raw columns, whose number may differ from the
+    number of the forest's columns.
     """
     if unknown := sorted(set(fitted) - set(KEPT)):
         raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
@@ -141,8 +147,8 @@ def checked(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str
 
 
 def _check_kinds(name: str, fitted: dict[str, Any], needed: set[str], kinds: dict[str, Any], *, raw: bool) -> int:
-    """Raise a ValueError for attributes of other kinds, and return the number of columns."""
-    texts = raw and "n_features_in_" not in fitted  # which have no columns
+    """Return the number of columns; raise a ValueError if a needed attribute is absent, or one is of another kind."""
+    texts = raw and "n_features_in_" not in fitted  # a pipeline that reads texts has no columns
     for attribute in sorted(needed | set(fitted) | (set() if texts else {"n_features_in_"})):
         if not isinstance(fitted.get(attribute), kinds[attribute]):
             raise broken(name, attribute)
@@ -156,10 +162,11 @@ def _check_kinds(name: str, fitted: dict[str, Any], needed: set[str], kinds: dic
     return number
 
 
-def checked_numbers(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
-    """Return fitted attributes of a regressor that belong together; raises a ValueError for others.
+def check_fitted_numbers(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
+    """Return a regressor's fitted attributes; raise a ValueError unless they are complete and suit each other.
 
-    Where a pipeline takes ``raw`` columns, the forest has others.
+    ``name`` is the name of its class. With ``raw`` a pipeline reads raw columns, whose number may differ from the
+    number of the trees' columns.
     """
     kinds = {**OF_NUMBERS, "n_features_in_": int, "forest_": Forest, "feature_names_in_": np.ndarray}
     kinds["_raw_types"] = tuple
@@ -182,7 +189,7 @@ def law_of(fitted: dict[str, Any]) -> BoundLaw:
 
 
 def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
-    """Return whether ``kept`` is None, or sound rows of probability, class and perhaps a positive weight."""
+    """Return whether ``kept`` is None, or has rows of a probability, a class and perhaps a positive weight."""
     if kept is None:
         return True
     if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] not in (2, 3):
@@ -193,7 +200,7 @@ def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
 
 
 def has_forest(name: str) -> bool:
-    """Return whether classifiers of that name answer by a forest; transduction keeps a sample instead."""
+    """Return whether the estimator of that name answers by a forest; transduction keeps a sample instead."""
     return name != "TransductiveTreeClassifier"
 
 

@@ -1,6 +1,6 @@
 """Saving and loading: to and from files, and to and from states of arrays and texts.
 
-The states are for writers that know no arrays of JAX, such as skops: what a file holds, without a file.
+A state is the contents of a file, for writers that cannot write arrays of JAX, such as skops.
 """
 
 import os
@@ -18,12 +18,12 @@ from jaxunc._version import __version__
 
 from ._decode import Decoder
 from ._file import FORMAT_VERSION, check_arrays, document_of, read, text_of, write
-from ._names import ESTIMATORS, KEPT, current
+from ._names import ESTIMATORS, KEPT, update_algorithm
 
 COMBINER_PARAMETERS = ("combiner", "combiner_options", "mass")
-"""Parameters that name or hold combiners and scorers: they go into the file, as what holds arrays of JAX does."""
+"""Parameters that name or hold combiners and scorers: a state encodes them, as it does all that holds arrays of JAX."""
 MADE_ANEW = ("bound_", "_chosen", "learned_", "oob_distribution_")
-"""Attributes that are made of others, or that no answer reads."""
+"""Attributes that states lack: some are made of others, and no answer reads the rest."""
 
 
 def save(path: str | Path, x: Any) -> None:
@@ -32,14 +32,16 @@ def save(path: str | Path, x: Any) -> None:
     Parameters
     ----------
     path
-        The file. One that is there is replaced in one step, once the new one is whole.
+        The file. An existing file is replaced in one step, once the new one is whole.
     x
-        The object. Combiners and scorers of one's own are kept by the name of their class or function, and its fields.
+        The object. Your own combiners and scorers are kept by the name of their class or function, and its fields.
 
     Raises
     ------
     TypeError
-        If something in x has no place in a file (it is named), or is traced.
+        If a file cannot hold something in x (it is named), or something is traced.
+    ValueError
+        If the JSON document would be too long.
     NotFittedError
         For an estimator that is not fitted.
     OSError
@@ -47,19 +49,21 @@ def save(path: str | Path, x: Any) -> None:
 
     Notes
     -----
-    The file is one of safetensors with a JSON header, described in `jaxunc.storage`: no code, no pickle. Answers of
-    what is loaded are those of what was saved, bit for bit, if JAX has the same precision and walk; of what depends on
-    the machine (threads, the walk) nothing is kept. The parameters of an estimator are kept, and what its
-    answers read: ``estimator_``, scikit-learn's own forest, and ``learned_``, how learning went, are not; a forest that
-    came in a ``FrozenEstimator`` comes back unfitted, as a parameter; random states that are no numbers, callbacks and
-    forests that are not scikit-learn's become None. So a regressor's mean, which scikit-learn's forest answered, comes
-    from its leaves: it differs by rounding of float32, some 1e-7 of the targets' range.
+    The file has the format safetensors with a JSON header, described in `jaxunc.storage`: no code, no pickle. A loaded
+    object gives the answers of the saved one, bit for bit, if JAX has the same precision and walk. Settings that depend
+    on the machine (threads, the walk) are not kept.
 
-    For an estimator with a **pipeline** the file holds the transformers, too, as skops writes them, which then has to
+    Of an estimator the file holds the parameters, and the attributes that its answers read. It does not hold
+    ``estimator_``, scikit-learn's forest, nor ``learned_``, the course of learning. A forest in a ``FrozenEstimator``
+    comes back unfitted, as a parameter. Random states that are not numbers, callbacks, and forests that are not
+    scikit-learn's come back as None. A loaded regressor takes its mean from leaves instead of scikit-learn's forest:
+    it differs by rounding of float32, some 1e-7 of the targets' range.
+
+    For an estimator with a **pipeline** the file holds the transformers, too, as written by skops, which then has to
     be installed (``pip install "jaxunc[cli]"`` does). `load` reads them only if every type in them is scikit-learn's or
-    NumPy's, or ``known``; the pipeline comes back in parts: ``estimator`` as an unfitted one. Functions without a name
-    (lambda) and types that skops does not write are refused. Such an estimator pickles as a whole, for those who trust
-    the file. Transformers of another version of scikit-learn answer as that version reads them: it warns.
+    NumPy's, or ``known``. The parameter ``estimator`` comes back as an unfitted pipeline. Functions without a name
+    (lambda) and types that skops does not write are refused; a pickle holds such an estimator, for those who trust the
+    file. Transformers of another version of scikit-learn answer as the installed version reads them, with a warning.
 
     Examples
     --------
@@ -82,7 +86,7 @@ def save(path: str | Path, x: Any) -> None:
         )
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path is a {type(path).__name__}; pass the path of a file first, then what to save.")
-    # Here, since it knows the estimators, and they scikit-learn.
+    # Imported here, since it imports the estimators, and they scikit-learn.
     from ._encode import Encoder
 
     encoder = Encoder()
@@ -91,44 +95,49 @@ def save(path: str | Path, x: Any) -> None:
 
 
 def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Read what `save` wrote.
+    """Return the object that `save` wrote to a file.
 
     Parameters
     ----------
     path
         The file.
     known
-        Classes of combiners, scorers, and transformers of a pipeline, of one's own or of other libraries, that the file
-        may name. Nothing else is ever imported for it.
+        Your own or other libraries' combiners, scorers, and transformers of a pipeline, as classes or functions, that
+        the file may name. No other code is ever imported for a file.
 
     Returns
     -------
     Any
-        The object; bound ones are bound anew, for this machine.
+        The object; a bound forest or vote is bound anew, for this machine.
 
     Raises
     ------
+    TypeError
+        If ``known`` is not a list or a tuple.
     ValueError
-        If the file is damaged, cut off, of a newer form, or no file of jaxunc; if it names classes that are neither the
-        library's nor ``known``; or if anything in it breaks what must hold: shapes, types, indices of children,
-        features, leaves and multi-way tests, depths, counts, probabilities, settings of combiners.
+        If the file is damaged, cut off, of a newer form, or not a file of jaxunc; if it names classes that are neither
+        the library's nor ``known``; or if something in it is not sound: shapes, types, indices of children, features,
+        leaves and multi-way tests, depths, counts, probabilities, settings of combiners.
     OSError
         If there is no such file, or it cannot be read.
 
     Notes
     -----
-    Files are data: they are checked as a whole before anything is made of them, and a hostile one costs no more memory
+    Files are data: a file is checked as a whole before an object is made of it, and a hostile file costs no more memory
     than its size. Floats have the precision of JAX's settings.
     """
-    return _decoded(path, known, None)
+    return _decode(path, known, None)
 
 
 def load_answering(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Return what `load` does, but a `StoredEstimator` for an estimator: it answers without importing scikit-learn."""
-    return _decoded(path, known, partial(load, path, known=known))
+    """Return what `load` returns, but a fitted estimator as a `StoredEstimator`, which answers without scikit-learn.
+
+    Estimators of transduction, and those with a pipeline, need scikit-learn: they come back as `load` returns them.
+    """
+    return _decode(path, known, partial(load, path, known=known))
 
 
-def _decoded(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any] | None) -> Any:
+def _decode(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any] | None) -> Any:
     check_collection("known", known, "a list of classes and functions")
     content = read(path)
     try:
@@ -140,14 +149,14 @@ def _decoded(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any
 def state_of(x: Any) -> dict[str, Any]:
     """Return the state, of arrays and texts, of an object that `jaxunc.save` takes.
 
-    That of an estimator holds its parameters and further attributes as they are, for the writer: scikit-learn's forest
-    is the writer's to know. Callbacks become None. Raises a TypeError, which names it, for what has no place in a file.
+    The state of an estimator also holds parameters and attributes that the writer itself can write, such as
+    scikit-learn's forest. Callbacks become None. Raises a TypeError that names what a file cannot hold.
     """
-    return _state_of_estimator(x) if _estimator_name(x) else {IN_FILES: _written(x)}
+    return _state_of_estimator(x) if _estimator_name(x) else {IN_FILES: _encode(x)}
 
 
 def set_state(x: Any, state: dict[str, Any]) -> None:
-    """Give a new object the state that `state_of` returned; raises a ValueError for what is none."""
+    """Give a new object the state that `state_of` returned; raise a ValueError if ``state`` is not such a state."""
     what = f"the state of a {type(x).__name__}"
     try:
         content = _read(what, state[IN_FILES])
@@ -161,8 +170,8 @@ def set_state(x: Any, state: dict[str, Any]) -> None:
         raise ValueError(f"{what} cannot be loaded: {error}") from error
 
 
-def _written(x: Any) -> dict[str, Any]:
-    # Here, since it knows the estimators, and they scikit-learn.
+def _encode(x: Any) -> dict[str, Any]:
+    # Imported here, since it imports the estimators, and they scikit-learn.
     from ._encode import Encoder
 
     encoder = Encoder(owns=False)
@@ -179,26 +188,26 @@ def _read(what: str, state: Any) -> Any:
 
 
 def _estimator_name(x: Any) -> str | None:
-    """Return the name of the library's estimator class that x is an instance of, also by a subclass; else None."""
+    """Return the name of the class of `jaxunc.estimators` that x is an instance of, also by a subclass; else None."""
     names = (kind.__name__ for kind in type(x).__mro__ if kind.__module__.startswith("jaxunc.estimators."))
     return next((name for name in names if name in ESTIMATORS), None)
 
 
 def _state_of_estimator(model: Any) -> dict[str, Any]:
-    from ._estimators import state_of as parts_of
+    from ._estimators import parts_of
 
     state = {name: None if name == "progress" else part for name, part in model._attributes().items()}
     params = {name: state.pop(name) for name in list(state) if name in COMBINER_PARAMETERS or _holds_jax(state[name])}
     kept: dict[str, Any] = {"params": params, "fitted": None}
     if hasattr(model, "bound_"):
-        kept["fitted"] = parts_of(model, steps=False)["fitted"]  # transformers are the writer's to know
+        kept["fitted"] = parts_of(model, steps=False)["fitted"]  # the writer writes transformers itself
         state = {name: part for name, part in state.items() if name not in (*KEPT, *MADE_ANEW)}
-    return state | {IN_FILES: _written(kept)}
+    return state | {IN_FILES: _encode(kept)}
 
 
 def _holds_jax(part: Any) -> bool:
-    # What has a state of its own may hold arrays of JAX.
-    leaves = jax.tree.leaves(part, is_leaf=lambda one: isinstance(one, Pickled))
+    # A `Pickled` object may hold arrays of JAX, too.
+    leaves = jax.tree.leaves(part, is_leaf=lambda node: isinstance(node, Pickled))
     return any(isinstance(leaf, jax.Array) for leaf in leaves)
 
 
@@ -207,6 +216,6 @@ def _set_estimator(model: Any, name: str, state: dict[str, Any], kept: Any) -> N
 
     if not isinstance(kept, dict) or set(kept) != {"params", "fitted"} or not isinstance(kept["params"], dict):
         raise ValueError("it holds no parameters and attributes.")
-    vars(model).update(current(state | kept["params"]))
+    vars(model).update(update_algorithm(state | kept["params"]))
     if kept["fitted"] is not None:
         refit(model, name, kept["fitted"])

@@ -1,11 +1,11 @@
-"""Large batches: data of any size through a model, at constant memory, from files to files."""
+"""Data of any size through a model at constant memory: from files to files, chunk by chunk, or batch by batch."""
 
 from ._batch_predictor import BatchPredictor
-from ._chunks import chunks_of, file_chunks, laid_out, no_rows, rows_in, split
+from ._chunks import arrange_columns, chunks_of, file_chunks, no_rows, rows_in, split
 from ._in_memory import arrow_labels, arrow_numbers, table_of_columns, table_of_pandas
 from ._notation import Notation, wished_notation
 from ._outputs import OUTPUTS
-from ._scoring import answering, describe_model, load_model, reads_s
+from ._scoring import as_answering, describe_model, load_model, reads_s
 from ._sources import (
     ARROW,
     CSV,

@@ -1,6 +1,6 @@
-"""Who answers each output: the model's own combiner, further ones, which are bound with it, or a model beside it.
+"""Which model answers each output: the model's combiner, further combiners bound with it, or a further model.
 
-Columns of one row agree: sets and intervals are made of the probabilities beside them (`Consistent`, `Reported`).
+The columns of a row agree: sets and intervals are made of the row's probabilities (`Consistent`, `Reported`).
 """
 
 from collections.abc import Callable
@@ -21,18 +21,18 @@ from ._outputs import OUTPUTS, Outputs
 from ._training_rows import NeighbourModel, OutsideModel, TrainingRows
 
 Parts = dict[str | None, tuple[str, ...]]
-"""The outputs that a model's answer has; by the names of combiners where several answer together."""
+"""The outputs that a model's answer has, by the name of the combiner if several answer together, else by None."""
 
 
 class HowDecided(NamedTuple):
     """Settings by which decisions and sets are made of probabilities."""
 
     costs: np.ndarray | None = None
-    """Cost of each decision by the true class, ``[classes classes]``; None where each error costs 1."""
+    """Costs of decisions, ``[truth decision]``; None if each error costs 1."""
     reject: float | None = None
     """The cost of a rejection; None for no rejections."""
     thresholds: np.ndarray | None = None
-    """Smallest probability with which each class is in a set; None for the sets of largest utility."""
+    """Smallest probability with which each class is in a set, ``[classes]``; None for sets of largest utility."""
 
 
 class Answerer(NamedTuple):
@@ -41,23 +41,23 @@ class Answerer(NamedTuple):
     model: Any
     outputs: tuple[str, ...]
     part: str | None = None
-    """Name of the combiner whose answer it is, where several answer together."""
+    """Name of the combiner whose answer is read, if several combiners answer together."""
     prefix: str = ""
-    """Put before the names of columns."""
+    """Prefix of the names of columns."""
     beside: "Answerer | None" = None
-    """Another answerer: its intervals are widened to the model's probabilities, or a report's set holds its class."""
+    """An answerer whose intervals are widened to this model's probabilities, or whose class a report's sets hold."""
     is_report: bool = False
-    """Whether it is a cautious report beside the answer of the model's own combiner."""
+    """Whether the answer is that of a cautious report beside the model's own combiner."""
     deciding: HowDecided = HowDecided()
-    """How decisions and sets are made of its probabilities."""
+    """How decisions and sets are made of the answer's probabilities."""
 
     @property
     def models(self) -> tuple[Any, ...]:
-        """The bound models whose answers it reads."""
+        """The bound models whose answers are read."""
         return (self.model,) if self.beside is None else (self.model, self.beside.model)
 
     def read(self, answers: dict[int, Any]) -> Any:
-        """Return what it reads of the models' answers, a dictionary by the models' ``id``."""
+        """Return an answer with the columns of ``outputs``, from the models' answers by the models' ``id``."""
         answer = answers[id(self.model)]
         answer = answer if self.part is None else answer[self.part]
         if self.is_report:
@@ -73,9 +73,10 @@ def answerers_of(
     column_names: tuple[str, ...] | None = None,
     training: TrainingRows | None = None,
 ) -> tuple[Answerer, ...]:
-    """Return who answers each of the outputs; raises a ValueError for those that cannot be answered.
+    """Return the answerers of all outputs; raise a ValueError for an output that nothing can answer.
 
-    ``column_names`` are for explanations: the model's forest may not know them. ``training`` are the outputs' rows.
+    ``column_names`` are for explanations, since the model's forest may not know them. ``training`` has the training
+    rows, for outputs that compare with them.
     """
     parts = _parts(model.blank_answer())
     combiner = getattr(model, "combiner", None)
@@ -85,14 +86,14 @@ def answerers_of(
     if of_probabilities and not any("probability" in part for part in parts.values()):
         raise ValueError(f"outputs {sorted(of_probabilities)} are made of probabilities, and {who} answers none.")
     has_counts = isinstance(model, OfForest)
-    derived = _derived(parts, has_counts=has_counts)
+    derived = _derived_outputs(parts, has_counts=has_counts)
     direct = [
         (part, tuple(name for name in names if name in (*answered, *derived * ("probability" in answered))))
         for part, answered in parts.items()
     ]
     direct = [(part, answered) for part, answered in direct if answered]
     left = [name for name in names if not any(name in answered for _, answered in direct)]
-    # The interval of the model's probability is the report's, widened to hold it.
+    # The interval of the model's probability is that of the report, widened to hold it.
     needed = left + ["interval"] * ("interval" in derived and "interval" in names)
     further = _further(needed, outputs) if has_counts else {}
     makers = {name: MODELS[name] for name in left if name in MODELS}
@@ -101,7 +102,7 @@ def answerers_of(
     if unanswered := {*left}.difference(beside, *(answered for _, answered in further.values())):
         can = sorted({name for part in parts.values() for name in part})
         raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
-    answerers = _routed(model, direct, further, left)
+    answerers = _route(model, direct, further, left)
     if "set" in left:
         answerers = _with_class(answerers, model, parts)
     answerers += [Answerer(other, (name,)) for name, other in beside.items()]
@@ -109,29 +110,32 @@ def answerers_of(
 
 
 def _further(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
-    """Return further combiners by name, each with those of the needed outputs that it answers."""
+    """Return the further combiners that are needed, by name, each with the needed outputs that it answers."""
     asked = {part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()}
     return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in asked.items() if names}
 
 
-def _derived(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
-    """Return the outputs that are made of probabilities: decisions, and sets that no part answers.
+def _derived_outputs(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
+    """Return the outputs that are made of probabilities: decisions, sets that no part answers, perhaps intervals.
 
-    So are intervals that no part answers, if the model has counts.
+    Intervals are among them if no part answers them, and the model has counts.
     """
     can = {name for names in parts.values() for name in names}
     return "decision", *(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
 
 
-def _routed(
+def _route(
     model: Any, direct: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
 ) -> list[Answerer]:
-    """Return the answerers of all combiners, bound together so that rows go through the trees once."""
+    """Return the answerers of the model's and all further combiners, bound together: one pass through the trees.
+
+    ``direct`` has pairs of a part of the model's answer and its outputs, ``left`` the outputs that no part answers.
+    """
     combiners = {part: combiner for part, (combiner, _) in further.items()}
     answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in direct]
     if not combiners:
         return answerers
-    if model.combiner is not None and [part for part, _ in direct] == [None]:  # of a forest, as there are combiners
+    if model.combiner is not None and [part for part, _ in direct] == [None]:  # further combiners need a forest
         model = model.with_rule(Together(model=model.combiner, **combiners))
         answerers = [Answerer(model, direct[0][1], "model")]
     else:
@@ -148,7 +152,7 @@ def _routed(
 
 
 def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:
-    """Return the answerers; a report's sets then hold the class of a model without probabilities, such as a vote."""
+    """Return the answerers, with those of a report's sets changed so that the sets hold the class of the model."""
     naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
     if len(naming) != 1:
         return answerers
@@ -171,17 +175,17 @@ def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
 
 
 class Consistent(NamedTuple):
-    """A model's answer; sets and intervals that it lacks are made of its probabilities."""
+    """A model's answer with decisions, and with sets and intervals that it lacks, made of its probabilities."""
 
     answer: Any
     interval: Interval | None
-    """Bounds by leaf sizes, which need not hold the model's probabilities; None if they are not asked for."""
+    """Bounds of a report, which need not hold the model's probabilities; None if no interval is an output."""
     deciding: HowDecided = HowDecided()
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return the columns of an output: the answer's own, or else made of its class and its probabilities.
+        """Return the columns of an output: the answer's, or else made of its class and its probabilities.
 
-        Sets with a promised coverage are made of the probabilities in any case, if the answer has any.
+        Sets with a coverage are made of the probabilities in any case, if the answer has probabilities.
         """
         costs, reject, thresholds = self.deciding
         promised = output == "set" and thresholds is not None and "probability" in self.answer.outputs
@@ -202,11 +206,11 @@ class Consistent(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """A cautious report beside the answer of another combiner, with column names that differ from that one's."""
+    """The answer of a cautious report beside another combiner's, with column names that do not clash."""
 
     answer: CautiousAnswer
     beside: Any = None
-    """The other answer, whose class is to be in the set; None if it has no class."""
+    """An answer whose class the report's sets are to hold; None if there is no such class."""
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         if output == "set" and self.beside is not None:
@@ -219,8 +223,8 @@ class Reported(NamedTuple):
         return self.answer.columns(output)
 
 
-class Explained(eqx.Module):
-    """Shares as columns of files."""
+class ExplanationAnswer(eqx.Module):
+    """Shares of columns in answers, as columns of files."""
 
     arrays: tuple[Any, ...]
     names: tuple[str, ...] = eqx.field(static=True)
@@ -231,22 +235,22 @@ class Explained(eqx.Module):
         return dict(zip(self.names, self.arrays, strict=True))
 
 
-class Explaining(OfForest):
-    """A forest and a combiner that answer with shares."""
+class ExplanationModel(OfForest):
+    """A model whose answer is the share of each column in the answer of a forest and a combiner."""
 
     def __init__(self, forest: Forest, combiner: Combiner, names: tuple[str, ...] | None = None):
         self.forest, self.combiner, self._names = forest, combiner, names
 
-    def answer(self, X: Any) -> Explained:
-        """Return the shares for instances."""
+    def answer(self, X: Any) -> ExplanationAnswer:
+        """Return the shares of the columns for each instance."""
         shares = explain(self.forest, self.combiner, X)
         columns = shares._replace(features=self._names or shares.features).columns()
-        return Explained(tuple(columns.values()), tuple(columns))
+        return ExplanationAnswer(tuple(columns.values()), tuple(columns))
 
-    def blank_answer(self) -> Explained:
-        """Return an answer for one instance, all zeros; raise what `explain` does of a combiner."""
+    def blank_answer(self) -> ExplanationAnswer:
+        """Return an answer of zeros for one instance; raise the error of `explain` for a combiner without shares."""
         none = self.answer(Encoded(np.zeros((0, self.forest.n_features), np.float32), False))
-        return Explained(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
+        return ExplanationAnswer(tuple(np.zeros(1, array.dtype) for array in none.arrays), none.names)
 
 
 class Request(NamedTuple):
@@ -259,17 +263,17 @@ class Request(NamedTuple):
 
 
 def _vote(request: Request) -> Any:
-    from jaxunc.voting import bind_vote  # here, since the room's tables of votes take SciPy
+    from jaxunc.voting import bind_vote  # imported here, since it imports SciPy's statistics
 
     model = request.model
     return bind_vote(model.forest, confidence=request.outputs.confidence) if isinstance(model, OfForest) else None
 
 
-def _explaining(request: Request) -> Any:
+def _explanation(request: Request) -> Any:
     model = request.model
     if not isinstance(model, OfForest) or model.combiner is None:
         return None
-    return Explaining(model.forest, model.combiner, request.column_names)
+    return ExplanationModel(model.forest, model.combiner, request.column_names)
 
 
 def _neighbours(request: Request) -> Any:
@@ -285,11 +289,11 @@ FURTHER_COMBINERS: dict[str, tuple[tuple[str, ...], Callable[[Outputs], Combiner
     "uncertainty": (("uncertainty",), lambda _: UncertaintyDecomposition()),
     "cautious": (("interval", "set", "idm_interval", "cautious_set"), lambda outputs: CautiousReport(outputs.s)),
 }
-"""Combiners of the model's forest for outputs that its own does not answer: which these are, and what makes it."""
+"""By name, further combiners for the model's forest: the outputs that one answers, and the function that makes it."""
 MODELS: dict[str, Callable[[Request], Any]] = {
     "trees_polled": _vote,
-    "explanation": _explaining,
+    "explanation": _explanation,
     "neighbours": _neighbours,
     "outside_share": _outside,
 }
-"""Functions, by output, that make the model for an output that no combiner answers; they return None if they cannot."""
+"""Functions that make a model for an output that no combiner answers, by the output; None if they cannot."""

@@ -15,32 +15,32 @@ import pyarrow as pa
 from jaxunc._checks import check_collection, show_settings
 from jaxunc.tables import as_frame, is_pandas
 
-from ._chunks import laid_out, split
+from ._chunks import arrange_columns, split
 from ._in_memory import table_of_columns, table_of_frame
 from ._notation import Notation
 from ._outputs import DEFAULTS, Outputs, OutputSettings, Question, check_lists, check_rows_path, question_of
 from ._scoring import Scoring, load_model
 from ._sources import DataChunk, Wanted, state_of
-from ._stream import answered
+from ._stream import join_answers
 
 Beside = Callable[[pa.Table], Any]
-"""A function that puts answers beside a batch's kept columns, in the type of the batch."""
+"""A function from a table of answers to a table of the batch's type: its kept columns, then the answers."""
 
 
 def open_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
-    """Return the columns of a batch that a model reads, and a function that puts its answers beside the kept ones.
+    """Return the columns of a batch that a model reads, and a function that joins its answers to the kept columns.
 
-    Raises a TypeError for a batch that is neither a dictionary nor a frame whose rows are at hand.
+    Raises a TypeError for a batch that is neither a dictionary nor a frame with rows in memory.
     """
     if isinstance(batch, Mapping):
         columns = list(batch.items())
-        read, kept = wanted.places([str(name) for name, _ in columns], "the batch")
+        read, kept = wanted.positions([str(name) for name, _ in columns], "the batch")
         carried = {str(name): copy.copy(column) for name, column in (columns[j] for j in kept)}
         return table_of_columns(dict(columns[j] for j in read)), partial(_beside_columns, carried)
     frame = None if hasattr(batch, "dtype") else as_frame(batch, "batch")
     if frame is None:
         raise _no_batch(batch)
-    read, kept = wanted.places(list(map(str, frame.columns)), "the batch")
+    read, kept = wanted.positions(list(map(str, frame.columns)), "the batch")
     if is_pandas(frame):
         carried = frame.iloc[:, kept].copy().set_axis(list(wanted.keep), axis=1)
         return table_of_frame(batch, frame, lambda _: (read, [])), partial(_beside_pandas, carried)
@@ -86,11 +86,11 @@ def _beside_frame(batch: Any, frame: Any, keep: tuple[str, ...], answers: pa.Tab
 
 
 class BatchPredictor:
-    """A picklable function from batches to batches with answers: Ray Data, Dask and Spark take it as it is.
+    """A picklable function from batches to batches with answers, for Ray Data, Dask and Spark.
 
-    What is pickled is the path of the model and what is asked: a worker loads the model when it gets its first batch,
-    once for all its scorers and threads, and keeps it until the file is another one. JAX starts no device before that.
-    If the file is deleted while the model is loaded, the loaded model goes on answering.
+    A pickle holds the path of the model and the settings. A worker loads the model with its first batch, once for all
+    its predictors and threads, and keeps it until the file is replaced. JAX starts no device before that. If the file
+    is deleted, a model that is loaded continues to answer.
 
     Parameters
     ----------
@@ -103,20 +103,22 @@ class BatchPredictor:
 
     Raises
     ------
+    TypeError, ValueError, FileNotFoundError
+        If a setting is not sound, or there is no such file.
     TypeError, ValueError, OSError
         On the first batch, or the first after the file was replaced: as `jaxunc.load` and `jaxunc.stream`.
 
     Notes
     -----
     * Ray Data: ``dataset.map_batches(scorer, batch_size=65536)``, any batch format.
-    * Dask: ``frame.map_partitions(scorer, meta=scorer.meta)``; ``meta`` loads the model where it is asked for.
+    * Dask: ``frame.map_partitions(scorer, meta=scorer.meta)``; ``meta`` loads the model in the calling process.
     * Spark: ``frame.mapInArrow(scorer.batches, scorer.ddl)``.
     * Anything else: ``scorer(batch)`` on a frame of pandas, Polars or another kind that narwhals knows, an Arrow table
-      or record batch, or a dictionary of arrays, which gives the like. Kept columns come back in type and bits, and
-      with pandas' index.
+      or record batch, or a dictionary of arrays, returns the same kind. Kept columns come back with the same type and
+      bits, and pandas' index.
 
-    Batches are cut and padded to a few fixed shapes, so that one of any size compiles nothing new. A machine's cores
-    are shared by its workers: give a worker those that JAX is to use (one process per machine: all of them).
+    Batches are cut and padded to a few fixed shapes, so that a batch of another size compiles nothing new. The workers
+    of a machine share its cores: give each worker the cores that JAX is to use (a single worker: all of them).
     """
 
     @show_settings(OutputSettings, DEFAULTS)
@@ -136,40 +138,40 @@ class BatchPredictor:
         self._paths = (self.path,) if outputs.rows is None else (self.path, outputs.rows)
         self.features: tuple[str, ...] | None = None if features is None else tuple(features)
         self.keep: tuple[str, ...] = tuple(keep)
-        # As a text, by which the model that is loaded for it is found again.
+        # JSON has a hash: a loaded model is found again by it.
         self._settings = (self._paths, json.dumps([vars(outputs), self.features, self.keep]), tuple(known))
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path} does not exist; save the model where all workers can read it.")
 
     def __call__(self, batch: Any) -> Any:
         """Return the batch's kept columns and the answers, as the kind of table that the batch is."""
-        scoring = _loaded(*self._settings)
+        scoring = _load_scoring(*self._settings)
         wanted = scoring.wanted
         if isinstance(batch, pa.RecordBatch):
             table = self(pa.Table.from_batches([batch])).combine_chunks()
             chunks = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in table.columns]
             return pa.RecordBatch.from_arrays(chunks, schema=table.schema)
         if isinstance(batch, pa.Table):
-            chunk = split(laid_out(batch, wanted, "the batch"), wanted, "the batch")
-            return answered(chunk.kept, scoring.columns(scoring.ask(scoring.encoded(chunk))))
+            chunk = split(arrange_columns(batch, wanted, "the batch"), wanted, "the batch")
+            return join_answers(chunk.kept, scoring.columns(scoring.ask(scoring.encoded(chunk))))
         table, beside = open_batch(batch, wanted)
         chunk = DataChunk(table, table.select([]), "the batch", 0)
         return beside(pa.table(scoring.columns(scoring.ask(scoring.encoded(chunk)))))
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Answer record batches one after the other, as Spark's ``mapInArrow`` hands them over."""
+        """Yield the answers for record batches, in their order, as Spark's ``mapInArrow`` needs it; skip empty ones."""
         for batch in batches:
             if batch.num_rows:
                 yield self(batch)
 
     @property
     def schema(self) -> pa.Schema:
-        """The answers' columns and their types; kept columns, whose types the data say, come before them."""
-        return pa.table(_loaded(*self._settings).blank).schema
+        """Names and types of the columns of answers; kept columns, with types of the data, come before them."""
+        return pa.table(_load_scoring(*self._settings).blank).schema
 
     @property
     def meta(self) -> Any:
-        """A frame without rows, from which Dask reads names and types of the answers (kept columns are objects)."""
+        """A frame of pandas without rows, with names and types of the columns, for Dask; kept columns are objects."""
         import pandas as pd
 
         empty = self.schema.empty_table().to_pandas()
@@ -178,7 +180,7 @@ class BatchPredictor:
 
     @property
     def ddl(self) -> str:
-        """The answers' columns as Spark's texts for a schema; kept columns, as texts, come before them."""
+        """The schema of kept columns (as strings), then answers, in Spark's notation."""
         fields = [f"`{name}` string" for name in self.keep]
         return ", ".join([*fields, *(f"`{field.name}` {_spark_type(field.type)}" for field in self.schema)])
 
@@ -187,20 +189,20 @@ class BatchPredictor:
 
 
 @lru_cache(8)
-def _places(*settings: Any) -> dict[str, tuple[tuple, Scoring]]:
-    """Return a dictionary, the same for equal settings, that keeps their scorer and the state of its files."""
+def _slot(*settings: Any) -> dict[str, tuple[tuple, Scoring]]:
+    """Return a dictionary, the same for equal settings: under "loaded" it keeps the state of files and the scorer."""
     return {}
 
 
-def _loaded(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
+def _load_scoring(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
     """Return the scorer for these paths and settings, loaded anew if one of its files has changed."""
-    place = _places(paths, settings, known)
-    if (scoring := _kept(place, paths)) is not None:
+    slot = _slot(paths, settings, known)
+    if (scoring := _current_scorer(slot, paths)) is not None:
         return scoring
     with _Loading.lock:
-        if (scoring := _kept(place, paths)) is not None:  # another thread has loaded it meanwhile
+        if (scoring := _current_scorer(slot, paths)) is not None:  # another thread has loaded it meanwhile
             return scoring
-        place.pop("loaded", None)  # two large models need not be in memory at once
+        slot.pop("loaded", None)  # two large models need not be in memory at once
         try:
             state = tuple(map(state_of, paths))
             outputs, features, keep = json.loads(settings)
@@ -213,18 +215,18 @@ def _loaded(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
                 f"{gone} does not exist any more, and its {what} is not loaded; save the {what} there, where all "
                 "workers can read it."
             ) from error
-        place["loaded"] = state, scoring
+        slot["loaded"] = state, scoring
         return scoring
 
 
 class _Loading:
-    """The lock of the thread that loads a model."""
+    """A lock, held by a thread that loads a model."""
 
     lock = threading.Lock()
 
     @classmethod
     def free(cls) -> None:
-        """Make a new lock in a forked process: the thread that held it stayed in the other."""
+        """Make a new lock in a forked process, where a thread that held the old one does not exist."""
         cls.lock = threading.Lock()
 
 
@@ -232,21 +234,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Loading.free)
 
 
-def _kept(place: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ...]) -> Scoring | None:
+def _current_scorer(slot: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ...]) -> Scoring | None:
     """Return the loaded scorer if its files are unchanged or out of reach; else None."""
-    # Read once: another thread may replace it.
-    if (loaded := place.get("loaded")) is None:
+    # A single access: another thread may replace the entry.
+    if (loaded := slot.get("loaded")) is None:
         return None
     try:
         return loaded[1] if loaded[0] == tuple(map(state_of, paths)) else None
-    except OSError:  # gone, or out of reach
+    except OSError:  # a file is deleted, or out of reach
         return loaded[1]
 
 
 def _spark_type(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):  # a set, of labels of any type
         return f"array<{_spark_type(kind.value_type)}>"
-    if pa.types.is_unsigned_integer(kind):  # Spark has none
+    if pa.types.is_unsigned_integer(kind):  # Spark lacks unsigned types
         return {8: "smallint", 16: "int", 32: "bigint"}.get(kind.bit_width, "decimal(20,0)")
     names = {"int64": "bigint", "int32": "int", "bool": "boolean"}
     return names.get(str(kind), str(kind))

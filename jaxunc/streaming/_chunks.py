@@ -1,7 +1,7 @@
 """Rows of files, folders, frames and arrays, chunk by chunk, as a model reads them: `chunks_of`.
 
-CSV files are read in `_csv`, Parquet and Arrow files here. Each is read in order and in bounded memory. A file
-that ends before all the rows that it claims, or that changes meanwhile, is refused.
+CSV files are read in `_csv`, Parquet and Arrow files here, all in order and in bounded memory. A file that has fewer
+rows than it claims, or that changes while it is read, is refused.
 """
 
 import mmap
@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from ._csv import count_csv_rows, csv_rows
-from ._in_memory import selected, tables_of
-from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, check_text, data_files, format_of, unchanged
+from ._in_memory import select_at, tables_of
+from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, check_text, data_files, format_of, refuse_changes
 
 FAULTS = (UnreadableError, OSError, EOFError, zlib.error)
 FAULTS += (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowMemoryError)
@@ -27,7 +27,7 @@ FAULTS += (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowMemoryError)
 BUFFER_BYTES = 2**18
 """Bytes of each column of a Parquet file that are read at a time."""
 LARGEST_BATCH = 2**28
-"""Bytes of a batch of an Arrow file that is read at once; files of larger ones are mapped."""
+"""Mean bytes of a batch of an Arrow file up to which whole batches are read; files of larger batches are mapped."""
 
 
 def chunks_of(source: Any, wanted: Wanted, chunk_rows: int, where: str = "the data") -> Iterator[DataChunk]:
@@ -42,64 +42,70 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int, where: str = "the da
             yield from file_chunks(file, wanted, chunk_rows)
         return
     check_text([], wanted.notation)
-    rows = (validated(table, where) for table in tables_of(source, partial(wanted.places, where=where)))
+    rows = (validate(table, where) for table in tables_of(source, partial(wanted.positions, where=where)))
     first = 0
-    for table in rechunked(rows, chunk_rows):
+    for table in rechunk(rows, chunk_rows):
         yield split(table, wanted, where, first)
         first += table.num_rows
 
 
 def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[DataChunk]:
-    """Yield the rows of a file after the first ``skip``; raises a ValueError that names it."""
+    """Yield the rows of a file after the first ``skip``; raise a ValueError, which names it, if it cannot be read."""
     file_format = format_of(file)
     by_rows = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
     read = csv_rows if file_format == "CSV" else partial(by_rows[str(file_format)], n_rows=chunk_rows)
     first = skip + 1
     with reading(file):
-        for table in rechunked(read(file, wanted, skip=skip), chunk_rows):
+        for table in rechunk(read(file, wanted, skip=skip), chunk_rows):
             yield split(table, wanted, str(file), first, are_cells=file_format == "CSV")
             first += table.num_rows
 
 
 def rows_in(file: Path) -> int:
-    """Return the number of rows of a file, for text by counting its lines; a ValueError if it cannot be read."""
+    """Return the number of rows of a CSV or Parquet file; raise a ValueError if it cannot be read.
+
+    The rows of a CSV file are counted.
+    """
     with reading(file):
         return count_csv_rows(file) if format_of(file) == "CSV" else parquet.read_metadata(file).num_rows
 
 
 def no_rows(file: Path, wanted: Wanted) -> DataChunk:
-    """Return a chunk without rows, with the columns and types of a file."""
+    """Return a chunk without rows, with a file's types of columns; of a text file with the kept columns alone."""
     if format_of(file) == "CSV":
         schema = pa.schema([(name, pa.string()) for name in wanted.keep])
         return DataChunk(pa.table({}), schema.empty_table(), str(file), 1, are_cells=True)
     with reading(file):
         schema = parquet.read_schema(file) if format_of(file) == "Parquet" else _arrow_schema(file)
-        return split(laid_out(schema.empty_table(), wanted, str(file)), wanted, str(file), 1)
+        return split(arrange_columns(schema.empty_table(), wanted, str(file)), wanted, str(file), 1)
 
 
 @contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Turn any error of reading a file into a ValueError that names it, also where it was changed meanwhile."""
+    """Return a context that turns an error of reading a file into a ValueError that names the file.
+
+    It also raises one if the file was changed within the context.
+    """
     try:
-        with unchanged(file):
+        with refuse_changes(file):
             yield
     except FAULTS as error:
         raise ValueError(f"{file} cannot be read: {reason_of(error)}") from error
 
 
 def reason_of(error: BaseException) -> str:
-    """Say in a line why a file could not be read."""
+    """Return the reason why a file could not be read, in a line."""
     reason = " ".join(str(error).split()).rstrip(".")[:300]
     return "it is not UTF-8 text; save it as UTF-8" if "UTF8" in reason else reason
 
 
-def laid_out(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
-    """Return a table of the model's columns, then the kept ones; raises a ValueError for damaged arrays."""
-    return validated(selected(table, partial(wanted.places, where=where)), where)
+def arrange_columns(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
+    """Return a table's columns that the model reads, then the kept ones; raise a ValueError for damaged arrays."""
+    return validate(select_at(table, partial(wanted.positions, where=where)), where)
 
 
-def validated(table: pa.Table, where: str) -> pa.Table:
-    """Return the table if Arrow's full validation passes; raises a ValueError that says why it does not."""
+def validate(table: pa.Table, where: str) -> pa.Table:
+    """Return the table if Arrow's full validation passes; else raise a ValueError with the reason."""
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -108,13 +114,13 @@ def validated(table: pa.Table, where: str) -> pa.Table:
 
 
 def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_cells: bool = False) -> DataChunk:
-    """Split a table from `laid_out` into a chunk: columns that the model reads, and kept ones."""
+    """Return the table of `arrange_columns` as a chunk: the model's columns and the kept ones."""
     number = wanted.columns.number
     kept = table.select(range(number, table.num_columns))
     return DataChunk(table.select(range(number)), kept, where, first, are_cells)
 
 
-def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
     """Yield tables of ``rows`` rows each, and shorter ones where the types of columns change."""
     waiting, number = [], 0
     for table in tables:
@@ -125,7 +131,7 @@ def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
         while number + table.num_rows - start >= rows:
             piece = table.slice(start, rows - number)
             start += piece.num_rows
-            # One piece of memory for a chunk, which the columns are then read from at once.
+            # One piece of memory for each column of a chunk: columns are read as a whole later.
             yield pa.concat_tables([*waiting, piece]).combine_chunks()
             waiting, number = [], 0
         if start < table.num_rows:
@@ -136,8 +142,8 @@ def rechunked(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 
 def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
-    # Without a buffer all that a row group has of a column is read at once. What Arrow reads ahead (`pre_buffer`, its
-    # default) it keeps until the file is closed: in the end the whole file.
+    # Without a buffer Arrow reads all of a column in a row group at once. With `pre_buffer`, its default, it keeps all
+    # bytes that it has read until the file is closed.
     settings: dict[str, Any] = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "page_checksum_verification": True}
     with parquet.ParquetFile(file, **settings) as opened:
         names = [*wanted.names(opened.schema_arrow.names, str(file)), *wanted.keep]
@@ -154,7 +160,7 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
             left -= batch.num_rows
             skipped = min(skip, batch.num_rows)
             skip -= skipped
-            yield laid_out(pa.Table.from_batches([batch.slice(skipped)]), wanted, str(file))
+            yield arrange_columns(pa.Table.from_batches([batch.slice(skipped)]), wanted, str(file))
         if left:
             raise UnreadableError(f"{left} rows are missing of the {sum(sizes)} that it claims")
 
@@ -167,30 +173,33 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
         stream = pa.PythonFile(raw, "r")
         opened = pa.ipc.open_file(stream)
         names = opened.schema.names
-        places = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
+        positions = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
         number = opened.num_record_batches
         if (n_batches := _written_batches(raw, size)) not in (number, None):
             raise UnreadableError(f"its end names {number} batches of rows, and there are {n_batches}")
         if size <= LARGEST_BATCH * max(number, 1):
-            # Of a file that is mapped, pages that another process cuts off would end this one by a signal.
-            opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=places))
+            # Not mapped: if another process cuts pages off, access to them would kill this process by a signal.
+            opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=positions))
             pieces = (batch.slice(at, n_rows) for batch in _batches(opened, number) for at in _starts(batch, n_rows))
         else:
-            pieces = _mapped_pieces(file, size, places, n_rows)
+            pieces = _mapped_pieces(file, size, positions, n_rows)
         for piece in pieces:
             skipped = min(skip, piece.num_rows)
             skip -= skipped
             if skipped < piece.num_rows:
-                yield laid_out(pa.Table.from_batches([piece.slice(skipped)]), wanted, str(file))
+                yield arrange_columns(pa.Table.from_batches([piece.slice(skipped)]), wanted, str(file))
 
 
 def _written_batches(raw: WholeReads, size: int) -> int | None:
-    """Count the batches in an Arrow file, not in the list at its end; None if no schema comes first (Polars)."""
+    """Return the number of batches in an Arrow file, counted by its messages and not by the list at its end.
+
+    None if the first message is not a schema, as in files of Polars.
+    """
     at, number = 8, None
     while at + 8 <= size:
         raw.seek(at)
         head = raw.read(8)
-        marked = head[:4] == b"\xff" * 4  # files before Arrow 0.15 have the length alone
+        marked = head[:4] == b"\xff" * 4  # files before Arrow 0.15 lack this mark before the length
         length = int.from_bytes(head[4:] if marked else head[:4], "little", signed=True)
         start = at + (8 if marked else 4)
         if not 8 <= length <= size - start:
@@ -211,14 +220,14 @@ _SCHEMA, _BATCH = 1, 3
 
 
 def _kind_and_body(message: bytes) -> tuple[int, int]:
-    """Return an Arrow message's kind and the bytes behind it: fields 1 and 3 of its FlatBuffers table."""
+    """Return an Arrow message's kind and the size of its body: fields 1 and 3 of its FlatBuffers table."""
     try:
         (table,) = struct.unpack_from("<I", message)
         fields = table - struct.unpack_from("<i", message, table)[0]
         n_fields = (struct.unpack_from("<H", message, fields)[0] - 4) // 2
-        places = struct.unpack_from(f"<{n_fields}H", message, fields + 4) + (0,) * 4
-        kind = message[table + places[1]] if places[1] else 0
-        return kind, struct.unpack_from("<q", message, table + places[3])[0] if places[3] else 0
+        offsets = struct.unpack_from(f"<{n_fields}H", message, fields + 4) + (0,) * 4
+        kind = message[table + offsets[1]] if offsets[1] else 0
+        return kind, struct.unpack_from("<q", message, table + offsets[3])[0] if offsets[3] else 0
     except (struct.error, IndexError):
         return 0, -1
 
@@ -234,21 +243,21 @@ def _starts(batch: pa.RecordBatch, n_rows: int) -> range:
     return range(0, batch.num_rows, n_rows)
 
 
-def _mapped_pieces(file: Path, size: int, places: list[int], n_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield copies of ``n_rows`` rows each of a file whose batches are too large to be read at once."""
+def _mapped_pieces(file: Path, size: int, positions: list[int], n_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file with batches too large to be read at once, in copies of ``n_rows`` rows."""
     with open(file, "rb") as stream:
-        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last array that lies in it
+        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last array in it
         _check_whole(stream, size)
         opened = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
         for batch in _batches(opened, opened.num_record_batches):
             for at in _starts(batch, n_rows):
-                _check_whole(stream, size)  # and copied at once, before another process can do much
-                copied = _copied(batch.select(places).slice(at, n_rows))
+                _check_whole(stream, size)  # right before the copy, so that the file is hardly cut off in between
+                copied = _copy(batch.select(positions).slice(at, n_rows))
                 _let_go(mapped)
                 yield copied
 
 
-def _copied(rows: pa.RecordBatch) -> pa.RecordBatch:
+def _copy(rows: pa.RecordBatch) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
@@ -261,7 +270,7 @@ def _check_whole(stream: Any, size: int) -> None:
 
 
 def _let_go(mapped: mmap.mmap) -> None:
-    """Release the pages of a file that were read from this process's memory; they are read again where needed."""
+    """Remove the pages of a mapped file from this process's memory; a later access reads them again."""
     if hasattr(mmap, "MADV_DONTNEED"):
         mapped.madvise(mmap.MADV_DONTNEED)
 

@@ -1,8 +1,8 @@
-"""Text files as tables of Arrow: columns have the types of the model, or else one that fits all their cells.
+"""Text files as tables of Arrow: columns have the types of the model, or without a model a type that fits all cells.
 
-The first line gives the `Dialect`, `_csv_blocks` gives blocks of whole rows, and Arrow parses each block. How numbers
-are written is a question to the whole file (`_notation`). Cells that Arrow does not understand are read here: by
-`NumberReader` where the model knows the column, else by `infer_column`.
+The first line shows the `Dialect`, `_csv_blocks` yields blocks of whole rows, and Arrow parses each block. The whole
+file shows how numbers are written (`_notation`). Cells that Arrow does not understand are read here: by `NumberReader`
+if a model knows the column, else by `infer_column`.
 """
 
 import csv
@@ -21,34 +21,34 @@ import pyarrow.csv as arrow_csv
 
 from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
 
-from ._csv_blocks import Block, blocks_of, has_marks_of_others, opened
+from ._csv_blocks import Block, blocks_of, has_marks_of_others, open_bytes
 from ._in_memory import arrow_texts
-from ._notation import Evidence, Notation, known_cells, plainly, tell_other_notation
+from ._notation import Evidence, Notation, strip_cells, tell_other_notation, write_plainly
 from ._sources import UnreadableError, Wanted, check_distinct
 
-compute: Any = pyarrow.compute  # its functions are made when it is imported
+compute: Any = pyarrow.compute  # type checkers do not know its functions, which are made when it is imported
 Kind = Literal["number", "boolean", "either"]
-"""Kind of a column that is not nominal; "either" where the model does not know."""
+"""Kind of a column that is not nominal; "either" if the model does not know which."""
 _EXPECTED = {"number": "numbers", "boolean": "true and false", "either": "numbers, true and false"}
 _TEXT = pa.string()
 _WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"
 """Pattern of integers; -0 is a float."""
 BLOCK_BYTES = 2**22
-"""Bytes read at a time. Their numbers take eight times as much for short cells."""
+"""Bytes that are read at a time; the numbers in them take up to eight times as much memory, for short cells."""
 PEEK_BYTES = 2**20
-"""Bytes that are read to see how columns may be read quickly."""
+"""Bytes at the beginning of a file that tell which columns seem to hold bools."""
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
 SEPARATORS = ",;\t"
 LONGEST_HEADER = 2**22
-"""Largest number of bytes before the first row."""
+"""Most bytes before the first row; with more, a quotation mark is taken for left open."""
 BYTE_ORDER_MARK = "\ufeff"
 _QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')
 
 
 def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
-    """Read a whole file, each column in a type that fits all its cells; raises a ValueError or an error of Arrow.
+    """Return a whole file as a table, each column with a type that fits all its cells, and the file's notation.
 
-    ``wish`` has the marks of numbers that are asked for. The notation of the file is returned, too.
+    ``wish`` has the marks of numbers that the caller names. Raises a ValueError or an error of Arrow.
     """
     dialect = read_dialect(file)
     check_distinct(dialect.names)
@@ -66,17 +66,17 @@ def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
 
 
 def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
-    """Yield the rows after the first ``skip`` by blocks: columns as the model knows them, carried ones as they stand.
+    """Yield the rows after the first ``skip`` by blocks: the model's columns in its types, then kept ones as texts.
 
-    Arrow makes the numbers, which is quick. From the first cell on that `NumberReader` alone understands (a bool, a
-    mark between thousands, spaces) the file is read as text and converted here; numbers are the same either way.
+    Arrow makes the numbers, which is quick. If a cell needs `NumberReader` (a bool, a mark between thousands, spaces),
+    the file is read again from its start as text, and converted here. Numbers are the same by both ways.
     """
     reader = _RowReader(file, wanted)
     done = 0
     try:
         for rows in reader.quickly():
             done += rows.num_rows
-            # Rows that were skipped are read all the same: a text file has no other way to its middle.
+            # Skipped rows are read, too: a text file has no other way to its middle.
             yield rows.slice(max(0, rows.num_rows - max(0, done - skip)))
         return
     except pa.ArrowInvalid:
@@ -92,67 +92,67 @@ def count_csv_rows(file: Path) -> int:
 
 
 class Dialect(NamedTuple):
-    """How a text file is written."""
+    """The separator and the column names of a text file, and where its rows begin."""
 
     separator: str
-    """Comma, semicolon or tab: whichever stands in the first line most often, outside of quotes."""
+    """Comma, semicolon or tab: the one that is most frequent in the first line, outside of quotation marks."""
     names: tuple[str, ...]
-    """Names of the columns. An empty one is called ``Unnamed: 0`` by its position, as pandas does."""
+    """Names of the columns. An empty name becomes ``Unnamed: 0`` with the column's position, as in pandas."""
     head: int
-    """Bytes before the first row: empty lines, and those of the names."""
+    """Bytes before the first row: empty lines, and the lines of the names."""
     line: int
     """Number of the line of the first row."""
 
 
 def read_dialect(file: Path) -> Dialect:
-    """Find out how a text file is written; raises an UnreadableError with the reason if it cannot."""
-    with opened(file) as stream:
+    """Return the dialect of a text file; raise an UnreadableError, with the reason, if its first line shows none."""
+    with open_bytes(file) as stream:
         start = stream.read(2**16)
         if b"\0" in start:
             raise UnreadableError("it holds binary data, not UTF-8 text")
         stream.seek(0)
-        # Rows are decoded by Arrow; here only the names must be whole.
+        # Arrow decodes the rows; only the names have to be UTF-8 here.
         text = io.TextIOWrapper(cast(Any, stream), encoding="utf-8", errors="surrogateescape", newline="")
-        lines = _Counted(text)
+        lines = _CountedLines(text)
         for first in lines:
             first = first.removeprefix(BYTE_ORDER_MARK)
             if first.strip():
                 break
         else:
             raise UnreadableError("it is empty; expected the names of columns in its first line")
-        # Outside of quotes, and in the first line alone: decimal commas and free text stand in the rows.
+        # In the first line alone, since rows may hold decimal commas and free text.
         separator = max(SEPARATORS, key=_QUOTED.sub("", first).count)
         reader = csv.reader(itertools.chain([first], lines), delimiter=separator)
         try:
-            names = [_checked(name) for name in next(reader)]
+            names = [_check_name(name) for name in next(reader)]
         except csv.Error as error:
             raise UnreadableError(f"its first line cannot be read: {error}") from error
-        text.detach()  # which would close the stream
+        text.detach()  # else it would close the stream
     named = tuple(name or f"Unnamed: {i}" for i, name in enumerate(names))
     return Dialect(separator, named, lines.n_bytes, lines.number + 1)
 
 
-class _Counted:
-    """Lines of a text; counts them and their bytes."""
+class _CountedLines:
+    """An iterator over the lines of a text that counts the lines and their bytes."""
 
     def __init__(self, lines: Iterable[str]):
         self._lines = iter(lines)
         self.number = self.n_bytes = 0
 
-    def __iter__(self) -> "_Counted":
+    def __iter__(self) -> "_CountedLines":
         return self
 
     def __next__(self) -> str:
         line = next(self._lines)
         self.number += 1
         self.n_bytes += len(line.encode("utf-8", "surrogateescape"))
-        # A quote that is never closed would make one line of the whole file.
+        # A quotation mark that is never closed would make one row of the whole file.
         if self.n_bytes > LONGEST_HEADER:
             raise UnreadableError("its first line never ends; is a quotation mark left open?")
         return line
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -161,10 +161,10 @@ def _checked(name: str) -> str:
 
 
 class NumberReader:
-    """A converter of the cells of one column to float64, part by part.
+    """A converter of a column's cells to float64, a part of the column at a time.
 
-    Each cell is read by itself: spaces around it are dropped, a missing word is null, and a bool is 0 or 1. How numbers
-    are written is the file's.
+    Each cell is read by itself, in the notation of the file: spaces around it are dropped, a missing word is null, and
+    a bool is 0 or 1.
     """
 
     def __init__(self, name: str, kind: Kind, missing_words: Sequence[str], notation: Notation):
@@ -173,11 +173,11 @@ class NumberReader:
         self._n_read = 0
 
     def __call__(self, cells: Any) -> Any:
-        """Return the numbers of a part; raises an UnreadableError that names the first cell that holds none."""
-        words = known_cells(cells, self._missing)
+        """Return the numbers of a part; raise an UnreadableError that names the first cell without a number."""
+        words = strip_cells(cells, self._missing)
         numbers = self.floats(words)
         if numbers is None:
-            # Cell by cell only now: the cast of a whole part says that a cell is wrong, not which.
+            # Cell by cell only now: the cast of the whole part does not tell which cell is wrong.
             row = next(i for i in range(len(words)) if self.floats(words.slice(i, 1)) is None)
             raise UnreadableError(
                 f"row {self._n_read + row + 1} of the data holds {cells[row].as_py()!r:.60} in column {self._name!r}; "
@@ -188,8 +188,8 @@ class NumberReader:
         return numbers
 
     def floats(self, cells: Any) -> Any:
-        """Return the numbers of cells, null where missing; None if one holds none."""
-        words = plainly(cells if self._kind == "number" else _booleans_as_digits(cells), self._notation)
+        """Return the numbers of cells, null for missing ones; None if a cell holds no number of the column's kind."""
+        words = write_plainly(cells if self._kind == "number" else _booleans_as_digits(cells), self._notation)
         if words is None:
             return None
         try:
@@ -203,23 +203,23 @@ class NumberReader:
 
 
 def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -> Any:
-    """Return a whole column in the first type that fits all its cells: bools, integers, floats, or strings as they are.
+    """Return a whole column in the first type that fits all its cells: bools, integers, floats, unchanged strings.
 
-    Words for missing values become null; a column of these alone becomes floats. Numbers are read in the notation of
-    the file.
+    Missing words become null; a column of missing words alone becomes floats. Numbers are read in the notation of the
+    file.
     """
-    stripped = known_cells(cells, _words(missing_words))
-    # Each value once: columns of few values, as bools are, take a few comparisons.
+    stripped = strip_cells(cells, _words(missing_words))
+    # Each value once: a column of few values, such as bools, takes a few comparisons.
     distinct = compute.drop_null(compute.unique(stripped))
     if len(distinct) and _all(compute.is_in(distinct, value_set=_words(TRUE_WORDS + FALSE_WORDS))):
         true = compute.is_in(stripped, value_set=_words(TRUE_WORDS))
         return compute.if_else(compute.is_null(stripped), pa.scalar(None, pa.bool_()), true)
-    words = plainly(stripped, notation)
+    words = write_plainly(stripped, notation)
     if words is not None and notation.thousands is not None:
         distinct = compute.drop_null(compute.unique(words))
     if words is not None and len(distinct) and _all(compute.match_substring_regex(distinct, _WHOLE)):
         for whole in (pa.int64(), pa.uint64()):
-            with suppress(pa.ArrowInvalid):  # more than 64 bits
+            with suppress(pa.ArrowInvalid):  # integers beyond 64 bits become floats
                 return words.cast(whole)
     if words is not None:
         with suppress(pa.ArrowInvalid):
@@ -247,7 +247,7 @@ def _all(mask: Any) -> bool:
 
 
 class _RowReader:
-    """A reader of a file's blocks that lays their columns out: the model's, then those that are carried along."""
+    """A reader of a file's blocks as tables: the model's columns, then the kept ones."""
 
     def __init__(self, file: Path, wanted: Wanted):
         self._file, self._wanted = file, wanted
@@ -259,21 +259,21 @@ class _RowReader:
         ]
 
     def quickly(self) -> Iterator[pa.Table]:
-        """Yield blocks whose numbers Arrow makes; raises its error for a cell that it does not read as a number."""
+        """Yield blocks whose numbers Arrow makes; raise Arrow's error for a cell that it does not read as a number."""
         notation = self._notation_by_bytes() or self._notation
         tell_other_notation(self._file, notation, self._usual)
         if notation.thousands is not None:
             raise pa.ArrowInvalid("Arrow reads no marks between thousands")
-        types, seem_boolean = {}, self._that_seem_boolean()
+        types, seem_boolean = {}, self._guess_booleans()
         for j, name in enumerate(self._features):
             is_boolean = self._kind(j) == "boolean" or name in seem_boolean
             types[name] = pa.string() if self._are_words[j] else pa.bool_() if is_boolean else pa.float64()
         types |= dict.fromkeys(self._wanted.keep, pa.string())
-        yield from self._laid_out(types, notation)
+        yield from self._tables(types, notation)
 
     def carefully(self) -> Iterator[pa.Table]:
-        """Yield blocks that are read as text; numbers are made here."""
-        return self._laid_out(dict.fromkeys([*self._features, *self._wanted.keep], pa.string()), self._notation)
+        """Yield blocks that Arrow reads as text, with numbers by `NumberReader`."""
+        return self._tables(dict.fromkeys([*self._features, *self._wanted.keep], pa.string()), self._notation)
 
     @property
     def _usual(self) -> Notation:
@@ -281,18 +281,18 @@ class _RowReader:
         return Notation(self._wanted.columns.decimal, self._wanted.columns.thousands)
 
     def _notation_by_bytes(self) -> Notation | None:
-        """Return the notation that is asked for or that the bytes tell; None if the cells have to be read for it."""
+        """Return the notation that the caller names or the file's bytes show; None if it takes a look at the cells."""
         wish = self._wanted.notation.implied
         if wish.decimal is not None:
             return wish
-        # Others are told from the model's by what cells hold.
+        # Bytes can rule out marks other than decimal points; to tell further notations apart takes the cells.
         is_usual = self._usual.decimal in (None, ".") and wish.thousands is None
         is_plain = is_usual and self._dialect.separator == "," and not has_marks_of_others(self._file)
         return Notation(".") if is_plain else None
 
     @cached_property
     def _notation(self) -> Notation:
-        """The notation that explains all cells, or that is asked for; a pass over the file, block by block."""
+        """The notation that the caller names, or that explains all cells; to find it takes a pass over the file."""
         wish = self._wanted.notation.implied
         if wish.is_settled:
             return wish
@@ -304,7 +304,7 @@ class _RowReader:
         notation = evidence.notation(self._file, self._dialect.separator, self._usual)
         return notation._replace(decimal=wish.decimal or notation.decimal)
 
-    def _laid_out(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
+    def _tables(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
         missing = self._missing_words
         named = enumerate(self._features)
         readers = [NumberReader(name, self._kind(j), missing, notation) for j, name in named]
@@ -314,7 +314,7 @@ class _RowReader:
             for j, name in enumerate(self._features):
                 column = block.column(name)
                 if not self._are_words[j] and not pa.types.is_float64(column.type):
-                    # Arrow did not read these as numbers: words become numbers by `NumberReader`, bools 0 and 1.
+                    # Not numbers yet: texts are for `NumberReader`, and bools become 0 and 1.
                     is_text = pa.types.is_string(column.type)
                     column = readers[j](column) if is_text else column.cast(pa.float64())
                 columns.append(column)
@@ -331,7 +331,7 @@ class _RowReader:
     def _missing_words(self) -> tuple[str, ...]:
         return self._wanted.columns.missing_words
 
-    def _that_seem_boolean(self) -> set[str]:
+    def _guess_booleans(self) -> set[str]:
         """Return the names of columns of unknown kind whose first rows hold bools; a wrong guess costs only speed."""
         names = [name for j, name in enumerate(self._features) if self._kind(j) == "either" and not self._are_words[j]]
         if not names:
@@ -358,11 +358,14 @@ def _parse(
     names: Sequence[str] | None = None,
     decimal: str | None = None,
 ) -> pa.Table:
-    """Return all rows of a block; raises an error of Arrow, or an UnreadableError for a row of other length."""
+    """Return all rows of a block as a table, of the columns ``names`` or else of ``types``.
+
+    Raises an error of Arrow for a cell that is not of its column's type, an UnreadableError for a row of other length.
+    """
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(block.text)),
-            # No threads: Arrow then says which row is wrong, and a reader of files beside scorers takes one core.
+            # Without threads Arrow tells which row is wrong, and the reader leaves other cores to the scorer.
             read_options=arrow_csv.ReadOptions(
                 block_size=len(block.text) + 1, column_names=list(dialect.names), use_threads=False
             ),

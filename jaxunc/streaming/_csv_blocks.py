@@ -1,4 +1,4 @@
-"""Blocks of whole rows of a text file, and how many rows they hold: no row may be lost on the way through a parser."""
+"""Blocks of whole rows of a text file, and how many rows they hold, to check that a parser loses none."""
 
 import gzip
 import os
@@ -14,9 +14,9 @@ import numpy as np
 from ._sources import UnreadableError
 
 LONGEST = 16
-"""Blocks that one row may take: a quotation mark that is left open would make one row of the rest of the file."""
+"""Most blocks that a row may take: a quotation mark that is left open would make one row of the rest of the file."""
 _PIECE = 2**17
-"""Bytes that are searched together, which fit in a processor's cache."""
+"""Bytes that are searched together: as many as fit in a processor's cache."""
 _END, _RETURN, _QUOTE = ord("\n"), ord("\r"), ord('"')
 
 
@@ -25,20 +25,20 @@ class Block(NamedTuple):
 
     text: memoryview
     line: int
-    """Number of its first line in the file, from 1."""
+    """Number of the block's first line in the file, from 1."""
     n_lines: int
-    """How many lines end in it."""
+    """Number of line ends in the block."""
     starts: Callable[[], np.ndarray]
-    """Returns where rows start: behind line ends outside of quotation marks, empty lines passed over."""
+    """A function that returns the positions in ``text`` where rows start; an empty line is not a row."""
 
     def check(self, n_rows: int) -> None:
-        """Raise an UnreadableError unless a parser found all rows."""
+        """Raise an UnreadableError unless ``n_rows``, which a parser read, are all rows of the block."""
         whole_lines = self.n_lines + (self.text[-1] not in b"\r\n")
         if n_rows != whole_lines and n_rows != (n_starts := len(self.starts())):
             raise UnreadableError(f"{n_rows} rows were read of the {n_starts} in lines {self.line} to {self._last}")
 
     def line_of(self, row: int) -> int:
-        """Return the number of the line in which a row starts."""
+        """Return the number of the line in the file in which a row of the block starts."""
         starts = self.starts()
         return self.line + _n_lines(bytes(self.text[: starts[min(row, len(starts) - 1)]]))
 
@@ -52,7 +52,7 @@ def is_compressed(file: Path) -> bool:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[Any]:
+def open_bytes(file: Path) -> Iterator[Any]:
     """Open the bytes of a file, decompressed if its name ends with ``.gz``."""
     with open(file, "rb") as raw:
         if is_compressed(file):
@@ -65,9 +65,9 @@ def opened(file: Path) -> Iterator[Any]:
 def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, one_column: bool) -> Iterator[Block]:
     """Yield all rows of a file, in blocks of about ``size`` bytes.
 
-    The first row begins in line ``line``, behind ``head`` bytes. With ``one_column`` an empty line may be a row. The
-    bytes are read here and not by the parser, whose threads read ahead: one of them could outlive the file. Raises an
-    UnreadableError, with the number of the line, for rows that a parser would swallow; or if the file ends early.
+    The first row begins in line ``line``, after ``head`` bytes. With ``one_column`` an empty line may be a row. The
+    bytes are read here and not by the parser, whose threads read ahead and could outlive the file. Raises an
+    UnreadableError, with the number of the line, for rows that a parser would swallow, or if the file ends early.
     """
     with open(file, "rb") as raw:
         stream: Any = gzip.GzipFile(fileobj=raw) if is_compressed(file) else raw
@@ -97,7 +97,10 @@ def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, on
 
 
 def _with_more(text: bytes, stream: Any, size: int) -> bytearray:
-    """Return a text and the next ``size`` bytes, or all that are left: one read may return fewer."""
+    """Return a text with the next ``size`` bytes of a stream appended, fewer only at its end.
+
+    A single read may return fewer bytes before the end.
+    """
     at = len(text)
     buffer = bytearray(at + size)
     buffer[:at] = text
@@ -117,13 +120,13 @@ def _check_size(raw: Any) -> None:
 def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_column: bool) -> tuple[Block, int]:
     """Return the whole rows at the beginning of a text as a block, and the position where they end.
 
-    Raises an UnreadableError for a row at fault.
+    Raises an UnreadableError for a row with a fault.
     """
     if (at := text.find(b"\0")) >= 0:
         raise UnreadableError(f"line {line + _n_lines(text, at)} holds binary data, not UTF-8 text")
     if b'"' in text:
         codes = np.frombuffer(text, np.uint8)
-        quoted = _strictly_quoted(codes, separator, is_last=is_last) or _quoted(
+        quoted = _find_strictly_quoted(codes, separator, is_last=is_last) or _find_quoted(
             text, codes, line, separator, is_last=is_last
         )
         ends = _line_ends(codes, quoted)
@@ -142,16 +145,16 @@ def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_
 
 
 Intervals = tuple[np.ndarray, np.ndarray]
-"""Where quoted cells begin, and where their closing marks stand."""
+"""Positions of the opening marks of quoted cells, and of their closing marks."""
 
 
-def _strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
-    """Return the quoted cells if each quotation mark opens or closes a cell or is doubled within one; else None."""
+def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
+    """Return the quoted cells if each quotation mark opens or closes a cell, or is doubled within a cell; else None."""
     marks = np.flatnonzero(codes == _QUOTE)
     if len(marks) % 2:
         if is_last:
             return None
-        marks = np.append(marks, len(codes))  # of a cell that is cut: no line ends behind it
+        marks = np.append(marks, len(codes))  # closes a cell that is cut at the text's end
     between = np.zeros(256, bool)
     between[[_END, _RETURN, ord(separator)]] = True
     opening, closing = marks[0::2], marks[1::2]
@@ -165,33 +168,33 @@ def _strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Int
     return (opening, closing) if may_open.all() and may_close.all() else None
 
 
-def _quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
-    """Return where quoted cells start and end, as parsers find them; an UnreadableError if one would swallow rows."""
+def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
+    """Return the quoted cells as parsers find them; raise an UnreadableError if a cell would swallow rows."""
     between = b"\r\n" + separator.encode()
     cell = re.compile(b'(?<![^%b])"(?:[^"]+|"")*("|\\Z)' % re.escape(between))
     cells = [(match.start(), match.end(), match.end(1) - match.start(1)) for match in cell.finditer(text)]
     starts, behind, is_closed = np.array(cells, np.int64).reshape(-1, 3).T
     if is_last and not np.all(is_closed):
-        raise _left_open(text, int(starts[-1]), line)
+        raise _open_mark_error(text, int(starts[-1]), line)
     closing = np.where(is_closed, behind - 1, len(text))
     ends = _line_ends(codes, (starts, closing))
-    # A cell over several lines counts only if the marks in its row are sound. Else its opening mark was never closed,
-    # and the mark that seems to close it opens a cell of another row.
+    # A quoted cell over several lines is accepted only if the marks in its row are sound. Else its opening mark was
+    # never closed, and the mark that seems to close it opens a cell of another row.
     all_ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
     over_lines = np.searchsorted(all_ends, starts) != np.searchsorted(all_ends, closing)
     followers = codes[np.minimum(behind, len(codes) - 1)]
     is_loose = (is_closed == 1) & (behind < len(codes)) & ~np.isin(followers, np.frombuffer(between, np.uint8))
     marks = np.flatnonzero(codes == _QUOTE)
-    place = np.searchsorted(starts, marks, side="right") - 1
-    stray = marks[(place < 0) | (marks > np.append(closing, -1)[place])]
+    index = np.searchsorted(starts, marks, side="right") - 1
+    stray = marks[(index < 0) | (marks > np.append(closing, -1)[index])]
     rows_at_fault = np.searchsorted(ends, np.concatenate([starts[is_loose], stray]))
     at_fault = over_lines & np.isin(np.searchsorted(ends, starts), rows_at_fault)
     if at_fault.any() and (is_last or is_closed[at_fault.argmax()]):
-        raise _left_open(text, int(starts[at_fault.argmax()]), line)
+        raise _open_mark_error(text, int(starts[at_fault.argmax()]), line)
     return starts, closing
 
 
-def _left_open(text: bytearray, at: int, line: int) -> UnreadableError:
+def _open_mark_error(text: bytearray, at: int, line: int) -> UnreadableError:
     return UnreadableError(
         f"line {line + _n_lines(text, at)} opens a quotation mark that is not closed where its cell ends; close it, or "
         "double the marks within the cell"
@@ -202,8 +205,8 @@ def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
     ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
     if quoted is None or not len(quoted[0]):
         return ends
-    place = np.searchsorted(quoted[0], ends) - 1
-    return ends[(place < 0) | (ends > quoted[1][place])]
+    index = np.searchsorted(quoted[0], ends) - 1
+    return ends[(index < 0) | (ends > quoted[1][index])]
 
 
 def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarray:
@@ -237,30 +240,30 @@ def _n_lines(text: bytes | bytearray, end: int | None = None) -> int:
 
 
 _OVERLAP = 2**8
-"""Bytes that two pieces share, in which a cell may lie."""
+"""Bytes that two pieces share, so that a cell at their border lies whole in one of them."""
 
 
 def has_marks_of_others(file: Path) -> bool:
-    """Return whether a file that is separated by commas may have a number with a comma, or with points by thousands.
+    """Return whether a file with commas as separators may hold marks other than decimal points in numbers.
 
-    Where it is False every point stands before decimals. Only bytes are looked at, at the speed of memory.
+    These are a comma in a number, and points between thousands. Only bytes are looked at, at the speed of memory.
     """
     return any(_quoted_commas(piece) or _points_by_thousands(piece) for piece in _pieces(file))
 
 
 def _pieces(file: Path) -> Iterator[np.ndarray]:
-    """Yield the bytes of a file in pieces that overlap: in place, so each holds until the next."""
+    """Yield the bytes of a file in pieces that overlap; all share one buffer, so each is valid until the next."""
     space = bytearray(_OVERLAP + 8 * _PIECE)
     codes = np.frombuffer(space, np.uint8)
-    with opened(file) as stream, memoryview(space) as view:
-        space[:_OVERLAP] = b"\n" * _OVERLAP  # what stands before the first cell
+    with open_bytes(file) as stream, memoryview(space) as view:
+        space[:_OVERLAP] = b"\n" * _OVERLAP  # a line end comes before the first cell
         while number := stream.readinto(view[_OVERLAP:]):
             yield codes[: _OVERLAP + number]
             space[:_OVERLAP] = space[number : number + _OVERLAP]
 
 
 def _quoted_commas(codes: np.ndarray) -> bool:
-    """Return whether a cell in quotation marks begins as a number, and has a comma in it."""
+    """Return whether a cell in quotation marks begins like a number, and holds a comma."""
     if codes.tobytes().find(b'"') < 0:
         return False
     is_comma, is_digit, is_quote = codes == ord(","), codes - ord("0") < 10, codes == _QUOTE
@@ -278,7 +281,7 @@ def _quoted_commas(codes: np.ndarray) -> bool:
 
 _BEGINNING = np.zeros(256, bool)
 _BEGINNING[list(b"0123456789+-.,' \xc2\xe2")] = True
-"""Bytes with which numbers begin, spaces of two and three bytes among them."""
+"""Whether numbers may begin with each byte; spaces of two and three bytes are included."""
 
 
 def _points_by_thousands(codes: np.ndarray) -> bool:

@@ -1,9 +1,9 @@
 """Data in memory as Arrow's: tables of frames, columns by name and arrays; columns of answers and class labels.
 
-`tables_of` takes a source of any kind, and of it what a model reads and what is carried along. Numbers that are read
-may become floats; what is carried along keeps its values, or is refused. `arrow_numbers`, `arrow_texts` and
-`arrow_labels` make arrays of their buffers: `pyarrow.array` imports pandas wherever that is installed, which takes
-longer than all else in a short run.
+`tables_of` takes a source of any kind, and yields the columns that a model reads and those that are carried along. Of
+the former, numbers may become floats; the latter keep their values, or are refused. `arrow_numbers`, `arrow_texts` and
+`arrow_labels` make arrays from buffers, without `pyarrow.array`: it imports pandas if that is installed, which takes
+longer than all other steps of a short run.
 """
 
 import datetime
@@ -17,29 +17,32 @@ import pyarrow as pa
 from jaxunc._checks import as_native
 from jaxunc.tables import Frame, as_floats, as_frame, is_missing, is_pandas, is_sparse, moment_word, plain_table
 
-Places = Callable[[Sequence[str]], tuple[list[int], list[int]]]
+Positions = Callable[[Sequence[str]], tuple[list[int], list[int]]]
 """A function from the names of all columns to two lists of positions: columns to read, and columns to carry along."""
 _FAULTS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
-def tables_of(source: Any, places: Places) -> Iterator[pa.Table]:
-    """Yield Arrow tables of the columns at these positions; raises for values that Arrow or a model cannot hold."""
+def tables_of(source: Any, positions: Positions) -> Iterator[pa.Table]:
+    """Yield Arrow tables of a source: the columns that ``positions`` gives to read, then those to carry along.
+
+    Raises a TypeError for a source of another kind, and for values that Arrow cannot hold.
+    """
     if isinstance(source, pa.Table):
-        yield selected(source, places)
+        yield select_at(source, positions)
     elif isinstance(source, pa.RecordBatch):
-        yield selected(pa.Table.from_batches([source]), places)
+        yield select_at(pa.Table.from_batches([source]), positions)
     elif is_sparse(source):
         raise TypeError("source is a sparse matrix, which is not streamed; pass source.toarray(), in parts if large.")
     elif hasattr(source, "to_batches") and not hasattr(source, "columns"):  # a dataset of Arrow
         for batch in source.to_batches():
-            yield selected(pa.Table.from_batches([batch]), places)
+            yield select_at(pa.Table.from_batches([batch]), positions)
     elif hasattr(source, "dtype"):
-        yield _of_array(source, places)
+        yield _table_of_array(source, positions)
     elif not isinstance(source, pa.RecordBatchReader) and (frame := as_frame(source, "source")) is not None:
-        yield table_of_frame(source, frame, places)
+        yield table_of_frame(source, frame, positions)
     elif isinstance(source, Iterable) and not isinstance(source, str | bytes):
         for part in source:
-            yield from tables_of(part, places)
+            yield from tables_of(part, positions)
     else:
         raise TypeError(
             f"source is a {type(source).__name__}; pass a file, a folder, a list of files, an Arrow table, reader or "
@@ -47,16 +50,16 @@ def tables_of(source: Any, places: Places) -> Iterator[pa.Table]:
         )
 
 
-def selected(table: pa.Table, places: Places) -> pa.Table:
+def select_at(table: pa.Table, positions: Positions) -> pa.Table:
     """Return the columns of a table that are read, then those that are carried along."""
-    read, carried = places(table.schema.names)
+    read, carried = positions(table.schema.names)
     return table.select([*read, *carried])
 
 
 def table_of_columns(columns: Mapping[Any, Any], *, exact: bool = False) -> pa.Table:
-    """Return columns by name as a table; raises a TypeError for a column that Arrow has no type for.
+    """Return columns by name as a table; raise a TypeError for a column that Arrow has no type for.
 
-    Without ``exact``, what Arrow has no type for becomes floats where it is numbers.
+    Without ``exact`` such a column becomes floats if its values are numbers.
     """
     return pa.table({str(name): _column(column, str(name), exact) for name, column in columns.items()})
 
@@ -66,7 +69,7 @@ def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
     try:
         whole = pa.Table.from_pandas(frame, preserve_index=False)
         for j, data_type in enumerate(whole.schema.types):
-            if (pa.types.is_temporal(data_type) or pa.types.is_binary(data_type)) and _is_of_objects(frame.iloc[:, j]):
+            if (pa.types.is_temporal(data_type) or pa.types.is_binary(data_type)) and _holds_objects(frame.iloc[:, j]):
                 column = _column(frame.iloc[:, j], whole.schema.names[j], exact)
                 whole = whole.set_column(j, whole.schema.names[j], column)
         return whole
@@ -75,42 +78,45 @@ def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
         return pa.Table.from_arrays(every, names=list(map(str, frame.columns)))
 
 
-def table_of_frame(source: Any, frame: Any, places: Places) -> pa.Table:
-    """Return the read columns of a source, then the carried ones; ``frame`` is what `as_frame` returned for it."""
-    read, carried = places(list(map(str, frame.columns)))
+def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
+    """Return the columns of a source to read, then those to carry along; ``frame`` is `as_frame` of the source."""
+    read, carried = positions(list(map(str, frame.columns)))
     if is_pandas(frame):
-        return _joined(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, carried], exact=True))
-    # Of Python's objects in a frame of Polars, Arrow gets their places in memory, or ends the process (Polars 1.30).
+        return _join(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, carried], exact=True))
+    # Polars 1.30 hands Arrow the addresses of Python's objects, or ends the process: no frame with such a column.
     if not isinstance(source, Mapping) and "Object" not in map(str, getattr(source, "dtypes", ())):
         with suppress(*_FAULTS):
-            return pa.table(source).select([*read, *carried])  # in types of its own
+            return pa.table(source).select([*read, *carried])  # in the source's types
     columns_by_name = source.items() if isinstance(source, Mapping) else zip(frame.columns, frame.parts, strict=True)
-    return _of_columns(columns := list(columns_by_name), read, columns, carried)
+    return _table_of_pairs(columns := list(columns_by_name), read, columns, carried)
 
 
-def _of_array(source: Any, places: Places) -> pa.Table:
+def _table_of_array(source: Any, positions: Positions) -> pa.Table:
     table = plain_table(source, "source")
-    if isinstance(table, Frame):  # of a structured array, whose masked integers are floats there
-        read, carried = places(table.columns)
+    if isinstance(table, Frame):  # from a structured array; masked integers are floats in the frame
+        read, carried = positions(table.columns)
         columns = list(zip(table.columns, table.parts, strict=True))
-        return _of_columns(columns, read, [(name, source[name]) for name in table.columns], carried)
+        return _table_of_pairs(columns, read, [(name, source[name]) for name in table.columns], carried)
     if len(table.shape) != 2:
         raise ValueError(f"an array of shape {table.shape} is no table; pass (instances, features).")
-    array = np.asarray(table)  # of JAX's, too, which Arrow does not read
+    array = np.asarray(table)  # Arrow does not read arrays of JAX
     whole = source if isinstance(source, np.ma.MaskedArray) else array
-    read, carried = places([str(j) for j in range(array.shape[1])])
+    read, carried = positions([str(j) for j in range(array.shape[1])])
     columns, originals = ([(str(j), of[:, j]) for j in range(array.shape[1])] for of in (array, whole))
-    return _of_columns(columns, read, originals, carried)
+    return _table_of_pairs(columns, read, originals, carried)
 
 
-def _of_columns(columns: list, read: list[int], originals: list, carried_places: list[int]) -> pa.Table:
-    """Return a table of the columns ``(name, values)`` that are read, then of the kept ones as they came."""
-    carried = table_of_columns(dict(originals[j] for j in carried_places), exact=True)
-    return _joined(table_of_columns(dict(columns[j] for j in read)), carried)
+def _table_of_pairs(columns: list, read: list[int], originals: list, carried_positions: list[int]) -> pa.Table:
+    """Return a table of ``columns`` at the positions ``read``, then of ``originals`` at the others, unchanged.
+
+    A column is a pair (name, values).
+    """
+    carried = table_of_columns(dict(originals[j] for j in carried_positions), exact=True)
+    return _join(table_of_columns(dict(columns[j] for j in read)), carried)
 
 
-def _joined(read: pa.Table, carried: pa.Table) -> pa.Table:
-    """Return the columns of two tables, a name twice where a column that is read is carried along, too."""
+def _join(read: pa.Table, carried: pa.Table) -> pa.Table:
+    """Return a table of the columns of two tables; a column in both has its name twice."""
     return pa.Table.from_arrays([*read.columns, *carried.columns], schema=pa.schema([*read.schema, *carried.schema]))
 
 
@@ -119,17 +125,17 @@ def _column(column: Any, name: str, exact: bool) -> Any:
         column = column.to_numpy()
     if isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray):
         if column.dtype.kind == "M" and (unit := np.datetime_data(column.dtype)[0]) in "YMWhm":
-            column = column.astype("M8[s]" if unit in "hm" else "M8[D]")  # units that Arrow does not know
-        column = as_native(column)  # Arrow reads no bytes in another order than the machine's
+            column = column.astype("M8[s]" if unit in "hm" else "M8[D]")  # Arrow lacks the units of years to minutes
+        column = as_native(column)  # Arrow reads only the machine's byte order
     try:
         if isinstance(column, pa.Array | pa.ChunkedArray):
             return column
-        if _is_of_objects(column):
-            array = _of_objects(column, name)
+        if _holds_objects(column):
+            array = _arrow_of_objects(column, name)
             if exact and pa.types.is_binary(array.type) and any(isinstance(value, str) for value in column):
                 raise TypeError("texts and bytes are in it")
             return array
-        # NaN stays NaN where it is carried along: NumPy has nothing else that is missing.
+        # NaN in an array that is carried along stays NaN, and does not become null.
         return pa.array(column, from_pandas=not (exact and isinstance(column, np.ndarray)))
     except _FAULTS as error:
         if exact:
@@ -137,17 +143,17 @@ def _column(column: Any, name: str, exact: bool) -> Any:
                 f"column {name!r} is carried along, and Arrow has no type that holds its values as they are: {error}. "
                 "Make texts of them, or leave the column out."
             ) from error
-        try:  # fractions, large integers and narrow floats are numbers, though no type of Arrow
+        try:  # Arrow has no type for fractions, large integers and narrow floats, which are numbers
             return pa.array(as_floats(column), from_pandas=True)
         except (AttributeError, TypeError, ValueError):
             raise TypeError(f"column {name!r} holds values that Arrow has no type for: {error}") from error
 
 
-def _is_of_objects(column: Any) -> bool:
+def _holds_objects(column: Any) -> bool:
     return getattr(getattr(column, "dtype", None), "kind", "O") == "O"
 
 
-def _of_objects(column: Any, name: str) -> pa.Array:
+def _arrow_of_objects(column: Any, name: str) -> pa.Array:
     """Return Python values as an Arrow column that keeps times to the nanosecond; Arrow alone would truncate some."""
     try:
         plain = pa.array(column, from_pandas=True)
@@ -181,7 +187,7 @@ def _nanoseconds(span: datetime.timedelta) -> int:
 
 
 def arrow_numbers(array: np.ndarray) -> pa.Array:
-    """Return the numbers or bools of a NumPy array; numbers are not copied if they are contiguous."""
+    """Return an Arrow array of a NumPy array's numbers or bools; numbers are not copied if they are contiguous."""
     data_type = pa.from_numpy_dtype(array.dtype)
     # Arrow has eight bools in a byte, the first in its lowest bit.
     values = np.packbits(array, bitorder="little") if array.dtype == bool else np.ascontiguousarray(array)
@@ -195,7 +201,10 @@ def arrow_texts(words: Sequence[str]) -> pa.Array:
 
 
 def arrow_labels(values: Sequence[Any]) -> pa.Array:
-    """Return an array of class labels; raises a ValueError for labels that one column cannot tell apart."""
+    """Return an Arrow array of class labels, as texts if they are of several kinds.
+
+    Raises a ValueError for labels that are equal as texts.
+    """
     if all(type(value) is str for value in values):
         return arrow_texts(values)
     if all(type(value) is int and abs(value) < 2**63 for value in values):
@@ -204,7 +213,7 @@ def arrow_labels(values: Sequence[Any]) -> pa.Array:
         return arrow_numbers(np.array(values, np.uint64))
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array(list(values))
-    # Of several kinds, or beyond 64 bits: as texts.
+    # Labels of several kinds, or beyond 64 bits, become texts.
     words = [str(value) for value in values]
     if len(set(words)) < len(words):
         raise ValueError(f"the class labels {list(values)[:10]!r:.200} are of kinds that one column cannot tell apart.")

@@ -1,7 +1,8 @@
 """The notation of the numbers in a text file: one `Notation` for all cells of all columns.
 
 An `Evidence` looks at every cell, block by block, and keeps which notations explain each column. `Evidence.notation`
-is the only one that explains all of them; where several read a cell differently, or none is left, it refuses.
+returns the only notation that explains all columns. It raises an error if none does, or if several do that read a cell
+differently.
 """
 
 import re
@@ -20,14 +21,14 @@ compute: Any = pyarrow.compute
 
 
 class Notation(NamedTuple):
-    """The marks in numbers of a text file; None where it is not known, or none is there."""
+    """The marks in numbers of a text file; None for a mark that is unknown, or that no number has."""
 
     decimal: str | None = None
     thousands: str | None = None
 
     @property
     def is_settled(self) -> bool:
-        """Whether every cell has one reading, whatever else the file holds."""
+        """Whether both marks are known, so that every cell has a single reading."""
         return self.decimal is not None and self.thousands is not None
 
     @property
@@ -36,26 +37,26 @@ class Notation(NamedTuple):
 
     @property
     def implied(self) -> "Notation":
-        """The notation with its decimal mark: a comma if points stand between thousands, a point if commas do."""
+        """The notation with the decimal mark that follows: a comma for points between thousands, a point for commas."""
         left = {".": ",", ",": "."}.get(self.thousands or "")
         return self if left is None or self.decimal is not None else self._replace(decimal=left)
 
     @property
     def words(self) -> str:
-        """The marks in words, for messages."""
+        """The marks as a phrase for messages, such as "with points before decimals and without thousands marked"."""
         decimals = "" if self.decimal is None else f"with {_NAMES[self.decimal]} before decimals"
         thousands = f"with {_NAMES[self.thousands]} between thousands" if self.thousands else "without thousands marked"
         return f"{decimals} and {thousands}" if decimals else thousands
 
     def allows(self, other: "Notation") -> bool:
-        """Return whether another notation has the marks that are known here."""
+        """Return whether another notation has all marks of this one that are not None."""
         return self.decimal in (None, other.decimal) and self.thousands in (None, other.thousands)
 
     def has(self, cell: str) -> bool:
         return re.search(_pattern(self), cell) is not None
 
     def reading(self, cell: str) -> str:
-        """Return the number that a cell is in this notation, written plainly, in words for messages."""
+        """Return a cell's number in this notation, written with a point alone, or "no number"; for messages."""
         if not self.has(cell):
             return "no number"
         for mark in _WRITTEN.get(self.thousands or "", ""):
@@ -71,16 +72,16 @@ def wished_notation(decimal: str | None, thousands: str | None) -> Notation:
 
 _NAMES = {".": "points", ",": "commas", " ": "spaces", "'": "apostrophes"}
 _WRITTEN = {".": ".", ",": ",", " ": " \u00a0\u2009\u202f", "'": "'\u2019"}
-"""The letters that a mark between thousands may be."""
+"""The characters that stand for each mark between thousands."""
 _MARKS = "[" + re.escape("".join(_WRITTEN.values())) + "]"
 ALL = tuple(Notation(decimal, mark) for decimal in DECIMALS for mark in (None, *THOUSANDS) if mark != decimal)
 """All notations; each explains numbers without a mark between thousands, too."""
 _PLAIN = rf"^[-+]?(\d+([eE][-+]?\d+)?|(?i:inf|infinity|nan))$|^({'|'.join(TRUE_WORDS + FALSE_WORDS)})$"
-"""Pattern of cells without marks that say nothing of the notation."""
+"""Pattern of cells without marks, which are in every notation."""
 _FIRST = 1000
-"""Number of cells of a block that are looked at first."""
+"""Number of cells of a block that are looked at first: the rest is quicker once they have shown the decimal mark."""
 _TWO_READINGS = r"^[-+]?[1-9]\d{0,2}\%s\d{3}$"
-"""Pattern of cells whose mark is one before decimals, or between thousands."""
+"""Pattern of cells with a mark that may be before decimals or between thousands, such as 1.234."""
 
 
 def _pattern(notation: Notation) -> str:
@@ -90,8 +91,8 @@ def _pattern(notation: Notation) -> str:
     return rf"^[-+]?((\d+({decimal}\d*)?|{decimal}\d+)([eE][-+]?\d+)?{grouped})$"
 
 
-def plainly(cells: Any, notation: Notation) -> Any:
-    """Rewrite numbers with points before decimals and no other marks; None if a cell is no number in the notation."""
+def write_plainly(cells: Any, notation: Notation) -> Any:
+    """Return cells of numbers with decimal points and no other marks; None if a cell is not one in the notation."""
     if notation.is_plain:
         return cells
     decimal, thousands = notation.decimal or ".", notation.thousands
@@ -102,26 +103,26 @@ def plainly(cells: Any, notation: Notation) -> Any:
     return compute.replace_substring(cells, ",", ".") if decimal == "," else cells
 
 
-def known_cells(cells: Any, missing: pa.Array) -> Any:
-    """Return cells without spaces around them, null where they mean a missing value."""
+def strip_cells(cells: Any, missing: pa.Array) -> Any:
+    """Return cells without spaces around them, null for a cell that is among the words ``missing``."""
     stripped = compute.utf8_trim_whitespace(cells)
     return compute.if_else(compute.is_in(stripped, value_set=missing), pa.scalar(None, pa.string()), stripped)
 
 
-class _WrittenColumn:
-    """The evidence of a column's cells so far."""
+class _ColumnEvidence:
+    """What the cells of a column have shown so far of its notation."""
 
     def __init__(self, notations: Sequence[Notation]):
         self.notations = list(notations)
         self.marks: set[str] = set()
         self.against: dict[Notation, str] = {}
-        """For each notation that does not explain the column, the first such cell."""
+        """For each notation that does not explain the column, the first cell that it does not explain."""
         self.two_readings: dict[str, str] = {}
-        """The first cell whose mark has two readings, by the mark."""
+        """For each mark with two readings, the first such cell."""
 
     def add(self, cells: Any) -> bool:
         """Look at further cells; return False if one is not a number in any notation: then the column holds texts."""
-        # The first cells often show the decimal mark, and then the others are quickly seen to have it.
+        # The first cells often show the decimal mark, and then a cast tells quickly that the others have it, too.
         parts = cells.slice(0, _FIRST), cells.slice(_FIRST)
         return all(self._are_plain(part) or self._look_at(part) for part in parts)
 
@@ -139,7 +140,7 @@ class _WrittenColumn:
             if not has.all():
                 self.notations.remove(notation)
                 self.against[notation] = marked[int(np.argmin(has))].as_py()
-        # A cell against one notation may be for another that went before: those that went are looked at again.
+        # A cell without a remaining notation may still be a number in a notation that was dropped before.
         for notation in self.against if not explained.all() else ():
             explained |= np.asarray(compute.match_substring_regex(marked, _pattern(notation)))
         self.marks |= {mark for mark, letters in _WRITTEN.items() if _any(_holds(marked, letters))}
@@ -150,12 +151,12 @@ class _WrittenColumn:
 
     @property
     def decimal(self) -> str | None:
-        """The decimal mark, once a cell has shown it."""
+        """The decimal mark, once a cell has shown it; None before."""
         left = {notation.decimal for notation in self.notations}
         return left.pop() if len(left) == 1 and left <= self.marks else None
 
     def _are_plain(self, cells: Any) -> bool:
-        """Return whether cells say nothing new: numbers without marks, or with the decimal mark of the others."""
+        """Return whether cells show nothing new: numbers without marks, or with the decimal mark of earlier cells."""
         if self.decimal != "." and _any(compute.match_substring(cells, ".")):
             return False
         try:
@@ -166,43 +167,44 @@ class _WrittenColumn:
 
 
 class Evidence:
-    """The evidence of all cells of a file for its notation, block by block.
+    """What the cells of a file show of its notation, block by block.
 
-    ``wish`` has the marks that are asked for. Columns with a cell that is not a number in any notation say nothing.
+    ``wish`` has the marks that the caller names. A column with a cell that is not a number in any notation is left out.
     """
 
     def __init__(self, names: Sequence[str], missing: pa.Array, wish: Notation):
         self._missing = missing
         self._all = [notation for notation in ALL if wish.allows(notation)]
-        self._columns = {name: _WrittenColumn(self._all) for name in names}
+        self._columns = {name: _ColumnEvidence(self._all) for name in names}
 
     @property
     def decimal(self) -> str | None:
-        """The decimal mark of the first column that shows one."""
+        """The decimal mark of the first column that shows one; None if no column does."""
         return next((column.decimal for column in self._columns.values() if column.decimal), None)
 
     @property
     def texts(self) -> dict[str, pa.DataType]:
-        """The columns that are still looked at, as strings."""
+        """The columns that are not left out, each with the type of strings."""
         return dict.fromkeys(self._columns, pa.string())
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """The types of `texts`, but floats for columns that are known to be written with `decimal`."""
+        """The columns of `texts`, with the type of floats for those whose numbers are known to have `decimal`."""
         decimal = self.decimal
         is_settled = lambda column: decimal is not None and column.decimal == decimal
         return {name: pa.float64() if is_settled(of) else pa.string() for name, of in self._columns.items()}
 
     def add(self, block: pa.Table) -> None:
-        """Look at the cells of a block, which are strings; those that could be read as `types` says are passed over."""
+        """Look at the cells of a block's columns of strings; columns that Arrow read as floats show nothing new."""
         for name, column in list(self._columns.items()):
-            if pa.types.is_string(block[name].type) and not column.add(known_cells(block[name], self._missing)):
+            if pa.types.is_string(block[name].type) and not column.add(strip_cells(block[name], self._missing)):
                 del self._columns[name]
 
     def notation(self, file: Path, separator: str, usual: Notation = Notation()) -> Notation:  # noqa: B008
-        """Return the notation of the file; ``usual`` is that of the model's data, which settles what the file does not.
+        """Return the notation of the file; where its cells have two readings, the notation ``usual`` decides.
 
-        Raises a ValueError, with the readings of a cell and the option that settles it, where neither does.
+        ``usual`` is the notation of the model's data. Raises a ValueError if it does not decide either: the message has
+        a cell's readings, and the options that decide.
         """
         columns = {name: column for name, column in self._columns.items() if column.marks}
         left = self._explaining(columns)
@@ -212,27 +214,27 @@ class Evidence:
             columns = dict(enumerate(readable))
             left = [notation for notation in self._explaining(columns) if notation in is_allowed]
         if not left:
-            raise self._at_odds(file)
+            raise self._odds_error(file)
         marks = set().union(*(column.marks for column in columns.values()))
-        left = _told_by_separator(left, marks, separator)
+        left = _keep_by_separator(left, marks, separator)
         if len({_roles(notation, marks) for notation in left}) > 1:
             fitting = [notation for notation in left if usual.allows(notation)] if usual != Notation() else []
             if len({_roles(notation, marks) for notation in fitting}) != 1:
-                raise self._open(file, left)
+                raise self._readings_error(file, left)
             _tell_two_readings(file, self._with_two_readings(), fitting[0])
             left = fitting
-        return _seen(left[0], marks)
+        return _drop_absent_marks(left[0], marks)
 
-    def _explaining(self, columns: dict[Any, _WrittenColumn]) -> list[Notation]:
+    def _explaining(self, columns: dict[Any, _ColumnEvidence]) -> list[Notation]:
         return [notation for notation in self._all if all(notation in column.notations for column in columns.values())]
 
     def _with_two_readings(self) -> tuple[str, str, str]:
-        """Return a column, a cell of it and the mark in it that has two readings."""
+        """Return a column's name, a cell of it, and the mark in this cell that has two readings."""
         return next(
             (name, cell, mark) for name, of in self._columns.items() for mark, cell in sorted(of.two_readings.items())
         )
 
-    def _open(self, file: Path, left: list[Notation]) -> ValueError:
+    def _readings_error(self, file: Path, left: list[Notation]) -> ValueError:
         name, cell, mark = self._with_two_readings()
         readings = " or ".join(notation.reading(cell) for notation in (Notation(mark), Notation(_other(mark), mark)))
         return ValueError(
@@ -240,8 +242,8 @@ class Evidence:
             f"decimal={mark!r} for the first, thousands={mark!r} for the second."
         )
 
-    def _at_odds(self, file: Path) -> ValueError:
-        """Return the error that names two cells which no notation explains together."""
+    def _odds_error(self, file: Path) -> ValueError:
+        """Return the error for a file without a notation, which names two cells that no notation explains together."""
         cells = [(name, cell) for name, column in self._columns.items() for cell in column.against.values()]
         pairs = ((a, b) for i, a in enumerate(cells[:64]) for b in cells[i + 1 : 64])
         at_odds = ((a, b) for a, b in pairs if not any(n.has(a[1]) and n.has(b[1]) for n in self._all))
@@ -249,17 +251,17 @@ class Evidence:
         first, second = (next(n for n in self._all if n.has(cell)) for _, cell in pair)
         which = "decimal" if first.decimal != second.decimal else "thousands"
         options = [f"{which}={getattr(n, which)!r}" for n in (first, second)]
-        places = " and ".join(f"{cell!r:.40} in column {name!r}" for name, cell in pair)
+        words = " and ".join(f"{cell!r:.40} in column {name!r}" for name, cell in pair)
         cell = pair[0][1]
         return ValueError(
-            f"{file} writes numbers in two ways: {places}. {cell!r:.40} is {first.reading(cell)} with {options[0]}, "
+            f"{file} writes numbers in two ways: {words}. {cell!r:.40} is {first.reading(cell)} with {options[0]}, "
             f"and {second.reading(cell)} with {options[1]}. Write all numbers of a file in one way; or pass one of "
             "these, and columns that are written otherwise are texts."
         )
 
 
-def _told_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
-    """Keep only the notations with decimal points if commas separate the file's cells and none lies in a number."""
+def _keep_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
+    """Return the notations; only those with decimal points if commas separate cells, and no number holds a comma."""
     points = [notation for notation in left if notation.decimal == "."]
     return points if points and separator == "," and "," not in marks else left
 
@@ -268,10 +270,10 @@ def _roles(notation: Notation, marks: set[str]) -> tuple[bool, ...]:
     return tuple(notation.decimal == mark for mark in DECIMALS if mark in marks)
 
 
-def _seen(notation: Notation, marks: set[str]) -> Notation:
-    """Return a notation without the marks that no cell holds; ``marks`` are the marks that cells hold.
+def _drop_absent_marks(notation: Notation, marks: set[str]) -> Notation:
+    """Return a notation without marks that are not among ``marks``, those that cells hold.
 
-    A decimal mark that follows from the mark of thousands is then filled in (`Notation.implied`).
+    A decimal mark that follows from the mark between thousands is filled in (`Notation.implied`).
     """
     thousands = notation.thousands if notation.thousands in marks else None
     return Notation(notation.decimal if notation.decimal in marks else None, thousands).implied
@@ -293,7 +295,7 @@ def _tell_two_readings(file: Path, place: tuple[str, str, str], notation: Notati
 
 
 def tell_other_notation(file: Path, notation: Notation, usual: Notation) -> None:
-    """Warn if a file's numbers are written otherwise than those of the model's data."""
+    """Warn if a file's notation differs from ``usual``, that of the model's data."""
     if usual == Notation():
         return
     decimal = notation.decimal not in (None, usual.decimal) and usual.decimal is not None

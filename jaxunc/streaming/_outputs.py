@@ -1,8 +1,8 @@
-"""What files and streams ask of a model: an `Outputs` holds the names of outputs, and the settings that these read.
+"""Outputs that files and streams ask of a model: an `Outputs` holds their names, and the settings that they read.
 
 `stream`, `predict_files` and `BatchPredictor` take `OutputSettings`, the first two with the marks of text files, and
-make a `Question` of them. `OUTPUTS` lists the names of outputs, each with the settings that it reads; who answers them
-is in `_answerers`.
+make a `Question` of them. `OUTPUTS` lists the names of outputs, each with the settings that it reads; `_answerers`
+finds the models that answer them.
 """
 
 import dataclasses
@@ -41,13 +41,13 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "neighbours": ("rows", "k", "kind"),
     "outside_share": ("rows",),
 }
-"""Names of the outputs that `stream` and `predict_files` write, in the order of their columns, and what they read."""
+"""Names of outputs, in the order of their columns in files, with the names of the settings that each reads."""
 BESIDE_ROWS = tuple(name for name, settings in OUTPUTS.items() if "rows" in settings)
-"""Outputs of any model with trees, of classes or numbers."""
+"""Outputs that compare with training rows, for any model with trees: of classes, or of numbers."""
 
 
 class OutputSettings(TypedDict, total=False):
-    """Settings of what is asked of a model, by their keywords, as `stream` explains them."""
+    """Keywords of `BatchPredictor`: outputs, columns, and the settings that outputs read, as `stream` explains them."""
 
     outputs: Sequence[str] | None
     features: Sequence[str] | None
@@ -66,21 +66,21 @@ class OutputSettings(TypedDict, total=False):
 
 
 class TextOutputSettings(OutputSettings, total=False):
-    """Settings of what is asked of a model where the rows may be in text files."""
+    """Keywords of `stream` and `predict_files`: those of `OutputSettings`, and the marks in numbers of text files."""
 
     decimal: str | None
     thousands: str | None
 
 
 DEFAULTS: dict[str, Any] = {"keep": (), "s": 1.0, "confidence": 0.99, "by_class": False}
-"""Settings that are not None where they are not passed."""
+"""Values of settings that are not passed; all others are None."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-    """Outputs of a model and their settings, as plain values that JSON holds; the settings are those of `stream`.
+    """Names of outputs and their settings, those of `stream`, as plain values that JSON can hold.
 
-    Raises a TypeError or a ValueError unless all are sound, and each is read by one of the outputs.
+    Raises a TypeError or a ValueError if a setting is not sound, or is read by none of the outputs.
     """
 
     names: Any = None
@@ -126,7 +126,7 @@ class Outputs:
             "k": None if self.k is None else int(self.k),
             **{name: None if value is None else np.asarray(value, float).item() for name, value in numbers.items()},
         }
-        vars(self).update(plain)  # it is frozen for its users
+        vars(self).update(plain)  # past the setter, which a frozen dataclass refuses
         if self.quantiles == []:
             raise ValueError("quantiles=[] names nothing; pass levels in [0, 1], such as [0.05, 0.95].")
         if self.kind is not None:
@@ -147,7 +147,7 @@ class Outputs:
             raise ValueError("by_class=True would change nothing: it belongs to coverage; pass it, or leave it out.")
 
     def settings(self) -> dict[str, Any]:
-        """Return all settings by their names, but for those that are None or False."""
+        """Return the settings that are neither None nor False, by name."""
         return {
             name: value
             for name, value in vars(self).items()
@@ -155,7 +155,10 @@ class Outputs:
         }
 
     def check_is_read(self, setting: str, names: Collection[str], readers: Collection[str] = tuple(OUTPUTS)) -> None:
-        """Raise a ValueError for a setting that none of the outputs reads; of the ``readers`` that a model has."""
+        """Raise a ValueError if a setting is not None, and no output among ``names`` reads it.
+
+        ``readers`` are the outputs that the message may name, those that the model has.
+        """
         value = getattr(self, setting)
         readers = [name for name in readers if setting in OUTPUTS[name]]
         if value is not None and not {*names} & {*readers}:
@@ -166,7 +169,7 @@ class Outputs:
 
 
 class Question(NamedTuple):
-    """What is asked of a model: the outputs, the columns that are read and kept, and the marks of text files."""
+    """A request to a model: the outputs, the data's columns to read and to keep, and the notation of text files."""
 
     outputs: Outputs
     features: Sequence[str] | None
@@ -175,7 +178,10 @@ class Question(NamedTuple):
 
 
 def question_of(passed: Mapping[str, Any], settings: type, function: str) -> Question:
-    """Return what a caller of the function asks by these settings; a TypeError or a ValueError for unsound ones."""
+    """Return the question that keywords ask, which were passed to a function that takes the ``settings``.
+
+    Raises a TypeError or a ValueError for a keyword that is unknown or not sound. ``function`` is for messages.
+    """
     check_settings(passed, settings, function)
     values = {name: passed.get(name, DEFAULTS.get(name)) for name in TextOutputSettings.__annotations__}
     notation = wished_notation(values.pop("decimal"), values.pop("thousands"))
@@ -184,13 +190,13 @@ def question_of(passed: Mapping[str, Any], settings: type, function: str) -> Que
 
 
 def check_rows_path(rows: Any) -> None:
-    """Raise a TypeError unless training rows are in files, which other processes and later runs find again."""
+    """Raise a TypeError unless ``rows`` is None or a path: other processes, and later runs, can find files again."""
     if rows is not None and not isinstance(rows, str | Path):
         raise TypeError(f"rows is a {type(rows).__name__}; pass the path of a file or a folder of training rows.")
 
 
 def check_lists(**lists: Any) -> None:
-    """Raise a ValueError for one name in place of a list of names, a TypeError for anything else."""
+    """Raise a ValueError if a keyword has a single name, a TypeError if it has neither None nor a collection."""
     for name, value in lists.items():
         if isinstance(value, str):
             raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")

@@ -1,4 +1,4 @@
-"""Raw columns through a pipeline: chunks as frames of the types that it was fitted on, and the rows of its forest."""
+"""Raw columns through a pipeline: chunks become frames of the types that it was fitted on, and rows for its forest."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ compute: Any = pyarrow.compute
 
 
 class RawRows:
-    """A function from chunks to rows as the forest of an estimator with a pipeline tests them.
+    """A function from chunks of raw columns to the rows that the forest of an estimator with a pipeline tests.
 
-    ``columns`` are those that the pipeline reads: columns that it drops need not be there.
+    ``columns`` are the raw columns that the pipeline reads; data may lack columns that it drops.
     """
 
     def __init__(self, model: Any):
@@ -40,14 +40,14 @@ class RawRows:
             len(read),
             None if self._names is None else tuple(self._names),
             nominal=is_text,
-            levels=tuple(Levels((), False) if text else None for text in is_text),  # cells of files are left as texts
+            levels=tuple(Levels((), False) if text else None for text in is_text),  # so cells of text files stay texts
             boolean=tuple(raw_type == "Boolean" for raw_type in self._types),
             decimal=model.bound_.columns.decimal,
             thousands=model.bound_.columns.thousands,
         )
 
     def __call__(self, chunk: DataChunk) -> EncodedRows:
-        """Return a chunk's rows; raises a TypeError or a ValueError that names the file for columns of other types."""
+        """Return a chunk's rows; raise a TypeError or a ValueError that names the file for columns of other types."""
         try:
             frame = self._frame(chunk)
             rows = encode_rows(self._model._instances(frame), self._model.bound_.columns)
@@ -58,14 +58,14 @@ class RawRows:
 
     def _frame(self, chunk: DataChunk) -> Any:
         names = self._names or [str(j) for j in range(len(self._types))]
-        columns = [self._typed(j, chunk) for j in range(len(names))]
+        columns = [self._column(j, chunk) for j in range(len(names))]
         frame = as_frame(pa.table(columns, names=names))
         for name, raw_type, family_name in zip(names, self._types, self._families, strict=True):
             frame[name] = _restore_type(frame[name], raw_type, family_name)
         return frame if self._names is not None else frame.to_numpy(np.float64)
 
-    def _typed(self, j: int, chunk: DataChunk) -> Any:
-        """Return a column as a table of its own type has it; words of a text file with null where they are missing."""
+    def _column(self, j: int, chunk: DataChunk) -> Any:
+        """Return a chunk's column j, with dictionaries decoded, and missing words of a text file as null."""
         column, family_name = chunk.features.column(j), self._families[j]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
@@ -83,8 +83,8 @@ class RawRows:
 
 
 def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
-    """Return a column of pandas in the type that it was fitted in, as far as its missing values allow."""
-    # until pandas 3: it has None where later ones, and its reader of text files, have NaN
+    """Return a column of pandas with the type that it had in the fit, as far as its missing values allow."""
+    # until pandas 3: its strings are objects, whose missing values have to be NaN as in its reader of text files
     if family_name == "words":
         return column.where(column.notna(), np.nan) if column.dtype == object else column
     if family_name != "numbers" or column.dtype.kind not in "iufb":
@@ -93,5 +93,6 @@ def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
         return column.astype(raw_type.lower())
     if column.isna().any():
         return column.map({0: False, 1: True}).astype(object) if raw_type == "Boolean" else column
-    whole = np.all(column == np.rint(column.astype(float)))  # fractions where there were integers stay
+    # A column that held integers in the fit may have fractions now; they are kept.
+    whole = np.all(column == np.rint(column.astype(float)))
     return column.astype("bool" if raw_type == "Boolean" else raw_type.lower()) if whole else column

@@ -1,9 +1,9 @@
-"""The folder of a run of `predict_files`: its manifest, the parts that are finished, and its lock.
+"""The folder of a run of `predict_files`: its manifest, its finished parts, and its lock.
 
-A `Run` is what goes on where an earlier one stopped. The manifest names the model, the settings, the data and the
-finished parts. `Run.open` compares it with the run that begins, keeps the parts that are still right, and removes the
-others. Anyone may have written the manifest: names and numbers that no run writes are refused. One run at a time writes
-to a folder, by a lock of the operating system, which ends with the process that holds it.
+A `Run` continues an earlier run in the folder. The manifest names the model, the settings, the data and the finished
+parts. `Run.open` compares the manifest with the run that begins, keeps the parts that are still right, and removes all
+others. Anyone may have written the manifest: names and numbers that no run writes are refused. A lock of the operating
+system, which ends with its process, keeps other runs from writing to the folder.
 """
 
 import hashlib
@@ -28,16 +28,16 @@ from ._chunks import rows_in
 from ._sources import is_same_file, is_within
 
 MANIFEST = "_manifest.json"
-"""Readers of folders pass over names that start so."""
+"""Name of the manifest; readers of folders pass over names that start with an underscore."""
 LEAST_BUDGET, ENTRY_BYTES = 2**24, 2**10
-"""Bytes that a manifest may have, and how many more for each file that is read or lies in the folder."""
+"""Bytes that a manifest may have in any case, and further bytes for each file of the data and of the folder."""
 _PART = re.compile(r"part-(\d{5,})-(\d{5,})\.(parquet|csv)", re.ASCII)
 LOCK = ".lock"
-"""The file that is locked. The run removes it at its end; one that a killed run left is not locked."""
+"""Name of the file that is locked. A run removes it at its end; the file of a killed run is not locked."""
 
 
 def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], model: str | Path) -> None:
-    """Raise a ValueError if the output is a file that is read, or lies within a folder that is."""
+    """Raise a ValueError if the output is a file, or is or lies within a folder of the source."""
     if output.is_file() or is_same_file(output, model):
         raise ValueError(f"the output {output} is a file; name a folder, which holds the answers alone.")
     for path in [source] if isinstance(source, str | Path) else source:
@@ -51,7 +51,7 @@ def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], mode
 
 
 class Run:
-    """The folder of a run of `identity_of`, where each part but the last of a file has ``part_rows`` rows."""
+    """The folder of a run, which `identity_of` describes; each part but a file's last has ``part_rows`` rows."""
 
     def __init__(self, folder: Path, identity: dict[str, Any], files: list[Path], part_rows: int):
         self.folder, self.files, self._part_rows, self._identity = folder, files, part_rows, identity
@@ -59,7 +59,7 @@ class Run:
         self._kept: dict[str, tuple[pa.DataType, Path]] = {}
 
     def make_folder(self) -> None:
-        """Make the folder, if it may be one of a run."""
+        """Make the folder; raise a ValueError if it holds data, or other files without a manifest."""
         if any(is_within(file, self.folder) for file in self.files):
             raise ValueError(f"the output {self.folder} holds data that are to be scored; choose another folder.")
         try:
@@ -75,15 +75,16 @@ class Run:
                 )
 
     def open(self) -> None:
-        """Find the finished parts; remove those of changed data, and files that an interrupted run has left.
+        """Find the finished parts; remove parts of changed data, and temporary files of an interrupted run.
 
-        Files that the manifest lacks come after its own, which keep their places.
+        Data files that the manifest lacks come after those that it has, so that these keep their numbers. Raises a
+        ValueError for a folder of another run, or a damaged manifest.
         """
         path = self.folder / MANIFEST
         if os.path.lexists(path):
             try:
                 manifest = read_manifest(path, len(self.files))
-                changed = self._compared(manifest)
+                changed = self._compare(manifest)
                 there = [part for part in manifest["parts"] if part["file"] not in changed and self._is_there(part)]
                 self._parts = _without_gaps(there)
                 self._check_parts()
@@ -98,8 +99,8 @@ class Run:
                 left.unlink()
         self._write(False)
 
-    def _compared(self, manifest: dict[str, Any]) -> set[int]:
-        """Put the files in the manifest's order, and return the positions of files that have changed.
+    def _compare(self, manifest: dict[str, Any]) -> set[int]:
+        """Put the data files in the manifest's order, and return the positions of files that have changed.
 
         Raises a ValueError if the manifest is of another run and has parts.
         """
@@ -117,8 +118,8 @@ class Run:
                 "folder, or delete this one."
             )
         if old != new:
-            place = {name: i for i, name in enumerate(new)}
-            order = [place[name] for name in old] + [i for i, name in enumerate(new) if name not in set(old)]
+            position = {name: i for i, name in enumerate(new)}
+            order = [position[name] for name in old] + [i for i, name in enumerate(new) if name not in set(old)]
             self.files = [self.files[i] for i in order]
             now = self._identity["inputs"] = [now[i] for i in order]
         return {i for i, entry in enumerate(then) if entry != now[i]}
@@ -128,7 +129,7 @@ class Run:
         return is_plain_file(path) and path.stat().st_size == part["bytes"]
 
     def _check_parts(self) -> None:
-        """Raise a DamagedError unless parts have the rows that the manifest says, full but for a file's last."""
+        """Raise a DamagedError unless parts have the manifest's numbers of rows, and all but a file's last are full."""
         for part in self._parts:
             path = self.folder / part["name"]
             try:
@@ -159,26 +160,27 @@ class Run:
         return sum(part["rows"] for part in self._parts)
 
     def finish(self, name: str, file: int, rows: int) -> None:
-        """Note in the manifest that a part is in its place."""
+        """Add a finished part, with the number of its data file and its rows, to the manifest."""
         size = (self.folder / name).stat().st_size
         self._parts = [part for part in self._parts if part["name"] != name]
         self._parts.append({"name": name, "file": file, "rows": rows, "bytes": size})
         self._write(False)
 
-    def check_input(self, place: int) -> None:
-        """Raise a ValueError if a file is not what it was when the run began."""
-        description = self._identity["inputs"][place]
-        if {"name": description["name"], **description_of(self.files[place])} != description:
-            raise ValueError(f"{self.files[place]} was changed since the run began; run again once it is whole.")
+    def check_input(self, position: int) -> None:
+        """Raise a ValueError if the data file at a position has changed since the run began."""
+        description = self._identity["inputs"][position]
+        if {"name": description["name"], **description_of(self.files[position])} != description:
+            raise ValueError(f"{self.files[position]} was changed since the run began; run again once it is whole.")
 
-    def types_to_write(self, place: int, schema: pa.Schema) -> dict[str, pa.DataType]:
-        """Return the first file's types of kept columns that differ from it in ``schema`` by offset width alone.
+    def types_to_write(self, position: int, schema: pa.Schema) -> dict[str, pa.DataType]:
+        """Return the types, by name, to which kept columns of a file are cast: those of the first file that has them.
 
-        Offsets are those of texts, bytes and lists, of 32 or 64 bits. Raises a ValueError if types differ otherwise.
+        ``schema`` is that of the file's kept columns. Types may differ by the width of offsets (of texts, bytes and
+        lists, 32 or 64 bits); the result has only columns that do. Raises a ValueError if types differ otherwise.
         """
         if self._identity["settings"]["file_format"] != "parquet":
             return {}
-        path, other = self.files[place], {}
+        path, other = self.files[position], {}
         for name, data_type in types_as_written(schema).items():
             first, where = self._kept.setdefault(name, (data_type, path))
             if data_type == first:
@@ -192,7 +194,7 @@ class Run:
         return other
 
     def complete(self) -> dict[str, Any]:
-        """Note that the run is complete, and return its manifest; raises an OSError if a part is missing."""
+        """Write and return the manifest of the complete run; raise an OSError if a part is missing or changed."""
         if gone := [part["name"] for part in self._parts if not self._is_there(part)]:
             raise OSError(f"{gone[:3]} of {self.folder} were taken away or changed meanwhile; run again.")
         return self._write(True)
@@ -202,7 +204,7 @@ class Run:
         manifest = {**self._identity, "rows": self.rows, "complete": complete, "parts": parts}
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
         temporary = self.folder / f".{MANIFEST}.{os.getpid()}"
-        # Names of files may hold bytes that are not text; escaped, they are JSON.
+        # Names of files may hold bytes that are not text, which JSON can hold only escaped.
         temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
         os.replace(temporary, self.folder / MANIFEST)
         return manifest
@@ -219,7 +221,7 @@ def _without_gaps(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def identity_of(model: str | Path, source: Any, files: list[Path], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of a run: parts belong to another run if any of it differs."""
+    """Return the description of a run: version, model, settings and data files. Runs that differ in it are others."""
     with open(model, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     root = Path(source) if isinstance(source, str | Path) else None
@@ -231,13 +233,13 @@ def identity_of(model: str | Path, source: Any, files: list[Path], settings: dic
 
 
 def description_of(path: Path) -> dict[str, int]:
-    """Return size and time of a data file, by which a change of it is seen."""
+    """Return the size of a data file and the time of its last change, which together show whether it has changed."""
     status = path.stat()
     return {"bytes": status.st_size, "modified": status.st_mtime_ns}
 
 
 def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return the types that columns have in a Parquet file, by name: some are not those in memory."""
+    """Return the types, by name, that columns of a schema have in a Parquet file: some differ from those in memory."""
     sink = pa.BufferOutputStream()
     parquet.ParquetWriter(sink, schema.remove_metadata()).close()
     return {field.name: field.type for field in parquet.read_schema(pa.BufferReader(sink.getvalue()))}
@@ -261,7 +263,7 @@ def without_widths(data_type: pa.DataType) -> pa.DataType:
 
 
 class DamagedError(ValueError):
-    """A manifest was not written by a run; the message goes on from its path."""
+    """A manifest was not written by a run; the message follows the manifest's path."""
 
 
 def part_name(file: int, part: int) -> str:
@@ -269,7 +271,7 @@ def part_name(file: int, part: int) -> str:
 
 
 def part_of(name: str) -> tuple[int, int] | None:
-    """Return the file and the number of a part by its name; None if no run gives such a name."""
+    """Return the number of the data file and of the part from a part's name; None if no run gives such a name."""
     match = _PART.fullmatch(name)
     if match is None or part_name(int(match[1]), int(match[2])) != name.rpartition(".")[0]:
         return None
@@ -285,7 +287,7 @@ def is_plain_file(path: Path) -> bool:
 
 
 def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
-    """Return a manifest; raises a DamagedError if an entry is unsound, or it is too large for its number of files."""
+    """Return a manifest; raise a DamagedError if an entry is not sound, or it is too large for its files."""
     if not is_plain_file(path):
         raise DamagedError("it is no file, but a link, a folder or a device")
     budget = LEAST_BUDGET + ENTRY_BYTES * (n_inputs + len(os.listdir(path.parent)))
@@ -315,7 +317,7 @@ def _check_inputs(inputs: list[Any]) -> None:
 
 
 def _check_parts(manifest: dict[str, Any]) -> None:
-    """Raise a DamagedError unless the parts are those of its inputs, each once."""
+    """Raise a DamagedError unless a manifest's parts are parts of its data files, each once."""
     ending, seen = f".{manifest['settings'].get('file_format')}", set()
     for part in manifest["parts"]:
         if not isinstance(part, dict) or part.keys() != {"name", "file", "rows", "bytes"}:
@@ -336,17 +338,20 @@ def _is_count(value: Any) -> bool:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; an OSError if another run does, a warning where the file system has no locks."""
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Return a context that holds the lock of a folder.
+
+    Raises an OSError if another run holds the lock; warns if the file system has no locks.
+    """
     path = folder / LOCK
-    handle = _acquired(path)
+    handle = _acquire(path)
     try:
         yield
     finally:
         _release(handle, path)
 
 
-def _acquired(path: Path) -> int:
+def _acquire(path: Path) -> int:
     """Return a handle of the lock file: locked, or with a warning if the file system has no locks.
 
     Raises an OSError if another run holds the lock.
@@ -365,7 +370,7 @@ def _acquired(path: Path) -> int:
             return handle
         if _is_still_there(handle, path):
             return handle
-        os.close(handle)  # its last holder removed it after it was opened here
+        os.close(handle)  # the last holder of the lock removed the file after it was opened here
 
 
 def _is_still_there(handle: int, path: Path) -> bool:
@@ -376,7 +381,7 @@ def _is_still_there(handle: int, path: Path) -> bool:
 
 
 def _lock(handle: int) -> None:
-    """Raise a BlockingIOError if another holds the lock, another OSError if there are none."""
+    """Lock a file; raise a BlockingIOError if another process holds the lock, another OSError without locks."""
     try:
         import fcntl
     except ImportError:
@@ -390,10 +395,10 @@ def _lock(handle: int) -> None:
 
 
 def _release(handle: int, path: Path) -> None:
-    if os.name == "posix":  # the name goes first: nobody locks a file that is about to go
+    if os.name == "posix":  # removed while it is locked, so that no other run locks a file that is removed later
         path.unlink(missing_ok=True)
         os.close(handle)
         return
-    os.close(handle)  # Windows removes no file that is open
-    with suppress(PermissionError):  # another run has it now
+    os.close(handle)  # Windows does not remove an open file
+    with suppress(PermissionError):  # another run may have opened it by now
         path.unlink(missing_ok=True)

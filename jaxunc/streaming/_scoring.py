@@ -1,7 +1,7 @@
 """Rows through a model into the columns of its outputs.
 
-`load_model` reads a model. A `Scoring` finds for each output who answers it (`answerers_of`): rows go through the trees
-of each of these models once.
+`load_model` reads a model. A `Scoring` finds the models that answer each output (`answerers_of`): rows go through the
+trees of each of these models once.
 """
 
 import dataclasses
@@ -38,14 +38,17 @@ from ._training_rows import EncodedRows, NeighbourModel, OutsideModel, TrainingR
 CHUNK_ROWS = 2**17
 """Rows that are read, scored and written together."""
 QUANTILES = (0.05, 0.5, 0.95)
-"""Levels of quantiles where none are named."""
+"""Default levels of quantiles."""
 Named = dict[str, Any]
 """Arrays by the names of their columns."""
 ORDER = {name: i for i, name in enumerate(OUTPUTS)}
 
 
 def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Load a model that answers, as `jaxunc.load` and `jaxunc.from_any` do; also a ValueError for regressors."""
+    """Return the model of a file, as `jaxunc.load` or `jaxunc.from_any` does, or a `StoredEstimator`.
+
+    Raises a ValueError also for another library's model that predicts numbers.
+    """
     if not is_model_file(path):
         return load_answering(path, known=known)
     model = read_model_file(path).model
@@ -58,7 +61,10 @@ def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 
 
 def describe_model(path: str | Path) -> Description:
-    """Describe a model file: of `jaxunc.save` by its header, of another library (its ``kind``) by reading it."""
+    """Return the description of a model file: a file of `jaxunc.save` by its header, another library's by reading it.
+
+    The ``kind`` of another library's model names the library.
+    """
     if not is_model_file(path):
         return describe(path)
     library, model = read_model_file(path)
@@ -81,19 +87,19 @@ def describe_model(path: str | Path) -> Description:
 
 
 class Scoring:
-    """The outputs that are asked of a model: `ask` answers rows, `columns` makes columns of the answers."""
+    """The outputs of a question to a model: `ask` answers rows, `columns` makes columns of the answers."""
 
     def __init__(self, model: Any, question: Question):
         outputs, features, keep, notation = question
-        answering_model = answering(model)
+        answering_model = as_answering(model)
         self.raw_rows: Callable[[DataChunk], EncodedRows] | None = None
-        if steps_of_estimator(model):  # a pipeline makes the rows of the forest of raw columns
-            from ._raw_chunks import RawRows  # here, since it takes scikit-learn
+        if steps_of_estimator(model):  # a pipeline turns raw columns into rows of the forest
+            from ._raw_chunks import RawRows  # imported here, since it imports scikit-learn
 
             self.raw_rows = RawRows(model)
             self.columns_read = self.raw_rows.columns
         else:
-            self.columns_read = _named(answering_model.columns, getattr(model, "feature_names_in_", None))
+            self.columns_read = _with_names(answering_model.columns, getattr(model, "feature_names_in_", None))
         self.labels = getattr(answering_model, "class_labels", None) or ()
         self._model, self._strata = model, None
         if "uncertainty" in (outputs.names or ()):
@@ -112,13 +118,13 @@ class Scoring:
         training = self._training_rows(outputs.rows, _grown_model(model, answering_model))
         self.answerers = answerers_of(answering_model, outputs, deciding, names, training)
         self._models = {id(model): model for answerer in self.answerers for model in answerer.models}
-        blank = {place: model.blank_answer() for place, model in self._models.items()}
+        blank = {key: model.blank_answer() for key, model in self._models.items()}
         self.blank = self.columns([answerer.read(blank) for answerer in self.answerers])
         if both := sorted({*keep} & {*self.blank}):
             raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
 
     def _training_rows(self, source: Any, grown: Any) -> TrainingRows | None:
-        """Return the rows that neighbours are looked for among; the first column that is kept names them."""
+        """Return the training rows of ``source``, named by the first kept column; None without a source or a forest."""
         if source is None or grown is None:
             return None
         wanted = self.wanted._replace(keep=self.wanted.keep[:1], notation=Notation())
@@ -127,7 +133,7 @@ class Scoring:
 
     @cached_property
     def takes_missing(self) -> bool:
-        """Whether the model takes missing values; read only where there are any, since it may import scikit-learn."""
+        """Whether the model takes missing values; read only if rows have some, since this may import scikit-learn."""
         if isinstance(self._model, StoredEstimator):
             return self._model.takes_missing
         if not hasattr(self._model, "get_params"):
@@ -137,7 +143,7 @@ class Scoring:
         return get_tags(self._model).input_tags.allow_nan
 
     def encoded(self, chunk: DataChunk) -> EncodedRows:
-        """Return a chunk's rows as the model's trees test them, and as numbers where these are others."""
+        """Return a chunk's rows in the forms that the models read; raise an error that names the file or the data."""
         if self.raw_rows is not None:
             return self.raw_rows(chunk)
         how: Any = {"name": chunk.where, "are_cells": chunk.are_cells, "first": chunk.first}
@@ -155,15 +161,15 @@ class Scoring:
         return EncodedRows(rows, numbers, strata)
 
     def ask(self, rows: EncodedRows) -> list[Any]:
-        """Return the answers for rows, which go through the trees of each bound model once."""
+        """Return an answer of each answerer for the rows, which go through the trees of each model once."""
 
         def ask(model: Any) -> Any:
             if isinstance(model, BoundLaw):
                 return model.answer(rows.encoded, rows.strata)
             return model.answer(rows if isinstance(model, NeighbourModel | OutsideModel) else rows.encoded)
 
-        asked = {place: ask(model) for place, model in self._models.items()}
-        answers = jax.tree.map(np.asarray, asked)  # on the host, where later steps compile nothing
+        on_device = {key: ask(model) for key, model in self._models.items()}
+        answers = jax.tree.map(np.asarray, on_device)  # on the host, so that later steps compile nothing
         return [answerer.read(answers) for answerer in self.answerers]
 
     def columns(self, answers: list[Any]) -> Named:
@@ -171,14 +177,14 @@ class Scoring:
         columns = {}
         for answerer, answer in zip(self.answerers, answers, strict=True):
             for output in answerer.outputs:
-                made = _rendered(answer.columns(output), self.labels)
+                made = _render(answer.columns(output), self.labels)
                 columns |= {(ORDER[output], answerer.prefix + name): array for name, array in made}
         order = sorted(columns, key=lambda key: key[0])  # stable: classes stay in their order
-        return {name: columns[place, name] for place, name in order}
+        return {name: columns[rank, name] for rank, name in order}
 
 
 def _grown_model(model: Any, bound: Any) -> Any:
-    """Return the forest that training rows grew, with its bags if the model keeps them; None without trees."""
+    """Return the model whose forest the training rows grew, with its bags if it keeps them; None without trees."""
     if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
         return unwrap_model(model)[0]
     if isinstance(bound, BoundLaw):
@@ -187,7 +193,7 @@ def _grown_model(model: Any, bound: Any) -> Any:
 
 
 def _warn_of_one_doubt(model: Answering) -> None:
-    """Warn if all leaves of a model are pure, so that the doubt that is asked for cannot be taken apart."""
+    """Warn if all leaves of a model are pure, so that its doubt does not divide into aleatoric and epistemic doubt."""
     if isinstance(model, OfForest):
         warn_of_one_doubt(model.forest)
     elif isinstance(model, BoundLaw) and isinstance(model.moments, LeafMoments):
@@ -195,10 +201,10 @@ def _warn_of_one_doubt(model: Answering) -> None:
 
 
 def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
-    """Return how a classifier with these labels decides: costs, the price of a rejection, thresholds of sets.
+    """Return how a classifier with these labels decides: costs, the cost of a rejection, thresholds of sets.
 
-    Raises a ValueError for settings of models of numbers, for a coverage that no output reads or for which the model
-    keeps no calibration rows, and for costs that do not suit the labels.
+    Raises a ValueError for settings of regressors, for a coverage that no output reads or for which the model has no
+    calibration rows, and for costs that do not suit the labels.
     """
     for setting in ("quantiles", "limits"):
         if getattr(outputs, setting) is not None:
@@ -221,10 +227,10 @@ def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
 
 
 def _ask_law(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
-    """Return a model of numbers that is asked for these outputs alone, and the outputs with all their names.
+    """Return a regressor's model that answers only the outputs, and the outputs with the default names filled in.
 
-    It is asked for no others, since a conformal law may have too few rows for them. Raises a ValueError for outputs and
-    settings that models of numbers do not have.
+    It answers no other outputs, since a conformal law may have too few rows for these. Raises a ValueError for outputs
+    and settings that a regressor does not have.
     """
     if outputs.by_class:
         raise ValueError("by_class=True is of models of classes, and this one predicts numbers; leave it out.")
@@ -244,7 +250,7 @@ def _ask_law(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
 
 
 def _wanted(columns: Columns, features: Sequence[str] | None, keep: Sequence[str], notation: Notation) -> Wanted:
-    """Return which columns of the data are read."""
+    """Return the columns of the data that are read; raise an error if ``features`` or ``keep`` are not sound."""
     check_lists(features=features, keep=keep)
     if features is not None:
         _check_features(list(features), columns)
@@ -263,15 +269,15 @@ def _check_features(features: list[str], columns: Columns) -> None:
         )
 
 
-def _named(columns: Columns, names: Any) -> Columns:
-    """Return the columns with the names that a classifier was fitted on, which its forest may not know."""
+def _with_names(columns: Columns, names: Any) -> Columns:
+    """Return a forest's columns, with the names that its estimator was fitted on if the forest has no names."""
     if columns.names is not None or names is None:
         return columns
     return dataclasses.replace(columns, names=tuple(map(str, names)))
 
 
-def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
-    """Yield the columns of an answer as Arrow's, one for each class where they have two axes."""
+def _render(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
+    """Yield names and Arrow arrays for the columns of an answer; an array with two axes gives one for each class."""
     of_classes = arrow_labels(labels)
     for name, array in columns.items():
         if name == "class":
@@ -291,8 +297,8 @@ def _rendered(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
                 yield f"{name}_{label}", arrow_numbers(array[:, c])
 
 
-def answering(model: Any) -> Answering:
-    """Return the model that answers instances; raise a TypeError for anything else."""
+def as_answering(model: Any) -> Answering:
+    """Return the bound model that answers for a model that `stream` takes; raise a TypeError for anything else."""
     bound = bind(model, Mean()) if isinstance(model, Forest) else getattr(model, "bound_", model)
     if isinstance(model, type) or not isinstance(bound, Answering):
         raise TypeError(
@@ -303,7 +309,7 @@ def answering(model: Any) -> Answering:
 
 
 def reads_s(model: Any, outputs: Sequence[str] | None) -> bool:
-    """Return whether the setting ``s`` of `stream` changes the outputs: where a cautious report answers one."""
+    """Return whether the setting ``s`` of `stream` changes any of the outputs, since a cautious report answers it."""
     reading = None if outputs is None else [name for name in outputs if "s" in OUTPUTS[name]]
-    answerers = answerers_of(answering(model), Outputs(reading or None))
+    answerers = answerers_of(as_answering(model), Outputs(reading or None))
     return any(answerer.is_report or answerer.beside is not None for answerer in answerers)

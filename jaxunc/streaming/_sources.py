@@ -1,7 +1,7 @@
 """Data on disk: which files there are, in which format, and which of their columns a model reads.
 
 `data_files` lists the files, `Wanted` finds the columns in each of them, a `DataChunk` holds rows with these columns.
-Faults of a file are `UnreadableError`, whose message goes on from the file's name.
+A fault of a file is an `UnreadableError`, whose message follows the file's name.
 """
 
 import io
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from jaxunc._checks import listed, nearest, warn
-from jaxunc.tables import Columns, spelled
+from jaxunc.tables import Columns, match_names
 
 from ._notation import Notation
 
@@ -34,7 +34,7 @@ _OTHERS = ".7z .avro .bz2 .dta .gz .jsonl .lz4 .ndjson .ods .orc .rar .sas7bdat 
 
 
 class UnreadableError(ValueError):
-    """A file cannot be read; the message goes on from the file's name."""
+    """A file cannot be read; the message has no subject, and follows the file's name."""
 
 
 def format_of(path: Path) -> str | None:
@@ -45,10 +45,11 @@ def format_of(path: Path) -> str | None:
 
 
 def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the files of a path, a folder (in the order of names, folders within it too), or a list of paths.
+    """Return the data files of a path, a folder (by name, with its subfolders), or a list of paths.
 
-    Names that start with a dot or an underscore are passed over, other files without data with a warning. Raises a
-    FileNotFoundError for what does not exist, a ValueError for data in other formats and for folders without data.
+    In a folder, names that start with a dot or an underscore are passed over, and so are files that are not data, with
+    a warning. Raises a FileNotFoundError for a path that does not exist, a ValueError for data in other formats and for
+    a folder without data.
     """
     if not isinstance(source, str | Path):
         return [file for path in source for file in data_files(path)]
@@ -77,14 +78,14 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def check_text(files: Sequence[Path], notation: Notation) -> None:
-    """Raise a ValueError if marks of numbers are asked for, and none of the data are files of text."""
+    """Raise a ValueError if ``notation`` names a mark, and no file is a text file."""
     if notation != Notation() and not any(format_of(file) == "CSV" for file in files):
         which, mark = next((name, mark) for name, mark in notation._asdict().items() if mark is not None)
         raise ValueError(f"{which}={mark!r} would change nothing: it is for files of text, and the data are none.")
 
 
 def data_file(path: str | Path) -> Path:
-    """Return the path of one data file; raises a ValueError that tells what was found instead."""
+    """Return the path of a data file; raise a ValueError if it does not exist, or is not such a file."""
     path = Path(path)
     if not path.exists():
         raise ValueError(f"DATA={str(path)!r} does not exist.{_sibling(path)} Pass {FORMATS}.")
@@ -95,7 +96,7 @@ def data_file(path: str | Path) -> Path:
 
 
 def _sibling(path: Path) -> str:
-    """Ask whether another file of the folder was meant, if one has nearly that name."""
+    """Return the question whether another file of the folder was meant, if one has nearly that name; else nothing."""
     siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     return nearest(path.name, siblings, 0.75)
 
@@ -105,10 +106,10 @@ def _is_hidden(path: Path) -> bool:
 
 
 class WholeReads(io.FileIO):
-    """A file whose reads are whole: where Arrow reads some columns alone, it takes zeros for missing bytes."""
+    """A file whose reads return all bytes or raise: Arrow, reading some columns alone, takes missing bytes for 0."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return ``size`` bytes, by as many reads as that takes; raises an UnreadableError if the file ends before."""
+        """Return ``size`` bytes, by as many reads as that takes; raise an UnreadableError if the file ends before."""
         first = super().read(size)
         if size is None or size < 0 or len(first) == size:
             return first
@@ -121,8 +122,8 @@ class WholeReads(io.FileIO):
 
 
 @contextmanager
-def unchanged(path: Path) -> Iterator[None]:
-    """Raise an UnreadableError if the file was replaced or written to within the context."""
+def refuse_changes(path: Path) -> Iterator[None]:
+    """Return a context that raises an UnreadableError if the file was replaced or written to within it."""
     before = state_of(path)
     yield
     if state_of(path) != before:
@@ -130,7 +131,7 @@ def unchanged(path: Path) -> Iterator[None]:
 
 
 def state_of(path: str | Path) -> tuple[int, ...]:
-    """Return device, number, size and time of a file: they change where it is replaced or written to."""
+    """Return device, inode, size and time of a file, some of which change if it is replaced or written to."""
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -158,7 +159,7 @@ class DataChunk(NamedTuple):
     where: str
     """Name of the data in messages."""
     first: int
-    """Number of the first row in messages: rows of files count from 1, those in memory from 0, as their index does."""
+    """Number of the first row in messages: rows of files count from 1, rows in memory from 0, like their index."""
     are_cells: bool = False
     """Whether strings are cells of a text file."""
 
@@ -168,24 +169,27 @@ class DataChunk(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The columns of the data that are read."""
+    """The columns of the data that are read: those of a model, and those that are kept."""
 
     columns: Columns
-    """Columns as the model knows them."""
+    """Columns of the model."""
     features: tuple[str, ...] | None
-    """Names of the model's columns in the data; None: those that it knows, else all that are not kept."""
+    """Names in the data of the model's columns; None for the model's names, or for all columns that are not kept."""
     keep: tuple[str, ...]
     """Names of columns that are carried along."""
     notation: Notation = Notation()
-    """The marks of numbers that are asked for of text files."""
+    """The marks in numbers of text files that the caller names."""
 
     def names(self, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """Return the data's columns that the model reads, in its order; raises a ValueError if some are missing."""
+        """Return the data's names of the model's columns, in its order, among all ``names`` of the data.
+
+        Raises a ValueError, in which ``where`` names the data, if some are missing, or two columns have one name.
+        """
         try:
             check_distinct(names)
         except UnreadableError as error:
             raise ValueError(f"{where} cannot be read: {error}") from error
-        features = self.features or self._spelled(names, where)
+        features = self.features or self._data_names(names, where)
         needed = [*(features or ()), *self.keep]
         if missing := [name for name in needed if name not in set(names)]:
             raise ValueError(
@@ -201,20 +205,20 @@ class Wanted(NamedTuple):
             )
         return tuple(features)
 
-    def places(self, names: Sequence[str], where: str) -> tuple[list[int], list[int]]:
-        """Return the positions among ``names`` of the columns that the model reads, and of those carried along.
+    def positions(self, names: Sequence[str], where: str) -> tuple[list[int], list[int]]:
+        """Return the positions among ``names`` of the model's columns, and of the kept columns: two lists.
 
         Raises as the method `names` does.
         """
-        place = {name: j for j, name in enumerate(names)}
-        return [place[name] for name in self.names(names, where)], [place[name] for name in self.keep]
+        position = {name: j for j, name in enumerate(names)}
+        return [position[name] for name in self.names(names, where)], [position[name] for name in self.keep]
 
-    def _spelled(self, names_of_data: Sequence[str], where: str) -> tuple[str, ...] | None:
-        """Return the names that the model knows, as the data write them."""
+    def _data_names(self, names_of_data: Sequence[str], where: str) -> tuple[str, ...] | None:
+        """Return the model's names as the data spell them; None for a model without names."""
         names_of_model = self.columns.names
         if names_of_model is None or not self.columns.spaces_are_underlines:
             return names_of_model
-        names = spelled(names_of_data, self.columns, where)
+        names = match_names(names_of_data, self.columns, where)
         return tuple(names.get(name, name) for name in names_of_model)
 
 
@@ -231,5 +235,5 @@ def is_index(name: str) -> bool:
 
 
 def columns(names: Sequence[str]) -> str:
-    """Say how many columns there are, and their names."""
+    """Return a phrase for messages: how many columns there are, and their names."""
     return f"{len(names)} column{'s' * (len(names) > 1)} ({listed(names)})"

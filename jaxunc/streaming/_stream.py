@@ -1,9 +1,9 @@
 """Data of any size through a model at constant memory: `stream` yields tables, `predict_files` writes files.
 
-The steps are `Scoring.encoded`, `Scoring.ask` and `answered`; `ahead` and `Behind` move work to other threads, in
-order. `predict_files` goes on where a run that was killed has stopped. There three threads work side by side. One reads
-chunks and encodes them (`_pieces`), the caller's scores them (`_score`), and one writes parts (`PartWriter`), each
-beside its place first and moved there once it is whole. `Run` keeps the books.
+The steps are `Scoring.encoded`, `Scoring.ask` and `join_answers`; `ahead` and `Behind` move work to other threads, in
+order. `predict_files` continues a run that was killed. Three threads do its work: one reads and encodes chunks
+(`_pieces`), the caller's thread scores them (`_score`), and one writes parts (`PartWriter`). A part has a temporary
+name until it is whole. `Run` keeps the manifest.
 """
 
 import os
@@ -24,7 +24,7 @@ from jaxunc.tables import ArrowTable
 
 from ._chunks import chunks_of, file_chunks, no_rows
 from ._outputs import DEFAULTS, TextOutputSettings, check_rows_path, question_of
-from ._run import Run, description_of, identity_of, locked, part_name, refuse_overlap
+from ._run import Run, description_of, identity_of, lock_folder, part_name, refuse_overlap
 from ._scoring import CHUNK_ROWS, Named, Scoring, load_model
 from ._sources import DataChunk, check_text, data_files, format_of
 from ._training_rows import EncodedRows
@@ -37,73 +37,75 @@ _END: Any = object()
 def stream(
     model: Any, source: Any, *, chunk_rows: int = CHUNK_ROWS, **settings: Unpack[TextOutputSettings]
 ) -> Iterator[ArrowTable]:
-    """Score data of any size, chunk by chunk: the next is read and encoded while one is scored.
+    """Score data of any size, chunk by chunk: the next chunk is read and encoded while one is scored.
 
     Parameters
     ----------
     model
-        What `bind` or `bind_vote` returns, a fitted classifier with a forest of the library (of a pipeline, the source
-        holds its raw columns), a fitted `jaxunc.estimators.UncertainForestRegressor`, or a forest (for which class
-        frequencies are averaged).
+        What `bind` or `bind_vote` returns, a fitted classifier with a forest of the library, a fitted
+        `jaxunc.estimators.UncertainForestRegressor`, or a forest (for which class frequencies are averaged). For an
+        estimator with a pipeline the source holds raw columns.
     source
         A file (Parquet, CSV, Arrow), a folder or a list of files, an Arrow table, reader or dataset, a frame of pandas,
         Polars or another kind, a dictionary of columns, an array ``[instances features]``, or an iterable of such.
     outputs
-        Which answers: ``"class"``; ``"probability"``, a column per class; ``"score"``, the number to rank by;
-        ``"uncertainty"``, total, aleatoric and epistemic, by entropy; ``"interval"``, lower and upper probabilities;
-        ``"set"``, classes that are answered together; ``"decision"``, the class of the least expected cost, null where
-        a rejection costs less; ``"idm_interval"`` and ``"cautious_set"``, what `jaxunc.decisions.CautiousReport` says;
-        ``"trees_polled"``, how many trees a vote takes to settle; ``"explanation"``, the share of each column in what
-        the model's combiner answers (`jaxunc.explain`). For a regressor: ``"mean"``; ``"std"``; ``"interval"``, its
-        ends ``lower`` and ``upper``; ``"uncertainty"``, the variances ``aleatoric`` and ``epistemic``; ``"quantile"``,
-        a column ``quantile_0.05`` for each level; ``"exceeds"``, the chance to be above a limit, a column
-        ``exceeds_100`` for each. For both: ``"neighbours"``, the training rows behind the answer
-        (`jaxunc.neighbours`), named in ``neighbour_1`` … with ``weight_1`` …, the largest first, and
-        ``neighbour_share``, how much of all weight theirs is; ``"outside_share"``, how far a row lies from training
-        rows (`jaxunc.outside_share`). Default: all of a regressor but for the last two (quantiles if ``quantiles``
-        names some, and so ``limits``); else what the model's combiner answers. Where that has no sets, they are the
-        best of its probabilities (`jaxunc.decisions.expected_utility_set`); where it has no intervals, they are those
-        of the report, widened to hold its probability. Without probabilities, as of votes, sets are the report's and
-        the class of the row. So the columns of a row agree. Further combiners answer all others, in the same pass
-        through the trees.
+        Names of outputs. For a classifier: ``"class"``; ``"probability"``, a column per class; ``"score"``, the number
+        to rank by; ``"uncertainty"``, total, aleatoric and epistemic, by entropy; ``"interval"``, lower and upper
+        probabilities; ``"set"``, the classes that may be true; ``"decision"``, the class of the least expected cost,
+        null if a rejection costs less; ``"idm_interval"`` and ``"cautious_set"``, those of
+        `jaxunc.decisions.CautiousReport`; ``"trees_polled"``, how many trees a vote takes to settle;
+        ``"explanation"``, the share of each column in the answer of the model's combiner (`jaxunc.explain`). For a
+        regressor: ``"mean"``; ``"std"``; ``"interval"``, its ends ``lower`` and ``upper``; ``"uncertainty"``, the
+        variances ``aleatoric`` and ``epistemic``; ``"quantile"``, a column ``quantile_0.05`` for each level;
+        ``"exceeds"``, the probability that the target is above a limit, a column ``exceeds_100`` for each. For each of
+        these models: ``"neighbours"``, the training rows behind the answer (`jaxunc.neighbours`), named in
+        ``neighbour_1`` … with ``weight_1`` …, the largest first, and ``neighbour_share``, their share in the weight of
+        all rows; ``"outside_share"``, how far a row lies from training rows (`jaxunc.outside_share`). Default: for a
+        regressor all but the last two (quantiles only with ``quantiles``, ``"exceeds"`` only with ``limits``); for a
+        classifier all that the model's combiner answers.
+
+        The columns of a row agree. If the model's combiner answers no sets, these are the best sets of its
+        probabilities (`jaxunc.decisions.expected_utility_set`). If it answers no intervals, these are those of the
+        report, widened to hold its probability. If it answers no probabilities, such as a vote, sets are those of the
+        report with the row's class. Further combiners answer all other outputs, in the same pass through the trees.
     features
-        The data's columns that the model reads, in the order of training. Default: those whose names the model knows
-        (others are passed over, their order does not matter), else all that are not kept.
+        The data's columns that the model reads, in the order of training. Default: the columns whose names the model
+        knows, in any order; for a model without names all columns that are not kept.
     keep
-        Columns of the data that are carried along as they stand, by name: of text files the text, with null for empty
-        cells; of others in their own type.
+        Names of columns of the data that are carried along unchanged: from text files as text, with null for empty
+        cells; from other data in their own type.
     s
-        How cautious the report is that answers intervals and cautious sets, and the sets of a model without
-        probabilities: see `jaxunc.decisions.CautiousReport`.
+        Strength of the report (`jaxunc.decisions.CautiousReport`) that answers intervals and cautious sets, and the
+        sets of a model without probabilities: the larger, the more cautious.
     confidence
-        At which votes are settled, where the model is none.
+        Confidence at which votes are settled, for ``"trees_polled"`` of a model that is not a vote.
     costs
         Costs of decisions: ``[truth decision]`` in the order of the model's classes, or by names,
         ``"yes:no=5,no:yes=1"``, as for `jaxunc.estimators.CombinedForestClassifier.predict_reject`. Default: an error
         costs 1.
     reject
-        What a rejection costs. Default: nothing is rejected.
+        Cost of a rejection. Default: nothing is rejected.
     coverage, by_class
-        Sets that hold the truth as often as this (`jaxunc.decisions.conformal_sets`), by the rows that a classifier has
-        kept from its fit as ``calibration_``; or a regressor's intervals, .9 by default. Several of these have columns
-        ``lower_0.8``, ``upper_0.8`` ….
+        How often sets are to hold the truth (`jaxunc.decisions.conformal_sets`), over all rows or for each class, by
+        the rows that a classifier has kept from its fit as ``calibration_``. Or how often a regressor's intervals are
+        to, .9 by default; for several values these have columns ``lower_0.8``, ``upper_0.8`` ….
     quantiles
         Levels of a regressor's quantiles, in [0, 1]. Default: .05, .5 and .95.
     limits
-        Numbers; of each the chance that a regressor's target is above it.
+        Numbers for ``"exceeds"``: for each the probability that a regressor's target is above it.
     rows
         The rows that the model was grown on, all and in their order, for ``"neighbours"`` and ``"outside_share"``: data
-        of any kind that can be a source. They are read as a whole. The first column in ``keep``, which they need to
-        have, names them; else they are numbered, rows of files from 1 and others from 0.
+        of any kind that can be a source. They are held in memory as a whole. The first column in ``keep``, which they
+        need to have, names them; else they are numbered, rows of files from 1 and others from 0.
     k
         Number of neighbours. Default: 10.
     kind
-        What a neighbour's weight is: ``"prediction"``, the default, its part in the forest's answer; or ``"leaves"``,
-        the share of trees in which two rows meet, for boosted models and forests whose bags are not known, as those in
-        files are.
+        Kind of a neighbour's weight. ``"prediction"``, the default: its part in the forest's answer. ``"leaves"``: the
+        share of trees in which two rows meet, for boosted models, and for forests whose bags are not known, such as
+        those of files.
     decimal, thousands
         The marks in numbers of text files: before decimals ``"."`` or ``","``, between thousands ``"."``, ``","``,
-        ``"'"`` or a space (narrow ones, too). Default: those of each file that explain all of its columns.
+        ``"'"`` or a space (narrow ones, too). Default: for each file the marks that explain all of its columns.
     chunk_rows
         Rows of a chunk, ≥ 1. Answers do not depend on it.
 
@@ -115,20 +117,20 @@ def stream(
     Raises
     ------
     TypeError
-        If the model or the source is of no such kind, or a column holds no numbers that should.
+        If the model or the source is of another kind, or a column that the model reads as numbers holds none.
     ValueError
-        If outputs are unknown or not the model's, columns are missing or not as many, a name is twice among the
-        columns, a file cannot be read (it is named), or a value is infinite. If a text file has cells with two
-        readings, or numbers of two kinds, and ``decimal`` or ``thousands`` does not settle it; or if these are named
-        where no file is of text. If ``"exceeds"`` has no ``limits``, or one that is not finite. If neighbours are asked
-        for without ``rows``, of rows that did not grow the model, or more than there are rows; or their
-        ``"prediction"`` weights of a model that has none, as `jaxunc.neighbours`.
+        If outputs are unknown or not the model's, columns are missing or of another number, two columns have one name,
+        a file cannot be read (it is named), or a value is infinite. If a text file has cells with two readings, or
+        numbers in two notations, and ``decimal`` or ``thousands`` does not decide; or if these are named and no file is
+        a text file. If ``"exceeds"`` has no ``limits``, or one that is not finite. If neighbours are named without
+        ``rows``, with rows that did not grow the model, or more than there are rows; or if the model has no
+        ``"prediction"`` weights (`jaxunc.neighbours`).
 
     Warns
     -----
     UserWarning
-        If a text file writes numbers otherwise than the file that the model was fitted on, or has cells with two
-        readings that are settled by that file's.
+        If a text file writes numbers otherwise than the file that the model was fitted on, or if the notation of that
+        file decides how cells with two readings are read.
 
     Examples
     --------
@@ -143,17 +145,17 @@ def stream(
     """
     check_integer("chunk_rows", chunk_rows, 1)
     scoring = Scoring(model, question_of(settings, TextOutputSettings, "stream()"))
-    return _scored(scoring, chunks_of(source, scoring.wanted, int(chunk_rows)))
+    return _score_chunks(scoring, chunks_of(source, scoring.wanted, int(chunk_rows)))
 
 
-def _scored(scoring: Scoring, chunks: Iterator[DataChunk]) -> Iterator[pa.Table]:
-    encoded = ((chunk.kept, scoring.encoded(chunk)) for chunk in chunks)  # what was read is let go
+def _score_chunks(scoring: Scoring, chunks: Iterator[DataChunk]) -> Iterator[pa.Table]:
+    encoded = ((chunk.kept, scoring.encoded(chunk)) for chunk in chunks)  # keeps no chunk's other columns in memory
     for carried, rows in ahead(encoded):
-        yield answered(carried, scoring.columns(scoring.ask(rows)))
+        yield join_answers(carried, scoring.columns(scoring.ask(rows)))
 
 
-def answered(carried: pa.Table, columns: Named) -> pa.Table:
-    """Return the kept columns, their fields as they are, and the answers as one table."""
+def join_answers(carried: pa.Table, columns: Named) -> pa.Table:
+    """Return the kept columns, with unchanged fields, and the columns of answers as one table."""
     answers = pa.table(columns)
     return pa.Table.from_arrays(
         [*carried.columns, *answers.columns], schema=pa.schema([*carried.schema, *answers.schema])
@@ -161,7 +163,7 @@ def answered(carried: pa.Table, columns: Named) -> pa.Table:
 
 
 def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """Yield the items; another thread makes the next ones meanwhile."""
+    """Yield the items; another thread makes up to ``depth`` of the next items meanwhile."""
     iterator = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="jaxunc-reader") as pool:
         pending = deque(pool.submit(next, iterator, _END) for _ in range(depth))
@@ -201,37 +203,37 @@ class Behind:
         return self
 
     def __exit__(self, kind, error, trace) -> None:
-        self._pool.shutdown()  # what was handed over is done, whatever has happened to the caller
+        self._pool.shutdown()  # waits for the work that was handed over, also after an error of the caller
         while self._pending and error is None:
             self._pending.popleft().result()
 
 
 PART_CHUNKS = 8
 """Chunks in a part."""
-FORMATS = {"parquet": ".parquet", "csv": ".csv"}
-"""Formats of parts, and their endings."""
+PART_ENDINGS = {"parquet": ".parquet", "csv": ".csv"}
+"""Endings of the names of parts, by their format."""
 
 
 class RunProgress(NamedTuple):
-    """How far a run is."""
+    """Progress of a run of `predict_files`."""
 
     done: int
-    """Rows scored so far, those of an earlier run that was cut short among them."""
+    """Rows scored so far, including those of an earlier run that was cut short."""
     total: int | None
-    """Rows of all files; None if that is not known before they are read."""
+    """Rows of all files; None if their number is not known before they are read."""
     seconds: float
-    """Seconds since the run began."""
+    """Seconds since this run began."""
     rows_per_second: float
-    """Rows that this run scores in a second."""
+    """Rows that this run has scored per second."""
 
 
 class _Piece(NamedTuple):
-    """Rows of a part, read and encoded; without rows it marks the end of the part."""
+    """Rows of a chunk, read and encoded, with the numbers of their file and part; None for rows marks a part's end."""
 
     file: int
     part: int
     kept: pa.Table | None
-    """Columns that are carried along. Those of the model are let go once they are encoded."""
+    """Columns that are carried along; the model's columns are not held once they are encoded."""
     rows: EncodedRows | None
 
 
@@ -247,20 +249,20 @@ def predict_files(
     chunk_rows: int = CHUNK_ROWS,
     **settings: Unpack[TextOutputSettings],
 ) -> dict[str, Any]:
-    """Score files with a saved model into a folder of files: reading, encoding, scoring and writing side by side.
+    """Score files with a saved model into a folder of files; read, encode, score and write at the same time.
 
     Parameters
     ----------
     model
-        A file of `jaxunc.save`, or of another library's classifier, which `jaxunc.from_any` reads: it answers with its
-        own probabilities, or the class frequencies of leaves with counts, as treelite keeps those of forests.
+        A file of `jaxunc.save`, or of another library's classifier that `jaxunc.from_any` reads. The latter answers
+        with its own probabilities, or with the class frequencies of leaves that hold counts, as in treelite's forests.
     source
         A file, a folder, or a list of files: see `stream`.
     output
         The folder. It holds ``part-FILE-PART`` for every 8 chunks of every file, and ``_manifest.json``, which names
-        the model, the settings, the data and the parts. In the folder of the same run, the run goes on: files of the
-        data that have changed or come since then are scored, and the parts of all others are kept. A run without rows
-        leaves one part, which has the columns and their types.
+        the model, the settings, the data and the parts. In the folder of an earlier run of the same kind the run
+        continues: files of the data that are new or have changed are scored, and the parts of all other files are
+        kept. A run without rows writes one part, which has the columns and their types.
     outputs, features, keep, s, confidence, costs, reject, coverage, by_class, quantiles, limits
         As for `stream`.
     rows, k, kind
@@ -284,9 +286,9 @@ def predict_files(
     Raises
     ------
     TypeError, ValueError
-        As `jaxunc.load`, `jaxunc.from_any` and `stream`; if the folder holds something else, or was made from files
-        of which some are gone, by another model or other settings, or if one of the folder and the data's lies within
-        the other; if a file is changed during the run, or carries a column of another type than the others.
+        As `jaxunc.load`, `jaxunc.from_any` and `stream`. If the folder holds other files, or parts of another model,
+        of other settings or of files that are gone; or if the folder lies within the data's, or holds data. If a file
+        changes during the run, or a kept column has different types in two files.
     OSError
         If the folder cannot be written, another run is writing to it, or the disk is full.
 
@@ -297,10 +299,11 @@ def predict_files(
 
     Notes
     -----
-    Memory does not grow with the rows: a few chunks of them are held, with all columns that are read. A part is there
-    as a whole or not at all; a run that was killed, however often, ends with the same bytes as one that was not.
+    Memory does not grow with the rows: a few chunks are held, with all columns that are read. A part is written as a
+    whole or not at all. A run that was killed and started again, however often, writes the same bytes as a run that was
+    not.
     """
-    check_one_of("file_format", file_format, tuple(FORMATS))
+    check_one_of("file_format", file_format, tuple(PART_ENDINGS))
     check_integer("chunk_rows", chunk_rows, 1)
     chunk_rows = int(chunk_rows)
     check_kind("model", model, str | Path, "the path of a model's file")
@@ -329,7 +332,7 @@ def predict_files(
     }
     run = Run(Path(output), identity_of(model, source, files, recorded), files, PART_CHUNKS * chunk_rows)
     run.make_folder()
-    with locked(run.folder):
+    with lock_folder(run.folder):
         run.open()
         write = PartWriter(run.folder, file_format, run.finish)
         _score(scoring, run, write, chunk_rows, progress)
@@ -343,7 +346,7 @@ def _score(
     chunk_rows: int,
     progress: Callable[[RunProgress], None] | None,
 ) -> None:
-    total, rows, started = _rows_of(run.files), run.rows, time.perf_counter()
+    total, rows, started = _count_rows(run.files), run.rows, time.perf_counter()
     before = rows
     with Behind(write) as writer:
         for piece in ahead(_pieces(scoring, run, chunk_rows)):
@@ -356,16 +359,18 @@ def _score(
             if progress is not None:
                 seconds = time.perf_counter() - started
                 progress(RunProgress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
-        if not rows and not run.n_parts:  # no rows anywhere: a part that shows the columns and their types
+        if not rows and not run.n_parts:  # without rows one part shows the columns and their types
             carried, blank = no_rows(run.files[0], scoring.wanted).kept, scoring.blank
-            writer(part_name(0, 0), 0, lambda: answered(carried, {name: column[:0] for name, column in blank.items()}))
+            writer(
+                part_name(0, 0), 0, lambda: join_answers(carried, {name: column[:0] for name, column in blank.items()})
+            )
             writer(part_name(0, 0), 0, None)
 
 
 def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
-    """Score the rows now; the thread that writes them makes columns of the answers."""
+    """Score the rows, and return a function that makes a table of the answers: the writing thread calls it."""
     answers = scoring.ask(rows)
-    return lambda: answered(carried, scoring.columns(answers))
+    return lambda: join_answers(carried, scoring.columns(answers))
 
 
 def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
@@ -395,17 +400,17 @@ def _cast(carried: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
     return carried.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in carried.schema]))
 
 
-def _rows_of(files: list[Path]) -> int | None:
+def _count_rows(files: list[Path]) -> int | None:
     if not all(format_of(file) == "Parquet" for file in files):
         return None
     try:
         return sum(parquet.read_metadata(file).num_rows for file in files)
     except (pa.ArrowInvalid, OSError):
-        return None  # which one cannot be read is said when it is its turn
+        return None  # the error is raised when the file is read
 
 
 class PartWriter:
-    """A writer of parts, in order; ``finished`` is called with the name, the file and the rows of each."""
+    """A writer of parts, one after another; ``finished`` is called with each part's name, file number and rows."""
 
     def __init__(self, folder: Path, file_format: str, finished: Callable[[str, int, int], None]):
         self._folder, self._file_format, self._finished = folder, file_format, finished
@@ -413,8 +418,8 @@ class PartWriter:
         self._rows = 0
 
     def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
-        """Write the table that ``make`` returns behind the others of a part; None ends the part."""
-        whole = name + FORMATS[self._file_format]
+        """Append the table that ``make`` returns to a part; None for ``make`` ends the part."""
+        whole = name + PART_ENDINGS[self._file_format]
         temporary = self._folder / f".{whole}.{os.getpid()}"
         try:
             if make is not None:
@@ -438,14 +443,17 @@ class PartWriter:
     def _open(self, path: Path, schema: pa.Schema) -> Any:
         if self._file_format == "csv":
             return arrow_csv.CSVWriter(path, schema)
-        # The entries of lists lie below their column.
+        # In Parquet the entries of a list are a column below the list's.
         repeating = [field for field in schema if not pa.types.is_floating(field.type)]
         leaves: Any = [column.name + ".list.element" * pa.types.is_list(column.type) for column in repeating]
         return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=leaves)
 
 
 def _plain(table: pa.Table, file_format: str) -> pa.Table:
-    """Return columns that the format holds, lists in CSV as texts ``a|b``; raises a ValueError if there are none."""
+    """Return a table with columns that the format can hold, lists in CSV as texts ``a|b``.
+
+    Raises a ValueError for a column that CSV cannot hold.
+    """
     for i, field in enumerate(table.schema):
         data_type = field.type
         if pa.types.is_run_end_encoded(data_type):
@@ -472,7 +480,7 @@ def _is_view(data_type: pa.DataType) -> bool:
 
 
 def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a dictionary of views as one of the usual type, which Arrow decodes and writes."""
+    """Return a dictionary column of views as one of strings or bytes, which Arrow can decode and write."""
     data_type = column.type
     words = pa.string() if pa.types.is_string_view(data_type.value_type) else pa.binary()
     chunks = [

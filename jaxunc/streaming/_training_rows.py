@@ -1,4 +1,4 @@
-"""Rows of a training file for what answers by them, and columns that make results doubtful, each told in a sentence."""
+"""Training rows for neighbours and outside shares, and warnings of columns that make results doubtful."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -15,28 +15,31 @@ from ._sources import columns
 
 
 class EncodedRows(NamedTuple):
-    """Rows of data for a model and for those beside it."""
+    """Rows of data in the forms that a model, and models beside it, read."""
 
     encoded: Encoded
-    """As the model's trees test them."""
+    """The rows as the model's trees test them."""
     numbers: Encoded
-    """As numbers, also where the trees compare places among cuts."""
+    """The rows with numbers also in columns whose codes among cuts the trees test."""
     strata: Any = None
-    """The stratum of each row, where a model of numbers promises coverage by a column; else None."""
+    """The stratum of each row, if a model of numbers promises coverage by a column; else None."""
 
 
 class TrainingRows(NamedTuple):
-    """Rows that neighbours are looked for among."""
+    """Rows among which neighbours are found, and in whose leaves other rows lie outside."""
 
     rows: EncodedRows
     ids: Any
-    """What names each row, an array of Arrow: a column of the data that is kept, or the numbers of the rows."""
+    """The name of each row, an array of Arrow: a kept column of the data, or the numbers of the rows."""
     model: Any
-    """The forest that the rows grew, by whose leaves they are near or far."""
+    """The forest that the rows grew; its leaves tell which rows are near."""
 
 
 def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> TrainingRows:
-    """Return rows that were read in parts, each with a kept column or none, and the number of its first row."""
+    """Return training rows from their parts: encoded rows, a table of a kept column or none, the first row's number.
+
+    Raises a ValueError if there are no parts.
+    """
     if not parts:
         raise ValueError("rows is empty; pass the rows that the model was grown on.")
     encoded, numbers = (
@@ -53,39 +56,39 @@ class NeighbourAnswer(eqx.Module):
     """The nearest rows as columns of files."""
 
     index: Any
-    """Positions of the rows ``[instances k]``, -1 where there are no more."""
+    """Positions of the nearest training rows ``[instances k]``, -1 if there are fewer than k."""
     weight: Any
-    """Their weights ``[instances k]``."""
+    """Weights of these rows ``[instances k]``, the largest first."""
     share: Any
-    """How much of all weight theirs is, ``[instances]``."""
+    """Share of these rows in the weight of all training rows, ``[instances]``."""
     ids: Any = eqx.field(static=True)
-    """What names each row, an array of Arrow."""
+    """The name of each training row, an array of Arrow."""
     outputs = ("neighbours",)
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return the rows' names, their weights from the largest on, and their share."""
-        index, places = np.asarray(self.index), range(self.index.shape[1])
-        names = {f"neighbour_{i + 1}": self.ids.take(pa.array(index[:, i], mask=index[:, i] < 0)) for i in places}
-        weights = {f"weight_{i + 1}": np.asarray(self.weight)[:, i] for i in places}
+        """Return the columns of the rows' names, of their weights, and of their share."""
+        index, ranks = np.asarray(self.index), range(self.index.shape[1])
+        names = {f"neighbour_{i + 1}": self.ids.take(pa.array(index[:, i], mask=index[:, i] < 0)) for i in ranks}
+        weights = {f"weight_{i + 1}": np.asarray(self.weight)[:, i] for i in ranks}
         return {**names, **weights, "neighbour_share": self.share}
 
 
 class NeighbourModel:
-    """A model that answers an instance with the k training rows of most weight in another model's leaves."""
+    """A model whose answer is the k training rows of largest weight, by the leaves of the forest that they grew."""
 
     def __init__(self, training: TrainingRows, k: int, kind: str):
         self._index = NeighbourIndex(training.model, training.rows.encoded, kind=kind)
         self._ids, self._k = training.ids, k
 
     def answer(self, rows: EncodedRows) -> NeighbourAnswer:
-        """Return the rows of most weight for each instance."""
+        """Return the training rows of largest weight for each instance."""
         near = self._index.neighbours(rows.encoded, self._k)
         weight = near.weight.sum(axis=1)
         share = np.divide(weight, near.total, out=np.full(len(weight), np.nan), where=near.total > 0)
         return NeighbourAnswer(near.index, near.weight, share, self._ids)
 
     def blank_answer(self) -> NeighbourAnswer:
-        """Return an answer for one instance without neighbours; raises a ValueError if k is beyond the rows."""
+        """Return an answer for one instance, without neighbours; raise a ValueError if there are fewer than k rows."""
         if self._k > self._index.n_rows:
             raise ValueError(
                 f"k={self._k}, and there are {self._index.n_rows} rows; pass k={self._index.n_rows} at most."
@@ -95,7 +98,7 @@ class NeighbourModel:
 
 
 class OutsideAnswer(eqx.Module):
-    """How far out instances lie, as a column of files."""
+    """How far instances lie outside of the training rows, as a column of files."""
 
     share: Any
     outputs = ("outside_share",)
@@ -106,7 +109,7 @@ class OutsideAnswer(eqx.Module):
 
 
 class OutsideModel:
-    """A model that answers how far instances lie outside of the training rows in their leaves."""
+    """A model whose answer is how far instances lie outside of the training rows in their leaves."""
 
     def __init__(self, training: TrainingRows):
         self._boxes = LeafBoxes(training.model, *training.rows[:2])
@@ -125,7 +128,10 @@ if TYPE_CHECKING:
 
 
 def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
-    """Return a sentence of warning if columns tell the classes apart one for one, as the target itself would."""
+    """Return a sentence of warning if each value of a column stands for one class, as in a copy of the target.
+
+    ``values`` are numbers by column, ``y`` classes. The tuple is empty without such columns.
+    """
     n_classes = len(np.unique(y))
     leaks = []
     for name, numbers in values.items():
@@ -142,7 +148,7 @@ def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -
 
 
 def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """Return a sentence of warning if columns number the rows."""
+    """Return a sentence of warning if columns number the rows, each number one more than the last; else nothing."""
     counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
     if not counters:
         return ()
@@ -153,8 +159,8 @@ def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
 
 
 def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
-    """Return warnings of strings that are numbers or dates with something in the way: they are ordered by letters."""
-    import pandas as pd  # of an extra, which streams do without
+    """Return a warning for each column of strings that are mostly numbers or dates: letters would order them."""
+    import pandas as pd  # pandas is of an extra, which streams do not need
     from pandas.api import types
 
     warnings = []
@@ -165,10 +171,10 @@ def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
         words = column.astype(str).str.strip()
         plain = cast(pd.Series, pd.to_numeric(words, errors="coerce")).notna()
         like = words.str.fullmatch(r"[-+]?[$€£]?\d[\d.,' ]*[%$€£]?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
-        # Below nine tenths these are strings of which some look like numbers, and letters may be the right order.
+        # If fewer than nine tenths look like numbers, letters may be the right order.
         if (plain | like).mean() < 0.9:
             continue
-        odd = words[~plain].unique().tolist()  # none where they stand in rows that are left out
+        odd = words[~plain].unique().tolist()  # empty if the odd cells are in rows that are left out
         words_for = (
             f"numbers or dates but for values such as {listed(odd, 3)}" if odd else "numbers that are texts in DATA"
         )

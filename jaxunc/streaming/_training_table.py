@@ -1,4 +1,4 @@
-"""Whole files to fit on: `read_table` types their columns, `labelled_table` keeps the rows whose class is known."""
+"""Whole files to fit on: `read_table` finds types of columns, `labelled_table` keeps the rows that have a target."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ from ._sources import (
     data_file,
     format_of,
     is_index,
-    unchanged,
+    refuse_changes,
 )
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ compute: Any = pyarrow.compute
 
 
 def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa: B008
-    """Return all rows of a file that exists, cells of text by what all of their column are; raises a ValueError.
+    """Return all rows of a file; a column of a text file has a type that fits all its cells.
 
-    ``notation`` has the marks of numbers that are asked for; those of a text file are in the schema's metadata.
+    ``notation`` has the marks in numbers that the caller names; the metadata of the schema has those of a text file.
+    Raises a ValueError if the file cannot be read, or has no rows.
     """
     file_format = format_of(path)
     if file_format != "CSV":
@@ -44,7 +45,7 @@ def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa
     try:
         if path.stat().st_size == 0:
             raise UnreadableError("it is empty")
-        with unchanged(path):
+        with refuse_changes(path):
             if file_format == "CSV":
                 table, notation = csv_table(path, notation)
                 marks = {name: mark for name, mark in notation._asdict().items() if mark is not None}
@@ -64,7 +65,7 @@ def read_table(path: Path, notation: Notation = Notation()) -> pa.Table:  # noqa
 
 
 def notation_of(table: pa.Table) -> Notation:
-    """Return how numbers were written in the text file of a table that `read_table` read."""
+    """Return the notation of the text file that `read_table` read as this table; an empty one for other files."""
     marks = {key.decode(): mark.decode() for key, mark in (table.schema.metadata or {}).items()}
     return Notation(marks.get("decimal"), marks.get("thousands"))
 
@@ -77,10 +78,10 @@ def labelled_table(
     alone: str | None = "class",
     notation: Notation = Notation(),  # noqa: B008
 ) -> tuple[pa.Table, str | None]:
-    """Return the rows of a file that have a class, without the columns to drop, and a note of how many have none.
+    """Return the rows of a file that have a target, without the columns to drop, and a note on rows without a target.
 
-    Raises a ValueError for what is wrong with the file, the target or the columns to drop, or if all rows hold one
-    class, or one number: what is refused ``alone``, None if neither.
+    The note is None if all rows have one. Raises a ValueError for faults of the file, the target or the columns to
+    drop. With ``alone="class"`` it also raises one if all targets are equal, with ``"number"`` if they are one number.
     """
     table = read_table(data_file(path), notation)
     names = table.schema.names
@@ -100,7 +101,7 @@ def labelled_table(
     if table.num_columns < 2:
         remedy = f"--drop fewer than {listed(drop)}" if drop else f"--target={target!r} is all that it has"
         raise ValueError(f"{path} has no column besides the target; {remedy}.")
-    table, note = known_rows(table, target)
+    table, note = rows_with_target(table, target)
     column = table.column(target)
     if alone and not pa.types.is_nested(column.type) and len(distinct := compute.unique(column)) < 2:
         if pa.types.is_floating(column.type) or (alone == "number" and pa.types.is_integer(column.type)):
@@ -116,10 +117,11 @@ def labelled_table(
     return table, note
 
 
-def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
-    """Return the rows that have a target, and a note of how many lack one; raises a ValueError if all do.
+def rows_with_target(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
+    """Return the rows that have a target, and a note of how many lack one (None without such rows).
 
-    Whole floats become integers: a column of integers that has a gap is often kept as one of floats.
+    Whole floats become integers: a column of integers with a gap is often kept as floats. Raises a ValueError if all
+    rows lack a target, or one is infinite or beyond 2⁵³.
     """
     missing = compute.is_null(table.column(target), nan_is_null=True)
     n_missing = compute.sum(missing).as_py()
@@ -149,14 +151,17 @@ def known_rows(table: pa.Table, target: str) -> tuple[pa.Table, str | None]:
                 f"--target={target!r} holds numbers beyond 2^53, of which floats merge some: classes would be lost. "
                 "Write classes as text, such as 'c123', and a quantity in a larger unit."
             )
-        # A gap makes floats of integer classes: without the gap they are what they were, 0 and not 0.0.
+        # A gap turns integer classes into floats; without the gap they are integers again, 0 and not 0.0.
         if np.all(values == np.rint(values)):
             table = table.set_column(table.schema.get_field_index(target), target, pa.array(values.astype(np.int64)))
     return table, note
 
 
 def as_frame(table: pa.Table) -> "pd.DataFrame":
-    """Return a table as pandas reads it: floats for numbers with gaps, objects for bools; a ValueError for lists."""
+    """Return a table as a frame of pandas: integers with gaps become floats, bools with gaps objects.
+
+    Raises a ValueError for columns of lists.
+    """
     for i, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
             raise ValueError(f"the column {field.name!r} of DATA holds {field.type}; give each part its own column.")
@@ -166,7 +171,7 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
 
 
 def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.ndarray, " rows"]:
-    """Return the numbers, from 1, of the rows of a file whose target is known."""
+    """Return the numbers, from 1, of the rows of a file that have a target."""
     return (
         np.flatnonzero(~read_table(data_file(path), notation).column(target).is_null(nan_is_null=True).to_numpy()) + 1
     )
@@ -181,7 +186,7 @@ def _parquet_table(path: Path) -> pa.Table:
 
 
 def _arrow_table(path: Path) -> pa.Table:
-    with WholeReads(path) as raw:  # not mapped: pages that are cut off would end the process
+    with WholeReads(path) as raw:  # not mapped: access to pages that are cut off would kill the process
         return pa.ipc.open_file(pa.PythonFile(raw, "r")).read_all()
 
 

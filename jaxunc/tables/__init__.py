@@ -25,8 +25,8 @@ from ._encode import (
     encode_traced,
     holds_float32,
     is_plain,
+    match_names,
     refuse_infinite,
-    spelled,
     unchecked_rows,
     warn_of_merged_values,
 )

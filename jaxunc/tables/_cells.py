@@ -27,28 +27,28 @@ MISSING_WORDS: tuple[str, ...] = (
 TRUE_WORDS: tuple[str, ...] = ("true", "True", "TRUE")
 FALSE_WORDS: tuple[str, ...] = ("false", "False", "FALSE")
 DECIMALS = (".", ",")
-"""Marks before decimals in text files."""
+"""Marks before the decimals of a number in a text file."""
 THOUSANDS = (".", ",", " ", "'")
-"""Marks between thousands in text files; a space stands for narrow ones, too, and an apostrophe for the curved one."""
+"""Marks between thousands there; a space stands for narrow spaces, too, and an apostrophe for the curved one."""
 Kind = Literal["missing", "bool", "number", "word", "quantity", "several"]
-"""Kinds of values. A quantity (date, time, complex number) has a scale that no tree knows."""
+"""Kinds of values. A quantity is a date, a time or a complex number, for which trees have no scale."""
 _MISSING = ("NoneType", "NAType", "NaTType", "MaskedConstant")
 _QUANTITIES = (np.datetime64, np.timedelta64, np.complexfloating, complex)
 _QUANTITIES += (datetime.date, datetime.time, datetime.timedelta)
 _NAMED_QUANTITIES = ("Period", "Interval", "DateOffset", "MonthDayNano")
-"""Types of pandas and Arrow, by name: neither is imported for it."""
+"""Names of types of pandas and Arrow, so that neither has to be imported."""
 _NUMBERS = (numbers.Real, decimal.Decimal)
 _LARGEST_WRITTEN = 1e300
-"""Largest number that is written out in digits."""
+"""Size from which on a decimal or a fraction as a word keeps its own form instead of a number's digits."""
 BYTES = (bytes, bytearray, memoryview)
 
 
 @functools.cache
 def kind_of_type(python_type: type) -> Kind:
-    """Return the kind of a type's values. A float that is NaN is missing all the same: see `is_missing`."""
+    """Return the kind of a type's values; of a float "number", though it may be NaN, which `is_missing` tells."""
     if python_type.__name__ in _MISSING:
         return "missing"
-    # First, since NumPy takes a span of time for an integer.
+    # Before numbers: NumPy's time spans are a subclass of its integers.
     if issubclass(python_type, _QUANTITIES) or python_type.__name__ in _NAMED_QUANTITIES:
         return "quantity"
     if issubclass(python_type, bool | np.bool_):
@@ -72,7 +72,7 @@ def is_missing(value: Any) -> bool:
 
 
 def check_marks(decimal: str | None, thousands: str | None) -> None:
-    """Raise a ValueError unless numbers may be written with these marks; None where a mark is not known."""
+    """Raise a ValueError unless numbers may be written with both marks; None stands for an unknown mark."""
     if decimal is not None:
         check_one_of("decimal", decimal, DECIMALS)
     if thousands is not None:
@@ -82,7 +82,7 @@ def check_marks(decimal: str | None, thousands: str | None) -> None:
 
 
 def are_missing(values: np.ndarray) -> np.ndarray:
-    """Return which values of an array are missing, as `is_missing` says of objects; texts never are."""
+    """Return whether each value of an array is missing, by `is_missing` for objects; texts never are."""
     if values.dtype.kind == "O":
         return np.array([is_missing(value) for value in values.ravel().tolist()], bool).reshape(values.shape)
     if values.dtype.kind in "mM":
@@ -104,7 +104,7 @@ def floats_of(values: Collection[Any]) -> Float64[np.ndarray, " values"]:
 def _as_float(value: Any) -> float:
     try:
         return float(value)
-    except OverflowError:  # a number that no float64 reaches, and no float32
+    except OverflowError:  # an integer or a fraction beyond float64
         return np.inf if value > 0 else -np.inf
 
 
@@ -120,7 +120,7 @@ def as_word(value: Any) -> str:
             raise TypeError(f"{bytes(value)!r:.60} is no UTF-8 text; decode the column first") from error
     if isinstance(value, decimal.Decimal | fractions.Fraction):
         value = _plain_number(value)
-    # Of NumPy's narrow floats, too, as they are written.
+    # A narrow float of NumPy is written in its own shortest form: float32(0.1) as 0.1.
     return str(int(value) if isinstance(value, float | np.floating) and value.is_integer() else value)
 
 
@@ -134,7 +134,7 @@ def _plain_number(value: decimal.Decimal | fractions.Fraction) -> Any:
         return value
     if value == (whole := round(near)):
         return whole
-    # A float's shortest writing is what people mean by a decimal: 0.1 is the float 0.1, though not to the last digit.
+    # The decimal 0.1 and the float 0.1 are one word, though the float equals 0.1 only in its shortest form.
     exact = fractions.Fraction(value)
     return near if exact in (fractions.Fraction(repr(near)), fractions.Fraction(near)) else value
 
@@ -143,9 +143,9 @@ _TEXT = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d)(?::(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d:?\d\d(?::?\d\d)?)?)?"
 )
 _SPAN = re.compile(r"(?=.)(?:(-?\d+) days?(?:,? \+?(?=\d)|$))?(?:(\d+):(\d\d):(\d\d)(?:\.(\d{1,9}))?)?")
-"""As pandas and Python write one."""
+"""A time span as pandas and Python write it."""
 _COUNT = re.compile(r"(-?\d+) (weeks|days|hours|minutes|seconds|milliseconds|microseconds|nanoseconds)")
-"""As NumPy writes one."""
+"""A time span as NumPy writes it."""
 _NANOSECONDS = {"weeks": 604_800 * 10**9, "days": 86_400 * 10**9, "hours": 3_600 * 10**9, "minutes": 60 * 10**9}
 _NANOSECONDS |= {"seconds": 10**9, "milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
 MOMENTS = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64)
@@ -171,15 +171,15 @@ def _as_python_writes(value: np.datetime64) -> str:
     day, _, time = text.partition("T")
     whole, _, fraction = time.partition(".")
     digits = fraction.rstrip("0")
-    # Python writes no fraction, or six digits; pandas nine if there are nanoseconds, and what is finer stays.
+    # Python writes no fraction, or six digits; pandas nine if there are nanoseconds. Finer digits are kept.
     digits = digits.ljust(6 if len(digits) <= 6 else 9, "0") if digits else ""
     return f"{day} {whole}{'.' * bool(digits)}{digits}"
 
 
-def same_moment(word: str) -> Any:
-    """Return a key that words of one moment share; None for a word that is no date and no moment.
+def moment_key(word: str) -> Any:
+    """Return a key that all words for one moment share; None for a word that is neither a date nor a moment.
 
-    A date is the moment at which it begins. Moments of different zones at the same time are the same.
+    A date is the moment at which it begins. Moments in different zones at the same time have the same key.
     """
     if not (match := _TEXT.fullmatch(word)):
         return None
@@ -195,9 +195,9 @@ def same_moment(word: str) -> Any:
         return None
 
 
-def same_time(word: str) -> Any:
-    """Return a key that words of one moment, or of one span of time, share; None for any other word."""
-    if (moment := same_moment(word)) is not None:
+def time_key(word: str) -> Any:
+    """Return a key that all words for one moment, or for one time span, share; None for any other word."""
+    if (moment := moment_key(word)) is not None:
         return moment
     if match := _COUNT.fullmatch(word):
         return int(match[1]) * _NANOSECONDS[match[2]]

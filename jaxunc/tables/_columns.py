@@ -36,18 +36,22 @@ class Columns:
 
     Raises
     ------
+    TypeError
+        If ``number`` is not an integer, a flag is not a bool, or ``missing_words`` or a field with an entry for each
+        column is not a tuple or a list.
     ValueError
-        If ``names``, ``nominal``, ``levels`` or ``boolean`` have another length than ``number``, a name or a missing
-        word is no string, or a mark of numbers is none. If a column has levels that is not nominal, or levels that are
-        not distinct, not all strings or all numbers, or more than 2²⁴.
+        If ``names``, ``nominal``, ``levels``, ``boolean`` or ``cuts`` have another length than ``number``, a name or a
+        missing word is not a string, or ``decimal`` and ``thousands`` are not two different marks. If a column has
+        levels but is not nominal, or its levels are not distinct, not all strings or all numbers, or 2²⁴ or more. If
+        the cuts of a column are not finite numbers that rise, or it has levels, too.
 
     Notes
     -----
-    Where a column has levels, data hold its values, which are looked up. Data that are codes already go with
+    Data hold the values of a column with levels, and these are looked up. For data that hold codes already take
     `of_codes`.
 
-    Numbers of a column that has ``cuts`` are compared as float64, whatever holds them: trees test how many cuts are
-    below.
+    Numbers of a column with ``cuts`` are compared as float64, whatever their dtype: trees test how many cuts are below
+    a number.
 
     ``boolean``, ``missing_words``, ``decimal`` and ``thousands`` matter for text files alone. Frames and arrays have
     types of their own.
@@ -56,25 +60,25 @@ class Columns:
     number: int
     """Number of columns."""
     names: tuple[str, ...] | None = None
-    """The names that a data frame must have, where known."""
+    """The names that a data frame must have; None if any names will do."""
     nominal: tuple[bool, ...] | None = None
     """Whether each column holds names of things, not quantities; None if none does."""
     levels: tuple[Levels | None, ...] | None = None
-    """Levels of nominal columns; None where the data come as codes already."""
+    """Levels of nominal columns; None for a numeric column, or if the data hold codes already."""
     boolean: tuple[bool, ...] | None = None
-    """Whether each column held bools when it was fitted; None where that is not known, and numbers may be bools."""
+    """Whether each column held bools in the training data; None if that is not known: any column of numbers may."""
     missing_words: tuple[str, ...] = MISSING_WORDS
     """Cells of a text file that mean a missing value, unless they are levels of their column."""
     cuts: tuple[tuple[float, ...] | None, ...] | None = None
-    """The thresholds of columns that are compared as float64, rising; None where float32 is compared."""
+    """The thresholds of columns that are compared as float64, rising; None for a column that is compared as float32."""
     absent_is_missing: bool = False
-    """Whether what a sparse matrix does not store is a missing value, as XGBoost and treelite take it; else it is 0."""
+    """Whether an entry that a sparse matrix does not store is missing, as for XGBoost and treelite; else it is 0."""
     spaces_are_underlines: bool = False
     """Whether ``names`` have underlines for the spaces of the training data's names, as LightGBM writes them."""
     decimal: str | None = None
-    """The decimal mark of the text file that it was fitted on, ``"."`` or ``","``; None where no number had one."""
+    """The decimal mark of the training data's text file, ``"."`` or ``","``; None if no number had one."""
     thousands: str | None = None
-    """The mark between thousands there, ``"."``, ``","``, ``"'"`` or a space; None where no number had one."""
+    """The mark between thousands in that file, ``"."``, ``","``, ``"'"`` or a space; None if no number had one."""
 
     def __post_init__(self) -> None:
         check_integer("number", self.number, 0)
@@ -119,11 +123,11 @@ class Columns:
             )
 
     def of_codes(self) -> "Columns":
-        """Return the same columns without levels and cuts, for data that hold codes already."""
+        """Return the same columns without levels and cuts, for data that already hold codes."""
         return dataclasses.replace(self, levels=None, cuts=None) if self.looks_up else self
 
     def as_known(self, name: str) -> str:
-        """Return a name of the data as the model knows it."""
+        """Return the model's spelling of a column name of the data; an unknown name is returned, too."""
         is_known = not self.spaces_are_underlines or name in (self.names or ())
         return name if is_known else name.replace(" ", "_")
 
@@ -135,7 +139,7 @@ class Columns:
 
     @property
     def looks_up(self) -> bool:
-        """Whether values of any column are looked up: among its levels, or its cuts."""
+        """Whether any column has levels or cuts, among which its values are looked up."""
         return self.levels is not None or self.cuts is not None
 
     @property
@@ -144,7 +148,7 @@ class Columns:
 
     @cached_property
     def lookups(self) -> "tuple[Lookup | CutLookup | None, ...]":
-        """Levels and cuts made ready for looking up values; made when first asked for."""
+        """For each column the `Lookup` of its levels, the `CutLookup` of its cuts, or None if it has neither."""
         levels, cuts = self.levels or (None,) * self.number, self.cuts or (None,) * self.number
         return tuple(
             CutLookup(edges) if edges is not None else None if words is None else Lookup(words)
@@ -160,11 +164,11 @@ class Columns:
         return hash(self._parts)
 
     def __hash__(self) -> int:
-        # Kept: trees are hashed with their columns at every call of a compiled function, and levels may be many.
+        # The hash is kept: every call of a compiled function hashes trees and their columns, and levels may be many.
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without what is kept: hashes of texts differ between processes.
+        # Without the kept hash: hashes of texts differ between processes.
         return Columns, self._parts
 
     def __repr__(self) -> str:
@@ -186,12 +190,12 @@ def _is_number(value: Any) -> bool:
 
 
 def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
-    """Find the nominal columns of X and their levels; in a frame also the names, and the columns of bools.
+    """Return the columns of X with the levels of nominal ones; of a frame also the names, and which columns hold bools.
 
-    ``nominal`` is "auto" (every column that holds no numbers and no dates), None, or names, positions or bools of
-    columns. Levels are the distinct values, sorted; missing values, if any, are a level of their own, the last. Raises
-    a TypeError if X is sparse, or a nominal column holds lists, or bytes that are no text. Raises a ValueError if X has
-    not two axes, or a name twice, or ``nominal`` names no columns of X.
+    ``nominal`` is "auto" (every column that holds neither numbers nor dates), None, or names, positions or bools of
+    columns. Levels are the distinct values, sorted; missing values, if any, are one more level, the last. Raises a
+    TypeError if X is sparse, or a nominal column holds lists, or bytes that are not UTF-8. Raises a ValueError if X
+    does not have two axes, has a name twice, or lacks a column of ``nominal``.
 
     Examples
     --------
@@ -242,8 +246,8 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
     if choice.dtype == bool and choice.shape == (n_features,):
         return choice
     if choice.ndim == 1:
-        distinct = len(set(choice.tolist())) == len(choice)  # else booleans written as 0 and 1
-        # Bools written as 0 and 1 would read as the positions 0 and 1; what is there twice is no list of positions.
+        distinct = len(set(choice.tolist())) == len(choice)
+        # Bools that are written as 0 and 1 are not positions: one of them occurs twice.
         if choice.dtype.kind in "iu" and distinct and np.all((choice >= 0) & (choice < n_features)):
             kinds[choice] = True
             return kinds
@@ -258,14 +262,14 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
 
 
 BLOCK = 2**12
-"""Number of values that are searched among cuts at a time: they stay in the cache."""
+"""Number of values that are searched among cuts at a time: as many as stay in the cache."""
 
 CELLS = 2**11
-"""Equal parts of a column's range, each with the number of cuts below it."""
+"""Number of cells, equal parts of a column's range; the number of cuts below each is kept, to search from there."""
 
 
 class CutLookup:
-    """The thresholds of a column, made ready for placing values among them."""
+    """Look-up of a column's values among its cuts, the thresholds of trees that compare float64."""
 
     may_be_numbers = True
 
@@ -291,7 +295,7 @@ class CutLookup:
     def _below(self, values: np.ndarray) -> np.ndarray:
         if 8 * len(values) < BLOCK:
             return np.searchsorted(self.cuts, values)
-        # All values a step at a time: for each by itself a processor would guess every comparison, wrong half the time.
+        # All values take each step of the bisection together: value by value, half of all branches are mispredicted.
         below, step = self._first[self._cells(values)], self._step
         while step:
             below += (self._padded[below + (step - 1)] < values) * step
@@ -313,13 +317,13 @@ class CutLookup:
         if values.dtype == jnp.float64:
             codes = jnp.searchsorted(jnp.asarray(self.cuts), values)
         else:
-            # As order keys, which no backend takes for zero.
+            # Order keys are integers: a backend may flush subnormal floats to zero.
             codes = jnp.searchsorted(jnp.asarray(order_key_at_or_below(self.cuts)), order_key(values))
         return jnp.where(jnp.isnan(values), jnp.nan, codes.astype(jnp.float32))
 
 
 def check_cuts(j: int, cuts: Any) -> None:
-    """Raise a ValueError unless cuts are finite numbers that rise."""
+    """Raise a ValueError unless ``cuts``, of column ``j``, are finite numbers that rise."""
     numbers = np.asarray(cuts, np.float64)
     if numbers.ndim != 1 or not np.isfinite(numbers).all() or np.any(np.diff(numbers) <= 0):
         raise ValueError(f"cuts[{j}]={cuts!r:.60} must be finite numbers that rise: the thresholds of the column.")

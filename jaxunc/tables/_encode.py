@@ -1,8 +1,8 @@
 """Data as trees test them: C-contiguous float32, nominal values as codes, checked on the host.
 
-Four functions take data in: `encode_instances` what is dense, `encode_rows` sparse matrices too, `encode_traced` also
-what is traced by JAX, and `encode_arrow` tables of Arrow. Columns that are looked up become codes in `_numbers`.
-`warn_of_merged_values` tells where float32 loses values.
+Four functions take data: `encode_instances` dense data, `encode_rows` also sparse matrices, `encode_traced` also arrays
+that JAX traces, and `encode_arrow` tables of Arrow. `_numbers` makes codes of columns with levels or cuts.
+`warn_of_merged_values` tells where float32 merges values.
 """
 
 from collections.abc import Sequence
@@ -34,19 +34,20 @@ from ._levels import Lookup
 from ._numbers import as_csr, is_sparse, numbers_of_array, numbers_of_frame, rows_of, rows_of_columns
 
 MOST_MERGED = 0.01
-"""Share of a column's distinct values that may be merged in silence: some of many random numbers are alike."""
+"""Share of a column's distinct values that may merge without a warning: of many random numbers a few always do."""
 MOST_EXAMINED = 2**17
-"""Largest number of instances that are examined."""
+"""Most instances that `warn_of_merged_values` examines."""
 
 
 def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Encode dense data ``[instances features]`` of the host, whatever holds them, and refuse sparse ones.
+    """Encode dense data ``[instances features]`` of any type, on the host, and refuse a sparse matrix.
 
     The values are C-contiguous float32, NaN where they are missing. Columns with levels hold codes, in an array of
-    numbers too: -1 where a value is no level, or is missing and that is no level. A JAX array on an accelerator stays
-    there, unless values are to be looked up. Raises a TypeError if columns (which it names) hold no numbers and have no
-    levels, or an array of numbers is given where all levels are words; a ValueError if the number, names or order of
-    the columns are others, or values are infinite or too large for float32 (unless ``infinite``).
+    numbers too: -1 for a value that is not a level, and for a missing value unless missing is a level. A JAX array on
+    an accelerator stays there, unless a column is looked up. Raises a TypeError if columns (which it names) hold no
+    numbers and have no levels, or if data are an array of numbers and the levels of a column are words. Raises a
+    ValueError if the number, names or order of the columns differ, or a value is infinite or too large for float32
+    (unless ``infinite``).
     """
     if is_sparse(data):
         raise dense_alone(name)
@@ -54,20 +55,21 @@ def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: 
 
 
 def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Encode dense or sparse data of the host: as `encode_instances`, and of a sparse matrix its rows.
+    """Encode dense data as `encode_instances` does, or a sparse matrix.
 
-    Their ``values`` are `SparseRows`, which are made dense part by part. CSR is best: others are converted to it.
+    The ``values`` of a sparse matrix are `SparseRows`, which become dense part by part. A matrix that is not CSR is
+    converted to CSR first.
     """
     if type(data) is np.ndarray and type(columns) is Columns and is_plain(data, columns):
         return Encoded(data, False)
     check_bool("infinite", infinite)
-    # Data on an accelerator stay there; on a CPU NumPy sees the same memory, and is quicker.
+    # Data on an accelerator stay there; on a CPU NumPy shares JAX's memory, and is quicker.
     values, missing = unchecked_rows(data, columns, name, infinite=infinite, on_device=default_platform() != "cpu")
     if missing is not None:
         return data if isinstance(data, Encoded) else Encoded(values, missing)
     with np.errstate(over="ignore", invalid="ignore"):
         values = values.astype(np.float32) if isinstance(values, jax.Array) else values
-        # A sum is finite only if its terms are: one cheap pass, and further ones only in doubt.
+        # A finite sum has finite terms alone: one cheap pass, and further passes only if it is not finite.
         if np.isfinite(values.sum()):
             return Encoded(values, False)
     if not infinite:
@@ -92,7 +94,7 @@ def unchecked_rows(
         check_shape(data.shape, columns, name)
         return rows_of(as_csr(data, name), columns, name, infinite=infinite)
     table = plain_table(data, name)
-    # Most calls have an array, which should not look for anything else.
+    # Most calls pass an array, which is known without the slower look at the members of a frame.
     if type(table) is not np.ndarray and is_frame(table):
         check_names(frame_names(table), columns, name)
         check_shape(table.shape, columns, name)
@@ -129,7 +131,7 @@ def _numpy_of(values: Any) -> Any:
 
 
 MOST_PLAIN = 2**12
-"""Values of an array up to which it is small."""
+"""Most values of an array that `is_plain` takes: it makes a pass of its own."""
 
 
 def is_plain(data: np.ndarray, columns: Columns) -> bool:
@@ -148,9 +150,10 @@ def holds_float32(data: Any) -> bool:
 
 
 def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.Array, "instances features"]:
-    """Encode dense data for JAX, as `encode_instances`, or traced; infinite values are let through.
+    """Encode dense data, which JAX may trace, as a float32 array of JAX; infinite values are let through.
 
-    Traced values are placed among cuts, and not looked up among levels; of them only the shape is checked.
+    Traced values of a column with cuts become codes; those of a column with levels must be codes already. Only the
+    shape of a traced array is checked. Raises for other data as `encode_instances` does.
     """
     if isinstance(data, Encoded):
         check_shape(data.values.shape, columns, name)
@@ -172,11 +175,11 @@ def _with_codes(columns: Columns, data: Any) -> Any:
 def encode_arrow(
     table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False, first: int = 0
 ) -> Encoded:
-    """Encode an Arrow table or record batch, whose columns are in the model's order: as `encode_instances` its frame.
+    """Encode an Arrow table or record batch, whose columns are in the model's order, as `encode_instances` its frame.
 
     Numbers and bools may have any width. Columns with levels hold strings (or bytes that are UTF-8), numbers or
-    dictionaries of them. Null and NaN are missing values, and so are ``columns.missing_words`` if strings ``are_cells``
-    of a text file. Messages count rows from ``first``. Raises a TypeError for lists, too.
+    dictionaries of these. Null and NaN are missing values, and so are ``columns.missing_words`` if strings
+    ``are_cells`` of a text file. Messages give the first row the number ``first``. Raises a TypeError also for lists.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("are_cells", are_cells)
@@ -210,7 +213,7 @@ def encode_arrow(
 
 
 def _usual_type(column: Any) -> Any:
-    """Return a run-end encoded column decoded, and one of the extension type bool8 as bools; others as they are."""
+    """Return a run-end encoded column decoded, a column of the extension type bool8 as bools, any other unchanged."""
     import pyarrow as pa
     import pyarrow.compute
 
@@ -233,10 +236,10 @@ def _arrow_numbers(column: Any, what: str) -> np.ndarray:
             f"{what} holds {kind}, no numbers. Encode it as the forest's data were; dates: make them numbers, for "
             "instance days since the first one."
         )
-    if is_coded:  # of what Arrow can decode: not of views or lists
+    if is_coded:  # a dictionary of numbers, which Arrow can decode, unlike one of views or lists
         column = column.dictionary_decode() if isinstance(column, pa.Array) else column.cast(kind)
     if pa.types.is_decimal(kind):
-        return floats_of(column.to_pylist())  # rounded once, which Arrow's own cast is not
+        return floats_of(column.to_pylist())  # rounded once; Arrow's own cast rounds twice
     if is_other:
         column = column.cast(pa.float64())
     if column.null_count:
@@ -255,13 +258,12 @@ def _on_host(part: Any) -> np.ndarray:
 
 
 def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
-    """Return the codes of a column's values: each distinct one is looked up once."""
+    """Return the codes of a column's values among its levels; each distinct value is looked up once."""
     import pyarrow as pa
 
     if pa.types.is_nested(column.type):
         raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans. Give each part a column.")
     if not pa.types.is_dictionary(column.type):
-        # A text is looked up once for each distinct value, not for each row.
         try:
             column = column.dictionary_encode(null_encoding="encode")
         except pa.ArrowNotImplementedError as error:
@@ -303,7 +305,7 @@ def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> 
     check_distinct_names(names_of_data, name)
     if names_of_data == expected or tuple(map(columns.as_known, names_of_data)) == expected:
         return
-    names = spelled(names_of_data, columns, name)
+    names = match_names(names_of_data, columns, name)
     names_read = {columns.as_known(c) for c in names_of_data}
     absent = [c for c in expected if c not in names_read]
     unknown = [c for c in names_of_data if columns.as_known(c) not in set(expected)]
@@ -313,7 +315,7 @@ def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> 
             f"{unknown[:5]} ({len(absent)} and {len(unknown)} in all)."
         )
     order_of_data = [names[known_name] for known_name in expected]
-    # The data's own names where they have spaces for the model's underlines.
+    # If the data have spaces where the model has underlines, the message names columns as the data do.
     order = (
         "list(model.columns.names)"
         if tuple(order_of_data) == expected
@@ -325,7 +327,7 @@ def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> 
     )
 
 
-def spelled(names_of_data: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
+def match_names(names_of_data: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
     """Return a dictionary from the model's column names to the data's spellings of them.
 
     Raises a ValueError if two columns of the data match one name.
@@ -340,13 +342,13 @@ def spelled(names_of_data: Sequence[str], columns: Columns, where: str) -> dict[
 
 
 class MergedValuesWarning(UserWarning):
-    """Trees compare numbers as float32, in which many different values of a column are equal."""
+    """Trees compare numbers as float32, which makes many different values of a column equal."""
 
 
 def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
-    """Warn, by name, of numeric columns in which float32 merges more than 1 % of the distinct values.
+    """Warn of numeric columns, by name, in which float32 merges more than 1 % of the distinct values.
 
-    X is what `encode_instances` has taken. At most 2¹⁷ instances are examined, evenly spaced.
+    X are data that `encode_instances` has taken without an error. At most 2¹⁷ instances are examined, evenly spaced.
     """
     if isinstance(X, Encoded):
         return
@@ -358,7 +360,7 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
         values = as_floats(column_of(table, j)[::step]).astype(np.float64, copy=False)
         values = values[~np.isnan(values)]
         narrow = values.astype(np.float32)
-        # The usual case, and the quick one: nothing was rounded, so nothing was merged.
+        # The usual case, told quickly: nothing was rounded, so nothing was merged.
         if np.array_equal(narrow, values):
             continue
         ascending = np.sort(values)

@@ -1,7 +1,7 @@
-"""What a column of a training file becomes: a target of numbers or of classes, a feature of numbers or of ranks.
+"""Columns of a training file: a target becomes numbers or classes, a feature becomes numbers or ranks.
 
-``jaxunc fit`` and ``jaxunc compare`` ask here. What a nominal column becomes for `fit`, and for every model that is
-fitted, are codes of its levels: `jaxunc.tables._levels`.
+``jaxunc fit`` and ``jaxunc compare`` convert columns here. The nominal columns of fitted models become codes of levels
+instead: see `jaxunc.tables._levels`.
 """
 
 import collections
@@ -23,7 +23,7 @@ _NUMBER = re.compile(
     r"(?:\d{1,3}(?:[.,'\u2019_\s]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?"
     r"\s*((?:[^\W\d]|[%°$€£¥])\S*)?"
 )
-"""A number with marks of thousands, a decimal comma, a currency before it or a unit behind it, which is the group."""
+"""A number, perhaps with marks of thousands, a decimal comma, a currency, and a unit behind it, which is the group."""
 
 
 def is_numeric(column: Any) -> bool:
@@ -36,10 +36,11 @@ def is_numeric(column: Any) -> bool:
 def number_target(
     column: "pd.Series", path: str | Path, numbers: bool | None, *, options: tuple[str, str]
 ) -> np.ndarray | None:
-    """Return a target as float64 if it holds ``numbers``, None for classes; ``numbers=None`` lets the column say which.
+    """Return a target as float64 if it is a number, None if it holds classes.
 
-    ``options`` of the command take it for a number and for classes. Raises a ValueError for a target of another kind
-    than is asked for, and for texts that are mostly numbers.
+    ``numbers`` says which of these it is; with None the column decides. ``options`` are the command's options for a
+    number and for classes, named in messages. Raises a ValueError if ``numbers`` is True and the column holds no
+    numbers, or if it is None and the column's texts are mostly numbers.
     """
     if not is_numeric(column):
         if numbers:
@@ -55,28 +56,28 @@ def number_target(
 
 
 SOME_CLASSES, MOST_CLASSES = 20, 100
-"""Number of integers that are classes in any table, and in one with five rows or more of each."""
+"""Most different integers that are classes in any table; and in a table of more than five times as many rows."""
 
 
 def is_quantity(values: Float[np.ndarray, " rows"]) -> bool:
-    """Return whether numbers of a target are a quantity, not classes: fractions, or many different integers."""
+    """Return whether the numbers of a target are a quantity, not classes: fractions, or many different integers."""
     return not are_class_numbers(len(np.unique(values)), len(values)) or not np.array_equal(values, np.rint(values))
 
 
 def are_class_numbers(n_values: int, n_rows: int) -> bool:
-    """Return whether ``n_values`` different integers are taken for classes."""
+    """Return whether ``n_values`` different integers in ``n_rows`` rows are taken for classes."""
     return n_values <= SOME_CLASSES or (n_values <= MOST_CLASSES and n_values < n_rows / 5)
 
 
 def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> None:
     """Raise a ValueError if a target's texts are mostly numbers, of one unit, and too many to be meant as classes.
 
-    How many are too many is as for numbers. ``classes`` is the option that says that they are classes all the same.
+    `are_class_numbers` says how many are too many. ``classes`` is the option for a target of classes, for the message.
     """
     from pandas.api import types
 
     if not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
-        return  # a categorical says itself that it holds classes
+        return  # a categorical column holds classes by its type
     words = [word for word in column.unique().tolist() if isinstance(word, str)]
     short = ((word, _NUMBER.fullmatch(word.strip())) for word in words if len(word) < 40)
     units = {word: match[1] for word, match in short if match}
@@ -93,7 +94,7 @@ def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> 
 
 
 def class_values(column: "pd.Series", path: str) -> np.ndarray:
-    """Return the class of each row, as the file has it; raises a ValueError for fractions."""
+    """Return the label of each row, as the file has it; raise a ValueError for fractions."""
     from pandas.api import types
 
     if types.is_float_dtype(column.dtype) and not np.all(column == np.rint(column)):
@@ -105,14 +106,17 @@ def class_values(column: "pd.Series", path: str) -> np.ndarray:
 
 
 def class_codes(column: "pd.Series") -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return codes and labels of a target; raises a ValueError for a quantity, and for labels that read alike."""
+    """Return the class of each row as a code, and the labels of the classes.
+
+    Raises a ValueError for a quantity, and for two labels that are written alike.
+    """
     import pandas as pd
     from pandas.api import types
 
     target = column.name
     codes, levels = _ranks(column)
     if is_numeric(levels):
-        # Large integers are no floats.
+        # Integers beyond 2⁵³ would be rounded as floats.
         numbers = levels.to_numpy(dtype=np.int64 if types.is_integer_dtype(levels.dtype) else np.float64)
         integral = bool(np.all(numbers == np.rint(numbers)))
         if len(levels) > SOME_CLASSES and not (integral and len(levels) < len(codes) / 5):
@@ -130,7 +134,10 @@ def class_codes(column: "pd.Series") -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def numbers_as_floats(X: "pd.DataFrame", *, with_booleans: bool) -> "pd.DataFrame":
-    """Return integers as floats, as files are scored; for scikit-learn also bools with gaps, which are objects."""
+    """Change a frame's columns of integers to floats, the type in which files are scored, and return the frame.
+
+    With ``with_booleans``, for scikit-learn, columns of bools with gaps change, too: pandas has them as objects.
+    """
     from pandas.api import types
 
     for name in X.columns:
@@ -142,7 +149,7 @@ def numbers_as_floats(X: "pd.DataFrame", *, with_booleans: bool) -> "pd.DataFram
 
 
 def feature_numbers(column: "pd.Series", name: str, path: str | Path) -> tuple[np.ndarray, bool]:
-    """Return a feature as float64, missing values as NaN, and whether its values became ranks.
+    """Return a feature as float64, NaN for missing values, and whether the numbers are ranks of its values.
 
     Raises a ValueError for numbers that are infinite or beyond float32.
     """
@@ -157,12 +164,12 @@ def feature_numbers(column: "pd.Series", name: str, path: str | Path) -> tuple[n
 
 
 def _ranks(column: "pd.Series") -> tuple[np.ndarray, "pd.Index"]:
-    """Return the rank of each value, -1 if missing, and the distinct values in order; a categorical keeps its own."""
+    """Return the rank of each value, -1 if missing, and the distinct values in order (of a categorical, its order)."""
     import pandas as pd
     from pandas.api import types
 
-    # No codes of `Levels`, which name things: most forests here compare ranks, so dates, categories and numbers
-    # keep their order, and what is missing stays missing.
+    # Unlike codes of `Levels`, ranks are compared by most forests: so dates, categories and numbers keep their order,
+    # and missing values stay missing.
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.cat.remove_unused_categories()
         return column.cat.codes.to_numpy(), column.cat.categories

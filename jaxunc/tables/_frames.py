@@ -274,16 +274,16 @@ def as_frame(data: Any, name: str = "X") -> Any:
     if is_frame(data):
         return data
     if isinstance(data, Mapping):
-        return _of_columns(data, name)
+        return _frame_of_columns(data, name)
     if isinstance(data, np.ndarray):
-        return None if data.dtype.names is None else _of_columns({n: data[n] for n in data.dtype.names}, name)
+        return None if data.dtype.names is None else _frame_of_columns({n: data[n] for n in data.dtype.names}, name)
     if isinstance(data, list | tuple) or not _may_be_frame(data):
         return None
     import narwhals as nw  # slow to import, and not needed for arrays
 
     try:
         frame = nw.from_native(data, pass_through=True)
-        if frame is data and (frame := _of_arrow(data, name)) is None:
+        if frame is data and (frame := _frame_of_arrow(data, name)) is None:
             return None
     except nw.exceptions.DuplicateError:
         check_distinct_names(getattr(data, "column_names", ()), name)
@@ -295,7 +295,7 @@ def as_frame(data: Any, name: str = "X") -> Any:
         return native
     every = [frame.get_column(column) for column in frame.columns]
     categorical = [series.dtype in (nw.Categorical, nw.Enum) for series in every]
-    parts = [_of_series(series, is_nominal) for series, is_nominal in zip(every, categorical, strict=True)]
+    parts = [_array_of_series(series, is_nominal) for series, is_nominal in zip(every, categorical, strict=True)]
     return Frame(frame.columns, parts, len(frame), categorical)
 
 
@@ -311,10 +311,10 @@ def as_column(data: Any, what: str) -> Any:
     else:
         import narwhals as nw
 
-        chunked = _chunked(data)
+        chunked = _as_chunked(data)
         series = nw.from_native(chunked, allow_series=True, pass_through=True)
         is_nominal = isinstance(series, nw.Series) and series.dtype in (nw.Categorical, nw.Enum)
-        column = _of_series(series, is_nominal) if isinstance(series, nw.Series) else plain_array(data, what)
+        column = _array_of_series(series, is_nominal) if isinstance(series, nw.Series) else plain_array(data, what)
     if np.ndim(column) != 1:
         raise ValueError(f"{what} has shape {np.shape(column)}; pass one value for each row.")
     return column
@@ -325,13 +325,13 @@ def plain_array(data: Any, name: str) -> np.ndarray:
 
     Masked values become missing values, bytes become strings, and narrow floats such as bfloat16 become float32.
     """
-    array = data if isinstance(data, np.ndarray) else _listed(data, name)
+    array = data if isinstance(data, np.ndarray) else _array_of_lists(data, name)
     if isinstance(array, np.ma.MaskedArray):
-        array = _unmasked(array)
+        array = _fill_masked(array)
     kind = array.dtype.kind
     if kind in "SUT":
         if kind == "S":
-            array = np.array([_decoded(cell, name) for cell in array.ravel().tolist()], object).reshape(array.shape)
+            array = np.array([_decode(cell, name) for cell in array.ravel().tolist()], object).reshape(array.shape)
         return array if kind == "U" and isinstance(data, np.ndarray) else array.astype(object)
     if kind == "V" and array.dtype.names is None and array.dtype.itemsize <= 2:
         try:
@@ -341,7 +341,7 @@ def plain_array(data: Any, name: str) -> np.ndarray:
     return array
 
 
-def _listed(data: Any, name: str) -> np.ndarray:
+def _array_of_lists(data: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(data)
         # As objects: NumPy would turn numbers among texts into texts.
@@ -350,7 +350,7 @@ def _listed(data: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name} has rows of several lengths: {error}") from error
 
 
-def _unmasked(array: np.ma.MaskedArray) -> np.ndarray:
+def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
     mask = np.ma.getmaskarray(array)
     if not mask.any():
         return array.data
@@ -365,14 +365,14 @@ def _unmasked(array: np.ma.MaskedArray) -> np.ndarray:
     return filled
 
 
-def _decoded(cell: bytes, name: str) -> str:
+def _decode(cell: bytes, name: str) -> str:
     try:
         return cell.decode()
     except UnicodeDecodeError as error:
         raise TypeError(f"{name} holds {cell!r:.60}, which is no UTF-8 text; decode it first.") from error
 
 
-def _of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
+def _frame_of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
     parts = [as_column(column, f"{name}[{key!r}]") for key, column in columns.items()]
     lengths = {str(key): len(part) for key, part in zip(columns, parts, strict=True)}
     if len(set(lengths.values())) > 1:
@@ -400,7 +400,7 @@ def may_be_series(data: Any) -> bool:
     return not hasattr(data, "iloc") and any(hasattr(type(data), member) for member in members)
 
 
-def _chunked(data: Any) -> Any:
+def _as_chunked(data: Any) -> Any:
     """Return an Arrow array as a chunked array, which narwhals reads; other data as they are."""
     if hasattr(data, "dictionary_encode") and not hasattr(data, "chunks"):
         import pyarrow as pa
@@ -409,7 +409,7 @@ def _chunked(data: Any) -> Any:
     return data
 
 
-def _of_arrow(data: Any, name: str) -> Any:
+def _frame_of_arrow(data: Any, name: str) -> Any:
     """Return data that have Arrow's C stream or array protocol, or ``__dataframe__``, as a frame of narwhals.
 
     None for data without them, and for data that are not a table, such as one column. Raises a TypeError if pyarrow is
@@ -438,7 +438,7 @@ def _of_arrow(data: Any, name: str) -> Any:
     return nw.from_native(table)
 
 
-def _of_series(series: Any, is_nominal: bool) -> Any:
+def _array_of_series(series: Any, is_nominal: bool) -> Any:
     """Return a narwhals column as an array of numbers or of Python objects.
 
     Nanosecond times stay NumPy's, or a pandas series if they have a time zone. A categorical column (``is_nominal``) of
@@ -448,7 +448,7 @@ def _of_series(series: Any, is_nominal: bool) -> Any:
     if dtype.is_float() or (dtype.is_integer() and "128" not in str(dtype)):
         return series.to_numpy()
     if getattr(dtype, "time_unit", "us") == "ns":
-        return _of_nanoseconds(series)
+        return _array_of_nanoseconds(series)
     values = series.to_list()
     if kinds_of(values) == {"bool"} or (is_nominal and kinds_of(values) <= {"number", "missing"}):
         # Categories that are numbers are read as numbers are, whatever holds them.
@@ -458,7 +458,7 @@ def _of_series(series: Any, is_nominal: bool) -> Any:
     return objects
 
 
-def _of_nanoseconds(series: Any) -> Any:
+def _array_of_nanoseconds(series: Any) -> Any:
     """Return nanosecond times or time spans as a NumPy array, or as a pandas series if they have a time zone.
 
     Python's own types would cut the nanoseconds off.

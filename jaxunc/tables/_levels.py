@@ -1,7 +1,7 @@
 """Levels of one nominal column, and codes of its values: positions among the levels.
 
-`fit_levels` finds the levels, a `Lookup` looks values up. Both read a column by `read_entries`: its values, of each
-value once where that is cheap, and which of them each instance has.
+`fit_levels` finds the levels, a `Lookup` looks values up. Both read a column by `read_entries`, which returns its
+values, each once where that is cheap, and the position of each instance's value among them.
 """
 
 import itertools
@@ -23,29 +23,29 @@ from ._cells import (
     as_word,
     is_missing,
     kind_of_type,
+    moment_key,
     moment_word,
-    same_moment,
-    same_time,
+    time_key,
 )
 from ._frames import NUMBERS, QUANTITIES
 
 UNSEEN = -1
-"""Code of a value that is no level."""
+"""Code of a value that is not a level."""
 LARGEST_CODE = 2**24
-"""Largest number of levels: integers up to here are exact in float32."""
+"""Integers up to this one are exact in float32; a column has fewer levels."""
 
 
 MOST_CATEGORIES = 2**12
-"""Categories up to which all are looked up, also those that no row has, and kept."""
+"""Most categories of a column whose codes are kept, for later columns of the same categories."""
 
 
 class Levels(NamedTuple):
     """The values of a nominal column; their positions are its codes."""
 
     values: tuple[Any, ...]
-    """Strings or numbers, each once; those that were fitted are sorted."""
+    """Strings or numbers, each once; `fit_levels` sorts them."""
     has_missing: bool
-    """Whether missing values are a level of their own, the last one."""
+    """Whether missing values are one more level, after ``values``."""
 
 
 class LevelsOfYdf(Levels):
@@ -67,15 +67,16 @@ class Entries(NamedTuple):
     """Values of a nominal column, and the position of each instance's value among them."""
 
     values: np.ndarray | list[str]
-    """Numbers or strings; not all need be distinct."""
+    """Numbers or strings, none missing; a value may occur several times."""
     index: Int[np.ndarray, " instances"]
-    """The position of each instance's value, -1 where it is missing."""
+    """The position of each instance's value among ``values``, -1 if it is missing."""
 
 
 def fit_levels(column: Any) -> Levels:
-    """Return the distinct values of a column, sorted: as numbers if its type is one of numbers, else as strings.
+    """Return a column's distinct values as levels, sorted: numbers if its dtype is one of numbers, else strings.
 
-    Whole floats among words are written as integers, as before a value was missing. Unused categories are no levels.
+    A whole float becomes a string without decimals: a missing value may have turned integers into floats. Unused
+    categories are not levels.
     """
     values, index = read_entries(column)
     distinct = _distinct_words(values) if isinstance(values, list) else np.unique(values).tolist()
@@ -88,13 +89,13 @@ def _distinct_words(values: list[str]) -> list[str]:
     moments = sorted({str(word) for word in values if type(word) is MomentWord})
     first: dict[Any, str] = {}
     for word in moments:
-        if first.setdefault(same_time(word) or word, word) != word:
+        if first.setdefault(time_key(word) or word, word) != word:
             words.discard(word)
     return sorted(words)
 
 
 class Lookup:
-    """The levels of a column, made ready for looking up values."""
+    """Look-up of a column's values among its levels."""
 
     def __init__(self, levels: Levels):
         self._values = levels.values
@@ -112,14 +113,14 @@ class Lookup:
         categories = getattr(column.dtype, "categories", None)
         if categories is None or len(categories) > MOST_CATEGORIES:
             return self._codes(*read_entries(column))
-        # Of the same categories once, whatever rows have them.
+        # The same categories are looked up once, whichever rows have them.
         of_categories = self._kept.get((categories,), None, lambda: self._codes(*read_entries(categories)))
         return np.append(of_categories, self._missing)[np.asarray(column.cat.codes)]
 
     def _codes(self, values: np.ndarray | list[str], index: Int[np.ndarray, " instances"]) -> np.ndarray:
         if isinstance(values, list) or self._has_words:
-            # As words where either side has words: a column that held numbers as text once may come as numbers, and
-            # vice versa.
+            # Words are compared if either side has words: a column that once held numbers as text may hold numbers
+            # now, and vice versa.
             words = values if isinstance(values, list) else list(map(_word_of, values.tolist()))
             codes = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
             if self._moments and (unseen := np.flatnonzero(codes == UNSEEN).tolist()):
@@ -134,22 +135,23 @@ class Lookup:
         return np.append(codes, self._missing)[index]
 
     def read_cell(self, cell: str, missing_words: Container[str]) -> str | None:
-        """Read a cell of a text file: a level, whatever else it could mean, another word, or None if it is missing.
+        """Return the level that a cell of a text file holds, else the cell's word, or None if it is missing.
 
-        Levels that are bools, and whole floats, may be written in other ways.
+        A cell that equals a level is that level, even among ``missing_words``. Bools, times and whole floats may be
+        spelled otherwise than the level.
         """
         if cell in self._index:
             return cell
-        if self._moments and (code := self._moments.get(same_moment(cell.strip()))) is not None:
+        if self._moments and (code := self._moments.get(moment_key(cell.strip()))) is not None:
             return as_word(self._values[code])
         stripped = cell.strip()
         if stripped in missing_words:
             return None
-        return self._ways_to_write.get(stripped, _as_written_whole(cell))
+        return self._spellings.get(stripped, _without_decimals(cell))
 
     @cached_property
-    def _ways_to_write(self) -> dict[str, str]:
-        """Spellings of levels that are bools; numbers are bools only where no level is a word."""
+    def _spellings(self) -> dict[str, str]:
+        """Levels by their other spellings, if all are bools; 0 and 1 are spellings only if no level is a string."""
         if not (self._index and set(self._index) <= {"True", "False"}):
             return {}
         words = dict.fromkeys(TRUE_WORDS, "True") | dict.fromkeys(FALSE_WORDS, "False")
@@ -157,7 +159,7 @@ class Lookup:
 
     @cached_property
     def may_be_numbers(self) -> bool:
-        """Whether numbers can be levels: not if all levels are words that read as no number."""
+        """Whether a number can be a level: not if all levels are words, and none reads as a number or a bool."""
         return not self._has_words or any(map(_reads_as_number, self._values))
 
     @cached_property
@@ -166,18 +168,18 @@ class Lookup:
 
     @cached_property
     def _moments(self) -> dict[Any, int]:
-        """Levels that are moments or spans of time: how one is written depends on what carries it."""
+        """Codes of the levels that are moments or time spans, by a key that all spellings of one time share."""
         codes: dict[Any, int] = {}
         for word, code in self._index.items():
-            if (moment := same_time(word)) is not None:
+            if (moment := time_key(word)) is not None:
                 codes.setdefault(moment, code)
         return codes
 
     def _of_moment(self, word: str) -> int:
-        """Return the code of the level at the same time, or -1. A plain text counts as a time only if a whole day."""
+        """Return the code of the level at the time of a word, or -1; a plain text counts only if it is a whole day."""
         if type(word) is MomentWord:
-            return self._moments.get(same_time(word), UNSEEN)
-        return self._moments.get(same_moment(word), UNSEEN) if word[10:] in ("", " 00:00:00") else UNSEEN
+            return self._moments.get(time_key(word), UNSEEN)
+        return self._moments.get(moment_key(word), UNSEEN) if word[10:] in ("", " 00:00:00") else UNSEEN
 
     @cached_property
     def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
@@ -189,23 +191,23 @@ class Lookup:
         levels, order = self._sorted
         if not len(levels):
             return np.full(len(values), UNSEEN)
-        # By bisection among sorted levels: no Python object is made of a value.
+        # Bisection among sorted levels makes no Python object of a value.
         index = np.minimum(np.searchsorted(levels, values), len(levels) - 1)
         return np.where(levels[index] == values, order[index], UNSEEN)
 
 
 def read_entries(column: Any) -> Entries:
-    """Read the values of a column, each value once where that is cheap."""
+    """Return the values of a column, each once where that is cheap, and which of them each instance has."""
     if hasattr(column.dtype, "categories"):
-        return _of_categories(column)
+        return _read_categories(column)
     kind = getattr(column.dtype, "kind", "O")
-    if getattr(column.dtype, "type", None) is str and hasattr(column, "factorize"):  # texts of pandas, and no objects
+    if getattr(column.dtype, "type", None) is str and hasattr(column, "factorize"):  # pandas' dtype of texts
         index, words = column.factorize()
         return Entries(words.tolist(), index)
     if kind not in NUMBERS:
-        # NumPy's dates as a list may be bare integers.
-        return _of_objects(list(column) if kind in QUANTITIES else np.asarray(column).tolist())
-    if hasattr(column, "isna"):  # pandas: only what is known has a plain dtype
+        # ``tolist`` would make bare integers of some of NumPy's dates.
+        return _read_objects(list(column) if kind in QUANTITIES else np.asarray(column).tolist())
+    if hasattr(column, "isna"):  # pandas: without its missing values a column has a plain dtype
         missing = np.asarray(column.isna(), bool)
         values = np.asarray(column[~missing] if missing.any() else column)
     else:
@@ -215,10 +217,10 @@ def read_entries(column: Any) -> Entries:
     return Entries(values, np.where(missing, -1, np.cumsum(~missing) - 1))
 
 
-def _of_categories(column: Any) -> Entries:
+def _read_categories(column: Any) -> Entries:
     codes = np.asarray(column.cat.codes, np.int64)
     categories = column.cat.categories
-    # Categories may be declared that no row has; they are no levels.
+    # A category that no row has is not a level.
     present = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(categories)))
     position = np.full(len(categories) + 1, -1)  # the last one for code -1
     position[present] = np.arange(len(present))
@@ -229,12 +231,13 @@ def _of_categories(column: Any) -> Entries:
 _ALIKE = {str, int, float, bytes, type(None)}
 """Types whose equal values are the same word: 1 and 1.0, but not True.
 
-So are dates, NumPy's moments and pandas'. Python's moments are not: an hour that comes twice is equal to itself.
+The same holds for dates, and for moments of NumPy and pandas. It does not for Python's moments: those of an hour that
+a clock repeats are equal, and two words.
 """
 
 
 class _BoolWord(str):
-    """A bool as a word: a text of the same letters is another word where a library writes bools otherwise."""
+    """A bool as a word, to tell it from a text of the same letters: libraries may write bools otherwise."""
 
     __slots__ = ()
 
@@ -245,11 +248,10 @@ def _word_of(value: Any) -> str:
     return (_BoolWord if isinstance(value, bool | np.bool_) else str)(as_word(value))
 
 
-def _of_objects(values: list) -> Entries:
+def _read_objects(values: list) -> Entries:
     kinds = {kind for kind in set(map(type, values)) if kind_of_type(kind) != "missing"}
     if kinds <= _ALIKE or all(kind in MOMENTS[:2] or kind.__name__ == "Timestamp" for kind in kinds):
-        # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal too, but not the
-        # same.
+        # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal, but two words.
         index = {value: i for i, value in enumerate(dict.fromkeys(values))}
         position = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
         values = list(index)
@@ -266,8 +268,8 @@ def _of_objects(values: list) -> Entries:
     return Entries(words, np.where(missing, -1, np.cumsum(~missing) - 1)[position])
 
 
-def _as_written_whole(cell: str) -> str:
-    """Return a whole float as people's frames hold it among strings, 1.0 as 1; any other cell as it is."""
+def _without_decimals(cell: str) -> str:
+    """Return the cell of a whole float as its level is written, ``"1"`` for ``"1.0"``; any other cell unchanged."""
     if not cell.endswith(".0"):
         return cell
     try:

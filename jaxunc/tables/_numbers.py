@@ -1,6 +1,6 @@
-"""Numbers of frames, arrays and sparse matrices: as they are, or the codes of columns that are looked up.
+"""Numbers of frames, arrays and sparse matrices, with codes in the columns that have levels or cuts.
 
-A sparse matrix (`SparseRows`) is made dense by parts of its rows, and these in the columns that are read.
+A sparse matrix (`SparseRows`) becomes dense a part of its rows at a time, and only in the columns that trees test.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from ._levels import Lookup
 
 
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
-    """Return a frame as float32 or float64, columns with levels or cuts as codes."""
+    """Return a frame as an array of float32 or float64, with codes in the columns that have levels or cuts."""
     is_number = [lookup is None or isinstance(lookup, CutLookup) for lookup in columns.lookups]
     numbers = np.flatnonzero(is_number).tolist()
     if columns.nominal is not None:
@@ -33,24 +33,24 @@ def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
 
 
 CACHED_ROWS = 2048
-"""Number of rows that are laid out together: columns become rows three times faster in the cache."""
+"""Number of rows that are copied at a time: they stay in the cache, which is three times as fast."""
 
 
 def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances features"]:
-    """Return columns of numbers as rows."""
+    """Return n rows of float32 from columns of numbers, one array for each column."""
     values = np.empty((n, len(parts)), np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, n, CACHED_ROWS):
             block = values[start : start + CACHED_ROWS]
             for j, part in enumerate(parts):
                 piece = part[start : start + CACHED_ROWS]
-                # Frames become float64 first: large integers are rounded twice there, and here.
+                # pandas' frames become float64 first, which rounds large integers twice: so here, too.
                 block[:, j] = piece.astype(np.float64) if piece.dtype.kind in "iu" else piece
     return values
 
 
 def _check_codes(frame: Any, positions: list[int], name: str) -> None:
-    """Raise a TypeError where codes are expected and a frame has categories, whose values are no codes."""
+    """Raise a TypeError if a column that must hold codes holds categories other than 0, 1, 2, …"""
     dtypes = list(dtypes_of(frame)) if positions else []
     names = frame_names(frame)
     is_code = lambda categories: list(categories) == list(range(len(categories)))
@@ -63,13 +63,13 @@ def _check_codes(frame: Any, positions: list[int], name: str) -> None:
 
 
 def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
-    """Return columns of numbers as float64, NaN where they are missing; columns of objects may hold numbers too."""
+    """Return columns of numbers as float64, NaN for missing values; columns of objects may hold numbers, too."""
     if not isinstance(frame, Frame):
         whole = frame if len(positions) == frame.shape[1] else frame.iloc[:, positions]
         if all(kind_of(dtype) in NUMBERS for dtype in dtypes_of(whole)):
             return whole.to_numpy(dtype=np.float64, na_value=np.nan)
     names = frame_names(frame)
-    return _converted(frame, positions, [names[j] for j in positions], name)
+    return _convert(frame, positions, [names[j] for j in positions], name)
 
 
 def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarray:
@@ -80,10 +80,10 @@ def numbers_of_array(array: np.ndarray, columns: Columns, name: str) -> np.ndarr
     with np.errstate(over="ignore"):
         values = array.astype(np.float32) if are_numbers else np.empty(array.shape, np.float32)
         if not are_numbers:
-            values[:, plain] = _converted(array, plain, plain, name)
+            values[:, plain] = _convert(array, plain, plain, name)
     for j, lookup in enumerate(columns.lookups):
         if isinstance(lookup, CutLookup) and not are_numbers:
-            values[:, j] = lookup.codes(_converted(array, [j], [j], name)[:, 0])
+            values[:, j] = lookup.codes(_convert(array, [j], [j], name)[:, 0])
         elif isinstance(lookup, Lookup):
             values[:, j] = lookup.codes(array[:, j])
     cuts = [(j, lookup) for j, lookup in enumerate(columns.lookups) if isinstance(lookup, CutLookup)]
@@ -120,11 +120,11 @@ def array_of(table: Any, name: str) -> np.ndarray:
         for j in positions:
             values[:, j] = column_of(table, j)
         return values
-    return _converted(table, positions, list(frame_names(table)) if is_frame(table) else positions, name)
+    return _convert(table, positions, list(frame_names(table)) if is_frame(table) else positions, name)
 
 
 def plain_pandas(frame: Any) -> Any:
-    """Return a pandas frame whose columns of numbers have NumPy dtypes, also those of objects or of Arrow types."""
+    """Return a pandas frame with columns of numbers of NumPy's dtypes, converted from objects or Arrow's types."""
     odd = [j for j, dtype in enumerate(frame.dtypes) if kind_of(dtype) not in NUMBERS and not is_named(frame, j)]
     if odd:
         frame = frame.copy()
@@ -133,8 +133,8 @@ def plain_pandas(frame: Any) -> Any:
     return frame
 
 
-def _converted(table: Any, positions: list[int], names: list, name: str) -> np.ndarray:
-    """Convert columns to float64, one by one; raises a TypeError that names those that hold no numbers."""
+def _convert(table: Any, positions: list[int], names: list, name: str) -> np.ndarray:
+    """Return columns as float64, ``[rows positions]``; raise a TypeError that names the columns without numbers."""
     values, refused, cause = np.empty((table.shape[0], len(positions)), np.float64), [], None
     for i, j in enumerate(positions):
         try:
@@ -164,8 +164,9 @@ class SparseRows:
         self._indptr, self._indices, self._data = indptr, indices, data
         self.columns: Columns = columns
         self._kept: np.ndarray | None = None
-        """The columns of the matrix that are these, if not all; and where each column of the matrix is, or -1."""
+        """Positions in the matrix of the columns that are kept; None for all."""
         self._position: np.ndarray | None = None
+        """Position among the kept columns of each column of the matrix, -1 if it is not kept; None for all."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -218,7 +219,7 @@ class SparseRows:
         return numbers_of_array(values, self.columns, "X") if self.columns.looks_up else values
 
     def matrix(self) -> Any:
-        """Return the rows as SciPy's CSR matrix of float32, for scikit-learn: all columns, and no value made a code."""
+        """Return the rows, with all columns, as SciPy's CSR matrix of float32 values (not codes), for scikit-learn."""
         from scipy.sparse import csr_matrix  # slow to import, and rarely needed
 
         start, stop = int(self._indptr[0]), int(self._indptr[-1])
@@ -245,9 +246,10 @@ def is_sparse(data: Any) -> bool:
 
 
 def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
-    """Return a sparse matrix as SciPy's CSR with sorted entries, duplicates summed, in a copy where that changes it.
+    """Return a sparse matrix as SciPy's CSR with sorted entries and no duplicates, which are summed in a copy.
 
-    ``for_sklearn``: with indices of 32 bits where they fit. Raises a ValueError or a TypeError for no table of numbers.
+    With ``for_sklearn`` indices have 32 bits if they fit. Raises a ValueError unless the matrix has two axes, a
+    TypeError unless it holds numbers.
     """
     if len(data.shape) != 2:
         raise ValueError(f"{name} has shape {data.shape}; expected (instances, features).")

@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.counting import as_groups, check_unseen, copies_of, held_out_split, leave_one_out, mask_by_group, oob_mask
-from jaxunc.counting._counts_modes import as_many_trees
+from jaxunc.counting._counts_modes import even_out_trees
 from jaxunc.learning import oob_dataset
 from tests._refusal import refuses
 
@@ -169,9 +169,9 @@ def test_classes_show_as_many_trees():
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], [300, 60])
     even = rng.random((360, 50)) < 0.37
-    assert as_many_trees(even, y, 2) is even
+    assert even_out_trees(even, y, 2) is even
     uneven = rng.random((360, 50)) < np.where(y == 1, 0.15, 0.5)[:, None]
-    shown = as_many_trees(uneven, y, 2)
+    shown = even_out_trees(uneven, y, 2)
     assert (shown <= uneven).all()
     np.testing.assert_array_equal(shown[y == 1], uneven[y == 1])
     assert abs(shown[y == 0].mean() - shown[y == 1].mean()) < 0.02

@@ -129,9 +129,9 @@ def test_a_model_that_is_replaced_under_threads(saved, monkeypatch):
     with ThreadPoolExecutor(8) as threads:
         for state[0] in range(3):
             begun.clear()
-            first = threads.submit(_batch_predictor._loaded, *asked)
+            first = threads.submit(_batch_predictor._load_scoring, *asked)
             assert begun.wait(patience(1))
-            others = [threads.submit(_batch_predictor._loaded, *asked) for _ in range(7)]
+            others = [threads.submit(_batch_predictor._load_scoring, *asked) for _ in range(7)]
             assert [one.result().number for one in (first, *others)] == [state[0]] * 8
     assert loads == [0, 1, 2]
 

@@ -20,7 +20,7 @@ import pytest
 import jaxunc as ju
 from jaxunc.streaming import _run, predict_files
 from jaxunc.streaming._scoring import Scoring
-from jaxunc.streaming._stream import FORMATS, PartWriter
+from jaxunc.streaming._stream import PART_ENDINGS, PartWriter
 from tests._exhaustive import SEED
 from tests._patience import Deadline, patience
 from tests._refusal import refuses
@@ -195,8 +195,8 @@ def test_no_rows_leave_a_schema(kind, saved, data, frame, tmp_path):
 HOLDING = """
 import sys, time
 from pathlib import Path
-from jaxunc.streaming._run import locked
-with locked(Path(sys.argv[1])):
+from jaxunc.streaming._run import lock_folder
+with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -224,7 +224,7 @@ def test_file_systems_without_locks(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(_run, "_lock", none)
-    with pytest.warns(UserWarning, match="cannot be locked"), _run.locked(tmp_path):
+    with pytest.warns(UserWarning, match="cannot be locked"), _run.lock_folder(tmp_path):
         pass
 
 
@@ -303,7 +303,7 @@ def test_no_data(saved, tmp_path):
     refuses(ValueError, "holds no data", predict_files, saved, tmp_path / "data", tmp_path / "out")
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", PART_ENDINGS)
 @pytest.mark.parametrize("kind", [pa.string(), pa.string_view(), pa.binary_view()], ids=str)
 @pytest.mark.parametrize("ordered", [False, True])
 def test_categories(tmp_path, form, kind, ordered):
@@ -314,7 +314,7 @@ def test_categories(tmp_path, form, kind, ordered):
     writer = PartWriter(tmp_path, form, lambda *_: None)
     writer("part", 0, lambda: table)
     writer("part", 0, None)
-    path = tmp_path / f"part{FORMATS[form]}"
+    path = tmp_path / f"part{PART_ENDINGS[form]}"
     found = (parquet.read_table(path) if form == "parquet" else arrow_csv.read_csv(path))["word"].to_pylist()
     found = [word.decode() if isinstance(word, bytes) else word for word in found]
     assert [word or None for word in found] == ["grün", "low", None, "grün", "grün", "low"]
