@@ -296,15 +296,16 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs
 def _numbers(outcome: Outcome) -> list[Any]:
     """Return all values of an outcome that should be finite numbers.
 
-    Texts are left out, and None as the accuracy of no single class or as a value of a doubtful row. Raises a KeyError,
-    TypeError or AttributeError where sets or doubtful rows are not as in an `Outcome`.
+    Texts are left out, and None as the accuracy of no single class or as the leaf rows of a doubtful row. Raises a
+    KeyError, TypeError or AttributeError where sets or doubtful rows are not as in an `Outcome`.
     """
     sets = [
         [value for name, value in of.items() if (name, value) != ("single_set_accuracy", None)]
         for of in outcome.sets.values()
     ]
     rows = [
-        [row[name] for name in (*_DOUBTFUL, "leaf_rows", "alike") if row[name] is not None] for row in outcome.doubtful
+        [value for name, value in row.items() if name != "columns" and (name, value) != ("leaf_rows", None)]
+        for row in outcome.doubtful
     ]
     return jax.tree.leaves((*outcome._replace(sets={}, doubtful=[]), sets, rows), is_leaf=lambda value: value is None)
 

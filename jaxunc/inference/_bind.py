@@ -575,8 +575,8 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return self.engine.forest
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "BoundForest[Any]":
-        """Return the forest bound to another combiner, with the same number of threads and the default walk."""
-        return bind(self.forest, combiner, threads=self.threads)
+        """Return the forest bound to another combiner, with the same number of threads and the same walk."""
+        return bind(self.forest, combiner, threads=self.threads, walk=self._walk)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         """Return one read-out, or the whole answer for None; traced instances are answered within their program."""
@@ -675,8 +675,12 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         """The bound forest whose thresholds are float32 numbers in place of codes, for instances that float32 holds."""
         engine = self.engine
         forest = dataclasses.replace(engine.forest, trees=by_float32(engine.forest.trees))
-        walk = None if isinstance(engine, Traced) else engine.walk
-        return bind(forest, self.combiner, threads=self.threads, walk=walk)
+        return bind(forest, self.combiner, threads=self.threads, walk=self._walk)
+
+    @property
+    def _walk(self) -> Walk | None:
+        """The way instances are walked to their leaves; None for a forest that was bound within a program."""
+        return None if isinstance(self.engine, Traced) else self.engine.walk
 
     def _engine(self, missing: bool) -> Engine:
         """Return the engine for data with or without missing values; cached unless it is traced."""

@@ -140,6 +140,7 @@ DAMAGES = {
     "a top short": lambda entry: entry["positive"]["vote"]["top"].pop(),
     "costs": lambda entry: entry.update(costs={"vote": 1.0}),
     "a doubtful row short": lambda entry: entry["doubtful"][0].pop("truth"),
+    "a doubtful row without a truth": lambda entry: entry["doubtful"][0].update(truth=None),
     "numbers for text": lambda entry: entry["doubtful"][0].update(columns={"a": 1}),
     "a row alike of no class": lambda entry: entry["doubtful"][0]["alike"][0].__setitem__(1, 9),
     "no row alike": lambda entry: entry["doubtful"][0].update(alike=[]),

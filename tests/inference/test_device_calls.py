@@ -76,6 +76,11 @@ def test_missing_values_are_guessed_to_be_missing_again(forest):
     np.testing.assert_array_equal(whole, ju.bind(forest, ju.Mean(), walk="levels")(X[:99]))
 
 
+def test_another_rule_keeps_the_walk(forest):
+    for walk in ("levels", "blocks"):
+        assert ju.bind(forest, ju.Mean(), walk=walk).with_rule(ju.Median()).engine.walk == walk
+
+
 def masked(forest) -> np.ndarray:
     return np.random.default_rng(2).random((len(X), forest.n_trees)) < 0.7
 
