@@ -1,9 +1,13 @@
 """The study of boosters: codes of words, classes that a fit lacks, weights of mixtures, what enough is."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.pages import digits
+from benchmarks.studies.boosters import run as study
 from benchmarks.studies.boosters.methods import (
     N_PARTS,
     N_SETTINGS,
@@ -15,7 +19,7 @@ from benchmarks.studies.boosters.methods import (
     mixing_weights,
     tuned,
 )
-from benchmarks.studies.boosters.page import enough
+from benchmarks.studies.boosters.page import BEST, HALF, NOISY, POOL, Losses, against, enough
 from jaxunc.learning._select import _find_weights
 
 pytestmark = pytest.mark.once
@@ -38,6 +42,9 @@ def test_words_are_codes_of_the_levels_of_the_fit():
     frame, _ = _design("CatBoost", X_fit, np.array([True, False]), X)
     assert frame[0].tolist() == [1, -1, -1]
     assert X[0, 0] == 7, "the caller's table stays as it is"
+    codes, words = _design("histogram", np.full((2, 1), np.nan), np.array([True]), X[:, :1])
+    np.testing.assert_array_equal(codes, [[0], [0], [0]], err_msg="a column without values")
+    assert not words.any()
     many = np.arange(300.0)[:, None]
     assert not _design("histogram", many, np.array([True]), many)[1].any(), "more levels than it takes are numbers"
 
@@ -81,3 +88,30 @@ def test_enough_is_a_mean_and_the_end_of_an_interval():
     assert mean == pytest.approx(0.99 ** (1 / 3))
     spread = np.log([0.9, 1.0, 1.1]).std(ddof=1) / 3**0.5
     assert end == pytest.approx(mean * np.exp(2.919986 * spread))  # of two degrees of freedom
+
+
+def test_what_the_docs_say():
+    of = Losses(study.kept(study.RESULTS))
+    text, noisy = " ".join(Path("docs/learning.md").read_text(encoding="utf-8").split()), of.sets["error"] >= NOISY
+
+    def said(first: str, second: str, where=slice(None)) -> tuple[str, str]:
+        logs = of.logs(first, second)[where]
+        return f"{np.exp(logs.mean()):.2f}".lstrip("0"), f"{(logs < 0).sum()}:{(logs > 0).sum()}"
+
+    pairs = [said(POOL, name) for name in ("histogram", "LightGBM", "XGBoost")]
+    assert f"as they come | {', '.join(a for a, _ in pairs)} | **{', '.join(b for _, b in pairs)}** |" in text
+    for first, second, where, words in (
+        (POOL, "CatBoost", slice(None), "| CatBoost, as it comes | {} | {} |"),
+        (POOL, BEST, slice(None), "tuned among 24 settings and calibrated | {} | {} |"),
+        (POOL, BEST, noisy, "with errors of a tenth and more | {} | {} |"),
+        (HALF, BEST, slice(None), "has {} of the tuned booster's loss ({})"),
+        (HALF, POOL, slice(None), "{} of the pool's ({})"),
+    ):
+        assert words.format(*said(first, second, where)) in text
+    assert f"{len(of.sets)} sets below 1000 rows" in text
+    assert noisy.sum() == 10
+    assert digits(np.exp(of.logs(BEST, POOL)["scene"])).startswith("0.28")
+    rows = against(
+        of, ["histogram", "LightGBM", "XGBoost", "CatBoost", *(f"{name}, tuned" for name in LIBRARIES), BEST]
+    )
+    assert [line.split("`")[1] for line in rows.splitlines() if "**" in line] == ["histogram", "LightGBM", "XGBoost"]

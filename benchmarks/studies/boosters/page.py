@@ -22,6 +22,8 @@ MIXTURES = ("pool and best booster", HALF, "pool and CatBoost", "half pool, half
 METHODS = (POOL, *FORESTS, *BOOSTERS, BEST, *MIXTURES)
 LOSS, NOISY, MOST, ALPHA = "log_loss_clipped", 0.1, 1.02, 0.05
 """What is judged; the out-of-bag error of noisy sets; the most that an interval of *enough* may reach."""
+MINUTES = 60
+"""The time of one core that was planned."""
 LEAST = 1e-6
 """What a mean loss is raised to before its logarithm: cells keep six digits."""
 
@@ -71,7 +73,11 @@ def page(found: Mapping[Any, dict]) -> str:
     return fill(
         TEMPLATE,
         told=told,
-        least=2.0 ** (1 - len(of.sets)),
+        scene=f"{np.exp(of.logs(BEST, POOL)['scene']):.2f}",
+        without_scene=digits(enough(of.logs(POOL, BEST)[of.sets["error"] >= NOISY].drop("scene"))[0]),
+        worst_half=digits(np.exp(of.logs(HALF, BEST).max())),
+        worst_pool=digits(np.exp(of.logs(POOL, BEST).max())),
+        over=round(sum(record["all"] for record in found.values()) / 60) - MINUTES,
         verdict=table(["rule", "measured", ""], []) + "\n" + verdict_rows(verdicts(of)),
         n_asked=f"{N_ASKED:,}".replace(",", " "),
         times=1_000_000 // N_ASKED,
