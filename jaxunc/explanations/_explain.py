@@ -330,7 +330,7 @@ def _kernel(
     """Return the method, None where no tree has a test, and the expected statistic of each tree ``[trees stat]``."""
     walk, numbers, by_tree, _ = summands
     if isinstance(covered, Encoded):
-        at_leaves = np.take_along_axis(stat.table, leaves_of(trees, covered.values).T[..., None], axis=1)
+        at_leaves = np.take_along_axis(stat.table, leaves_of(trees, np.asarray(covered.values)).T[..., None], axis=1)
         kernel = None if numbers is None else kernel_by_background(numbers, covered, trees.n_features, place)
         return kernel, _shared(stat, is_masked)(at_leaves).mean(axis=1)
     return None if walk is None or numbers is None else kernel_by_cover(walk, numbers, place), by_tree
@@ -373,7 +373,7 @@ def _at(kept: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
 
 def _statistic(forest: Any, combiner: Any) -> LeafStatistic:
     """Return what `_asked` does, which is kept while the arrays of forest and combiner are alive."""
-    if not isinstance(forest, Forest | AdditiveTrees):
+    if not (isinstance(forest, Forest | AdditiveTrees) and isinstance(combiner, Combiner | None)):
         return _asked(forest, combiner)
     numbers, structure = jax.tree.flatten(combiner)
     arrays = [number for number in numbers if isinstance(number, Array | np.ndarray)]
