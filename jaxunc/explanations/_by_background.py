@@ -11,7 +11,9 @@ coalition does if a column stops both. Otherwise the leaf's statistic v adds::
 The shares are means over the rows of the sample.
 """
 
+from functools import partial
 from math import comb
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,69 +21,69 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxunc._checks import is_concrete, outside_traces
-from jaxunc._numerics import (
-    ceil_div,
-    cores,
-    default_platform,
-    multiple_of,
-    order_key,
-    own_settings,
-    padded_rows,
-    power_of_two,
-)
-from jaxunc.inference import Chunk, HostProgram, Part, Shapes, cut, drive
+from jaxunc._numerics import ceil_div, multiple_of, order_key, padded_rows, power_of_two
+from jaxunc.inference import Chunk, HostProgram, Shapes
 from jaxunc.tables import Encoded
 
+from ._calls import Kernel
 from ._paths import Unrolled
 
-PATHS, ROWS = 16, 64
-"""Number of paths in a block; number of the sample's rows in a block, and of instances in a call."""
-_SHAPES = Shapes(Chunk(ROWS, ROWS), None, (Chunk(8, 8),))
+ROWS = 64
+"""Number of the sample's rows in a block."""
+SIZES = {"cpu": (16, 64), "accelerator": (512, 512)}
+"""Number of paths in a block, and of instances in a call, or in a block of an accelerator's one call. On a CPU what a
+block reads stays in its cache; an accelerator takes as long for few as for many."""
+FEW = 8
+"""Number of instances in small calls."""
+BLOCK_BYTES = 2**29
+"""Memory of a block on an accelerator; blocks have fewer instances rather than more memory."""
+MOST_FEATURES = 2**10
+"""Number of columns up to which an accelerator adds by a product of matrices: additions at indices wait for each other,
+and come in any order."""
 
 
-def values_by_background(
-    unrolled: Unrolled,
-    table: Float[np.ndarray, "paths stat"],
-    X: Encoded,
-    sample: Encoded,
-    mask: np.ndarray | Array | None,
-) -> Float[Array, "instances features stat"]:
-    """Return the Shapley values of each column; ``table`` holds the statistic of the leaf at the end of each path."""
+def paths_on_device(unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], place: str) -> tuple[Any, ...]:
+    """Return the number of blocks of paths, the blocks, with the trees and statistics of their leaves, and the weights.
+
+    ``table`` holds the statistic of the leaf at the end of each path.
+    """
     n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
-    # Padding adds nothing: paths have the statistic 0, rows the weight 0. Forests of like size share programs.
+    # Padding adds nothing: paths have the statistic 0. Forests of like size share programs.
     parts = (*unrolled.paths.widen(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
-    arrays = [padded_rows(part, power_of_two(n, PATHS)) for part in parts]
+    size, each = SIZES[place][0], range(width + 1)
+    blocks = [padded_rows(part, power_of_two(n, size)).reshape(-1, size, *part.shape[1:]) for part in parts]
+    weight = np.array([[1 / (a * comb(a + b, a)) if a else 0 for b in each] for a in each], dtype)
+    return jax.device_put((np.int32(ceil_div(n, size)), blocks, (weight, np.ascontiguousarray(weight.T))))
+
+
+def kernel_by_background(paths: tuple[Any, ...], sample: Encoded, n_features: int, place: str) -> Kernel:
+    """Return how Shapley values are computed against the rows of a sample; ``paths`` are `paths_on_device`."""
+    n_blocks, (column, *others), weights = paths
+    (_, n_paths, width), (*_, n_stats), dtype = column.shape, others[-1].shape, others[-1].dtype
     n_rows = len(sample.values)
     rows = padded_rows(np.asarray(sample.values), multiple_of(ROWS, n_rows))
-    counts = padded_rows(np.full(n_rows, 1 / n_rows, dtype), len(rows))
-    each = range(width + 1)
-    weight = np.array([[1 / (a * comb(a + b, a)) if a else 0 for b in each] for a in each], dtype)
-    constants = jax.device_put((arrays, rows, counts, (weight, np.ascontiguousarray(weight.T))))
-    threads = cores() if default_platform() == "cpu" else 1
-
-    def answer_part(part: Part) -> Array:
-        return _values(np.int32(ceil_div(n, PATHS)), *constants, part.of(X.values), part.of(mask))
-
-    if not is_concrete(X.values, mask):  # within someone's program
-        with own_settings():
-            return _values.function(np.int32(ceil_div(n, PATHS)), *constants, X.values, mask)
-    with outside_traces():
-        return drive(answer_part, cut(len(X.values), _SHAPES, threads), threads)
+    counts = padded_rows(np.full(n_rows, 1 / n_rows, dtype), len(rows))  # padding has the weight 0
+    path_bytes = n_paths * (3 * ROWS + (3 + n_stats) * width) * dtype.itemsize
+    most = min(SIZES[place][1], max(FEW, power_of_two(BLOCK_BYTES // path_bytes + 1) // 2))
+    shapes = Shapes(Chunk(most, most), None, (Chunk(FEW, FEW),))
+    by_product = place != "cpu" and n_features <= MOST_FEATURES
+    arrays = (n_blocks, (column, *others), rows, counts, weights)
+    return Kernel(_values, by_product, arrays, shapes, is_apart=False)
 
 
-@HostProgram
-def _values(n_blocks, arrays, rows, counts, weights, x, mask):
+@partial(HostProgram, static_argnums=(0, 1))
+def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) -> Array:
     """Return the Shapley values of a part of the instances ``[instances features stat]``, summed over blocks of paths.
 
-    ``arrays`` are the paths, with the trees and statistics of their leaves. ``rows`` are the background sample, and
-    ``counts`` their weights. ``weights`` are the factors of the a columns and of the b columns, two tables by a and b.
+    ``arrays`` are the number of blocks, the blocks, the background sample, the weights of its rows, and the factors of
+    the a columns and of the b columns, two tables by a and b. ``by_product``: shares of paths are added by a product.
     """
+    n_blocks, blocks, rows, counts, weights = arrays
     keys, sample = (_keys(part) for part in (x, rows.reshape(-1, ROWS, rows.shape[1])))
-    n_features, n_stats, dtype = x.shape[1], arrays[-1].shape[1], counts.dtype
+    n_features, n_stats, dtype = x.shape[1], blocks[-1].shape[2], counts.dtype
 
     def add_paths(block, total):
-        *paths, tree, table = (lax.dynamic_slice_in_dim(part, block * PATHS, PATHS) for part in arrays)
+        *paths, tree, table = (lax.dynamic_index_in_dim(part, block, keepdims=False) for part in blocks)
         column, low, high, passes_missing = paths
         index = jnp.maximum(column, 0)
 
@@ -116,7 +118,11 @@ def _values(n_blocks, arrays, rows, counts, weights, x, mask):
         if mask is not None:
             shares = jnp.where(mask.T[tree][:, None], shares, 0)
         path_values = shares[:, :, None] * table[:, None, :, None]
-        return total.at[index.ravel()].add(path_values.reshape(-1, *path_values.shape[2:]))
+        path_values = path_values.reshape(-1, *path_values.shape[2:])
+        if by_product:
+            is_of_column = (index.ravel() == jnp.arange(n_features, dtype=index.dtype)[:, None]).astype(dtype)
+            return total + jnp.einsum("fk,ksi->fsi", is_of_column, path_values, precision=lax.Precision.HIGHEST)
+        return total.at[index.ravel()].add(path_values)
 
     start = jnp.zeros((n_features, n_stats, len(x)), dtype)
     return lax.fori_loop(0, n_blocks, add_paths, start).transpose(2, 0, 1)

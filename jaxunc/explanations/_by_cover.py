@@ -25,7 +25,7 @@ of the trees is data in arrays, so forests of like size share a program.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,11 +33,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from jaxunc._checks import is_concrete, outside_traces
-from jaxunc._numerics import cores, default_platform, multiple_of, order_key, own_settings, padded_rows, power_of_two
-from jaxunc.inference import Chunk, HostProgram, Part, Shapes, answer_on_device, cut, drive, in_blocks
-from jaxunc.tables import Encoded
+from jaxunc._numerics import multiple_of, order_key, padded_rows, power_of_two
+from jaxunc.inference import Chunk, HostProgram, Shapes
 
+from ._calls import Kernel
 from ._paths import Unrolled, shares_of_cover
 
 CALLS = {"cpu": (512, 160), "accelerator": (2**16, 2**16)}
@@ -129,40 +128,21 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
     return Walk(on_device, power_of_two(len(levels) + 1, DEPTH), leaves, shares)
 
 
-def values_by_cover(
-    walk: Walk, table: Float[np.ndarray, "paths stat"], X: Encoded, mask: np.ndarray | Array | None
-) -> Float[Array | np.ndarray, "instances features stat"]:
-    """Return the Shapley values of each column; ``table`` holds the statistic of the leaf at the end of each path.
-
-    An accelerator answers by one program, which also looks at values whose ``missing`` is None; it refuses them as
-    `encode_rows` does.
-    """
-    on_cpu, dtype, n_stats = default_platform() == "cpu", jnp.result_type(float), table.shape[1]
+def kernel_by_cover(walk: Walk, said: Float[Array, "nodes 2 stat"], place: str) -> Kernel:
+    """Return how Shapley values are computed by a walk; ``said`` are the statistics of its leaves (`leaf_numbers`)."""
     nodes, *others = walk.arrays
-    n_all, n_points = nodes["c"].shape
-    path_bytes = walk.depth * n_points * (1 + n_stats) * dtype.itemsize
-    most, of_a_call = CALLS["cpu" if on_cpu else "accelerator"]
+    n_points, n_stats = nodes["c"].shape[1], said.shape[2]
+    path_bytes = walk.depth * n_points * (1 + n_stats) * said.dtype.itemsize
+    most, of_a_call = CALLS[place]
     rows = min(most, power_of_two(STEP_BYTES // path_bytes + 1, 2 * SMALL[-1]) // 2)
-    leaf_numbers = padded_rows(table.astype(dtype)[walk.leaves], n_all)
-    arrays = (nodes | {"said": jax.device_put(leaf_numbers)}, *others)
-    if not on_cpu and is_concrete(X.values, mask):
-
-        def program(missing: bool, x: Any, mask: Any) -> tuple[Array, Array]:
-            return _values_and_mark(missing, walk.depth, rows, arrays, x, mask)
-
-        row_bytes = dtype.itemsize * X.values.shape[1] * (1 + n_stats) + (0 if mask is None else mask.shape[1])
-        return answer_on_device(program, X.values, mask, row_bytes, missing=X.missing, guess=True, least=SMALL[0])[0]
     shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), of_a_call, OF_A_THREAD)
-    threads = cores() if on_cpu else 1
+    return Kernel(_values, walk.depth, (nodes | {"said": said}, *others), shapes)
 
-    def values(part: Part) -> Array:
-        return _values(X.missing, walk.depth, arrays, part.of(X.values), part.of(mask))
 
-    if not is_concrete(X.values, mask):  # within someone's program
-        with own_settings():
-            return _values.function(X.missing, walk.depth, arrays, X.values, mask)
-    with outside_traces():
-        return drive(values, cut(len(X.values), shapes, threads), threads)
+def leaf_numbers(walk: Walk, table: Float[np.ndarray, "paths stat"]) -> Float[Array, "nodes 2 stat"]:
+    """Return the statistics at both children of each node, on the device, of those at the end of each path."""
+    said = table.astype(jnp.result_type(float))[walk.leaves]
+    return jax.device_put(padded_rows(said, len(walk.arrays[0]["c"])))
 
 
 def _take(array: Array, index: Array) -> Array:
@@ -179,14 +159,6 @@ class _PathNumbers(NamedTuple):
     arrive: Array
     alpha: Array
     beta: Array
-
-
-@partial(HostProgram, static_argnums=(0, 1, 2))
-def _values_and_mark(
-    has_missing: bool, depth: int, block: int, arrays: tuple, x: Array, mask: Array | None
-) -> tuple[Array, Array]:
-    """Return what `_values` does for all instances, ``block`` at a time, and the mark of their values."""
-    return in_blocks(partial(_values.function, has_missing, depth, arrays), block, x, mask)
 
 
 @partial(HostProgram, static_argnums=(0, 1))

@@ -1,5 +1,6 @@
 """`explain`: which columns make an answer what it is; as numbers, bars and columns of files."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from jaxunc._numerics import KeptWhileAlive, default_platform
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
 from jaxunc.forest import Forest, Trees, check_is_forest, have_same_arrays
-from jaxunc.inference import as_mask, leaf_index, narrow_trees
+from jaxunc.inference import as_mask, narrow_trees
 from jaxunc.tables import (
     Encoded,
     InstancesLike,
@@ -25,10 +26,11 @@ from jaxunc.tables import (
     unchecked_rows,
 )
 
-from ._by_background import values_by_background
-from ._by_cover import Walk, make_walk, values_by_cover
+from ._by_background import kernel_by_background, paths_on_device
+from ._by_cover import Walk, kernel_by_cover, leaf_numbers, make_walk
+from ._calls import Ends, Kernel, sum_of_weights, values_by
 from ._models import OpenedModel, open_model
-from ._paths import Unrolled, unroll
+from ._paths import Unrolled, leaves_of, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
 
 
@@ -225,7 +227,7 @@ def explain(
     if (model := open_model(forest, combiner)) is not None:
         return _explain_model(model, X, background, tree_mask)
     with outside_traces():
-        stat, covered = _choose_statistic(forest, combiner), _background(forest, background)
+        stat, covered = _statistic(forest, combiner), _background(forest, background)
     return _attributions(forest.trees, stat, covered, X, tree_mask)
 
 
@@ -235,7 +237,7 @@ def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) 
         raise TypeError("X or tree_mask is traced, and a model reads rows on the host: pass its forest_ instead.")
     is_rows = background is not None and not isinstance(background, Forest | AdditiveTrees | Trees)
     covered = _background(model.forest, model.read(background) if is_rows else background)
-    stat = _choose_statistic(model.forest, model.combiner) if model.statistic is None else model.statistic
+    stat = _statistic(model.forest, model.combiner) if model.statistic is None else model.statistic
     trees = model.forest.trees
     shares = _attributions(trees, stat, covered, model.read(X), tree_mask)
     if model.sources is None:
@@ -249,9 +251,10 @@ def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) 
 def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, X: Any, tree_mask: Any) -> Attributions:
     """Return the shares of the trees' columns; ``covered`` is the background. X and the mask may be traced."""
     traced, all_trees, tested_columns = not is_concrete(X, tree_mask), trees, None
+    place = "cpu" if default_platform() == "cpu" else "accelerator"
     if traced:
         encoded = Encoded(encode_traced(X, trees.columns), True)
-    elif default_platform() == "cpu" or isinstance(covered, Encoded):
+    elif place == "cpu":
         encoded = encode_rows(X, trees.columns)
     else:
         unchecked: Any = unchecked_rows(X, trees.columns)  # the program looks at the values
@@ -264,29 +267,19 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
     number = partial(xp.asarray, dtype=dtype if traced else np.float64)
     mask = as_mask(tree_mask, n_rows, trees.n_trees)
     mask = None if mask is None else xp.asarray(mask)
-    table, divisor = stat.table, np.ones((n_rows, 1))
-    if stat.weights is not None and mask is None:
-        table = table / stat.weights.sum()
-    elif stat.weights is not None:
-        divisor = (number(mask) @ number(stat.weights))[:, None]
-        divisor = xp.where(divisor > 0, divisor, 1)
     with outside_traces():
-        paths = _make_paths(trees, table, covered, dtype)
-    leaf_numbers = paths.table[:, : n_stats - paths.last_follows]
-    if not (n_rows and len(paths.unrolled.nodes.edge)):
-        values = np.zeros((n_rows, trees.n_features, leaf_numbers.shape[1]), dtype)
+        summands = _summands(trees, stat, covered, place, mask is not None)
+        kernel, by_tree = _kernel(trees, stat, covered, summands, place, mask is not None)
+    if kernel is None or not n_rows:
+        values = np.zeros((n_rows, trees.n_features, n_stats), dtype)
         if encoded.missing is None:
             refuse_infinite(encoded.values)
-    elif paths.walk is not None:
-        values = xp.asarray(values_by_cover(paths.walk, leaf_numbers, encoded, mask))
-    elif isinstance(covered, Encoded):
-        values = xp.asarray(values_by_background(paths.unrolled, leaf_numbers, encoded, covered, mask))
-    if paths.last_follows:
-        values = xp.concatenate([values, -values.sum(axis=-1, keepdims=True)], axis=-1)
-    base = paths.by_tree.sum(axis=0)
+    else:
+        values = values_by(kernel, Ends(summands.last_follows, stat.weights), encoded, mask, place, n_stats)
+    base = by_tree.sum(axis=0)
     if mask is not None:
-        base = number(mask) @ number(paths.by_tree) / number(divisor)
-        values = values / divisor[..., None].astype(dtype)
+        base = number(mask) @ number(by_tree)
+        base = base if stat.weights is None else base / sum_of_weights(mask, stat.weights)
     if tested_columns is not None:
         tested_values, values = values, np.zeros((n_rows, all_trees.n_features, n_stats), dtype)
         values[:, tested_columns] = tested_values
@@ -296,34 +289,56 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
     return Attributions(values, base, stat.of, stat.names, columns.names or tuple(map(str, range(columns.number))))
 
 
-class _PathStatistics(NamedTuple):
-    """Paths with the statistics of their leaves, and the expected statistic of each tree."""
+class _Summands(NamedTuple):
+    """What leaves add to an answer, made ready for a method."""
 
-    unrolled: Unrolled
     walk: Walk | None
     """None against a table of rows."""
-    table: np.ndarray
-    """The statistic at the end of each path ``[paths stat]``."""
+    numbers: Any
+    """The statistics of leaves on the device, as the method reads them; None where no tree has a test."""
     by_tree: np.ndarray
-    """The expected statistic of each tree ``[trees stat]``."""
+    """The expected statistic of each tree ``[trees stat]``; zeros against a table of rows."""
     last_follows: bool
     """Whether all leaves of a tree have numbers of the same sum, such as probabilities: the last number follows."""
 
 
-def _make_paths(trees: Trees, table: np.ndarray, covered: Forest | Encoded, dtype: np.dtype) -> _PathStatistics:
-    unrolled, walk = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees)), None
-    of_paths = table[unrolled.tree, unrolled.leaf]
-    if isinstance(covered, Encoded):
-        leaves = np.asarray(leaf_index(trees, covered))
-        by_tree = np.take_along_axis(table, leaves.T[..., None], axis=1).mean(axis=1)
-    else:
-        arrays = *_arrays(trees), covered.count_table, covered.code
-        walk = _WALKS.get(arrays, dtype, lambda: make_walk(unrolled, _cover(covered)))
-        by_tree = np.zeros((trees.n_trees, table.shape[-1]))
+def _summands(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, place: str, is_masked: bool) -> _Summands:
+    """Return what leaves add, which is kept: models are explained again and again."""
+    dtype, counts = jnp.result_type(float), tuple[Any, ...]()
+    if isinstance(covered, Forest):
+        counts = covered.count_table, covered.code
+
+    def make() -> _Summands:
+        unrolled, by_tree = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees)), np.zeros(stat.table.shape[::2])
+        of_paths = _shared(stat, is_masked)(stat.table[unrolled.tree, unrolled.leaf])
+        largest, n_stats = np.abs(of_paths).max(), of_paths.shape[1]
+        last_follows = n_stats > 1 and _is_constant(unrolled.tree, of_paths.sum(axis=1), largest, dtype)
+        fewer, has_tests = of_paths[:, : n_stats - last_follows], len(unrolled.nodes.edge) > 0
+        if isinstance(covered, Encoded):
+            numbers = paths_on_device(unrolled, fewer, place) if has_tests else None
+            return _Summands(None, numbers, by_tree, last_follows)
+        walk = _WALKS.get((*_arrays(trees), *counts), dtype, lambda: make_walk(unrolled, _cover(*counts)))
         np.add.at(by_tree, unrolled.tree, walk.shares[:, None] * of_paths)
-    largest = np.abs(of_paths).max()
-    last_follows = of_paths.shape[1] > 1 and _is_constant(unrolled.tree, of_paths.sum(axis=1), largest, dtype)
-    return _PathStatistics(unrolled, walk, of_paths, by_tree, last_follows)
+        return _Summands(walk, leaf_numbers(walk, fewer) if has_tests else None, by_tree, last_follows)
+
+    return _SUMMANDS.get((*_arrays(trees), *counts, stat.table), (dtype, place, is_masked), make)
+
+
+def _kernel(
+    trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, summands: _Summands, place: str, is_masked: bool
+) -> tuple[Kernel | None, np.ndarray]:
+    """Return the method, None where no tree has a test, and the expected statistic of each tree ``[trees stat]``."""
+    walk, numbers, by_tree, _ = summands
+    if isinstance(covered, Encoded):
+        at_leaves = np.take_along_axis(stat.table, leaves_of(trees, np.asarray(covered.values)).T[..., None], axis=1)
+        kernel = None if numbers is None else kernel_by_background(numbers, covered, trees.n_features, place)
+        return kernel, _shared(stat, is_masked)(at_leaves).mean(axis=1)
+    return None if walk is None or numbers is None else kernel_by_cover(walk, numbers, place), by_tree
+
+
+def _shared(stat: LeafStatistic, is_masked: bool) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the function that divides statistics by the weight of all trees; it leaves them where trees are masked."""
+    return lambda table: table if stat.weights is None or is_masked else table / stat.weights.sum()
 
 
 def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dtype) -> bool:
@@ -334,16 +349,19 @@ def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dt
 
 _UNROLLED: KeptWhileAlive[Unrolled] = KeptWhileAlive()
 _WALKS: KeptWhileAlive[Walk] = KeptWhileAlive()
-"""Walks by the arrays of the trees and of the counts that cover them: forests are explained again and again."""
+"""Walks by the arrays of the trees and of the counts that cover them."""
+_STATISTICS: KeptWhileAlive[LeafStatistic] = KeptWhileAlive(4)
+_SUMMANDS: KeptWhileAlive[_Summands] = KeptWhileAlive(4)
+"""Statistics by the forest and its combiner, and summands by what they are made of."""
 
 
 def _arrays(trees: Trees) -> tuple[Array, ...]:
     return trees.feature, trees.threshold, trees.child, trees.missing_right
 
 
-def _cover(covered: Forest) -> np.ndarray:
+def _cover(table: Array, code: Array) -> np.ndarray:
     """Return the number of rows in each leaf, ``[trees nodes]``."""
-    return np.asarray(covered.count_table, np.float64).sum(axis=1)[np.asarray(covered.code)]
+    return np.asarray(table, np.float64).sum(axis=1)[np.asarray(code)]
 
 
 def _select_columns(tested_columns: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
@@ -351,6 +369,22 @@ def _select_columns(tested_columns: np.ndarray | None, trees: Trees, rows: Encod
     if isinstance(rows.values, SparseRows):
         return Encoded(rows.values.of(tested_columns, trees.columns), rows.missing)
     return rows if tested_columns is None else Encoded(np.asarray(rows.values)[:, tested_columns], rows.missing)
+
+
+def _statistic(forest: Any, combiner: Any) -> LeafStatistic:
+    """Return what `_choose_statistic` does, which is kept while the arrays of forest and combiner are alive."""
+    if not (isinstance(forest, Forest | AdditiveTrees) and isinstance(combiner, Combiner | None)):
+        return _choose_statistic(forest, combiner)
+    numbers, structure = jax.tree.flatten(combiner)
+    arrays = [number for number in numbers if isinstance(number, Array | np.ndarray)]
+    others = tuple(number for number in numbers if not isinstance(number, Array | np.ndarray))
+
+    def make() -> LeafStatistic:
+        stat = _choose_statistic(forest, combiner)
+        stat.table.setflags(write=False)  # what is made of it is kept, too
+        return stat
+
+    return _STATISTICS.get((forest, *jax.tree.leaves(forest), *arrays), (structure, others), make)
 
 
 def _choose_statistic(forest: Any, combiner: Any) -> LeafStatistic:
@@ -387,7 +421,8 @@ def _background(forest: Any, background: Any) -> Forest | Encoded:
             "ju.count_leaves(forest, X, y)."
         )
     if not isinstance(covered, Forest):
-        sample = encode_rows(covered, forest.trees.columns, "background")
+        table = np.asarray(covered) if isinstance(covered, Array) else covered
+        sample = encode_rows(table, forest.trees.columns, "background")
         if not len(sample.values):
             raise ValueError("background has no rows; pass one at least.")
         return sample

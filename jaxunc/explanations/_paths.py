@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from jaxunc._numerics import NAN_FIRST, NAN_LAST
+from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key_at_or_below
 from jaxunc.forest import Trees
 
 MOST = 2**22
-"""Most nodes of a level, or the trees are refused: nested tests of large sets have a path for each way through them."""
+"""Most nodes of a level, or the trees are refused: nested tests of large sets have a path for each way through them.
+Most pairs of a row and a tree that are walked at a time, too."""
 
 
 class Paths(NamedTuple):
@@ -92,9 +93,7 @@ class Unrolled(NamedTuple):
 
 def unroll(trees: Trees) -> Unrolled:
     """Return the paths of concrete trees, on the host; raise a ValueError if a level has more than `MOST` nodes."""
-    child, column, threshold, missing_right = (
-        np.asarray(part) for part in (trees.child, np.maximum(trees.feature, 0), trees.threshold, trees.missing_right)
-    )
+    child, column, threshold, missing_right = _tests(trees)
     tree, n = np.arange(trees.n_trees), 0
     node, edge, paths = np.zeros_like(tree), np.full_like(tree, -1), Paths.of_roots(trees.n_trees)
     inner, levels, ends = [], [], []
@@ -126,6 +125,28 @@ def unroll(trees: Trees) -> Unrolled:
         [np.concatenate(part) for part in zip(*each, strict=True)] for each in (inner, ends)
     )
     return Unrolled(Nodes(*nodes), levels[:-1], edge, tree, leaf, Paths(*parts))
+
+
+def leaves_of(trees: Trees, values: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, "rows trees"]:
+    """Return the leaf of each encoded row in each of the concrete trees, on the host, for rows that are few."""
+    child, column, threshold, missing_right = _tests(trees)
+    tree, leaves = np.arange(trees.n_trees), np.zeros((len(values), trees.n_trees), np.int32)
+    size = max(1, MOST // trees.n_trees)
+    for start in range(0, len(values), size):
+        rows, node = values[start : start + size], leaves[start : start + size]
+        key, absent = order_key_at_or_below(rows), np.isnan(rows)
+        while ((left := child[tree, node]) != node).any():
+            at = np.arange(len(rows))[:, None], column[tree, node]
+            right = np.where(absent[at], missing_right[tree, node], key[at] > threshold[tree, node])
+            node[...] = np.where(left == node, node, left + right)
+    return leaves
+
+
+def _tests(trees: Trees) -> tuple[np.ndarray, ...]:
+    """Return the first children, columns, thresholds and ways of missing values of all nodes, on the host."""
+    parts = trees.child, trees.feature, trees.threshold, trees.missing_right
+    child, column, *others = map(np.asarray, parts)
+    return child, np.maximum(column, 0), *others
 
 
 def shares_of_cover(

@@ -2,15 +2,12 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.explanations import _by_cover, _explain
-from tests._profiles import profiled
-from tests._refusal import refuses
+from jaxunc.explanations import _by_cover
 from tests.conftest import X64
 
 from .test_explain import arrays_of, cover_of, keys_of
@@ -107,40 +104,3 @@ def test_padding_changes_no_bit(monkeypatch):
         values.append(np.asarray(ju.explain(forest, ju.Mean(), X[:8]).values))
     np.testing.assert_array_equal(*values)
     assert np.abs(values[0]).max() > 0
-
-
-@pytest.fixture
-def on_accelerator(monkeypatch):
-    """As on an accelerator, in blocks of 64 rows."""
-    for module in (_by_cover, _explain):
-        monkeypatch.setattr(module, "default_platform", lambda: "gpu")
-    monkeypatch.setitem(_by_cover.CALLS, "accelerator", (64, 64))
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("n", [1, 999, 1000])
-def test_a_call_of_an_accelerator_is_one_program(n, request):
-    """Two more programs lift the leaves, whatever the rows."""
-    forest, X = grown(4, n=1000)
-    X = X[:n]
-    X[0, 1], mask = np.nan, np.random.default_rng(0).random((n, 6)) < 0.6
-    expected = ju.explain(forest, ju.Mean(), X), ju.explain(forest, ju.Mean(), X, tree_mask=mask)
-    request.getfixturevalue("on_accelerator")
-    for rows in (X, jax.device_put(X)):
-        assert profiled(lambda rows=rows: ju.explain(forest, ju.Mean(), rows)).programs == 1 + 2
-        found = ju.explain(forest, ju.Mean(), rows), ju.explain(forest, ju.Mean(), rows, tree_mask=mask)
-        for one, right in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one.values, right.values, rtol=0, atol=LIMIT)
-            np.testing.assert_array_equal(one.base, right.base)
-
-
-@pytest.mark.once
-@pytest.mark.usefixtures("on_accelerator")
-@pytest.mark.parametrize("depth", [None, 1], ids=["trees", "leaves alone"])
-def test_an_accelerator_refuses_infinite_rows(depth):
-    forest, X = grown(4)
-    if depth is not None:
-        forest = ju.from_sklearn(RandomForestClassifier(3, min_samples_leaf=len(X)).fit(X, X[:, 0] > 0))
-    X[70, 2], X[3, 1] = np.inf, np.nan
-    for rows in (X, jax.device_put(X)):
-        refuses(ValueError, r"X\[70, 2\] is infinite or too large", ju.explain, forest, ju.Mean(), rows)

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +11,16 @@ import numpy as np
 from jax.experimental import topologies
 
 import jaxunc as ju
+from jaxunc.explanations import _explain
+from jaxunc.explanations._calls import _values_and_mark
+from jaxunc.explanations._statistic import leaf_statistic
 from jaxunc.inference import known_plan, shapes_of
 from jaxunc.inference._bind import answer_and_mark
 from jaxunc.parallel._device_programs import Program, answer_on_mesh
 from jaxunc.parallel._mesh import AXES, Grid
 from jaxunc.proximity._neighbours import DEVICE_SUMS, _largest_of_all
-from jaxunc.tables import Columns
+from jaxunc.tables import Columns, Encoded
+from jaxunc.transduction import _dense
 from jaxunc.voting._rounds import poll_by_levels
 
 H200 = """
@@ -36,9 +41,9 @@ N_TREES, N_COLUMNS, VOTES = 100, 32, 2**17
 FREE = {"parameter", "constant", "bitcast", "get-tuple-element", "tuple"}
 
 
-def launches(compiled) -> list[str]:
-    """Operations of the optimised entry computation that launch a kernel."""
-    body = re.search(r"^ENTRY [^\n]*\{\n(.*?)^\}", compiled.as_text(), re.S | re.M).group(1)
+def launches(compiled, computation: str = "ENTRY ") -> list[str]:
+    """Operations of an optimised computation that launch a kernel; by default of the entry."""
+    body = re.search(rf"^{computation}[^\n]*\{{\n(.*?)^\}}", compiled.as_text(), re.S | re.M).group(1)
     operations = []
     for line in body.splitlines():
         match = re.match(r"\s*(?:ROOT )?%?([\w.-]+) = (?:\(.*?\)|\S+) ([a-z][\w-]*)\(", line)
@@ -153,6 +158,47 @@ def compiled_neighbours(device, n_rows: int, several: int):
     return traced.lower(lowering_platforms=("cuda",)).compile()
 
 
+def compiled_explanation(device, background: bool, n_rows: int):
+    """The program that explains a forest of 100 trees of depth 8, by cover or against 100 rows."""
+    rng, shape = np.random.default_rng(0), shapes_of_forest(N_TREES, 2**9, N_COLUMNS, 8)
+    heap = np.arange(2**9 - 1)
+    child = np.append(np.where(heap < 2**8 - 1, 2 * heap + 1, heap), 2**9 - 1)
+    arrays = {"child": np.tile(child, (N_TREES, 1)), "feature": rng.integers(0, N_COLUMNS, (N_TREES, 2**9))}
+    arrays |= {"threshold": rng.integers(0, 2**30, (N_TREES, 2**9))}
+    forest = replace(shape, trees=replace(shape.trees, **{k: jnp.asarray(a, jnp.int32) for k, a in arrays.items()}))
+    covered = Encoded(np.zeros((100, N_COLUMNS), np.float32), False) if background else forest
+    statistic = leaf_statistic(forest, ju.Mean())
+    summands = _explain._summands(forest.trees, statistic, covered, "accelerator", False)
+    kernel, _ = _explain._kernel(forest.trees, statistic, covered, summands, "accelerator", False)
+    how = True, kernel.program.function, kernel.setting, kernel.shapes.single.rows, summands.last_follows
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    placed = lambda a: jax.ShapeDtypeStruct(np.shape(a), a.dtype, sharding=sharding)
+    x = jax.ShapeDtypeStruct((n_rows, N_COLUMNS), jnp.float32, sharding=sharding)
+    program = jax.jit(lambda arrays, x: _values_and_mark.function(*how, arrays, None, x, None))
+    return program.trace(jax.tree.map(placed, kernel.arrays), x).lower(lowering_platforms=("cuda",)).compile()
+
+
+def compiled_transduction(device, n: int, n_tests: int):
+    """The program that follows the pairs of 1000 queries and two labels in a training set of n instances."""
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    placed = lambda shape, dtype: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+    few = _dense.DEVICE_BLOCK // max(n, 2 * n_tests)
+    with jax.enable_x64(True):
+        dense = placed((n_tests, n), bool), placed((n, 2 + 2 * n_tests), jnp.float32), placed((n + 2,), jnp.int64)
+        numbers = placed((-(-2000 // few), few), jnp.int32), placed((), jnp.int64), placed((), jnp.int64)
+        how = {"n_labels": 2, "leaves_out": False, "boundaries": True}
+        program = jax.jit(lambda dense, *given: _dense._leaves.__wrapped__(_dense.Dense(*dense), *given, **how))
+        traced = program.trace(dense, placed((1024, n_tests), bool), *numbers)
+        return traced.lower(lowering_platforms=("cuda",)).compile()
+
+
+def loops(compiled) -> list[int]:
+    """Numbers of kernels in the bodies of all loops, ascending."""
+    text = compiled.as_text()
+    named = set(re.findall(r"while\(.*?body=%?([\w.-]+)", text))
+    return sorted(len(launches(compiled, rf"%?{re.escape(name)} ")) for name in named)
+
+
 def main() -> None:
     topology = topologies.get_topology_desc(platform="cuda", topology="1x1x4", target_config=H200)
     found = []
@@ -177,7 +223,16 @@ def main() -> None:
     mesh = {"rows": rows, "collectives": collectives, "bytes": memory.temp_size_in_bytes}
     compiled = compiled_neighbours(topology.devices[0], 10_000, 3)
     near = {"kernels": launches(compiled), "bytes": compiled.memory_analysis().temp_size_in_bytes}
-    json.dump({"cases": found, "blocks": blocks, "vote": votes, "mesh": mesh, "neighbours": near}, sys.stdout)
+    printed = {"cases": found, "blocks": blocks, "vote": votes, "mesh": mesh, "neighbours": near}
+    by_name = {
+        "explain by cover": compiled_explanation(topology.devices[0], False, 200_000),
+        "explain against rows": compiled_explanation(topology.devices[0], True, 10_000),
+        "transduction": compiled_transduction(topology.devices[0], 8192, 64),
+    }
+    for name, compiled in by_name.items():
+        size = compiled.memory_analysis().temp_size_in_bytes
+        printed[name] = {"kernels": launches(compiled), "loops": loops(compiled), "bytes": size}
+    json.dump(printed, sys.stdout)
 
 
 if __name__ == "__main__":

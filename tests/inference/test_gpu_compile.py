@@ -49,3 +49,15 @@ def test_one_kernel_per_level_and_a_gigabyte():
     # Sums of a block's queries for all rows, once and sorted, and no more for more queries.
     assert printed["neighbours"]["bytes"] <= 300_000_000, printed["neighbours"]
     assert printed["neighbours"]["kernels"].count("while") == 1
+    # Explanations and pairs go block by block in one program. A step launches some kernels, however many rows there
+    # are: to enter a node, to leave it, or between them; rows of the background, or paths; a test of all pairs.
+    for name, steps, size in (
+        ("explain by cover", [4, 5, 11], 150_000_000),
+        ("explain against rows", [8, 10, 15], 300_000_000),
+        ("transduction", [9], 50_000_000),
+    ):
+        program = printed[name]
+        assert program["kernels"].count("while") == 1, (name, program)
+        assert len(program["kernels"]) <= 16, (name, program)
+        assert all(map(int.__le__, program["loops"][:3], steps)), (name, program)
+        assert program["bytes"] <= size, (name, program)

@@ -10,6 +10,7 @@ from jaxunc.inference import known_plan
 from jaxunc.proximity import NeighbourIndex, _neighbours
 from tests._profiles import Calls, profiled
 from tests._refusal import refuses
+from tests._threads import agree_at_once
 
 from .test_neighbours import FOREST, NEW, ROWS, WORDS, Y, forest
 
@@ -87,6 +88,17 @@ def test_queries_that_are_infinite(told):
     queries[7, 1], queries[3, 0] = np.inf, np.nan
     for given in (queries, jax.device_put(queries)):
         refuses(ValueError, r"X\[7, 1\] is infinite", index.neighbours, given, 5)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("place", ["host", "accelerator"])
+def test_ten_threads_at_once(place, told):
+    """Of an index that none has asked before; some queries lack values."""
+    if place == "accelerator":
+        told()
+    index, queries = NeighbourIndex(forest(), ROWS), NEW.copy()
+    queries[5, 1] = np.nan
+    agree_at_once(lambda rows: index.neighbours(rows, 5), [queries[k : k + 1 + 5 * (k % 4)] for k in range(9)] + [None])
 
 
 def test_all_weights_stay_exact(told):

@@ -29,6 +29,7 @@ from jaxunc.transduction import (
 from tests._golden import golden
 from tests._profiles import profiled
 from tests._refusal import refusals
+from tests._threads import agree_at_once
 from tests.transduction._slow import drawn_set, slow_leaf
 
 pytestmark = pytest.mark.once
@@ -338,6 +339,18 @@ def test_a_call_of_an_accelerator_is_one_program(rng):
         _dense.descend_dense(expected, on_host=True)
         np.testing.assert_array_equal(pairs.leaf_counts, expected.leaf_counts)
     _dense.descend_dense(Pairs(sample, as_queries(queries[:0], sample), settings), on_host=False)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+@pytest.mark.usefixtures("few_at_a_time")
+def test_ten_threads_at_once(platform, rng):
+    """By the dense algorithm, of a set that none has asked before; the program is one of 64 queries."""
+    X, y, queries, nominal = a_set(rng, "nominal", 2, True)
+    with mock.patch.object(_certainty, "default_platform", return_value=platform):
+        model = TransductiveTreeClassifier(nominal=nominal, algorithm="dense").fit(X, y)
+        agree_at_once(model.bound_.leaf_counts, [np.roll(queries, k, axis=0)[: 1 + k] for k in range(10)])
+        answers = [model.bound_.leaf_counts(queries), transductive_leaf_counts(X, y, queries, nominal=nominal)]
+        np.testing.assert_array_equal(*answers)
 
 
 @pytest.mark.exhaustive
