@@ -146,9 +146,9 @@ def scales_and_law(
 ) -> tuple[LeafScales, NumberLaw, np.ndarray]:
     """Return a boosted model's scales, the law of its errors, and which row each of its residuals is of.
 
-    ``counted`` are all rows whose residuals the leaves hold; ``folds`` these in parts, from which strength, length and
-    floor are learned. ``ranked`` are further rows whose residuals are ranked by a conformal law; None for those of the
-    folds, whose rows are numbered one fold after the other.
+    ``counted`` are all rows whose residuals the leaves hold; ``folds`` these in parts, from which shrinkage, gain,
+    length and floor are learned. ``ranked`` are further rows whose residuals are ranked by a conformal law; None for
+    those of the folds, whose rows are numbered one fold after the other.
     """
     few = len(counted.residual) < FEW_ROWS
     if few and law != "residuals":
@@ -161,6 +161,7 @@ def scales_and_law(
     n_nodes, n_steps = model.trees.n_nodes, trees_of(scale.length, model.n_trees)
     base, (steps,) = scale_steps(leaves, counted.residual, counted.weight, (scale.shrinkage,), n_nodes)
     steps[n_steps:] = 0
+    steps *= scale.gain
     spread = float(np.average(counted.residual**2, weights=counted.weight))
     base = (base if n_steps else 0.0) + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
     scales = LeafScales(scale_table(model, base, steps, scale.floor, spread))
