@@ -44,6 +44,7 @@ _FOREST = "the forest, of combined, cautious and uncertain (default: random-fore
 _COMBINER = "the combiner of combined and random-trees (default: the estimator's own)"
 _BY = "a column whose values are groups: intervals are to hold in each, with --law conformal by ranks of its own"
 _RANGE = "the least and the largest number that there can be, none for no limit"
+_STEP = "what numbers lie apart, from LOW or 0 on: 1 for whole numbers (default: any number)"
 _SCATTER = "how numbers scatter: learned (the default), residuals, conformal, bins, neighbours"
 OPTIONS = {
     "forest": Option("", None, _FOREST, choice(FORESTS)),
@@ -52,6 +53,7 @@ OPTIONS = {
     "law": Option("law", "learned", _SCATTER, _NAME),
     "coverage_by": Option("coverage_by", None, _BY, {"metavar": "COLUMN"}),
     "support": Option("support", None, _RANGE, {"nargs": 2, "type": end_of_range, "metavar": ("LOW", "HIGH")}),
+    "step": Option("step", None, _STEP, _WHOLE),
     "s": Option("s", 1.0, "how cautious a cautious forest is (default: 1)", {"type": number, "metavar": "S"}),
     "trees": Option("n_estimators", 100, "trees in the forest (default: 100)", _WHOLE),
     "leaf_size": Option("min_samples_leaf", 1, "least number of instances in a leaf (default: 1)", _WHOLE),
@@ -60,7 +62,7 @@ OPTIONS = {
 }
 
 
-OF_NUMBERS = ("law", "coverage_by", "support")
+OF_NUMBERS = ("law", "coverage_by", "support", "step")
 """Options that choose the estimator of numbers, whatever the target."""
 
 
@@ -304,9 +306,11 @@ def _model(args: argparse.Namespace, forest: Any = None, **settings: Any) -> Any
 
     estimator = ESTIMATORS[args.estimator]
     keywords = {**estimator.fixed, **_keywords(args, estimator.options), **settings}
-    if (ends := keywords.get("support")) is not None:
-        low, high = ends
-        keywords["support"] = (-math.inf if low is None else low, math.inf if high is None else high)
+    ends, step = keywords.pop("support", None), keywords.pop("step", None)
+    if ends or step:
+        low, high = ends or (None, None)
+        limits = (-math.inf if low is None else low, math.inf if high is None else high)
+        keywords["support"] = limits if step is None else (*limits, step)
     if not estimator.forest:
         return getattr(estimators, estimator.kind)(**keywords)
     if args.estimator == "uncertain" and args.forest in GROWN_ON_ALL:

@@ -156,7 +156,7 @@ def scales_and_law(
     """Return a boosted model's scales, the law of its errors, and the position ``[residuals]`` of each residual's row.
 
     Steps of the leaves are learned from the residuals of ``leaf_rows``. ``folds`` are the same rows in parts; from them
-    the steps' strength, the number of trees with steps, and the floor are learned. ``ranked`` are further rows, whose
+    the steps' shrinkage and gain, the number of trees with steps, and the floor are learned. ``ranked`` are further rows, whose
     residuals a conformal law ranks. Where they are None, the law has the residuals of the folds, and positions count
     the rows one fold after another.
     """
@@ -171,6 +171,7 @@ def scales_and_law(
     n_nodes, n_steps = model.trees.n_nodes, trees_of(scale.length, model.n_trees)
     base, (steps,) = scale_steps(leaves, leaf_rows.residual, leaf_rows.weight, (scale.shrinkage,), n_nodes)
     steps[n_steps:] = 0
+    steps *= scale.gain
     spread = float(np.average(leaf_rows.residual**2, weights=leaf_rows.weight))
     base = (base if n_steps else 0.0) + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
     scales = LeafScales(scale_table(model, base, steps, scale.floor, spread))

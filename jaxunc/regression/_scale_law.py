@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +11,11 @@ from ._bins import weighted_quantiles
 from ._law import FLOORS, LEVELS, NumberLaw, in_order, order_of, pinball
 from ._leaf_scales import scale_steps
 
-SHRINKAGES = (10.0, 50.0)
+SHRINKAGES, GAINS = (10.0, 50.0), (1.0, 1.3, 1.6)
+"""Candidates of what steps shrink by, and of what their sum is multiplied by, since what shrinks is too flat."""
 LENGTHS = 10
 """Number of lengths that are tried beside 0: steps of the first 1/10, 2/10 … of the trees."""
-MOST_SCORED = 20_000
+MOST_SCORED = 8_000
 """Largest number of residuals by which settings are compared."""
 FEW_ROWS = 50
 """Number of residuals below which nothing is learned, and all rows have one s."""
@@ -37,6 +39,8 @@ class Scale(NamedTuple):
     """How leaves make s² of a row, and the residuals over it."""
 
     shrinkage: float
+    gain: float
+    """What steps are multiplied by."""
     length: float
     """The share of the trees whose steps count."""
     factor: float
@@ -51,7 +55,7 @@ class Scale(NamedTuple):
 
 
 def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) -> Scale:
-    """Return the strength, length and floor of the steps whose intervals or quantiles score best on other folds.
+    """Return the shrinkage, gain, length and floor of the steps whose intervals or quantiles score best on other folds.
 
     Parameters
     ----------
@@ -70,19 +74,19 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
     log_square, r, w = np.concatenate(log_square, axis=2), np.concatenate(residuals), np.concatenate(weights)
     subset = np.random.default_rng(0).permutation(len(r))[:MOST_SCORED]
     best = _best_setting(log_square[:, :, subset], r[subset], w[subset], np.array(LEVELS[score]))
-    shrinkage, length, floor = best
-    s = np.sqrt(np.exp(log_square[shrinkage, length]) + floor)
+    setting, length, floor = best
+    s = np.sqrt(np.exp(log_square[setting, length]) + floor)
     factor = float(np.average((r / s) ** 2, weights=w)) or 1.0
     z, weight = r / s / math.sqrt(factor), None if (w == w[:1]).all() else w
     parts = *in_order(z, weight), order_of(z, weight)
-    return Scale(SHRINKAGES[shrinkage], length / LENGTHS, factor, factor * floor, *parts)
+    return Scale(*tuple(product(SHRINKAGES, GAINS))[setting], length / LENGTHS, factor, factor * floor, *parts)
 
 
 def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: np.ndarray) -> tuple[int, int, float]:
-    """Return the positions of the best shrinkage and length in ``log_square``, and the best number to add to s².
+    """Return the positions of the best setting and length in ``log_square``, and the best number to add to s².
 
     Best is the least pinball loss of the quantiles ``levels`` on residuals ``r`` with weights ``w``; of equal ones the
-    first. ``log_square`` is ``[shrinkages lengths rows]``.
+    first. ``log_square`` is ``[settings lengths rows]``.
     """
     best, smallest, error = (0, 0, 0.0), math.inf, float(np.average(r**2, weights=w))
     weight = None if (w == w[:1]).all() else w
@@ -99,16 +103,19 @@ def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: 
 
 
 def _log_squares(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> np.ndarray:
-    """Return log s² of a fold's other rows ``[shrinkages lengths rows]``, by steps of the first trees, 0 without."""
+    """Return log s² of a fold's other rows ``[settings lengths rows]``, by steps of the first trees, 0 without.
+
+    A setting is a shrinkage and a gain, the gains of a shrinkage one after the other.
+    """
     n_trees, n = fold.other_leaves.shape
-    log_square = np.zeros((len(shrinkages), n_lengths + 1, n))
+    log_square = np.zeros((len(shrinkages), len(GAINS), n_lengths + 1, n))
     base, steps = scale_steps(fold.leaves, fold.residual, fold.weight, shrinkages, fold.n_nodes)
-    total, start = np.full((len(shrinkages), n), base), 0
+    total, start = np.zeros((len(shrinkages), n)), 0
     for k in range(1, n_lengths + 1):
         for t in range(start, end := trees_of(k / LENGTHS, n_trees)):
             total += steps[:, t].take(fold.other_leaves[t], axis=1)
-        log_square[:, k], start = total, end
-    return log_square
+        log_square[:, :, k], start = base + np.array(GAINS)[:, None] * total[:, None], end
+    return log_square.reshape(-1, n_lengths + 1, n)
 
 
 def trees_of(length: float, n_trees: int) -> int:

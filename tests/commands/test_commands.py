@@ -317,6 +317,24 @@ def test_a_constant_number_is_fitted_where_a_number_is_asked_for(column, options
     assert (found[["std", "aleatoric", "epistemic"]] == 0).all(axis=None)
 
 
+@pytest.mark.parametrize(
+    ("options", "support"),
+    [("--support 0 none --step 1", (0, np.inf)), ("--step 1", (-np.inf, np.inf))],
+    ids=["from 0 on", "anywhere"],
+)
+def test_targets_of_whole_numbers_have_whole_ends(options, support, prices, tmp_path):
+    """Quantiles too, of a file that is read again; the option alone makes the target a number."""
+    fit = ["fit", str(prices), "--target", "age", "--drop", "price", "--trees", "9", "--leaf-size", "9"]
+    main([*fit, "--output", str(tmp_path / "m"), *options.split()])
+    law = ju.load(tmp_path / "m").law_
+    assert (law.support, law.step) == (support, 1)
+    predict = ["predict", str(tmp_path / "m"), str(prices), "--quantiles", ".5"]
+    main([*predict, "--output", str(tmp_path / "o"), "--quiet"])
+    ends = pd.read_parquet(tmp_path / "o")[["lower", "quantile_0.5", "upper"]]
+    assert (ends == ends.round()).all(axis=None)
+    assert (ends >= support[0]).all(axis=None)
+
+
 @pytest.mark.exhaustive
 def test_integers_are_classes_or_numbers(prices, tmp_path, capsys):
     """Those of few values, and of many that repeat, are classes, as for `jaxunc compare`."""

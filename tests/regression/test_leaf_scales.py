@@ -81,21 +81,21 @@ def loss_by_loops(s, levels):
 def test_the_setting_of_least_loss_is_taken(score):
     scale, levels, error = learn_scale(folds(), score), np.array(LEVELS_OF_SCORES[score]), np.mean(RESIDUAL**2)
     losses = {}
-    for shrinkage in (10.0, 50.0):
+    for shrinkage, gain in product((10.0, 50.0), (1.0, 1.3, 1.6)):
         logs = np.zeros((11, N))
         for k, fold in enumerate(folds()):
             base, steps = steps_by_loops(fold.leaves, fold.residual, fold.weight, shrinkage)
             of_trees = steps[np.arange(N_TREES)[:, None], fold.other_leaves]
-            logs[1:, np.arange(N) % 5 == k] = [base + of_trees[: 2 * j].sum(axis=0) for j in range(1, 11)]
+            logs[1:, np.arange(N) % 5 == k] = [base + gain * of_trees[: 2 * j].sum(axis=0) for j in range(1, 11)]
         for length, floor in [(0, 0.0), *product(range(1, 11), (3, 1, 0.3, 0.1, 0.03, 0.01, 0.001, 0))]:
             s = np.sqrt(np.exp(logs[length]) + floor * error)
-            losses[shrinkage, length / 10, floor] = loss_by_loops(s, levels), s
+            losses[shrinkage, gain, length / 10, floor] = loss_by_loops(s, levels), s
     least = min(loss for loss, _ in losses.values())
     alike = [key for key, (loss, _) in losses.items() if loss <= least * (1 + 1e-9)]
-    taken = next(key for key in alike if key[:2] == (scale.shrinkage, scale.length))
+    taken = next(key for key in alike if key[:3] == (scale.shrinkage, scale.gain, scale.length))
     s = losses[taken][1]
     assert scale.factor == pytest.approx(np.mean((RESIDUAL / s) ** 2), rel=1e-9)
-    assert scale.floor == pytest.approx(scale.factor * taken[2] * error, abs=1e-12)
+    assert scale.floor == pytest.approx(scale.factor * taken[3] * error, abs=1e-12)
     np.testing.assert_allclose(scale.residuals, np.sort(RESIDUAL / s / math.sqrt(scale.factor)), rtol=1e-9)
     assert np.mean(scale.residuals**2) == pytest.approx(1)
 
