@@ -156,9 +156,9 @@ def scales_and_law(
     """Return a boosted model's scales, the law of its errors, and the position ``[residuals]`` of each residual's row.
 
     Steps of the leaves are learned from the residuals of ``leaf_rows``. ``folds`` are the same rows in parts; from them
-    the steps' shrinkage and gain, the number of trees with steps, and the floor are learned. ``ranked`` are further rows, whose
-    residuals a conformal law ranks. Where they are None, the law has the residuals of the folds, and positions count
-    the rows one fold after another.
+    the steps' shrinkage and gain, the number of trees with steps, and the floor are learned. ``ranked`` are further
+    rows, whose residuals a conformal law ranks. Where they are None, the law has the residuals of the folds, and
+    positions count the rows one fold after another.
     """
     few = len(leaf_rows.residual) < FEW_ROWS
     if few and law != "residuals":
