@@ -58,6 +58,7 @@ class DegreeLeaf(NamedTuple):
 
     @property
     def n(self):
+        """N = w + v."""
         return self.w + self.v
 
     @property
@@ -106,7 +107,10 @@ def _log_likelihood(s, w, v):
 
 
 def _pull(s, leaf: DegreeLeaf):
-    """Return -∂log L/∂θ = N² s / ((w + s v)(1 - s))."""
+    """Return how steeply log L falls, -∂log L/∂θ = N² s / ((w + s v)(1 - s)), at the share s of the way to θ = 1.
+
+    The way begins at the maximum of L (s = 0).
+    """
     n, below = leaf.n, leaf.w + s * leaf.v
     return n * (s / (1 - s)) * (n / jnp.where(below > 0, below, 1.0))
 
@@ -430,6 +434,7 @@ def _support(negative, positive, lead, prior):
 
 
 def _support_and_roots(negative, positive, lead, prior):
+    """Return what `_support` does, and the roots (against class 1, for it), of which the derivative is made."""
     prior = jnp.broadcast_to(prior, lead.shape)
     even = prior == 0.5
     for_positive = jnp.where(even, lead, positive - negative * prior / (1 - prior))
@@ -453,6 +458,7 @@ def _support_and_roots(negative, positive, lead, prior):
 
 @_support.defjvp
 def _support_jvp(primals, tangents):
+    """Return `_support` and its derivative, by the implicit function theorem at both roots."""
     negative, positive, lead, prior = primals
     d_negative, d_positive, _, d_prior = tangents  # lead is determined by the two counts
     values, (against, favour) = _support_and_roots(negative, positive, lead, prior)
