@@ -85,6 +85,8 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
 
 @jit
 def _each_its_own(interval: Interval, y) -> Interval:
+    """Return the best and the worst mean squared error, where each instance chooses its probability by itself."""
+
     def of(p):
         return nan_unless_classes(mean(jnp.where(y == 1, (1 - p) ** 2, p**2)), y, 2)
 
@@ -94,6 +96,7 @@ def _each_its_own(interval: Interval, y) -> Interval:
 
 @jit
 def _by_leaf(interval: Interval, y, leaf) -> Interval:
+    """Return the best and the worst mean squared error, where all instances of a leaf have one probability."""
     n = y.shape[0]
     order = jnp.argsort(leaf)
     first, _ = group_edges(leaf[order])
@@ -152,6 +155,7 @@ def _checked_interval(interval: Interval) -> Interval:
 
 
 def _of_class_one(lower, upper):
+    """Return the ends of class 1 from those of two classes ``[instances 2]``: the narrower one on each side."""
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
     of_one, other = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
     dtypes = [end.dtype for end in (lower, upper) if jnp.issubdtype(end.dtype, jnp.floating)]
@@ -401,6 +405,7 @@ def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50]
 
 @jit(static_argnames="kind")
 def _discounted_utility(membership, y, kind):
+    """Return the mean utility of checked sets ``[instances classes]``, by the coefficients of ``kind``."""
     n_classes = membership.shape[1]
     sizes = _sizes_of(membership)
     right = jnp.any(membership & one_hot(y, n_classes), axis=1)
