@@ -193,6 +193,7 @@ def _table(
     criterion: Criterion = "bound",
     population: Population = "infinite",
 ) -> StoppingRule:
+    """Return the stopping rule of these settings, which compares votes with tables; a ValueError if it has none."""
     rule = make_rule(n_classes, max_trees, promise, criterion, population, prior)
     if rule is None and criterion == "bound" and population == "infinite":
         raise ValueError("prior differs between classes, which three classes and more cannot have here; pass a number.")

@@ -294,6 +294,7 @@ class BoundVote(Pickled, OfForest):
         return jax.device_put(self.rule)
 
     def _poll(self, trees: Trees, x: np.ndarray | SparseRows, missing: bool) -> StoppingResult:
+        """Return the votes for rows ``[instances columns]``: by a program for each part, or without a table by rounds."""
         plan, classes = self._plan(trees, missing)
         if not isinstance(self.rule, StoppingRule):
             way = RoundsWalk(missing, self.walk, unrolled_depth(self.walk, trees))
@@ -309,6 +310,7 @@ class BoundVote(Pickled, OfForest):
         parts = _parts(len(x), columns, self.threads)
 
         def poll(rows_of_part: slice) -> tuple:
+            """Return trees used ``[n]``, whether settled ``[n]`` and votes ``[rows n]`` for the instances of a part."""
             rows = x[rows_of_part]
             rows = rows.dense() if isinstance(rows, SparseRows) else rows
             # Few sizes, so that batches of any length share a few programs; ``n`` tells padding from rows.
@@ -356,6 +358,7 @@ _PACKED: KeptWhileAlive[tuple[Plan, Array]] = KeptWhileAlive(most=2)
 
 
 def _packed(trees: Trees, votes: np.ndarray, missing: bool) -> tuple[Plan, Array]:
+    """Return the packed trees, and the class ``[trees places]`` that each place votes for."""
     plan = make_plan(trees, missing=missing, top=tall_top(trees))
     return plan, plan.by_place(jnp.asarray(votes))
 

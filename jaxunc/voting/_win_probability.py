@@ -97,6 +97,7 @@ def win_probability(
 
 @jit(static_argnames="method")
 def _win_probability(counts, alpha, method: Method):
+    """Return `win_probability` of checked counts ``[... classes]`` and α ``[classes]``."""
     shape = counts + alpha
     if method == "exact":
         return race_probability(shape)
