@@ -212,6 +212,7 @@ def count_leaves(
     """Return the class counts of all nodes, flat by slot and class, from the lanes that have reached leaves."""
 
     def count(start, counts):
+        """Add the lanes of a chunk that have reached leaves to the counts."""
         done = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
         pairs = read_piece(state.lanes, shape.n_lanes + start, shape.lane_chunk)
         instance, slot = split_words(pairs, jnp.int32, jnp.int32)
