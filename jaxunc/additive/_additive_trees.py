@@ -184,7 +184,7 @@ class AdditiveTrees(PickledModule):
             yield total.value
 
     def first_stages(self, n_stages: int) -> "AdditiveTrees":
-        """Return the model of the first ``n_stages`` stages; a ValueError unless it has so many, and at least one."""
+        """Return the model of the first ``n_stages`` stages; a ValueError unless it has as many, and one at least."""
         n_all = self.n_trees // self.trees_per_stage
         if not 1 <= n_stages <= n_all:
             raise ValueError(f"n_stages={n_stages} must be between 1 and {n_all}.")
@@ -380,7 +380,7 @@ def _predictions(link: str, n_classes: int | None, raw: Array) -> Array:
 
 @jit(static_argnums=(2, 3))
 def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> TwoFloat:
-    """Return the total plus a tree's leaf values ``[instances each]``, for ``output`` or (``has_all``) for all outputs."""
+    """Return the total plus a tree's leaf values ``[instances each]``, of one ``output`` or (``has_all``) of all."""
     more = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
     return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(more, jnp.zeros_like(more)))
 

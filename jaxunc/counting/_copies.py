@@ -200,7 +200,7 @@ def _row_hasher(values: Any, position: np.ndarray) -> Any:
     factor, size = np.array(factors, np.uint64), max(CHUNK // max(n_columns, 1), 1)
 
     def hash_rows(kept: np.ndarray, *, label: bool = True) -> np.ndarray:
-        """Return hashes ``[sets rows]`` of the columns that ``kept [sets columns]`` marks, and (``label``) of the label."""
+        """Return hashes ``[sets rows]`` of the columns that ``kept`` marks and, with ``label``, of the label."""
         factors, hashes = kept * factor, np.zeros((len(kept), n_rows), np.uint64)
         if isinstance(values, SparseRows):
             stored = values.matrix()

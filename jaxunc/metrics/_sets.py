@@ -87,11 +87,11 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
 def _each_its_own(interval: Interval, y) -> Interval:
     """Return the best and the worst mean squared error, where each instance chooses its probability by itself."""
 
-    def of(p):
+    def loss(p):
         return nan_unless_classes(mean(jnp.where(y == 1, (1 - p) ** 2, p**2)), y, 2)
 
     lower, upper = interval
-    return Interval(of(jnp.where(y == 1, upper, lower)), of(jnp.where(y == 1, lower, upper)))
+    return Interval(loss(jnp.where(y == 1, upper, lower)), loss(jnp.where(y == 1, lower, upper)))
 
 
 @jit
@@ -110,10 +110,10 @@ def _by_leaf(interval: Interval, y, leaf) -> Interval:
     shared = jnp.all((lower[index] == sorted_ends[0]) & (upper[index] == sorted_ends[1]))
     share = ones / jnp.where(here, ones + zeros, 1.0)
 
-    def of(p):
+    def loss(p):
         return ones * (1 - p) ** 2 + zeros * p**2
 
-    best, worst = of(jnp.clip(share, lower, upper)), jnp.maximum(of(lower), of(upper))
+    best, worst = loss(jnp.clip(share, lower, upper)), jnp.maximum(loss(lower), loss(upper))
     values = (jnp.where(shared, total(bound) / n, jnp.nan) for bound in (best, worst))
     return Interval(*(nan_unless_classes(value, y, 2) for value in values))
 

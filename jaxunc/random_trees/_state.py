@@ -164,7 +164,10 @@ class State(NamedTuple):
 
 
 def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> State:
-    """Return the state in which each of the first ``n_live`` trees has an open root with the whole sample."""
+    """Return the state in which each of the first ``n_live`` trees has an open root with the whole sample.
+
+    ``sample`` has the numbers of its instances, the same for all trees; the first ``n_instances`` of them are used.
+    """
     # Twice the room: `State.follow` has a half for left and a half for right sides.
     tree = jnp.arange(2 * shape.n_open, dtype=jnp.int32)
     live = tree < n_live

@@ -34,7 +34,7 @@ class Interval(NamedTuple):
         return ("interval",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return lower and upper ends by name."""
+        """Return ``{"lower": …, "upper": …}``, the ends of the intervals; ``output`` is ``"interval"``."""
         return {name: np.asarray(part) for name, part in self._asdict().items()}
 
 

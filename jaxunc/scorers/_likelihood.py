@@ -114,6 +114,7 @@ def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array,
 
 @jit
 def _mass(counts):
+    """Return `likelihood_mass` of checked counts ``[... 2]``."""
     belief, doubt = _half(counts, counts[..., ::-1])
     empty = jnp.sum(counts, axis=-1, keepdims=True) == 0
     omega = jnp.where(empty, 1.0, jnp.sum(doubt, axis=-1, keepdims=True))

@@ -413,7 +413,7 @@ def class_one(prior: NumbersLike, dtype) -> Array:
 
 
 def _preference(log_for, log_against, total, lead, even):
-    """Return π(+) - π(−); near a tie from the slope there, since the difference of the logarithms would cancel."""
+    """Return π(+) - π(−) ``[...]`` from their logarithms, from N and the exact lead; ``even``: where P is 1/2."""
     # Near a tie both roots are close to one z. There the gap is the exact lead times the slope of log π.
     z = jnp.exp((log_for + log_against) / 2)
     inner = jnp.minimum(z, 1 - jnp.finfo(z.dtype).eps)
@@ -429,7 +429,7 @@ def _preference(log_for, log_against, total, lead, even):
 
 @jax.custom_jvp
 def _support(negative, positive, lead, prior):
-    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω); ``lead`` is the exact difference, ``prior`` that of +."""
+    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω); ``lead``: exact difference, ``prior``: of class 1."""
     return _support_and_roots(negative, positive, lead, prior)[0]
 
 

@@ -223,9 +223,10 @@ def _left_open(
 
 @jit(static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
-    """Return the probability after each tree that the lead of class 1, a random walk, has stayed within its bounds.
+    """Return the probability ``[trees n]`` that a vote is still open after each tree, for n probabilities of class 1.
 
-    By number of trees, a lead of ``low`` or less, or of ``high`` or more, settles the vote.
+    The lead of class 1 is a random walk. After t trees a lead of ``low[t]`` or less settles the vote, and so does one
+    of ``high[t]`` or more; ``widest`` bounds all leads.
     """
     # One entry beyond the widest lead on either side takes what has just been settled, and is then set to 0.
     lead = jnp.arange(-widest - 1, widest + 2)

@@ -284,7 +284,7 @@ def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float
 
 
 def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tuple[Region, list[np.ndarray]]:
-    """Return where votes go on if a wrong answer costs ``price`` trees: the region, and by n which of its states do."""
+    """Return where votes go on if a wrong answer costs ``price`` trees: its region, and `OptimalBoundary.goes_on`."""
     first, last, goes_on, low, high = [], [], [], 0, 0
     for flags in _going_on(votes, horizon, price):
         ones = low + np.flatnonzero(flags[low : high + 1])

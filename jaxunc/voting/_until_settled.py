@@ -79,11 +79,11 @@ class VoteResult(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names that `columns` knows."""
+        """The names of outputs that `columns` takes."""
         return ("class", "trees_polled")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return the columns of an output: the class, or the number of trees used and whether they settled the vote."""
+        """Return the arrays of an output by name: "class"; or "trees_polled", the number of trees used, and "settled"."""
         return {output: self.predicted} if output == "class" else {output: self.n_trees_used, "settled": self.settled}
 
     @property
@@ -294,7 +294,7 @@ class BoundVote(Pickled, OfForest):
         return jax.device_put(self.rule)
 
     def _poll(self, trees: Trees, x: np.ndarray | SparseRows, missing: bool) -> StoppingResult:
-        """Return the votes for rows ``[instances columns]``: by a program for each part, or without a table by rounds."""
+        """Return the votes for rows ``[instances columns]``: by programs for parts, or without a table by rounds."""
         plan, classes = self._plan(trees, missing)
         if not isinstance(self.rule, StoppingRule):
             way = RoundsWalk(missing, self.walk, unrolled_depth(self.walk, trees))

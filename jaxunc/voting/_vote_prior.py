@@ -111,7 +111,7 @@ _REASONS = {
 
 
 def _symmetric(counts: np.ndarray) -> float:
-    """Return the most likely α that all classes share."""
+    """Return the most likely α, one number for all classes, of votes ``[instances classes]``."""
     distinct, times = np.unique(counts, axis=0, return_counts=True)
     n_classes, sizes = counts.shape[1], distinct.sum(axis=1)
 
