@@ -135,7 +135,7 @@ def _one_minus_exp(x):
 
 @jit(static_argnames=("family", "statistic"))
 def _confidence_bounds(counts, weighted, between, family, statistic):
-    """Return the scores ``[...]`` of checked counts; ``between``: whether the middle may lie between two."""
+    """Return the scores ``[...]`` of checked counts; ``between``: the middle of an odd N lies between two counts."""
     # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
     # formula needs more digits.
     dtype = np.promote_types(float_dtype(counts), np.float32)

@@ -111,6 +111,8 @@ def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
 
 
 def _equations(mean, log_gap, xp: ModuleType) -> Equations:
+    """Return the equations of the likelihood of proportions, from their mean and their `mean_log_gap`."""
+
     def equations(r, t):
         """Return F = r - h(α) + h(κ) - gap and its slopes along r and log κ, where h(x) = log x - ψ(x)."""
         alpha, total = mean * xp.exp(r + t[..., None]), xp.exp(t)[..., None]

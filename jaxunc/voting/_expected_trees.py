@@ -232,6 +232,7 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
     lead = jnp.arange(-widest - 1, widest + 2)
 
     def step(state, bounds):
+        """Add a tree to the probabilities of all leads, ``[n leads]``; also return their sum, that of an open vote."""
         below, above = bounds
         up = jnp.pad(state[:, :-1], ((0, 0), (1, 0))) * p[:, None]
         down = jnp.pad(state[:, 1:], ((0, 0), (0, 1))) * (1 - p[:, None])
