@@ -82,7 +82,7 @@ class AdditiveTrees(PickledModule):
     trees: Trees
     """The structure of the trees, in the order of the library."""
     values: Float[Array, "trees nodes each"]
-    """The values of leaves: one, for the output that the tree counts for, or one for each output."""
+    """Value of each leaf; the last axis has length 1 (the output that the tree adds to), or one entry per output."""
     base: Float[Array, "outputs"]
     """The number that is added to the sum of each output."""
     link: str = eqx.field(static=True)
@@ -176,6 +176,7 @@ class AdditiveTrees(PickledModule):
         return self._staged(self.leaf_values(X))
 
     def _staged(self, values: Float[Array, "instances trees each"]) -> Iterator[Float[Array, "instances outputs"]]:
+        """Yield `staged` from the leaf values of every tree."""
         total = TwoFloat(jnp.broadcast_to(self.base, (values.shape[0], self.n_outputs)), jnp.zeros(()))
         for start in range(0, self.n_trees, self.trees_per_stage):
             for t in range(start, start + self.trees_per_stage):
@@ -183,7 +184,7 @@ class AdditiveTrees(PickledModule):
             yield total.value
 
     def first_stages(self, n_stages: int) -> "AdditiveTrees":
-        """Return the model of the first ``n_stages`` stages; a ValueError unless it has so many, and at least one."""
+        """Return the model of the first ``n_stages`` stages; a ValueError unless it has as many, and one at least."""
         n_all = self.n_trees // self.trees_per_stage
         if not 1 <= n_stages <= n_all:
             raise ValueError(f"n_stages={n_stages} must be between 1 and {n_all}.")
@@ -228,6 +229,7 @@ class AdditiveTrees(PickledModule):
         return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
 
     def _as_answer(self, raw: Array) -> Answer:
+        """Return the `answer` for raw sums ``[instances outputs]``."""
         if self.class_labels is None:
             raise TypeError("the model is a regressor, which has no classes: ask model.predict(X).")
         shares = self._answered(raw)
@@ -235,16 +237,20 @@ class AdditiveTrees(PickledModule):
         return Answer.from_shares(shares, both, raw[:, 0] if raw.shape[-1] == 1 else None)
 
     def _raw(self, trees: Trees, encoded: Encoded) -> Array:
+        """Return the raw sums of encoded instances; ``trees`` are those of `encode_for`."""
         return _with_base(self.base, [bound.answer(encoded) for bound in self._bound(trees)])
 
     def _answered(self, raw: Array) -> Array:
+        """Return the predictions for raw sums, as `predict` does."""
         return _linked(self.link, self._n_classes, raw)
 
     @property
     def _n_classes(self) -> int | None:
+        """Number of classes; None for a regressor."""
         return None if self.class_labels is None else len(self.class_labels)
 
     def _of_trees(self, chosen: np.ndarray) -> "AdditiveTrees":
+        """Return the model of the trees with the numbers ``chosen``, in this order."""
         trees = self.trees
         parts = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth)
         fewer = Trees(*(part[chosen] for part in parts), columns=trees.columns)
@@ -266,6 +272,7 @@ class AdditiveTrees(PickledModule):
         return _BOUND.get(arrays, settings, made)
 
     def _bind(self) -> BoundForest | ObliviousSums:
+        """Return the model bound to its sums: as oblivious trees if it can be, else as a forest."""
         if (levels := levels_of(self.trees, self.values)) is not None:
             return ObliviousSums(levels, self.n_features, lambda: bind(self._as_forest(), LeafSum()))
         return bind(self._as_forest(), LeafSum())
@@ -294,6 +301,7 @@ class AdditiveTrees(PickledModule):
         )
 
     def _traced_raw(self, X: Array) -> Array:
+        """Return the raw sums of traced instances ``[instances features]``."""
         sums = [
             merge_leaves(group.trees, group.values, Encoded(X, True), merge="exact_sum") for group in self._groups()
         ]
@@ -353,22 +361,26 @@ def check_additive(model: AdditiveTrees) -> None:
 
 @jit
 def _with_base(base: Array, sums: list[TwoFloat]) -> Array:
+    """Return the sums of all groups side by side, plus the base, rounded once: ``[instances outputs]``."""
     together = TwoFloat(*(jnp.concatenate(parts, axis=-1) for parts in zip(*sums, strict=True)))
     return together.plus(TwoFloat(base, jnp.zeros_like(base))).value
 
 
 @jit(static_argnums=(0, 1))
 def _linked(link: str, n_classes: int | None, raw: Array) -> Array:
+    """Return `_predictions`, compiled."""
     return _predictions(link, n_classes, raw)
 
 
 def _predictions(link: str, n_classes: int | None, raw: Array) -> Array:
+    """Return the predictions for raw sums ``[instances outputs]``; of a regressor's single output ``[instances]``."""
     answer = apply_link(link, raw, n_classes)
     return answer[:, 0] if n_classes is None and raw.shape[-1] == 1 else answer
 
 
 @jit(static_argnums=(2, 3))
 def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> TwoFloat:
+    """Return the total plus a tree's leaf values ``[instances each]``, of one ``output`` or (``has_all``) of all."""
     more = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
     return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(more, jnp.zeros_like(more)))
 
@@ -384,6 +396,7 @@ def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | Non
 
 
 def _one_vs_rest(raw: Float[Array, "... outputs"]) -> Float[Array, "... outputs"]:
+    """Return the logistic function of each sum, divided by their total."""
     shares = jax.nn.sigmoid(raw)
     return shares / sum_in_order(shares, keepdims=True)
 
@@ -427,6 +440,7 @@ def virtual_ensemble(
 
 
 def _entropy(shares: Float[Array, "... classes"]) -> Float[Array, "..."]:
+    """Return the entropy in nats."""
     return -sum_in_order(jax.scipy.special.xlogy(shares, shares))
 
 

@@ -109,6 +109,7 @@ def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) ->
     size = ceil_div(len(values), n_groups)
 
     def grouped(array: np.ndarray, neutral: int = 0) -> Array:
+        """Return a tree's array in groups ``[groups trees ...]``; ``neutral`` pads the last group."""
         whole = np.full((n_groups * size, *array.shape[1:]), neutral, array.dtype)
         whole[: len(array)] = array
         return jnp.asarray(whole.reshape(n_groups, size, *array.shape[1:]))
@@ -135,6 +136,7 @@ class ObliviousSums:
 
     @cached_property
     def _walked(self) -> BoundForest[TwoFloat]:
+        """The same trees as an ordinary bound forest, made when it is first used."""
         return self._walk()
 
     def answer(self, X: Encoded) -> TwoFloat:
@@ -161,6 +163,7 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
         borders = borders._replace(column=borders.column + x.shape[1] * levels.missing_right.astype(jnp.int32))
 
     def add_block(i, sums):
+        """Write the sums of block ``i`` of instances."""
         rows = lax.dynamic_slice_in_dim(x, i * block, block)
         codes = codes_of(by_column(column_keys(rows, missing=missing)), block, borders)
         codes = codes.astype(levels.rank.dtype)
@@ -182,6 +185,7 @@ def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tup
     number = jnp.uint8 if depth <= 8 else jnp.uint16 if depth <= 16 else jnp.uint32
 
     def leaves(_, tree):
+        """Return the number of each instance's leaf in one tree, a bit for each level."""
         tested, rank = tree
         leaf = jnp.zeros(block, number)
         for level in range(depth):
@@ -190,10 +194,11 @@ def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tup
         return None, leaf
 
     def add(sums, tree):
+        """Add the values of a tree's leaves to the sum of one output."""
         (high, low), (leaf, values) = sums, tree
         high, error = two_sum(high, take(values, leaf.astype(jnp.int32)))
         return (high, low + error), None
 
     leaf = lax.scan(leaves, None, (tested, rank))[1]
-    # A loop for each output: XLA makes no vectors of a loop that looks up several: a third longer.
+    # A loop for each output: XLA makes no vectors of a loop that looks up several, which takes a third longer.
     return [lax.scan(add, sum_, (leaf, values[:, k]))[0] for k, sum_ in enumerate(sums)], None

@@ -109,6 +109,10 @@ def combine_masses(
 
 @jit(static_argnames="normalized")
 def _conjunctive(masses, normalized):
+    """Combine masses over trees, and normalise them (Dempster's rule) if asked.
+
+    Normalised masses are combined as class mass and exponent (`_Class`), so that none underflow.
+    """
     by_tree = jnp.moveaxis(masses, -2, 0)
     if normalized:
         start = _rescaled(_Class(by_tree[0, ..., 1:-1], _per_class(by_tree[0]), jnp.int32(0)))
@@ -150,6 +154,7 @@ def _per_class(mass):
 
 
 def _combined_by_class(a: _Class, b) -> _Class:
+    """Return the combination so far, ``a``, combined with one more mass function ``b`` ``[... sets]``."""
     single_b, omega_b = b[..., 1:-1], _per_class(b)
     single = a.single * (single_b + omega_b) + a.omega * single_b
     return _rescaled(_Class(single, a.omega * omega_b, a.exponent))
@@ -164,6 +169,7 @@ def _rescaled(a: _Class) -> _Class:
 
 
 def _normalized(a: _Class):
+    """Return the normalised masses ``[... sets]`` from those by class; m(∅) = 1 where every class is excluded."""
     alive = lax.stop_gradient(a.single + a.omega) > 0
     least, room = jnp.iinfo(jnp.int32).min // 4, jnp.finfo(a.single.dtype).maxexp // 2
     exponent = jnp.where(alive, a.exponent, least)
@@ -180,6 +186,8 @@ def _normalized(a: _Class):
 
 @jit(static_argnames="normalized")
 def _cautious(masses, normalized):
+    """Combine masses ``[... trees sets]`` by the minimum over trees of their canonical weights."""
+
     def keep_smaller(smallest, mass):
         return jnp.minimum(smallest, _log_weights(mass)), None
 

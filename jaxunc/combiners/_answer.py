@@ -56,7 +56,10 @@ class Answer(NamedTuple):
         return ("class", "score", *(("probability",) if self.probability is not None else ()))
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return ``{output: array}``: classes; margins (scores by class if more than two); or probabilities."""
+        """Return ``{output: array}``: "class" ``[instances]``, "probability" ``[instances classes]``, or "score".
+
+        "score" is the margin ``[instances]`` for two classes, the class scores ``[instances classes]`` for more.
+        """
         if output == "class":
             return {output: np.asarray(self.predicted)}
         if output == "probability":
@@ -144,6 +147,8 @@ if TYPE_CHECKING:
         def answer(self) -> Callable[..., AnswerT]: ...
 
     class _ReadOut(Protocol[Parameters]):
+        """A method of combiners that answer `Answer`, alone or by name; other combiners do not have it."""
+
         @overload
         def __get__(self, of: _Answering[Answer], kind: Any = None) -> Callable[Parameters, Array]: ...
         @overload
@@ -168,7 +173,7 @@ def combine_counts(
     readout: str | None,
     mask: Bool[Array, "... trees"] | None = None,
 ) -> PyTree:
-    """Return the read-out (None: the answer) of counts: lift by tree, merge where ``mask`` is True in order, finish."""
+    """Return the read-out (None: the answer) of counts: lift by tree, merge trees whose ``mask`` is True, finish."""
     *lead, n_trees, n_classes = counts.shape
     by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
     check_tree_fields(combiner, n_trees)
@@ -205,7 +210,7 @@ def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
 
 
 def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
-    """Merge a statistic over its leading tree axis, in order; trees count for rows where ``passing`` (None: all)."""
+    """Merge a statistic over its leading tree axis, in order; ``passing``: which trees count for a row (None: all)."""
     parts, structure = jax.tree.flatten(stat)
     merging = Merging.of(combiner.merge, stat)
     if passing is not None:
@@ -216,6 +221,8 @@ def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | 
 
 _lift_rows_once = jit(lift_tree)
 _SHORT, _LONG, _LIFTED_NUMBERS = 1024, 16384, 2**22
+"""Count vectors that are lifted in one call: `_LONG`, or `_SHORT` where that does not divide their number. With many
+classes (`MANY`) they are fewer, so that lifting makes about `_LIFTED_NUMBERS` numbers at a time."""
 _MOST_LIFTED = 2**29
 """Upper limit of the numbers in a lifted table, 2 GB in float32; packing the table takes several times as much."""
 
@@ -265,6 +272,7 @@ def tree_axes(combiner: PyTree) -> PyTree:
     """Return ``in_axes`` for `jax.vmap` over trees: 0 for the arrays of tree fields, None for all other leaves."""
 
     def axis(path, leaf):
+        """Return 0 if the leaf at this path has an axis of trees in front, else None."""
         node: Any = combiner
         for key in path:
             if isinstance(key, jax.tree_util.GetAttrKey):

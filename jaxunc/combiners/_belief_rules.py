@@ -29,7 +29,7 @@ from ._combiner import Combiner, learned_field, tree_field
 
 
 class BeliefRule(Combiner[Answer]):
-    """Settings, lift and finish of both combiners of belief functions; abstract, since it has no merge."""
+    """Settings, lift and finish that `DempsterRule` and `CautiousRule` share; abstract, since it has no merge."""
 
     silence: eqx.AbstractClassVar[float]
     """What a leaf contributes for a class that it does not speak against: the neutral value of the merge."""
@@ -119,6 +119,7 @@ def discounted(log_ignorance: Float[Array, "..."], reliability: Float[Array, "..
 
 @discounted.defjvp
 def _discounted_jvp(primals, tangents):
+    """Return `discounted` and its derivative, which is large but finite where the slope in r is infinite."""
     (log_ignorance, reliability), (d_log_ignorance, d_reliability) = primals, tangents
     value = discounted(log_ignorance, reliability)
     # At r = 1 and no ignorance the slope in r is infinite; a large finite slope replaces it.

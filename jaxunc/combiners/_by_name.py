@@ -123,6 +123,10 @@ def combiner_by_name(
 
 
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
+    """Return `OneVsRest` of the binary combiner ``"rule"`` in ``options``, with the priors that ``"priors"`` names.
+
+    ``prior`` is the forest's prior; all further options go to the binary combiner.
+    """
     inner, priors = options.pop("rule", "dempster"), options.pop("priors", "even")
     # Each binary combiner sees a prior of its class against all others.
     of_class = lambda p: combiner_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)
@@ -137,6 +141,7 @@ def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVs
 
 
 def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callable:
+    """Return the scorer ``name`` with ``settings``, "forest" among them replaced by ``prior``; or a ValueError."""
     scorer = SCORERS[check_name("scorer", name, SCORERS)]
     parameters = {k: p for k, p in inspect.signature(scorer).parameters.items() if k != "counts"}
     if unknown := sorted(set(settings) - set(parameters)):

@@ -129,6 +129,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
         return self._combine(counts, "log_probability")
 
     def _combine(self, counts: Any, readout: str | None) -> Any:
+        """Check counts ``[... trees classes]``, and return their ``readout``, or the whole answer if it is None."""
         counts = as_counts(counts)
         check_class_axis(counts)
         if counts.ndim < 2:
@@ -168,6 +169,7 @@ def check_is_combiner(value: Any, name: str = "combiner") -> None:
 
 
 def _module_of(function: Any) -> str:
+    """Return the name of the module of a function, or of the function within a `Partial`; "" if it has none."""
     while hasattr(function, "func"):
         function = function.func
     return getattr(function, "__module__", None) or ""

@@ -46,7 +46,7 @@ class Together(Combiner[dict[str, EachT]]):
 
     @property
     def merge(self) -> PyTree:
-        """The merges of the combiners, by name."""
+        """How statistics merge over trees, ``{name: …}`` with the merges of each combiner."""
         return {name: part.merge for name, part in self.rules.items()}
 
     def lift(self, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
@@ -154,7 +154,7 @@ class Stack(Combiner[Answer]):
 
     @property
     def merge(self) -> PyTree:
-        """The merges of the combiners, by name."""
+        """How statistics merge over trees, ``{name: …}`` with the merges of each combiner."""
         return {name: part.merge for name, part in self.rules.items()}
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
@@ -219,7 +219,7 @@ class Weighted(Combiner[AnswerT]):
 
     @property
     def merge(self) -> PyTree:
-        """The merges of the combiner."""
+        """How statistics merge over trees: as in ``rule``."""
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -307,7 +307,7 @@ class Calibrated(Combiner[Answer]):
 
     @property
     def merge(self) -> PyTree:
-        """The merges of the combiner."""
+        """How statistics merge over trees: as in ``rule``."""
         return self.rule.merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:

@@ -113,15 +113,15 @@ class ExplainedVote(Combiner[Explanation]):
         support, total = total_of(stat["support"]), total_of(stat["total"])
         # Added as pairs of floats: the abstaining share may be a small difference of nearly equal masses.
         decided = total_of_classes(support)
-        whole = jnp.broadcast_to(total.value, decided.high.shape)
+        total_mass = jnp.broadcast_to(total.value, decided.high.shape)
         trees = stat["trees"]
         if self.mass == "certainty":
-            largest = jnp.full(whole.shape, jnp.nan, whole.dtype)
+            largest = jnp.full(total_mass.shape, jnp.nan, total_mass.dtype)
         else:
             largest = _largest_s(trees["leads"], trees.get("mass", {}), total)
         return Explanation(
-            support=divide_by_shared(support.value, whole[..., None]),
-            abstaining=safe_divide(jnp.maximum(total.minus(decided).value, 0.0), whole, 1.0),
+            support=divide_by_shared(support.value, total_mass[..., None]),
+            abstaining=safe_divide(jnp.maximum(total.minus(decided).value, 0.0), total_mass, 1.0),
             abstaining_trees=trees["abstains"] == 1,
             largest_s=largest,
         )
@@ -154,6 +154,7 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     strict = jnp.arange(n_pairs) < (1 if n_pairs == 2 else 0)  # of two classes, class 0 over 1
 
     def include(carry, tree):
+        """Add the mass of the next lead for each pair, and keep the lead with which the sum reaches half."""
         so_far, is_reached, largest = carry
         lead, parts = tree
         # Exact sums, as in the vote itself: half must be reached here for the same s as there.

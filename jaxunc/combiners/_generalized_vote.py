@@ -70,10 +70,11 @@ class Preference(NamedTuple):
         return ("set",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """The sets of classes that remain, as bools ``[instances classes]``."""
+        """Return ``{output: array}``, the classes that remain as bools ``[instances classes]``."""
         return {output: np.asarray(self.remaining)}
 
     def _share(self, preferred: int, other: int) -> Array:
+        """Return the share ``[...]`` of the mass that prefers class ``preferred`` to ``other``; 0 without mass."""
         if self.mass.shape[-1] != 2:
             raise ValueError(
                 f"belief and plausibility of class 1 are those of two classes; this preference has "
@@ -250,6 +251,7 @@ class LearnedVote(Combiner[Preference]):
 
 
 _LIMB = 16
+"""Bits of the lower of two limbs of a leaf's size: sums of each limb over classes fit 32 bits."""
 
 
 def check_mass(mass: str) -> None:

@@ -138,6 +138,7 @@ class LearnedPool(Combiner[Answer]):
         self.inbag_weight = copy_in(weight, dtype) if both else None
 
     def _by_class(self, name: str, value, within: str) -> Array:
+        """Return one number or ``[classes]`` numbers in the prior's precision; raise a ValueError if they are bad."""
         if np.ndim(value) and np.shape(value) != self.prior.shape:
             raise ValueError(
                 f"{name} has shape {np.shape(value)}; pass one number, or one per class, shape {self.prior.shape}."

@@ -53,6 +53,7 @@ class Merging(NamedTuple):
     kinds: tuple[str, ...]
     """The merge of each plane."""
     dtypes: tuple[str, ...]
+    """The name of the dtype of each plane's values."""
 
     @classmethod
     def of(cls, merge: PyTree, stat: PyTree) -> "Merging":
@@ -146,6 +147,7 @@ class Merging(NamedTuple):
 
     @staticmethod
     def _behind(acc: Accumulator, first: tuple, second: tuple) -> tuple[Any, ...]:
+        """Return the collected values of the first trees followed by those of the second, along axis 1."""
         return tuple(
             b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1) for a, b in zip(first, second, strict=True)
         )
@@ -178,6 +180,7 @@ def _float_sum(result: Callable[..., Any]) -> Accumulator:
 
 
 def _rounded(carry):
+    """Return the sum of a carry (rounded sum, sum of rounding errors)."""
     # A veto (-inf) makes the sum of errors NaN; the rounded sum is right there.
     return jnp.where(jnp.isfinite(carry[0]), carry[0] + carry[1], carry[0])
 
@@ -215,6 +218,8 @@ def _short_sum() -> Accumulator:
 
 
 def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
+    """Return the accumulator of the value that ``beats`` all others; ``neutral`` beats none."""
+
     def join(a, b):
         # Among equal values the first is kept, and has the gradient; NaN stays NaN.
         return (jnp.where(beats(b[0], a[0]) | jnp.isnan(b[0]), b[0], a[0]),)
@@ -226,6 +231,7 @@ def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
 
 
 def _accumulator(merge: str, dtype) -> Accumulator:
+    """Return the accumulator of a plane with values of this dtype, by the name of its merge."""
     if merge == "short_sum":  # stands for `exact_sum` where the totals are known to be below 2³²
         return _short_sum()
     if merge == "collect":
@@ -242,6 +248,7 @@ def _accumulator(merge: str, dtype) -> Accumulator:
 
 
 def _is_pair(carry: tuple) -> bool:
+    """Return whether a carry is two arrays (no scalars) of 4-byte numbers, which `_pack` makes one."""
     return len(carry) == 2 and carry[0].ndim > 0 and all(part.dtype.itemsize == 4 for part in carry)
 
 

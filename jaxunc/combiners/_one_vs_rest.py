@@ -81,7 +81,7 @@ class OneVsRest(Combiner[Answer]):
 
     @property
     def merge(self) -> PyTree:
-        """The merges of the combiner."""
+        """How statistics merge over trees: as in ``rule`` (in the first one of a list)."""
         return self._rules[0].merge
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:

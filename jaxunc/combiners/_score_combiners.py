@@ -170,7 +170,7 @@ class Median(Combiner[Answer]):
         self.scorer = as_partial(scorer)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """The leaf's score."""
+        """Return the leaf's scores along a last axis (one entry if binary)."""
         return score_planes(self.scorer, counts)
 
     def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
@@ -227,10 +227,13 @@ class Maximum(Combiner[Answer]):
         return answer_of_scores(extreme_of(stat["highest"], stat["lowest"]), score_width(self.scorer))
 
 
-def extreme_of(highest: Float[Array, "..."], lowest: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return the larger in absolute value of max v and -max(-v); 0 if they tie, or if there is no tree (both -inf)."""
-    opposed = jnp.where(highest == lowest, (highest - lowest) / 2, -lowest)
-    extreme = jnp.where(highest > lowest, highest, opposed)
+def extreme_of(highest: Float[Array, "..."], highest_negated: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return the score v of largest absolute value, from ``highest`` = max v and ``highest_negated`` = max(-v).
+
+    0 where scores of opposite sign tie, or without a tree (where ``highest`` and ``highest_negated`` are -inf).
+    """
+    opposed = jnp.where(highest == highest_negated, (highest - highest_negated) / 2, -highest_negated)
+    extreme = jnp.where(highest > highest_negated, highest, opposed)
     return jnp.where(jnp.isfinite(extreme), extreme, 0.0)
 
 
@@ -276,7 +279,7 @@ class GeneralizedMixture(Combiner[Answer]):
         self.reference = reference
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """The leaf's score."""
+        """Return the leaf's scores along a last axis (one entry if binary)."""
         return score_planes(self.scorer, counts)
 
     def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
@@ -298,6 +301,7 @@ class GeneralizedMixture(Combiner[Answer]):
 
 
 def _extreme(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
+    """Return the score of largest absolute value over the trees without NaN, as `extreme_of` does."""
     missing = jnp.isnan(scores)
 
     def highest(signed):
@@ -308,6 +312,7 @@ def _extreme(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
 
 
 GRID_SIZE = 101
+"""Nodes θ = 0, 0.01, …, 1 of the published grid."""
 
 
 class BetaAggregation(Combiner[Answer]):

@@ -126,6 +126,7 @@ total for each class, so that its time grows with the square of their number."""
 
 
 def _score_and_share(plane: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
+    """Return (n_c - N/C)/N and n_c/N for one class, with n_c = ``plane`` and N = ``total``; 0 and 1/C if N = 0."""
     # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
     lead = plane.minus(total.divided_by(n_classes)).value
     return divide_by_shared(lead, total.value), divide_by_shared(plane.value, total.value, 1 / n_classes)

@@ -237,7 +237,7 @@ def extreme_entropies(
     # At the optimum the shares t have no slope (envelope theorem): only lower and width do.
     shares = lax.stop_gradient(safe_divide(jnp.maximum(level - lower, 0.0), width[..., None]))
     largest = entropy(lower + rounded(width[..., None] * shares))
-    # Least: all of it goes to the most probable class; where several lead the slope is their mean.
+    # Least: all of ``width`` goes to the most probable class; where several lead the slope is their mean.
     first = jnp.argmax(lower, axis=-1, keepdims=True)
     leads = (lower == jnp.take_along_axis(lower, first, axis=-1)) | (jnp.arange(lower.shape[-1]) == first)
     gains = jnp.where(leads, _surprise(lower + width[..., None]) - _surprise(lower), 0.0)

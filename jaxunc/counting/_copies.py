@@ -17,7 +17,8 @@ AGREEING_SHARE = 0.25
 COPIED_SHARE = 0.01
 """Share of the rows that are copies, from which on there is a warning or a refusal."""
 DEVIATIONS = 4
-"""Standard deviations of a number of equal rows, beyond which it is not a matter of chance."""
+"""Rows equal rows of the fit by more than chance if their number exceeds its expectation by this many standard
+deviations."""
 
 
 def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarray | None:
@@ -199,6 +200,7 @@ def _row_hasher(values: Any, position: np.ndarray) -> Any:
     factor, size = np.array(factors, np.uint64), max(CHUNK // max(n_columns, 1), 1)
 
     def hash_rows(kept: np.ndarray, *, label: bool = True) -> np.ndarray:
+        """Return hashes ``[sets rows]`` of the columns that ``kept`` marks and, with ``label``, of the label."""
         factors, hashes = kept * factor, np.zeros((len(kept), n_rows), np.uint64)
         if isinstance(values, SparseRows):
             stored = values.matrix()

@@ -129,6 +129,7 @@ def count_leaves(
 
 
 def _labels_of(y) -> tuple:
+    """Return the distinct labels, sorted; raise a ValueError if they are fewer than two."""
     labels = distinct_labels(as_labels(y))[0]
     if len(labels) < 2:
         raise ValueError(f"y holds {len(labels)} label(s), {labels.tolist()}; counts that tell classes apart need two.")
@@ -136,6 +137,7 @@ def _labels_of(y) -> tuple:
 
 
 def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
+    """Return the leaves as an array ``[instances trees]``; raise a ValueError unless all are leaves of these trees."""
     leaves = np.asarray(leaves)
     if leaves.shape != (n, trees.n_trees) or leaves.dtype.kind not in "iu":
         raise ValueError(
@@ -307,7 +309,11 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
 
 
 def _weights_of_forest(model, labels: tuple, y, sample_weight, class_weight):
-    """Return each row's sample weight times its class weight, as in the model's in-bag counts; None if all are 1."""
+    """Return sample weight × class weight of each row ``[rows]``, as in the model's in-bag counts.
+
+    Class weights are the model's, else those of its trees, else ``class_weight``. Without any, return
+    ``sample_weight`` as it is, None included.
+    """
     position, indices = class_positions(labels, y), np.arange(len(labels))
     # The trees of a BaggingClassifier know classes by their positions.
     of_trees = getattr(getattr(model, "estimator_", None), "class_weight", None)

@@ -104,8 +104,8 @@ def leave_one_out(
             raise ValueError("groups are found on the host: leave them out under a trace, or call outside of it.")
         values, labels = encode_traced(X, forest.trees.columns), jnp.asarray(y)
     else:
-        whole, labels = encode_rows(X, forest.trees.columns).values, class_positions(forest.class_labels, y)
-        trees, values = on_tested(forest.trees, whole)
+        all_values, labels = encode_rows(X, forest.trees.columns).values, class_positions(forest.class_labels, y)
+        trees, values = on_tested(forest.trees, all_values)
         forest = dataclasses.replace(forest, trees=trees)
         values = values if isinstance(values, SparseRows) else np.asarray(values)
     plan = make_plan(forest.trees, missing=True)
@@ -115,10 +115,10 @@ def leave_one_out(
     mask = as_mask(tree_mask, n, forest.n_trees)
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
-        each = lambda beside, *rows: _answer_without_row(*beside, *rows)
-        return along_instances(each, values, labels, weights, mask, beside=(forest, plan, combiner))
+        answer = lambda beside, *rows: _answer_without_row(*beside, *rows)
+        return along_instances(answer, values, labels, weights, mask, beside=(forest, plan, combiner))
     weights = as_weights(sample_weight, n)
-    groups = rows_together(whole, np.asarray(labels), groups, weight=weights)
+    groups = rows_together(all_values, np.asarray(labels), groups, weight=weights)
     # Float weights would turn all counts into floats, and rounding would decide ties of integers.
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
         weights = weights.astype(np.int32)  # as the counts are

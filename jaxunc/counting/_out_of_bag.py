@@ -180,6 +180,7 @@ def ungrouped_mask(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.nd
 
 
 def _mask_of_bags(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.ndarray:
+    """Return the mask ``[n trees]``: True where neither the row nor another row of its group is in the tree's bag."""
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
         mask[bag, tree] = False
@@ -293,9 +294,9 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
     # The forest may have been grown with weights that are not given, some of them 0.
     absent = (counts <= 0) & (seen > 0) & (counts.sum(axis=0) > 0)
     # No row may be missing from its leaf, nor a leaf hold more than the rows that reach it.
-    whole = seen.sum() == sizes.sum()
+    is_complete = seen.sum() == sizes.sum()
     too_few = (seen.sum(axis=1) < sizes).any() or (counts[seen == 0] > 0).any()
-    return not (too_few or (whole and absent.any()))
+    return not (too_few or (is_complete and absent.any()))
 
 
 def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
@@ -460,11 +461,13 @@ def _dataset(model: Any, X: Any, n: int) -> Any:
 
 
 def _check_columns(names: list, expected: list[str]) -> None:
+    """Raise a ValueError unless each of the ``expected`` names is among ``names`` exactly once."""
     for many, fault in ((0, "lacks"), (2, "has several times")):
         if wrong := [name for name in expected if min(names.count(name), 2) == many]:
             raise ValueError(f"X {fault} {wrong[:5]} ({len(wrong)} in all); its columns are {names[:10]}.")
 
 
 def _check_rows(n_rows: int, n: int) -> None:
+    """Raise a ValueError unless there are as many instances as labels, ``n``."""
     if n_rows != n:
         raise ValueError(f"X has {n_rows} instances and y {n} labels; pass one label for each.")

@@ -126,7 +126,10 @@ def expected_utility_set(
 
 
 def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
+    """Return a function from probabilities ``[... classes]`` to sets (bools), by the utility of a set of each size."""
+
     def best(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
+        """Return the set of the highest expected utility for each row, as bools."""
         # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
         # Where even a right answer of that size costs, it holds the least probable ones: those are likely to be wrong.
         by_size = jnp.broadcast_to(utility, share.shape)
@@ -170,6 +173,10 @@ def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
 
 
 def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[[Array], Any]:
+    """Return a function from probabilities ``[... classes]`` to sets (bools), by utilities ``[sets classes]``.
+
+    Raises a ValueError if the utilities or the sets (None: all sets) do not fit.
+    """
     values = np.asarray(utility, float)
     if sets is None:
         if n_classes > MOST_SETS:

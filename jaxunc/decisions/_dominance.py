@@ -105,7 +105,7 @@ class CautiousAnswer(NamedTuple):
         return ("class", "probability", "interval", "set")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return arrays by name of one output: class numbers, probabilities, both ends of intervals, or set bools."""
+        """Return ``{output: array}``: classes, probabilities or bools of sets; or what `Interval.columns` gives."""
         if output == "interval":
             return self.interval.columns(output)
         arrays = {"class": self.predicted, "probability": self.probability, "set": self.membership}
@@ -161,7 +161,7 @@ class CautiousReport(Combiner[CautiousAnswer]):
 
     @property
     def merge(self) -> PyTree:
-        """The merges of the vote and of the intervals."""
+        """How statistics merge over trees, ``{"vote": …, "averaged": …}``."""
         return {"vote": self.vote.merge, "averaged": self.averaged.merge}
 
     def explained(self) -> ExplainedVote:
@@ -242,6 +242,7 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
 
 @jit
 def _interval_dominance(lower, upper):
+    """Return `interval_dominance` of bounds ``[... classes]`` without checks; for two classes a tie rejects class 0."""
     low, high = lower[..., :, None], upper[..., None, :]
     low, high, beside = same_rank(low, high, ~jnp.eye(lower.shape[-1], dtype=bool))
     preferred = (low > high) & beside

@@ -87,7 +87,7 @@ def least_cost(
     share = checked_probability("p", p)
     n_classes = share.shape[-1]
     table = 1 - np.eye(n_classes) if costs is None else _checked(costs, n_classes)
-    rule = partial(_least, copy_in(table, share.dtype))
+    rule = partial(_least_cost_decision, copy_in(table, share.dtype))
     if reject is None:
         return by_rows(rule, share)
     check_within("reject", reject, "[0, inf)", ": what a rejection costs", shape=None)
@@ -102,6 +102,7 @@ def least_cost(
 
 
 def _checked(costs: Any, n_classes: int) -> Any:
+    """Return the costs as they are; raise a ValueError unless they are ``[classes decisions]``, ≥ 0 and finite."""
     check_numbers("costs", costs)
     shape = np.shape(costs)
     if len(shape) != 2 or shape[0] != n_classes or not shape[1]:
@@ -126,7 +127,10 @@ def check_costs(values: np.ndarray) -> None:
 
 
 @jit
-def _least(costs: Float[Array, "classes decisions"], share: Float[Array, "... classes"], reject: Any = None) -> Array:
+def _least_cost_decision(
+    costs: Float[Array, "classes decisions"], share: Float[Array, "... classes"], reject: Any = None
+) -> Array:
+    """Return each instance's decision of least expected cost, int32 ``[...]``, -1 where rejecting costs less."""
     n_classes, n_decisions = costs.shape
     slack = max(_ULPS, n_classes) * jnp.finfo(share.dtype).eps
     expected = expected_values(share, costs)
@@ -172,6 +176,7 @@ def plain_costs(costs: Any) -> Any:
 
 
 def _row(truth: Any, row: Any) -> dict[str, float]:
+    """Return ``{decision: cost}`` for one truth, with names as strings; raise unless ``row`` is such a mapping."""
     if not isinstance(row, Mapping):
         raise TypeError(f"costs[{truth!r}] is {row!r:.60}; pass the cost of each decision: {{'yes': {{'no': 5}}}}.")
     return {str(decision): _number(f"{truth}:{decision}", cost) for decision, cost in row.items()}
@@ -216,6 +221,7 @@ def _costs_by_name(text: str, pairs: list[tuple[str, str]], names: Sequence[str]
 
 
 def _of_file(path: Path) -> Mapping[str, Any]:
+    """Return ``{truth: {decision: cost}}`` from a file of JSON, or of CSV with truths as rows; costs as read."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -234,6 +240,8 @@ def _of_file(path: Path) -> Mapping[str, Any]:
 
 
 def _of_json(text: str, where: str) -> Mapping[str, Any]:
+    """Return ``{truth: {decision: cost}}`` from a JSON text; errors name its place ``where``."""
+
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
             raise ValueError(f"{where} names a class twice; name each truth once, and each decision once for it.")
@@ -249,6 +257,7 @@ def _of_json(text: str, where: str) -> Mapping[str, Any]:
 
 
 def _number(pair: str, cost: Any) -> float:
+    """Return a cost as a float; raise a ValueError that names the ``pair`` unless it is ≥ 0 and finite."""
     try:
         value = float(cost)
     except (TypeError, ValueError):

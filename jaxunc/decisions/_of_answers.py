@@ -188,6 +188,7 @@ def least_probabilities(
 
 @jit
 def _members(share, least):
+    """Return sets ``[... classes]``: classes at least as probable as ``least``, and the most probable class."""
     most_probable = jnp.argmax(share, axis=-1)[..., None] == jnp.arange(share.shape[-1])
     return (share >= jnp.broadcast_to(least, share.shape)) | most_probable
 
@@ -257,6 +258,7 @@ def decided(probability: Any, named: np.ndarray, costs: np.ndarray | None, rejec
 
 
 def _with(sets: Any, *classes: np.ndarray) -> np.ndarray:
+    """Return a copy of sets ``[rows classes]`` to which the class of each row, ``[rows]`` for each array, is added."""
     sets = np.array(sets)
     for positions in classes:
         sets[np.arange(len(sets)), np.asarray(positions)] = True

@@ -308,6 +308,7 @@ def calibration_error(
 
 @jit(static_argnames=("n_bins", "norm", "strategy"))
 def _calibration_error(probs, y, n_bins, norm, strategy):
+    """Return the calibration error, a scalar, of checked probabilities ``[instances classes]`` and labels."""
     n, n_classes = probs.shape
     confidence, correct, bin_of = _binned(probs, y, n_bins, strategy)
     excess = confidence - correct.astype(probs.dtype)
@@ -407,6 +408,7 @@ def reliability_curve(
 
 @jit(static_argnames=("n_bins", "strategy"))
 def _reliability_curve(probs, y, n_bins, strategy):
+    """Return the reliability curve of checked probabilities ``[instances classes]`` and labels."""
     confidence, correct, bin_of = _binned(probs, y, n_bins, strategy)
 
     def in_bin(b):

@@ -196,6 +196,7 @@ def crps(
 
 @jit
 def _crps(apart, shares):
+    """Return the mean score, from points less targets ``[instances points]`` and the points' probabilities."""
     order = jnp.argsort(apart, axis=1)
     apart = jnp.take_along_axis(apart, order, axis=1)
     shares = jnp.take_along_axis(jnp.broadcast_to(shares, apart.shape), order, axis=1)

@@ -95,6 +95,7 @@ def _auc(score, y):
 
 @jit
 def _auc_one_vs_rest(score, y):
+    """Return the mean over classes of the area of each class's score; classes of no row, or of all, are left out."""
     n_classes = score.shape[-1]
     areas = jax.vmap(lambda column, c: _area(column, y == c))(score.T, jnp.arange(n_classes, dtype=y.dtype))
     size = jnp.sum(one_hot(y, n_classes), axis=0)
@@ -274,6 +275,10 @@ def _share_by_coverage(certainty, correct, n_points, counted):
 
 @jit
 def _share_among_kept(certainty, correct, counted, last, part):
+    """Return the share of hits among the ``last + part`` most certain instances, for each pair of these.
+
+    A hit has ``correct == counted``. Equal certainties are kept in equal parts.
+    """
     n = certainty.shape[0]
     # The bitwise complement reverses the order of integers without overflow.
     keys, hit = lax.sort((~sort_key(certainty), correct == counted), num_keys=1)

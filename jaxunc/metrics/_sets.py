@@ -85,15 +85,18 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
 
 @jit
 def _each_its_own(interval: Interval, y) -> Interval:
-    def of(p):
+    """Return the best and the worst mean squared error, where each instance chooses its probability by itself."""
+
+    def loss(p):
         return nan_unless_classes(mean(jnp.where(y == 1, (1 - p) ** 2, p**2)), y, 2)
 
     lower, upper = interval
-    return Interval(of(jnp.where(y == 1, upper, lower)), of(jnp.where(y == 1, lower, upper)))
+    return Interval(loss(jnp.where(y == 1, upper, lower)), loss(jnp.where(y == 1, lower, upper)))
 
 
 @jit
 def _by_leaf(interval: Interval, y, leaf) -> Interval:
+    """Return the best and the worst mean squared error, where all instances of a leaf have one probability."""
     n = y.shape[0]
     order = jnp.argsort(leaf)
     first, _ = group_edges(leaf[order])
@@ -107,10 +110,10 @@ def _by_leaf(interval: Interval, y, leaf) -> Interval:
     shared = jnp.all((lower[index] == sorted_ends[0]) & (upper[index] == sorted_ends[1]))
     share = ones / jnp.where(here, ones + zeros, 1.0)
 
-    def of(p):
+    def loss(p):
         return ones * (1 - p) ** 2 + zeros * p**2
 
-    best, worst = of(jnp.clip(share, lower, upper)), jnp.maximum(of(lower), of(upper))
+    best, worst = loss(jnp.clip(share, lower, upper)), jnp.maximum(loss(lower), loss(upper))
     values = (jnp.where(shared, total(bound) / n, jnp.nan) for bound in (best, worst))
     return Interval(*(nan_unless_classes(value, y, 2) for value in values))
 
@@ -152,6 +155,7 @@ def _checked_interval(interval: Interval) -> Interval:
 
 
 def _of_class_one(lower, upper):
+    """Return the ends of class 1 from those of two classes ``[instances 2]``: the narrower one on each side."""
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
     of_one, other = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
     dtypes = [end.dtype for end in (lower, upper) if jnp.issubdtype(end.dtype, jnp.floating)]
@@ -401,6 +405,7 @@ def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50]
 
 @jit(static_argnames="kind")
 def _discounted_utility(membership, y, kind):
+    """Return the mean utility of checked sets ``[instances classes]``, by the coefficients of ``kind``."""
     n_classes = membership.shape[1]
     sizes = _sizes_of(membership)
     right = jnp.any(membership & one_hot(y, n_classes), axis=1)

@@ -147,6 +147,7 @@ def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
     depth = np.concatenate([block.depth for block in blocks])
 
     def stack_arrays(name: str, beyond) -> jax.Array:
+        """Return one array ``[trees width]`` from all blocks, which lose it; ``beyond`` fills it behind their nodes."""
         stack, begin = _allocate_aligned((len(depth), width), blocks[0].arrays[name].dtype), 0
         for block in blocks:
             array = block.arrays.pop(name)
@@ -217,6 +218,7 @@ MOST_CELLS = 2**28
 """Largest number of nodes × values that are counted in one step."""
 
 NO_LIMIT = 2**30
+"""Stand-in for a limit of depth or size that no tree reaches."""
 
 
 def grow_random_trees(
@@ -380,6 +382,7 @@ def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, mi
 
 
 def _check_cells(shape: Shape, sample: EncodedSample) -> None:
+    """Raise a ValueError if a step would count more nodes × values than `MOST_CELLS`."""
     if shape.n_cells > MOST_CELLS:
         raise ValueError(
             f"nominal: a feature has {sample.boundaries.shape[1]} values and gaps among {sample.n_present} instances, "

@@ -37,9 +37,11 @@ class EncodedSample(NamedTuple):
     boundaries: np.ndarray
     """Order key of the largest number in each rank of a nominal feature, ``[features ranks]``."""
     weight: np.ndarray
+    """Weight of each instance, float64 ``[instances]``."""
     totals: np.ndarray
     """Weighted class counts of the sample."""
     labels: tuple
+    """Labels of the classes."""
     columns: Columns
     """Which columns are nominal, and the levels of nominal columns that do not hold codes already."""
 
@@ -78,12 +80,12 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
             column = np.where(is_missing, NAN_LAST, np.asarray(order_key(numbers)))
         stored[index * n : (index + 1) * n] = column
     # Whole weights are summed as integers, which is exact in any order; others on the host, in float64.
-    whole = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
+    is_integer = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
     data = EncodedData(
         keys=jnp.asarray(stored),
         stride=jnp.int32(n),
         label=jnp.asarray(_padded(label.astype(np.int32))),
-        weight=jnp.asarray(_padded(weight), jnp.int32) if whole else None,
+        weight=jnp.asarray(_padded(weight), jnp.int32) if is_integer else None,
         n_features=jnp.int32(n_features),
         n_numeric=jnp.int32((~is_nominal).sum()),
         n_ranks=jnp.asarray(_padded(n_ranks, 32)),
@@ -97,6 +99,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
 
 
 def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
+    """Return the values padded to a power of two of entries, ``smallest`` at least."""
     return padded_rows(values, power_of_two(len(values), smallest))
 
 
@@ -110,6 +113,7 @@ def _columns(X, nominal) -> Columns:
 
 
 def _check_missing(values: np.ndarray, is_nominal: np.ndarray, missing: str) -> None:
+    """Raise a ValueError for the first NaN; with ``missing="random"`` NaN is allowed in numeric columns."""
     is_missing = np.isnan(values)
     if missing == "random":
         is_missing &= is_nominal
@@ -127,7 +131,8 @@ def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.nd
     """Return the rank of each value in a nominal column, and the order key of the largest number in each rank.
 
     Gaps have ranks, too: below the smallest value, between values that are not successive integers, and above the
-    largest. Only values of the instances ``present`` count. Raises a ValueError for codes that are not small integers.
+    largest. So values 3, 4 and 7 have the ranks 1, 2 and 4, and the gaps 0, 3 and 5. Only values of the instances
+    ``present`` count. Raises a ValueError for codes that are not small integers.
     """
     codes = np.unique(column[present])
     if np.any(codes != np.rint(codes)) or np.abs(codes).max() > LARGEST_CODE:

@@ -164,7 +164,10 @@ class State(NamedTuple):
 
 
 def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) -> State:
-    """Return the state in which each of the first ``n_live`` trees has an open root with the whole sample."""
+    """Return the state in which each of the first ``n_live`` trees has an open root with the whole sample.
+
+    ``sample`` has the numbers of its instances, the same for all trees; the first ``n_instances`` of them are used.
+    """
     # Twice the room: `State.follow` has a half for left and a half for right sides.
     tree = jnp.arange(2 * shape.n_open, dtype=jnp.int32)
     live = tree < n_live
@@ -212,6 +215,7 @@ def count_leaves(
     """Return the class counts of all nodes, flat by slot and class, from the lanes that have reached leaves."""
 
     def count(start, counts):
+        """Add the lanes of a chunk that have reached leaves to the counts."""
         done = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
         pairs = read_piece(state.lanes, shape.n_lanes + start, shape.lane_chunk)
         instance, slot = split_words(pairs, jnp.int32, jnp.int32)

@@ -60,6 +60,7 @@ MISSING_LEFT = np.int32(2**30)
 """Flag added to the number of a feature where missing values go left."""
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""Rotations of Threefry-2x32, by turns for four rounds each."""
 
 
 @jit(static_argnums=0)
@@ -130,6 +131,7 @@ def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"],
     """
 
     def draw(start, carry):
+        """Draw the tests of a chunk of open nodes; also return the number of cells that are reserved so far."""
         scratch, n_cells = carry
         index = read_piece(state.open_index, start, shape.node_chunk)
         # Followers lie where their parents were; gathered they lie tree by tree, as all passes need them.
@@ -211,6 +213,7 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
         scratch = scratch._replace(cells=loop_chunks(scratch.n_cells, shape.lane_chunk, clear, scratch.cells))
 
     def look(start, carry):
+        """Find the sides of a chunk of lanes; also return the number of lanes so far that go right."""
         scratch, n_right = carry
         _, used, instance, node = lane_piece(shape, state, state.lanes, start)
         test = DrawnTests.unpack(*gather_pairs(scratch.test, node))
@@ -318,6 +321,7 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
     n_nodes = state.nodes.n_nodes
 
     def decide_chunk(start, carry):
+        """Decide on a chunk of open nodes; the totals in the carry are those of all chunks before it."""
         followers, indices, trees, move, totals = carry
         nodes = jax.tree.map(lambda field: read_piece(field, start, shape.node_chunk), state.scratch.open)
         test = DrawnTests.unpack(
@@ -478,6 +482,7 @@ def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> Sta
     """Move lanes to the ``n_open`` nodes that are open next, ``n_lanes`` in all, and the others to leaves."""
 
     def move(start, lanes):
+        """Write a chunk of lanes to their new indices."""
         lane, used, instance, node = lane_piece(shape, state, state.scratch.lanes, start)
         before = read_piece(state.scratch.before, start, shape.lane_chunk)
         before, right = before >> 1, before & 1
@@ -500,6 +505,7 @@ def tree_keys(key: jax.Array, first: int, n_trees: int) -> UInt32[Array, "trees 
 
 @jit
 def _tree_keys(key, trees):
+    """Return `tree_keys` for the numbers of trees."""
     return jax.vmap(lambda tree: jax.random.bits(jax.random.fold_in(key, tree), (2,), jnp.uint32))(trees)
 
 

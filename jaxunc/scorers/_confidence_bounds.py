@@ -135,6 +135,7 @@ def _one_minus_exp(x):
 
 @jit(static_argnames=("family", "statistic"))
 def _confidence_bounds(counts, weighted, between, family, statistic):
+    """Return the scores ``[...]`` of checked counts; ``between``: the middle of an odd N lies between two counts."""
     # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
     # formula needs more digits.
     dtype = np.promote_types(float_dtype(counts), np.float32)
@@ -164,6 +165,7 @@ def _confidence_bounds(counts, weighted, between, family, statistic):
 
 
 _BLOCK = 1024
+"""Number of leaves that are integrated at a time."""
 
 
 class _Precision(NamedTuple):
@@ -176,6 +178,7 @@ class _Precision(NamedTuple):
 
 
 def _precision(dtype) -> _Precision:
+    """Return the settings of the quadrature for float64, or for float32."""
     return _Precision(64, 8.3, 12.0) if dtype == jnp.float64 else _Precision(32, 5.5, 8.2)
 
 
@@ -194,6 +197,7 @@ def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
+    """Return the nodes, weights and integrating matrix of `_rule` as arrays of this dtype."""
     x, weights, cumulate = _rule(precision.nodes)
     return jnp.asarray(x, dtype), jnp.asarray(weights, dtype), jnp.asarray(cumulate, dtype)
 
@@ -236,13 +240,14 @@ class _QuadratureNodes(NamedTuple):
 
 
 def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
+    """Return the quadrature nodes of each leaf for ``x``, the nodes on [0, 1]."""
     end = leaf.lead / leaf.total + precision.reach / jnp.sqrt(leaf.total + 3)
     # Up to z = 1, where fractional counts make powers (1-z)^0.3: 1-z = (1-x)³ makes them smooth.
-    whole, x = end >= 1, x[:, None]
+    reaches_one, x = end >= 1, x[:, None]
     part = end * x
-    rest = jnp.where(whole, (1 - x) ** 3, 1 - part)
-    z = jnp.where(whole, x * (3 - x * (3 - x)), part)
-    return _QuadratureNodes(z, rest, jnp.where(whole, 3 * (1 - x) ** 2, end))
+    rest = jnp.where(reaches_one, (1 - x) ** 3, 1 - part)
+    z = jnp.where(reaches_one, x * (3 - x * (3 - x)), part)
+    return _QuadratureNodes(z, rest, jnp.where(reaches_one, 3 * (1 - x) ** 2, end))
 
 
 def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
@@ -256,6 +261,7 @@ def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
 
 
 def _within_one(value, leaf: Leaf, lead, precision: _Precision):
+    """Return the value clipped to [-1, 1]; the sign of the lead where the overlap rounds to 0."""
     certain = leaf.lead * (leaf.lead / leaf.total) > precision.certain**2
     return jnp.where(certain, jnp.sign(lead), jnp.clip(value, -1.0, 1.0))
 

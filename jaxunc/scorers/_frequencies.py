@@ -204,6 +204,7 @@ def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
 
 
 def _chooses(name: str, value: Any, static: frozenset[str] | None) -> bool:
+    """Return whether a setting chooses the program: no number, or in ``static`` (if that is None, an integer)."""
     if value is None or not all(map(_is_number, jax.tree.leaves(value))):
         return True
     # An integer may be a size, and it has no gradient to lose.
@@ -211,6 +212,7 @@ def _chooses(name: str, value: Any, static: frozenset[str] | None) -> bool:
 
 
 def _is_number(value: Any) -> bool:
+    """Return whether a value is a number, or an array of numbers."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in "biufc"
     return isinstance(value, bool | int | float | complex | jax.Array)

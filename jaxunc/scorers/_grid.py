@@ -79,6 +79,7 @@ def grid_support_degrees(
 
 @jit
 def _grid_degrees(counts, intervals, halvings, mle_node):
+    """Return the degrees of support ``[... 2]`` of checked counts; ``intervals`` is G - 1."""
     dtype = np.promote_types(float_dtype(counts), np.float32)
     leading = lead(counts).astype(dtype)
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
@@ -113,6 +114,7 @@ def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, 
     n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
 
     def halve(_, ends):
+        """Halve the gap between the nodes ``right`` and ``left``, unless they are neighbours."""
         right, left = ends
         # Invariant: at ``left``, the smaller θ, L is not below the ramp 2θ - 1; at ``right`` it is. Both begin outside.
         k = (right + left) // 2
@@ -153,6 +155,7 @@ def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: in
 
 @jit
 def _beta_densities(counts, from_one):
+    """Return the densities ``[... grid]``; ``from_one`` has the numbers of the nodes, counted from θ = 1."""
     dtype = np.promote_types(float_dtype(counts), np.float32)
     leading = lead(counts).astype(dtype)
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)

@@ -34,7 +34,7 @@ class Interval(NamedTuple):
         return ("interval",)
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return lower and upper ends by name."""
+        """Return ``{"lower": …, "upper": …}``, the ends of the intervals; ``output`` is ``"interval"``."""
         return {name: np.asarray(part) for name, part in self._asdict().items()}
 
 
@@ -98,6 +98,7 @@ def idm_interval(
 
 @jit
 def _idm_interval(counts, s):
+    """Return `idm_interval` of checked counts ``[... classes]`` and strengths that broadcast against ``[...]``."""
     counts = counts.astype(float_dtype(counts, s))
     counts, s = same_rank(counts, s[..., None].astype(counts.dtype))
     total = jnp.broadcast_to(sum_in_order(counts, keepdims=True) + s, counts.shape)
@@ -142,6 +143,7 @@ def dominance(
 
 @jit
 def _dominance(counts, s):
+    """Return `dominance` of checked counts and strengths: integers are compared as integers, others as two floats."""
     count, other_count, s = same_rank(counts[..., :, None], counts[..., None, :], s[..., None, None])
     if not jnp.issubdtype(counts.dtype, jnp.integer):
         # The exact difference, as two floats: rounded, a difference just below s could reach it.

@@ -59,6 +59,7 @@ def _phi(x, ratio):
 
 @log_likelihood.defjvp
 def _log_likelihood_jvp(primals, tangents):
+    """Return `log_likelihood` and its derivative along z, w and v; ``rest`` and ``gap`` follow from these."""
     z, rest, _, w, v = primals
     dz, _, _, dw, dv = tangents
     ratio_w, ratio_v = _ratios(z, rest, w, v)
@@ -68,6 +69,7 @@ def _log_likelihood_jvp(primals, tangents):
 
 
 _NODES = 64
+"""Nodes of the quadrature."""
 
 
 def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array, "... 4"]:
@@ -112,6 +114,7 @@ def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array,
 
 @jit
 def _mass(counts):
+    """Return `likelihood_mass` of checked counts ``[... 2]``."""
     belief, doubt = _half(counts, counts[..., ::-1])
     empty = jnp.sum(counts, axis=-1, keepdims=True) == 0
     omega = jnp.where(empty, 1.0, jnp.sum(doubt, axis=-1, keepdims=True))

@@ -58,6 +58,7 @@ class DegreeLeaf(NamedTuple):
 
     @property
     def n(self):
+        """N = w + v."""
         return self.w + self.v
 
     @property
@@ -106,7 +107,10 @@ def _log_likelihood(s, w, v):
 
 
 def _pull(s, leaf: DegreeLeaf):
-    """Return -∂log L/∂θ = N² s / ((w + s v)(1 - s))."""
+    """Return how steeply log L falls, -∂log L/∂θ = N² s / ((w + s v)(1 - s)), at the share s of the way to θ = 1.
+
+    The way begins at the maximum of L (s = 0).
+    """
     n, below = leaf.n, leaf.w + s * leaf.v
     return n * (s / (1 - s)) * (n / jnp.where(below > 0, below, 1.0))
 
@@ -409,7 +413,7 @@ def class_one(prior: NumbersLike, dtype) -> Array:
 
 
 def _preference(log_for, log_against, total, lead, even):
-    """Return π(+) - π(−); near a tie from the slope there, since the difference of the logarithms would cancel."""
+    """Return π(+) - π(−) ``[...]`` from their logarithms, from N and the exact lead; ``even``: where P is 1/2."""
     # Near a tie both roots are close to one z. There the gap is the exact lead times the slope of log π.
     z = jnp.exp((log_for + log_against) / 2)
     inner = jnp.minimum(z, 1 - jnp.finfo(z.dtype).eps)
@@ -425,11 +429,12 @@ def _preference(log_for, log_against, total, lead, even):
 
 @jax.custom_jvp
 def _support(negative, positive, lead, prior):
-    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω); ``lead`` is the exact difference, ``prior`` that of +."""
+    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω); ``lead``: exact difference, ``prior``: of class 1."""
     return _support_and_roots(negative, positive, lead, prior)[0]
 
 
 def _support_and_roots(negative, positive, lead, prior):
+    """Return what `_support` does, and the roots (against class 1, for it), of which the derivative is made."""
     prior = jnp.broadcast_to(prior, lead.shape)
     even = prior == 0.5
     for_positive = jnp.where(even, lead, positive - negative * prior / (1 - prior))
@@ -453,6 +458,7 @@ def _support_and_roots(negative, positive, lead, prior):
 
 @_support.defjvp
 def _support_jvp(primals, tangents):
+    """Return `_support` and its derivative, by the implicit function theorem at both roots."""
     negative, positive, lead, prior = primals
     d_negative, d_positive, _, d_prior = tangents  # lead is determined by the two counts
     values, (against, favour) = _support_and_roots(negative, positive, lead, prior)

@@ -94,6 +94,7 @@ def mean_log_gap(leaves: Leaves, xp: ModuleType):
 
 
 def _mean(weight, values):
+    """Return the weighted sum over leaves, ``[... classes]``."""
     return add_up(weight[..., None] * values, -2)
 
 
@@ -110,17 +111,20 @@ def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
 
 
 def _equations(mean, log_gap, xp: ModuleType) -> Equations:
+    """Return the equations of the likelihood of proportions, from their mean and their `mean_log_gap`."""
+
     def equations(r, t):
         """Return F = r - h(α) + h(κ) - gap and its slopes along r and log κ, where h(x) = log x - ψ(x)."""
         alpha, total = mean * xp.exp(r + t[..., None]), xp.exp(t)[..., None]
-        (gap, slope), (whole_gap, whole) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
-        return r - gap + whole_gap - log_gap, 1 + slope, slope - whole
+        (gap, slope), (total_gap, total_slope) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
+        return r - gap + total_gap - log_gap, 1 + slope, slope - total_slope
 
     return equations
 
 
 @jax.custom_jvp
 def _solve(mean, log_gap, start, active):
+    """Return the `find_root` of `_equations`, with a derivative: r, log κ, and whether the search converged."""
     return tuple(find_root(_equations(mean, log_gap, jnp), mean, start, active, jnp))
 
 
@@ -150,6 +154,8 @@ class Root(NamedTuple):
 
 
 class _State(NamedTuple):
+    """State of the outer search: r and t = log κ, the bracket of t, and the last step of t."""
+
     r: Any
     t: Any
     low: Any
@@ -180,6 +186,7 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
         return loop(improve, going, improve((r, r)), _INNER, xp)[0]
 
     def improve(state):
+        """Take one step of the outer search: Newton's, or to the middle of the bracket."""
         r = settle(state.r, state.t)
         _, slope, by_total = equations(r, state.t)
         excess = xp.log1p(add_up(mean * xp.expm1(r), -1))

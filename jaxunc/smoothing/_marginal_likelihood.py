@@ -1,7 +1,7 @@
 """The marginal likelihood of the leaves' counts: Dirichlet-multinomial, beta-binomial for two classes.
 
 It may have several maxima. `find_crossings` finds intervals of log κ, on a grid, that hold one each: there the excess
-Σ_c μ_c exp(r_c) - 1, which has the sign of the likelihood's slope, falls through 0. `_found` starts a search
+Σ_c μ_c exp(r_c) - 1, which has the sign of the likelihood's slope, falls through 0. `_find_best` starts a search
 (`find_root`) in each of them, and keeps the best maximum. The grid costs less than one pass over all leaves: sums over
 leaves are tabulated with counts binned, and r is looked up in the tables. Only the searches read the leaves themselves.
 """
@@ -80,20 +80,22 @@ def fit_marginal(counts, times, mean, start, active, falls, xp: ModuleType):
     First, whether the search converged. Second, whether α is more likely than the limit κ = ∞. ``falls`` says where the
     likelihood falls towards that limit.
     """
-    return (_solve if xp is jnp else partial(_found, xp=np))(counts, times, mean, start, active, falls)
+    return (_solve if xp is jnp else partial(_find_best, xp=np))(counts, times, mean, start, active, falls)
 
 
 class _Best(NamedTuple):
+    """The best maximum so far: number of crossings searched, α, gain over κ = ∞, and whether its search converged."""
+
     number: Any
     alpha: Any
     gain: Any
     converged: Any
 
 
-def _found(counts, times, mean, start, active, falls, xp: ModuleType):
+def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
     """Return what `fit_marginal` does, by one search from each crossing in turn; there are hardly ever two."""
     tally = Tally.of(counts, times, xp)
-    few = Tally(*put_together(tally.counts, tally.times, xp), *put_together(tally.sizes, tally.size_times, xp))
+    few = Tally(*bin_sizes(tally.counts, tally.times, xp), *bin_sizes(tally.sizes, tally.size_times, xp))
     equations, beforehand = _equations(tally, mean, xp), _equations(few, mean, xp)
     ends, is_large = search_range(counts, times, xp), tally.counts.shape[-1] > _MANY
     n_steps = _STEPS if is_large or xp is np else _FEW_STEPS
@@ -105,6 +107,7 @@ def _found(counts, times, mean, start, active, falls, xp: ModuleType):
     gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)
 
     def improve(best: _Best) -> _Best:
+        """Search from each tree's next crossing, and keep its maximum where the gain is larger."""
         # Each tree's next crossing; trees without one take no part.
         here = present & (order == best.number + 1)
         takes_part = here.any(axis=0)
@@ -202,7 +205,8 @@ def _score(n, times, a, xp: ModuleType):
 
 @jax.custom_jvp
 def _solve(counts, times, mean, start, active, falls):
-    return _found(counts, times, mean, start, active, falls, jnp)
+    """Return what `_find_best` does, traced and with a derivative."""
+    return _find_best(counts, times, mean, start, active, falls, jnp)
 
 
 @_solve.defjvp
@@ -262,7 +266,7 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
     if xp is jnp:
         table = lax.optimization_barrier(table)  # not anew for every use
     # On the grid r_c solves S(n_c, μ_c κ e^r) = S(n, κ): found by inverting the table of S(n_c, ·), without a search.
-    r = _looked_up(*table, step[..., None], xp)  # pyright: ignore[reportCallIssue]
+    r = _look_up(*table, step[..., None], xp)  # pyright: ignore[reportCallIssue]
     excess = xp.log1p(add_up(mean * xp.expm1(r), -1))
     if xp is jnp:
         r, excess = lax.optimization_barrier((r, excess))
@@ -299,8 +303,11 @@ def search_range(counts, times, xp: ModuleType):
     return xp.clip(low, LOWEST, -1), xp.clip(xp.log(leaves) + 2 * largest + 2, 1, HIGHEST)
 
 
-def put_together(values, times, xp: ModuleType):
-    """Replace many values by few, ``[... 2·bins]``: two in each bin of log n, with its total, mean and variance."""
+def bin_sizes(values, times, xp: ModuleType):
+    """Return (values, times) ``[... 2·bins]``: two values per bin of log n, with the same total, mean and variance.
+
+    If there are no more values than that, return them as they are.
+    """
     if values.shape[-1] <= 2 * _BINS:
         return values, times
     filled = (values > 0) & (times > 0)
@@ -334,7 +341,7 @@ def _sums(index, parts, xp: ModuleType):
     return [sums[:, i].reshape(*lead, _BINS) for i in range(len(parts))]
 
 
-def _looked_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
+def _look_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
     """Return r ``[steps ... classes]`` on the grid, by cubic interpolation of the inverse of log S from its tables."""
     wanted, values, slopes = xp.log(of_sizes)[..., None], xp.log(of_classes), classes_slope / of_classes
     n_steps = of_classes.shape[0]

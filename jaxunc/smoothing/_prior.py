@@ -195,11 +195,13 @@ def correction_interval(
 
 @jit
 def _smooth(counts, alpha):
+    """Return (n_c + α_c)/(n + Σα) of aligned counts and parameters."""
     return shares_of(counts + alpha)
 
 
 @jit
 def _correction(counts, alpha):
+    """Return the lower and upper ends ``[... classes]`` of `correction_interval`, of aligned counts and parameters."""
     share, moved = shares_of(counts), _moved(counts, alpha)
     total = sum_in_order(counts, keepdims=True)
     # A pure leaf touches the end of [0, 1] exactly, also where the other class's half rounds.
@@ -380,6 +382,7 @@ def _fit(counts, method: Method, clip: float):
 
 @jit(static_argnames=("method", "clip"))
 def _fit_traced(counts, method: Method, clip: float):
+    """Return what `_fit_leaves` does, each leaf counted once."""
     return _fit_leaves(counts, jnp.ones(counts.shape[:-1], counts.dtype), method, clip, jnp)
 
 

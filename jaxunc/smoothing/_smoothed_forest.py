@@ -296,4 +296,5 @@ class MemberSmoothing(Combiner[Answer]):
 
 
 def _of_shares(shares) -> Answer:
+    """Return the answer whose class scores are the mean probabilities ``[... classes]``."""
     return Answer.from_shares(shares, shares, shares[..., 1] - 0.5 if shares.shape[-1] == 2 else None)

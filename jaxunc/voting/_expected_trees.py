@@ -193,6 +193,7 @@ def _table(
     criterion: Criterion = "bound",
     population: Population = "infinite",
 ) -> StoppingRule:
+    """Return the stopping rule of these settings, which compares votes with tables; a ValueError if it has none."""
     rule = make_rule(n_classes, max_trees, promise, criterion, population, prior)
     if rule is None and criterion == "bound" and population == "infinite":
         raise ValueError("prior differs between classes, which three classes and more cannot have here; pass a number.")
@@ -222,14 +223,16 @@ def _left_open(
 
 @jit(static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
-    """Return the probability after each tree that the lead of class 1, a random walk, has stayed within its bounds.
+    """Return the probability ``[trees n]`` that a vote is still open after each tree, for n probabilities of class 1.
 
-    By number of trees, a lead of ``low`` or less, or of ``high`` or more, settles the vote.
+    The lead of class 1 is a random walk. After t trees a lead of ``low[t]`` or less settles the vote, and so does one
+    of ``high[t]`` or more; ``widest`` bounds all leads.
     """
     # One entry beyond the widest lead on either side takes what has just been settled, and is then set to 0.
     lead = jnp.arange(-widest - 1, widest + 2)
 
     def step(state, bounds):
+        """Add a tree to the probabilities of all leads, ``[n leads]``; also return their sum, that of an open vote."""
         below, above = bounds
         up = jnp.pad(state[:, :-1], ((0, 0), (1, 0))) * p[:, None]
         down = jnp.pad(state[:, 1:], ((0, 0), (0, 1))) * (1 - p[:, None])

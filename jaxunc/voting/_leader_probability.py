@@ -99,6 +99,7 @@ def _exact(votes: Votes, alpha):
 
 
 def _race(votes: Votes, alpha):
+    """Return `_exact` for one part of the votes ``[n classes]``, by a sum over the nodes of log g."""
     leader, shape = votes.argmax(axis=1)[:, None], votes + alpha
     leader_shape = np.take_along_axis(shape, leader, axis=1)
     steps = np.linspace(-12, 9, NODES)
@@ -118,14 +119,14 @@ def loss(
     n_trees: int,
     alpha: Float[np.ndarray, "classes"],
     *,
-    most: float = np.inf,
+    limit: float = np.inf,
 ) -> Float[np.ndarray, "n"]:
     """Return an upper bound on the probability that the class in the lead loses the vote of all trees.
 
     The bound is the sum over rivals, exact for two classes. Of the R trees that remain, m vote for the leader or the
     rival (Beta-binomial), and k of these for the rival. The rival wins with more votes than the leader, or with equally
     many if its class comes first. Abstaining is one more answer, of prior weight 0: trees go on to abstain as often as
-    so far. Where the runner-up's probability alone is ``most`` or more, the other rivals are left out.
+    so far. Where the runner-up's probability alone is ``limit`` or more, the other rivals are left out.
     """
     n, n_classes = votes.shape
     rows, rivals, leader = np.arange(n), np.arange(n_classes), votes.argmax(axis=1)
@@ -142,7 +143,7 @@ def loss(
     able_rows = np.flatnonzero(able[rows, second])
     add(able_rows, second[able_rows])
     able[rows, second] = False
-    add(*np.nonzero(able & (lost[rows, second] < most)[:, None]))
+    add(*np.nonzero(able & (lost[rows, second] < limit)[:, None]))
     return lost.sum(axis=1)
 
 
@@ -234,8 +235,9 @@ def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarra
 
 
 @lru_cache(maxsize=64)
-def _log_gammas(most: int, shape: float) -> Float[np.ndarray, "values"]:
-    return gammaln(np.arange(most + 1) + shape)
+def _log_gammas(limit: int, shape: float) -> Float[np.ndarray, "values"]:
+    """Return log Γ(i + shape) for i = 0 … ``limit``."""
+    return gammaln(np.arange(limit + 1) + shape)
 
 
 def is_final_weights(prior: NumbersLike, population: str, n_trees: int) -> bool:
@@ -267,6 +269,7 @@ def leads_at_the_end(votes: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, "
 
 
 def _leads(zeros: int, ones: int, weights: Float[np.ndarray, "ones"]) -> float:
+    """Return `leads_at_the_end` for a vote with ``zeros`` votes for class 0 and ``ones`` for class 1."""
     n_trees, n = len(weights) - 1, zeros + ones
     if n == n_trees:
         return 1.0

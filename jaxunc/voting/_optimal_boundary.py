@@ -284,7 +284,7 @@ def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float
 
 
 def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tuple[Region, list[np.ndarray]]:
-    """Return where votes go on if a wrong answer costs ``price`` trees: the region, and by n which of its states do."""
+    """Return where votes go on if a wrong answer costs ``price`` trees: its region, and `OptimalBoundary.goes_on`."""
     first, last, goes_on, low, high = [], [], [], 0, 0
     for flags in _going_on(votes, horizon, price):
         ones = low + np.flatnonzero(flags[low : high + 1])
@@ -323,13 +323,13 @@ def _errors(
         stops = stopped <= further
         error = np.where(stops, chance, (1 - p) * error[:, :-1] + p * error[:, 1:])
         value = np.where(stops, stopped, further)
-        # Reachable states around the region stop at all of the prices.
-        before, whole = first - (region.first[n - 1] if n else 0), _reachable(votes, region, n)
-        around = [np.broadcast_to(whole, (len(prices), len(whole))).copy() for _ in range(2)]
-        around[0] *= price
-        for of, inside in zip(around, (value, error), strict=True):
-            of[:, before : before + inside.shape[1]] = inside
-        value, error = around
+        # Widen to the reachable states of n votes: those outside of the region stop, at all of the prices.
+        before = first - (region.first[n - 1] if n else 0)
+        stop_error = np.tile(_reachable(votes, region, n), (len(prices), 1))
+        stop_value = price * stop_error
+        for reachable, inside in ((stop_value, value), (stop_error, error)):
+            reachable[:, before : before + inside.shape[1]] = inside
+        value, error = stop_value, stop_error
     return error[:, 0]
 
 
@@ -349,8 +349,8 @@ def _costs(votes: ExchangeableVotes, region: Region, goes_on: list, horizon: int
         p, on = votes.next_one(n)[first:last], goes_on[n]
         further = (1 - p) * costs[:, :-1] + p * costs[:, 1:]
         further[0] += 1
-        whole = _reachable(votes, region, n)
-        costs = np.stack([np.zeros_like(whole), whole, np.zeros_like(whole)])
+        stop_error = _reachable(votes, region, n)
+        costs = np.stack([np.zeros_like(stop_error), stop_error, np.zeros_like(stop_error)])
         before = first - (region.first[n - 1] if n else 0)
         inside = costs[:, before : before + len(on)]
         inside[:, on] = further[:, on]

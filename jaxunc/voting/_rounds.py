@@ -120,6 +120,7 @@ def poll_part(
         return jnp.where(live <= SMALL, LONGEST, length)
 
     def one_round(state: _Round) -> _Round:
+        """Let all open instances vote with the trees of one round, and keep those that are open afterwards."""
         end = jnp.minimum(state.t + state.length, max_trees)
         # Two buffers for order and votes: reading and scattering the same array in a loop would copy it for every
         # block.
@@ -134,6 +135,7 @@ def poll_part(
             number = jnp.maximum(number, 0)
 
             def block(i, kept, start=start, size=size):
+                """Add the votes of the round's trees for block ``i``, and keep its open instances."""
                 # Beyond ``live`` lie rows without meaning: they are walked with the block, but ``real`` keeps them out
                 # of results.
                 index = lax.dynamic_slice_in_dim(old.order, start + i * size, size)
@@ -163,6 +165,7 @@ def poll_part(
 
 
 def _polled(outcome: _Outcome, max_trees) -> Polled:
+    """Return the outcome as `Polled`: votes that are still open have used ``max_trees`` trees."""
     settled = outcome.settled_at > 0
     return Polled(jnp.where(settled, outcome.settled_at, max_trees), settled, outcome.votes)
 
@@ -199,6 +202,7 @@ def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, e
         return take(lax.dynamic_index_in_dim(classes, t, keepdims=False), walk_tree(tree, keys))
 
     def some(carry):
+        """Count the votes of the next trees, which are walked together."""
         start, number = carry[0], min(LANES // size, TOGETHER)
         cast = look_up_together(plan, keys, start, number, classes)
         vote_of = lambda t: lax.dynamic_slice_in_dim(cast, (t - start) * size, size)
@@ -325,6 +329,7 @@ def poll_by_rounds(
 
 
 def _padded(rows: np.ndarray) -> np.ndarray:
+    """Return the rows padded to the smallest size of a round that holds them."""
     size = LEAST_SIZE
     while size < len(rows):
         size *= 4

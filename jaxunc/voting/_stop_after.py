@@ -133,6 +133,7 @@ def stop_after(
 
 
 def _check_votes(votes, n_classes) -> None:
+    """Raise a TypeError or a ValueError unless votes are integers ``[instances trees]`` from -1 to n_classes - 1."""
     check_integer("n_classes", n_classes, 2)
     shape = np.shape(votes)
     if len(shape) != 2 or shape[1] < 1:
@@ -198,6 +199,7 @@ class ProbabilityRule(NamedTuple):
         return settled
 
     def _is_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
+        """Return which of the votes ``[n classes]`` of ``t`` trees are settled; none of them is tied for the lead."""
         if self.least is not None:
             # The table holds where no tree abstained. Elsewhere each instance has to keep the promise by itself.
             least = np.where(self.least[:, t] < 0, t + 1, self.least[:, t])
@@ -223,9 +225,10 @@ class ProbabilityRule(NamedTuple):
     def _stays(self, votes: Votes, t: int, confidence: float) -> Bool[np.ndarray, "n"]:
         """Return for which votes the leader also leads once all trees have voted, with at least this probability."""
         allowed = allowed_loss(confidence)
-        return loss(votes, np.full(len(votes), t), self.n_trees, self.alpha, most=allowed) < allowed
+        return loss(votes, np.full(len(votes), t), self.n_trees, self.alpha, limit=allowed) < allowed
 
     def _probability(self, votes: Votes, polled, criterion: Criterion) -> Float[np.ndarray, "n"]:
+        """Return `leader_probability` of votes ``[n classes]`` after ``polled`` trees each, by a criterion."""
         return leader_probability(votes, polled, self.n_trees, criterion, self.population, self.alpha)
 
 

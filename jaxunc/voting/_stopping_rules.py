@@ -205,7 +205,11 @@ def make_rule(
 
 
 def _thresholds(table, population: Population, abstaining: bool | None) -> StoppingRule:
-    # Any vote would reach -1, which stands where no number of votes suffices.
+    """Return the rule that compares votes with a table of least votes, ``[2 votes]`` or ``[votes]`` for both classes.
+
+    -1 stands where no number of votes suffices. ``abstaining`` is as for `make_rule`.
+    """
+    # Any number of votes would reach -1.
     least = np.broadcast_to(table, (2, np.shape(table)[-1]))
     least = np.where(least < 0, NEVER, least).astype(np.int32)
     first = _first((least < NEVER).any(axis=0))
@@ -215,6 +219,7 @@ def _thresholds(table, population: Population, abstaining: bool | None) -> Stopp
 
 
 def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> StoppingRule:
+    """Return the rule for criterion "certain": the lead has to exceed the number of trees that remain."""
     # As long as half of the trees remain, they could all vote for a rival.
     first = np.array(max_trees // 2 + 1, np.int32)
     if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
@@ -223,6 +228,7 @@ def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> Stoppin
 
 
 def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
+    """Return the rule of Eq. 8 for one α of all classes."""
     # Costs are cut at `most`, more than the budget: one such rival alone leaves the vote open.
     most = 2**30 // n_classes  # so that all costs together fit an int32
     scale = (most - 1) / -np.log(confidence)
@@ -371,6 +377,7 @@ def optimal_table(
 
 @lru_cache(maxsize=16)
 def _kept_table(max_trees: int, disagreement: float, population: Population, shape, content: bytes, n_trees: int):
+    """Return the read-only table of `optimal_table`; a cache needs the prior as shape and bytes."""
     prior = np.frombuffer(content).reshape(shape)
     least = optimal_votes(max_trees, disagreement, population=population, prior=prior, n_trees=n_trees).least
     least.setflags(write=False)

@@ -79,11 +79,11 @@ class VoteResult(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names that `columns` knows."""
+        """The names of outputs that `columns` takes."""
         return ("class", "trees_polled")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return the columns of an output: the class, or the number of trees used and whether they settled the vote."""
+        """Return the arrays of an output by name: "class"; or "trees_polled", how many were used, and "settled"."""
         return {output: self.predicted} if output == "class" else {output: self.n_trees_used, "settled": self.settled}
 
     @property
@@ -294,6 +294,7 @@ class BoundVote(Pickled, OfForest):
         return jax.device_put(self.rule)
 
     def _poll(self, trees: Trees, x: np.ndarray | SparseRows, missing: bool) -> StoppingResult:
+        """Return the votes for rows ``[instances columns]``: by programs for parts, or without a table by rounds."""
         plan, classes = self._plan(trees, missing)
         if not isinstance(self.rule, StoppingRule):
             way = RoundsWalk(missing, self.walk, unrolled_depth(self.walk, trees))
@@ -309,6 +310,7 @@ class BoundVote(Pickled, OfForest):
         parts = _parts(len(x), columns, self.threads)
 
         def poll(rows_of_part: slice) -> tuple:
+            """Return trees used ``[n]``, whether settled ``[n]`` and votes ``[rows n]`` for the instances of a part."""
             rows = x[rows_of_part]
             rows = rows.dense() if isinstance(rows, SparseRows) else rows
             # Few sizes, so that batches of any length share a few programs; ``n`` tells padding from rows.
@@ -356,6 +358,7 @@ _PACKED: KeptWhileAlive[tuple[Plan, Array]] = KeptWhileAlive(most=2)
 
 
 def _packed(trees: Trees, votes: np.ndarray, missing: bool) -> tuple[Plan, Array]:
+    """Return the packed trees, and the class ``[trees places]`` that each place votes for."""
     plan = make_plan(trees, missing=missing, top=tall_top(trees))
     return plan, plan.by_place(jnp.asarray(votes))
 

@@ -111,7 +111,7 @@ _REASONS = {
 
 
 def _symmetric(counts: np.ndarray) -> float:
-    """Return the most likely α that all classes share."""
+    """Return the most likely α, one number for all classes, of votes ``[instances classes]``."""
     distinct, times = np.unique(counts, axis=0, return_counts=True)
     n_classes, sizes = counts.shape[1], distinct.sum(axis=1)
 
@@ -249,6 +249,7 @@ _VOTES: KeptWhileAlive[UInt[np.ndarray, "trees nodes"]] = KeptWhileAlive()
 
 
 def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees nodes"]:
+    """Return `leaf_votes` from the counts ``[rows classes]``, each node's row in them, and each node's left child."""
     # Bytes instead of counts: all that a vote needs of a leaf, and small enough to stay in the cache.
     most = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
     votes = most[code]

@@ -97,6 +97,7 @@ def win_probability(
 
 @jit(static_argnames="method")
 def _win_probability(counts, alpha, method: Method):
+    """Return `win_probability` of checked counts ``[... classes]`` and α ``[classes]``."""
     shape = counts + alpha
     if method == "exact":
         return race_probability(shape)
@@ -174,8 +175,8 @@ def _fraction(x, a, b, steps: int):
     def term(value, c, d):
         return nonzero(1 + value / c), 1 / nonzero(1 + value * d)
 
-    # Terms of the fraction alternate between two formulas: one step takes the even and the odd one.
     def two(m, carry):
+        """Take an even and an odd term of the fraction, which have different formulas."""
         c, d, h = carry
         m = jnp.asarray(m, a.dtype)
         c, d = term(m * (b - m) * x / ((a - 1 + 2 * m) * (a + 2 * m)), c, d)
