@@ -184,7 +184,7 @@ def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]
     return tuple(array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays)
 
 
-def along_instances(function: Callable[..., Any], *arrays: Any, beside: Any = None) -> Any:
+def map_over_devices(function: Callable[..., Any], *arrays: Any, beside: Any = None) -> Any:
     """Return ``function(beside, *arrays)``; the arrays, and most results, have the instances as their first axis.
 
     Under a trace the type of an array may name a mesh with explicit axes, such as `jax.make_mesh` makes. Then each
@@ -250,7 +250,7 @@ def _varying(array: Any) -> frozenset[str]:
     return getattr(getattr(jax.typeof(array), "manual_axis_type", None), "varying", frozenset())
 
 
-def whole(array: Any) -> Any:
+def replicate(array: Any) -> Any:
     """Return the array whole on every device if a mesh of explicit axes divides it; else the array itself."""
     # This test takes a tenth of the time of `_mesh_of`.
     if not isinstance(array, Tracer) and isinstance(array.sharding, SingleDeviceSharding):

@@ -25,7 +25,7 @@ from jax import export, lax
 from jaxtyping import Array
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, along_instances, copy_in, cores, jit, own_settings
+from jaxunc._numerics import Pickled, copy_in, cores, jit, map_over_devices, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Answer, Combiner, as_combiner, read_answer, typed_by_answer
 from jaxunc.forest import Forest, Trees, check_is_forest
@@ -585,7 +585,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             with own_settings():
                 X = encode_traced(X, columns)
                 mask = as_mask(tree_mask, X.shape[0], n_trees)
-                return along_instances(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
+                return map_over_devices(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
         if columns.cuts is None:
             values, missing = unchecked_rows(X, columns) if on_device else encode_rows(X, columns)
         else:

@@ -19,7 +19,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int32, Num
 
 from jaxunc._checks import check_bool, check_numbers, check_one_of, is_concrete, refuse_masked
-from jaxunc._numerics import along_instances, copy_in, jit, own_settings, varying_as
+from jaxunc._numerics import copy_in, jit, map_over_devices, own_settings, varying_as
 from jaxunc._types import PyTree
 from jaxunc.combiners import (
     Combiner,
@@ -223,7 +223,7 @@ def merge_leaves(
     walk = walk or default_walk()
     spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
     plan = make_plan(trees, missing=missing)
-    merged = along_instances(partial(_merge_beside, spec), X, tree_mask, beside=(plan, planes, scalars))
+    merged = map_over_devices(partial(_merge_beside, spec), X, tree_mask, beside=(plan, planes, scalars))
     with own_settings():  # collected planes hold NaN for masked trees, which a user's debugging settings would refuse
         return rejoin(layout, *merged)
 
@@ -461,5 +461,5 @@ _merge_jitted = jit(_merge, static_argnums=0)
 
 
 def _merge_beside(spec: Spec, beside: tuple, x: Any, mask: Any) -> Any:
-    """Return `_merge` with the arguments in the order of `along_instances`; ``beside`` is (plan, planes, scalars)."""
+    """Return `_merge` with the arguments in the order of `map_over_devices`; ``beside`` is (plan, planes, scalars)."""
     return _merge_jitted(spec, *beside, x, mask)
