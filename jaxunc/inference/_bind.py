@@ -148,6 +148,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
     spec, arrays, n_trees, shapes = call
 
     def score(part: Part) -> PyTree:
+        """Return the answer of one part: merged and finished by two programs, or by one for few instances."""
         rows, number = (part.of(values), part.of(mask)), part.number
         # Two programs: many combiners take long to compile, and the finishing program serves forests of all sizes. For
         # few instances one program, since the time of each call counts there.

@@ -181,6 +181,7 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
     size = block or block_size(walk, n_trees, 2 * x.shape[1], n)
 
     def walk_block(out, start, _):
+        """Return ``out`` with the leaves of the block of instances that begins at ``start`` written into it."""
         rows = min(size, n)
         keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
         if walk == "levels":

@@ -349,6 +349,7 @@ def _push_tangents(
     kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(outs, t, leaf, hits, _):
+        """Return the tangents ``outs`` of a block with those of the leaves ``leaf`` of tree t added."""
         results = []
         for kind, out, part, hit in zip(kinds, outs, in_tangents[0], hits, strict=True):
             change = jnp.where(hit, part[t, leaf], 0)
@@ -376,6 +377,7 @@ def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tu
     kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(tables, t, leaf, hits, pulls):
+        """Return the cotangents ``tables`` with those of a block added at its leaves ``leaf`` of tree t."""
         results = []
         for kind, table, pull, hit in zip(kinds, tables, pulls, hits, strict=True):
             # Collected planes have a cotangent per tree.
@@ -409,6 +411,7 @@ def _over_leaves(
     size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.block)
 
     def block(carry, start, first):
+        """Return the carry of ``body`` for the block at ``start``, whose new instances begin at ``first``."""
         rows = lambda array: lax.dynamic_slice_in_dim(array, start, size)
         keys = column_keys(rows(x), missing=spec.missing)
         fresh = jnp.ones(size, bool) if count_twice else start + jnp.arange(size) >= first
@@ -425,7 +428,10 @@ def _over_leaves(
                 return node_at(tree_plan, walk_tree(tree_plan, rows_of_keys))
 
         def visit(step, inner, of_rows=None):
+            """Return ``inner``, folded by ``step`` over all trees for the instances of this block."""
+
             def tree(t, both):
+                """Fold tree t: ``both`` is (inner, whether each minimum or maximum was attained by a tree before)."""
                 inner, claimed = both
                 leaf = leaf_of(t)
                 here = live[0] if mask is None else live[t]
