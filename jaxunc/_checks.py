@@ -149,7 +149,7 @@ def escape_invisible(text: str) -> str:
 
 
 def suggest(name, names: Iterable, cutoff: float = 0.6) -> str:
-    """Return " Did you mean …?" with the one of ``names`` that is closest to ``name``; "" if none is close.
+    """Return " Did you mean …?" with the name of ``names`` that is closest to ``name``; "" if no name is close.
 
     Upper and lower case count as equal. ``cutoff`` is the least similarity of `difflib.get_close_matches`, 0 to 1.
     """
@@ -317,6 +317,7 @@ def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[Func
     """
 
     def decorate(function: FunctionT) -> FunctionT:
+        """Set the signature of a function: its last parameter, ``**``, is replaced by the settings."""
         signature = inspect.signature(function)
         *named, _ = signature.parameters.values()
         shown_settings = [

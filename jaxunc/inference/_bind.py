@@ -460,7 +460,7 @@ def bind(
 Engine: TypeAlias = ByTable | ByRows | Traced
 """The kinds of engines: each has a forest, walks instances and merges statistics; the combiner finishes."""
 
-_TRANSIENT_ATTRIBUTES = {"_guess", "_on_float32", "_on_tested", "_raw_engine", "_traceable"}
+_TRANSIENT_ATTRIBUTES = {"_missing_guess", "_on_float32", "_on_tested", "_raw_engine", "_traceable"}
 """Attributes of a bound forest that copies and pickles leave out, since they are made again."""
 
 
@@ -479,7 +479,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     differentiate in the combiner's settings or the forest's counts, call `bind` inside the program.
     """
 
-    _guess: bool = False
+    _missing_guess: bool = False
     """Whether the last batch had missing values: on an accelerator the next one is first taken to have some, too."""
 
     def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
@@ -631,7 +631,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
         numbers = values.shape[1] + self._call(False).spec.layout.width
         row_bytes = 4 * numbers + (0 if mask is None else mask.shape[1])
-        answer, self._guess = answer_on_device(program, values, mask, row_bytes, missing=missing, guess=self._guess)
+        answer, self._missing_guess = answer_on_device(
+            program, values, mask, row_bytes, missing=missing, guess=self._missing_guess
+        )
         return jax.device_put(answer)
 
     @cached_property

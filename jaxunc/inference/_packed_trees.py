@@ -203,7 +203,7 @@ class PackedTrees(eqx.Module):
             merge_block = self._few if walks_at_once(size, self.n_trees) else self._by_tree
 
         def include_block(out, start, _):
-            """Return ``out`` with the carry of the block at ``start`` written; this carry itself if there is one block."""
+            """Return ``out`` with the carry of the block at ``start``; this carry itself if there is one block."""
             # Keys are made for one block at a time: the keys of all instances would take as much memory as the data.
             keys_of = keys_of_one if spec.walk == "blocks" and size == 1 else column_keys
             keys = keys_of(rows(X, start), missing=spec.missing)
