@@ -311,7 +311,7 @@ def _shard_map(of_device, grid: Grid, in_specs, out_specs):
 def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, all_instances: bool) -> list:
     """Return the carry of all trees, inside a `shard_map`, given the carry ``[instances ...]`` of each device's trees.
 
-    With ``all_instances`` every device gets all instances. Else each device gets a part, in order, the last part padded:
+    With ``all_instances`` every device gets all instances. Else each device gets a part, in order, the last one padded:
     this moves less data by the factor ``n_shards``, and devices join and finish their parts at the same time.
     """
     leaves, structure = jax.tree.flatten(carry)
