@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import jax
 
 from jaxunc import __version__, use_compilation_cache
-from jaxunc._checks import shown
+from jaxunc._checks import escape_invisible
 from jaxunc.commands import COMMANDS, in_options, unknown
 
 # Modules live as long as the process: collecting garbage among them took a fifth of a short run.
@@ -31,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
         self.fail(f"{message}. See: {self.prog} --help")
 
     def fail(self, message: str) -> NoReturn:
-        self.exit(2, f"jaxunc: error: {shown(message)}\n")
+        self.exit(2, f"jaxunc: error: {escape_invisible(message)}\n")
 
 
 class _CommandParser(_Parser):
@@ -152,7 +152,7 @@ def _silence_loading() -> None:
 
 
 def _show(line: str) -> None:
-    print(f"jaxunc: {shown(line)}", file=sys.stderr)
+    print(f"jaxunc: {escape_invisible(line)}", file=sys.stderr)
 
 
 def _parser() -> _Parser:

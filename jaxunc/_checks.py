@@ -143,13 +143,13 @@ _INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\
 the direction of text."""
 
 
-def shown(text: str) -> str:
+def escape_invisible(text: str) -> str:
     r"""Return a text for a terminal or a page, with the characters of `_INVISIBLE` as escapes such as ``\x1b``."""
     return _INVISIBLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def nearest(name, names: Iterable, cutoff: float = 0.6) -> str:
-    """Return " Did you mean …?" with the one of ``names`` that is closest to ``name``; "" if none is close.
+def suggest(name, names: Iterable, cutoff: float = 0.6) -> str:
+    """Return " Did you mean …?" with the name of ``names`` that is closest to ``name``; "" if no name is close.
 
     Upper and lower case count as equal. ``cutoff`` is the least similarity of `difflib.get_close_matches`, 0 to 1.
     """
@@ -158,7 +158,7 @@ def nearest(name, names: Iterable, cutoff: float = 0.6) -> str:
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
+def join_names(names: Sequence[str], most: int = 5) -> str:
     """Return the first ``most`` names as one text, quoted and separated by commas, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(repr, names[:most])) + more
@@ -317,6 +317,7 @@ def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[Func
     """
 
     def decorate(function: FunctionT) -> FunctionT:
+        """Set the signature of a function: its last parameter, ``**``, is replaced by the settings."""
         signature = inspect.signature(function)
         *named, _ = signature.parameters.values()
         shown_settings = [
@@ -337,7 +338,7 @@ def check_settings(passed: Mapping[str, Any], settings: type, function: str) -> 
     names = settings.__annotations__
     if unknown := [name for name in passed if name not in names]:
         raise TypeError(
-            f"{function} got an unexpected keyword argument {unknown[0]!r}.{nearest(unknown[0], names)} Its "
+            f"{function} got an unexpected keyword argument {unknown[0]!r}.{suggest(unknown[0], names)} Its "
             f"settings are {', '.join(names)}."
         )
 
@@ -346,7 +347,7 @@ def check_one_of(name: str, value, allowed: Iterable) -> None:
     """Raise a ValueError, which suggests the nearest name, unless ``value`` equals an ``allowed`` one of its type."""
     if not any(isinstance(value, type(choice)) and value == choice for choice in allowed):
         choices = ", ".join(map(repr, allowed))
-        raise ValueError(f"{name}={value!r} is unknown.{nearest(value, allowed)} Choose one of {choices}.")
+        raise ValueError(f"{name}={value!r} is unknown.{suggest(value, allowed)} Choose one of {choices}.")
 
 
 def check_counts(counts, name: str = "counts") -> None:

@@ -19,22 +19,22 @@ from ._bits import (
 from ._pickles import IN_FILES, Pickled, PickledModule, set_storage
 from ._programs import (
     KeptWhileAlive,
-    along_instances,
     ceil_div,
     copy_in,
     cores,
     default_platform,
     jit,
+    map_over_devices,
     multiple_of,
     on_host,
     own_settings,
     padded_rows,
     power_of_two,
     put_beside,
+    replicate,
     same_rank,
     use_compilation_cache,
     varying_as,
-    whole,
 )
 from ._special import (
     digamma_gaps,

@@ -107,6 +107,7 @@ _BITS = {1: jnp.int8, 2: jnp.int16, 4: jnp.int32, 8: jnp.int64}
 
 
 def _check_bits(bits: Array, expected: DTypeLike) -> None:
+    """Raise a TypeError, which tells the likely causes, unless ``bits`` has the ``expected`` dtype."""
     if bits.dtype != expected:
         raise TypeError(
             f"an array that holds bits has the dtype {bits.dtype}; expected {jnp.dtype(expected)}: something computed "

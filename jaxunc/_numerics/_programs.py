@@ -1,6 +1,6 @@
 """Compiled programs: the settings, sizes and devices they are made for, and results that are kept while arrays live.
 
-`jit` compiles under the library's own settings, whatever debugging settings a user has chosen. `along_instances` runs
+`jit` compiles under the library's own settings, whatever debugging settings a user has chosen. `map_over_devices` runs
 a program on the devices to which a mesh of explicit axes has assigned the instances. `use_compilation_cache` keeps
 programs that outlive their process.
 """
@@ -81,7 +81,7 @@ class KeptWhileAlive(Generic[Result]):
 
     Results of a writable array of NumPy are not kept. Results are made outside of any trace, also while a program is
     being traced.
-    ``most``: how many results, the newest, are kept at a time; None for all.
+    ``most`` is the largest number of results, the newest ones, that are kept at a time; None for all.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -152,6 +152,7 @@ def default_platform() -> str:
 
 
 def cores() -> int:
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -161,6 +162,7 @@ def power_of_two(n: int, least: int = 1) -> int:
 
 
 def ceil_div(n: int, size: int) -> int:
+    """Return n / size, rounded up."""
     return -(-n // size)
 
 
@@ -184,14 +186,16 @@ def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]
     return tuple(array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays)
 
 
-def along_instances(function: Callable[..., Any], *arrays: Any, beside: Any = None) -> Any:
-    """Return ``function(beside, *arrays)``; the arrays, and most results, have the instances as their first axis.
+def map_over_devices(function: Callable[..., Any], *arrays: Any, beside: Any = None) -> Any:
+    """Return ``function(beside, *arrays)``; under a mesh each device computes it for its own instances.
 
-    Under a trace the type of an array may name a mesh with explicit axes, such as `jax.make_mesh` makes. Then each
-    device runs the function on its own instances, and communicates with no other device. Otherwise each operation in
-    the function would have to declare where its result lies. The function must answer each instance by itself.
-    Every device has all of ``beside``, a pytree. An array may be None. Raises a ValueError if `jax.vmap` maps over
-    instances that a mesh divides.
+    The arrays (or None) have the instances as their first axis. ``beside`` is a pytree, which every device has as a
+    whole. The function must answer each instance by itself. Results whose shape follows the number of instances are
+    divided among the devices; others are the same on every device.
+
+    The type of a traced array may name a mesh with explicit axes, such as `jax.make_mesh` makes. Without this function
+    each operation would have to declare where its result lies. Raises a ValueError if `jax.vmap` maps over instances
+    that a mesh divides.
     """
     leaves, structure = jax.tree.flatten(beside)
     on_mesh = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer) and _mesh_of([leaf])[0] is not None]
@@ -247,11 +251,12 @@ def varying_as(array: Any, start: Any) -> Any:
 
 
 def _varying(array: Any) -> frozenset[str]:
+    """Return the mesh axes along which an array varies; none outside of `jax.shard_map`."""
     return getattr(getattr(jax.typeof(array), "manual_axis_type", None), "varying", frozenset())
 
 
-def whole(array: Any) -> Any:
-    """Return the array whole on every device if a mesh of explicit axes divides it; else the array itself."""
+def replicate(array: Any) -> Any:
+    """Return the array with all its entries on every device if a mesh of explicit axes divides it; else itself."""
     # This test takes a tenth of the time of `_mesh_of`.
     if not isinstance(array, Tracer) and isinstance(array.sharding, SingleDeviceSharding):
         return array
@@ -276,6 +281,7 @@ def _mesh_of(arrays: Any, *, concrete: bool = False) -> tuple[Any, Any]:
 
 
 def _shape_with(array: Any, rows: int) -> Any:
+    """Return the shape and dtype of an array if it had ``rows`` rows; None for None."""
     return None if array is None else jax.ShapeDtypeStruct((rows, *array.shape[1:]), array.dtype)
 
 
@@ -345,11 +351,13 @@ def use_compilation_cache(folder: str | Path | None = None) -> Path | None:
 
 
 def _make_folder(folder: Path) -> Path:
+    """Return the folder, made if there is none, for the user alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def _cache_folder() -> Path:
+    """Return the user's folder of caches on this system."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":

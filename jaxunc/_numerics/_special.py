@@ -81,6 +81,7 @@ def log_gamma_gap(x, xp: ModuleType = jnp):
 
 
 def _horner(coefficients, x):
+    """Return the polynomial Σ c_k x^k by Horner's rule; ``coefficients`` are c_0, c_1, …"""
     value = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         value = value * x + coefficient
@@ -105,6 +106,7 @@ def stirling_error(z: Float[Array, "..."]) -> Float[Array, "..."]:
 
 @stirling_error.defjvp
 def _stirling_error_jvp(primals, tangents):
+    """Return δ(z), and δ'(z) dz by the derivative of the series and of the steps."""
     (z,), (dz,) = primals, tangents
     shifts, terms, near, far = _shift(z)
     steps = sum(jnp.log1p(1 / (near + i)) - (near + (i + 0.5)) / ((near + i) * (near + (i + 1))) for i in range(shifts))

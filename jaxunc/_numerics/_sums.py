@@ -22,6 +22,7 @@ from jaxunc._checks import as_native, check_class_axis, check_counts, check_numb
 from ._programs import copy_in, default_platform, power_of_two
 
 _TRIANGLE = np.triu(np.ones((64, 64), np.float32), 1)
+"""Ones above the diagonal: a row of 64 numbers times this matrix has, in each column, the sum of the numbers before."""
 
 
 def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = False) -> Num[Array, "..."]:
@@ -49,12 +50,14 @@ def is_sum_in_order(params: dict[str, Any]) -> bool:
 
 
 def _add(total: Array, x: Array) -> Array:
+    """Return total + x, the step of `sum_in_order`."""
     # In this form no compiler recognises a sum, which it would reorder.
     return jnp.where(jnp.isnan(x), x, total + x)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _sum(x: Float[Array, "..."], axis: int) -> Float[Array, "..."]:
+    """Return the sum of floats along ``axis`` by a reduction that adds in order."""
     return lax.reduce(x, jnp.zeros((), x.dtype), _add, (axis,))
 
 
@@ -178,6 +181,7 @@ class TwoFloat(NamedTuple):
         return self.high + self.low
 
     def plus(self, other: "TwoFloat") -> "TwoFloat":
+        """Add, to twice the precision."""
         high, error = two_sum(self.high, other.high)
         return type(self)(*two_sum(high, error + (self.low + other.low)))
 
@@ -314,6 +318,7 @@ def padded_table(table: np.ndarray):
 
 
 def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
+    """Return the counts as an array of JAX of `narrowest_dtype`."""
     dtype = narrowest_dtype(table)
     return jnp.asarray(table.astype(dtype), dtype)  # JAX would compile a program that converts
 

@@ -19,8 +19,8 @@ from jaxunc._numerics import (
     KeptWhileAlive,
     PickledModule,
     TwoFloat,
-    along_instances,
     jit,
+    map_over_devices,
     softmax,
     sum_in_order,
     two_sum,
@@ -147,7 +147,7 @@ class AdditiveTrees(PickledModule):
             If the columns are not the model's, or hold no numbers, as for a bound forest.
         """
         if not is_concrete(self, X):
-            return along_instances(lambda model, x: model._traced_raw(x), encode_traced(X, self.columns), beside=self)
+            return map_over_devices(lambda model, x: model._traced_raw(x), encode_traced(X, self.columns), beside=self)
         return self._raw(*encode_for(self.trees, X, infinite=True))
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jax.tree_util import Partial
 
-from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, check_within, nearest
+from jaxunc._checks import check_numbers, check_one_of, check_probability_vector, check_within, suggest
 from jaxunc.scorers import SCORERS, ucb
 from jaxunc.tables import NumbersLike
 
@@ -161,4 +161,4 @@ def check_name(argument: str, name, names: Iterable[str]) -> str:
     names = list(names)
     if isinstance(name, str) and name in names:
         return name
-    raise ValueError(f"{argument}={name!r} is unknown.{nearest(name, names)} Known are {', '.join(names)}.")
+    raise ValueError(f"{argument}={name!r} is unknown.{suggest(name, names)} Known are {', '.join(names)}.")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from shlex import quote
 from typing import Any
 
-from jaxunc._checks import nearest, shown
+from jaxunc._checks import escape_invisible, suggest
 
 _LARGEST = 2**31 - 1
 
@@ -33,7 +33,7 @@ def integer_from(least: int) -> Callable[[str], int]:
 def unknown(text: str, names: Iterable[str]) -> str:
     """Return the message that a word is not among the names: these names, and which is most like the word."""
     choices = tuple(names)
-    return f"{text!r} is unknown.{nearest(text, choices)} Known are {', '.join(choices)}"
+    return f"{text!r} is unknown.{suggest(text, choices)} Known are {', '.join(choices)}"
 
 
 def choice(names: Iterable[str]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def end_of_range(text: str) -> float | None:
 
 def printed(text: str) -> str:
     """Return the text as a line for standard output, with escapes if the output's encoding lacks one of its letters."""
-    text = shown(text)
+    text = escape_invisible(text)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:

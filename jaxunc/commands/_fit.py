@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jaxunc._checks import shown
+from jaxunc._checks import escape_invisible
 from jaxunc._types import steps_of_estimator
 
 from ._arguments import add_marks, choice, end_of_range, integer_from, number, printed
@@ -160,7 +160,10 @@ def _print_coverage(args: argparse.Namespace, model: Any) -> None:
     shares = getattr(model, "coverage_by_value_", None) or {}
     for value, (rows, share) in sorted(shares.items(), key=lambda each: each[1].share)[:MOST_VALUES]:
         held = f"hold {100 * share:.0f}% of {rows} rows" if rows else "were tried on no row"
-        print(shown(f"jaxunc: {args.data}: 90% intervals {held} with {args.coverage_by} {value}"), file=sys.stderr)
+        print(
+            escape_invisible(f"jaxunc: {args.data}: 90% intervals {held} with {args.coverage_by} {value}"),
+            file=sys.stderr,
+        )
 
 
 def _check_read(path: str, model: Any) -> None:
@@ -176,7 +179,9 @@ def _check_read(path: str, model: Any) -> None:
     try:
         load(path)
     except ValueError as error:
-        print(shown(f"jaxunc: {error} jaxunc predict, which knows no others, cannot read it."), file=sys.stderr)
+        print(
+            escape_invisible(f"jaxunc: {error} jaxunc predict, which knows no others, cannot read it."), file=sys.stderr
+        )
 
 
 def interrupted(args: argparse.Namespace) -> str:
@@ -281,7 +286,7 @@ def _fit_new(args: argparse.Namespace) -> Any:
     X, y, notes, notation = training_data(args.data, args.target, args.drop, args.words, **how, wish=wish)
     args.estimator = estimator_named or ("uncertain" if y.dtype.kind == "f" else "combined")
     for line in notes:
-        print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
+        print(escape_invisible(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
     if args.combiner is not None:
         check_combiner(args.combiner, len(set(y.tolist())), learns=args.estimator == "combined")
     columns = fit_columns(X)
@@ -393,7 +398,7 @@ def _fit_to_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
     if args.counts is None and (args.combiner in (None, "learned") or args.estimator == "cautious" or numbers):
         counts, note = counts_of_rows(fitted, X, y)
     for line in (*notes, *([note] if note else [])):
-        print(shown(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
+        print(escape_invisible(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
     frozen = FrozenEstimator(fitted)
     if args.estimator != "combined":
         return _model(args, frozen, counts=counts).fit(X, y)

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc._checks import listed
+from jaxunc._checks import join_names
 from jaxunc.combiners import COMBINERS, CONFIGURED, Answer, check_name, combiner_by_name
 from jaxunc.counting import OtherRowsError, has_bags, oob_mask
 from jaxunc.estimators import without_transform
@@ -209,7 +209,7 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
     """
     texts = [name for name in X.columns if X[name].dtype.kind not in "iufb"]
     if others := [name for name in words if name not in texts]:
-        raise ValueError(f"--words names {listed(others)}, which of {path} are no texts: {columns(texts)} are.")
+        raise ValueError(f"--words names {join_names(others)}, which of {path} are no texts: {columns(texts)} are.")
     sizes = {name: int(cast(Any, X[name]).nunique()) for name in texts if name not in words}
     if many := {name: size for name, size in sizes.items() if size > MOST_LEVELS}:
         (name, size), typed = next(iter(many.items())), shlex.join(map(str, many))

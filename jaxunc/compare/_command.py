@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jaxunc._checks import shown
+from jaxunc._checks import escape_invisible
 from jaxunc.commands import add_marks, integer, printed
 from jaxunc.decisions import cost_matrix
 from jaxunc.streaming import Notation, wished_notation
@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         settings = replace(settings, numbers=True, positive=args.positive, costs=args.costs)
     if table.taken:  # before minutes are spent on it
-        print(shown(f"jaxunc: {table.taken}."), file=sys.stderr)
+        print(escape_invisible(f"jaxunc: {table.taken}."), file=sys.stderr)
     _show(run_study(table, settings, args.report, quiet=args.quiet), args.report)
 
 
@@ -222,7 +222,7 @@ def _speaker(console: Console) -> Callable[..., None]:
     width = min(console.width, _WIDEST)
 
     def say(line: str, style: str = "") -> None:
-        console.print(Text(shown(line), style=style), width=width)
+        console.print(Text(escape_invisible(line), style=style), width=width)
 
     return say
 

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 
-from jaxunc._checks import listed, nearest
+from jaxunc._checks import join_names, suggest
 from jaxunc._types import steps_of_estimator
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Answer
@@ -241,13 +241,13 @@ def read_refitted_model(path: str, table: Table) -> RefittedModel:
     columns = [str(name) for name in getattr(model, "feature_names_in_", raw)] if before is not None else raw
     if lacking := [name for name in columns if name not in raw]:
         raise ValueError(
-            f"--model={path!r} reads the columns {listed(lacking)}, which DATA lacks.{nearest(lacking[0], raw)} It has "
-            f"{listed(raw, 20)}."
+            f"--model={path!r} reads the columns {join_names(lacking)}, which DATA lacks.{suggest(lacking[0], raw)} "
+            f"It has {join_names(raw, 20)}."
         )
     if isinstance(weights := getattr(steps[-1], "class_weight", None), dict) and (
         odd := [str(label) for label in weights if label_text(label) not in table.class_labels]
     ):
-        raise ValueError(f"--model={path!r} has class weights of {listed(odd)}, which the target does not hold.")
+        raise ValueError(f"--model={path!r} has class weights of {join_names(odd)}, which the target does not hold.")
     about = {
         "name": Path(path).name,
         "n_trees": getattr(steps[-1], "n_estimators", 1),

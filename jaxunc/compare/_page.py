@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from jaxunc._checks import shown
+from jaxunc._checks import escape_invisible
 
 from ._evaluate import CONFIDENCE, INTERVAL_STRENGTH, RANKED_MEASURES, TOPS
 from ._figures import (
@@ -105,7 +105,7 @@ def page(results: Results) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
         # Names in the data may hold characters that reverse the text around them.
-        finalize=lambda value: shown(value) if type(value) is str else value,
+        finalize=lambda value: escape_invisible(value) if type(value) is str else value,
     )
     environment.filters |= {"data_uri": _data_uri, "code": _to_html}
     return environment.get_template("page.html.jinja").render(
@@ -281,7 +281,7 @@ def _larger_is_better(measure: str) -> bool | None:
 
 def _to_html(sentence: str) -> Markup:
     """Return a sentence as HTML, with names between backticks as code, classes between asterisks in italics."""
-    text = re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(shown(sentence))))
+    text = re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(escape_invisible(sentence))))
     return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", text))
 
 

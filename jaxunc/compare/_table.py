@@ -9,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 from sklearn.datasets import load_breast_cancer
 
-from jaxunc._checks import listed, nearest
+from jaxunc._checks import join_names, suggest
 from jaxunc.counting import copies_of
 from jaxunc.streaming import (
     Notation,
@@ -113,7 +113,7 @@ def positive_class(table: Table, name: str | None) -> str | None:
         return labels[int(np.argmin(np.bincount(table.y)[::-1]) == 0)] if len(labels) == 2 else None
     if name not in labels:
         raise ValueError(
-            f"--positive={name!r} is no class of the target.{nearest(name, labels)} It holds {', '.join(labels[:10])}."
+            f"--positive={name!r} is no class of the target.{suggest(name, labels)} It holds {', '.join(labels[:10])}."
         )
     if len(labels) > 2:
         raise ValueError(
@@ -177,7 +177,7 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
         notes.append(f"{columns(encoded)} without numbers: encoded by the rank of each value in sorted order.")
     if constant or empty:
         parts = [
-            f"{kind}: {listed(which)}" for kind, which in (("constant", constant), ("all missing", empty)) if which
+            f"{kind}: {join_names(which)}" for kind, which in (("constant", constant), ("all missing", empty)) if which
         ]
         notes.append(f"Left out as uninformative ({'; '.join(parts)}).")
     with_missing = [name for name, numbers in values.items() if np.isnan(numbers).any()]

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxunc._checks import as_weights, is_concrete
-from jaxunc._numerics import along_instances, counts_dtype, own_settings, subtract_counts
+from jaxunc._numerics import counts_dtype, map_over_devices, own_settings, subtract_counts
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Combiner, as_combiner, combine_counts
 from jaxunc.forest import DEFAULT_COUNTS, Forest, check_is_forest
@@ -116,7 +116,7 @@ def leave_one_out(
     if traced:
         weights = jnp.ones(n, jnp.int32) if sample_weight is None else jnp.asarray(sample_weight)
         answer = lambda beside, *rows: _answer_without_row(*beside, *rows)
-        return along_instances(answer, values, labels, weights, mask, beside=(forest, plan, combiner))
+        return map_over_devices(answer, values, labels, weights, mask, beside=(forest, plan, combiner))
     weights = as_weights(sample_weight, n)
     groups = rows_together(all_values, np.asarray(labels), groups, weight=weights)
     # Float weights would turn all counts into floats, and rounding would decide ties of integers.

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Real
 
-from jaxunc._checks import check_numbers, check_within, is_concrete, nearest
+from jaxunc._checks import check_numbers, check_within, is_concrete, suggest
 from jaxunc._numerics import copy_in, jit
 from jaxunc.tables import NumbersLike
 
@@ -294,7 +294,7 @@ def cost_matrix(costs: Any, labels: Sequence[Any]) -> np.ndarray | None:
         for name in (truth, *row):
             if name not in names:
                 raise ValueError(
-                    f"costs names the class {name!r:.40}, which is none.{nearest(name, names)} The classes are "
+                    f"costs names the class {name!r:.40}, which is none.{suggest(name, names)} The classes are "
                     f"{names[:10]}."
                 )
         for decision, cost in row.items():

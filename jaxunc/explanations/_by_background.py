@@ -31,8 +31,8 @@ from ._paths import Unrolled
 ROWS = 64
 """Number of the sample's rows in a block."""
 SIZES = {"cpu": (16, 64), "accelerator": (512, 512)}
-"""Number of paths in a block, and of instances in a call, or in a block of an accelerator's one call. On a CPU what a
-block reads stays in its cache; an accelerator takes as long for few as for many."""
+"""(Number of paths in a block, number of instances in a call, or in a block of an accelerator's one call). On a CPU a
+block's arrays stay in the cache; an accelerator takes as long for few paths and instances as for many."""
 FEW = 8
 """Number of instances in small calls."""
 BLOCK_BYTES = 2**29
@@ -42,33 +42,35 @@ MOST_FEATURES = 2**10
 and come in any order."""
 
 
-def paths_on_device(unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], place: str) -> tuple[Any, ...]:
-    """Return the number of blocks of paths, the blocks, with the trees and statistics of their leaves, and the weights.
+def paths_on_device(unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], platform: str) -> tuple[Any, ...]:
+    """Return (number of blocks, blocks of paths, (a factors, b factors)) on the device.
 
-    ``table`` holds the statistic of the leaf at the end of each path.
+    ``table`` holds the statistic of the leaf at the end of each path. The blocks are arrays ``[blocks paths …]``: the
+    first four fields of `Paths`, each path's tree, and its leaf's statistic. The factors are those of the module's
+    formulas, in tables ``[a b]``.
     """
     n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
     # Padding adds nothing: paths have the statistic 0. Forests of like size share programs.
     parts = (*unrolled.paths.widen(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
-    size, each = SIZES[place][0], range(width + 1)
+    size, numbers = SIZES[platform][0], range(width + 1)
     blocks = [padded_rows(part, power_of_two(n, size)).reshape(-1, size, *part.shape[1:]) for part in parts]
-    weight = np.array([[1 / (a * comb(a + b, a)) if a else 0 for b in each] for a in each], dtype)
+    weight = np.array([[1 / (a * comb(a + b, a)) if a else 0 for b in numbers] for a in numbers], dtype)
     return jax.device_put((np.int32(ceil_div(n, size)), blocks, (weight, np.ascontiguousarray(weight.T))))
 
 
-def kernel_by_background(paths: tuple[Any, ...], sample: Encoded, n_features: int, place: str) -> Kernel:
-    """Return how Shapley values are computed against the rows of a sample; ``paths`` are `paths_on_device`."""
+def kernel_by_background(paths: tuple[Any, ...], sample: Encoded, n_features: int, platform: str) -> Kernel:
+    """Return the `Kernel` of Shapley values against the rows of ``sample``; ``paths`` is made by `paths_on_device`."""
     n_blocks, (column, *others), weights = paths
     (_, n_paths, width), (*_, n_stats), dtype = column.shape, others[-1].shape, others[-1].dtype
     n_rows = len(sample.values)
     rows = padded_rows(np.asarray(sample.values), multiple_of(ROWS, n_rows))
     counts = padded_rows(np.full(n_rows, 1 / n_rows, dtype), len(rows))  # padding has the weight 0
     path_bytes = n_paths * (3 * ROWS + (3 + n_stats) * width) * dtype.itemsize
-    most = min(SIZES[place][1], max(FEW, power_of_two(BLOCK_BYTES // path_bytes + 1) // 2))
+    most = min(SIZES[platform][1], max(FEW, power_of_two(BLOCK_BYTES // path_bytes + 1) // 2))
     shapes = Shapes(Chunk(most, most), None, (Chunk(FEW, FEW),))
-    by_product = place != "cpu" and n_features <= MOST_FEATURES
+    by_product = platform != "cpu" and n_features <= MOST_FEATURES
     arrays = (n_blocks, (column, *others), rows, counts, weights)
-    return Kernel(_values, by_product, arrays, shapes, is_apart=False)
+    return Kernel(_values, by_product, arrays, shapes, depends_on_missing=False)
 
 
 @partial(HostProgram, static_argnums=(0, 1))
@@ -76,13 +78,19 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
     """Return the Shapley values of a part of the instances ``[instances features stat]``, summed over blocks of paths.
 
     ``arrays`` are the number of blocks, the blocks, the background sample, the weights of its rows, and the factors of
-    the a columns and of the b columns, two tables by a and b. ``by_product``: shares of paths are added by a product.
+    the a columns and of the b columns, two tables ``[a b]``. If ``by_product``, a product of matrices adds the paths'
+    shares to their columns, else additions at indices do.
     """
     n_blocks, blocks, rows, counts, weights = arrays
     keys, sample = (_keys(part) for part in (x, rows.reshape(-1, ROWS, rows.shape[1])))
     n_features, n_stats, dtype = x.shape[1], blocks[-1].shape[2], counts.dtype
 
     def add_paths(block, total):
+        """Add the values of the ``block``-th block of paths to ``total`` ``[features stat instances]``.
+
+        As in the module's formulas, a is the number of columns that stop a background row, and b the number of those
+        that stop the instance. A path adds to the sum if no column stops both.
+        """
         *paths, tree, table = (lax.dynamic_index_in_dim(part, block, keepdims=False) for part in blocks)
         column, low, high, passes_missing = paths
         index = jnp.maximum(column, 0)
@@ -102,6 +110,7 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
         b = stops.sum(axis=1)
 
         def add_rows(sums, row_block):
+            """Add the shares of a block of rows, ``(keys, whether missing, weights)``, to both sums."""
             *instances, count = row_block
             row_stops, row_bits = find_stops(instances)
             a = row_stops.sum(axis=1)
@@ -129,6 +138,6 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
 
 
 def _keys(x: Array) -> tuple[Array, Array]:
-    """Return the values' order keys, and whether they are missing, both ``[... columns instances]``."""
+    """Return (order keys, whether missing) of values ``[... instances columns]``, both ``[... columns instances]``."""
     x = jnp.swapaxes(x, -1, -2)
     return order_key(x), jnp.isnan(x)

@@ -40,14 +40,14 @@ from ._calls import Kernel
 from ._paths import Unrolled, shares_of_cover
 
 CALLS = {"cpu": (512, 160), "accelerator": (2**16, 2**16)}
-"""Number of instances in a call, and number of instances that take as long as the call's fixed cost. On a CPU what a
-step reads stays in its cache; an accelerator takes as long to go from step to step as for all instances of a step."""
+"""(Number of instances in a call, number of instances that take as long as the call's fixed cost). On a CPU the arrays
+of a step stay in the cache; an accelerator takes as long to go from step to step as for all instances of a step."""
 SMALL = 8, 128
 """Numbers of instances in small calls."""
 OF_A_THREAD = 16
 """Number of instances that take as long as waking another thread."""
 STEP_BYTES = 2**28
-"""Memory for what the steps hold; calls take fewer instances rather than more memory."""
+"""Most bytes of a walk's arrays for its current path; calls take fewer instances rather than more memory."""
 NODES, DEPTH = 4096, 32
 """The least sizes of programs; larger ones are powers of two."""
 
@@ -128,28 +128,33 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
     return Walk(on_device, power_of_two(len(levels) + 1, DEPTH), leaves, shares)
 
 
-def kernel_by_cover(walk: Walk, said: Float[Array, "nodes 2 stat"], place: str) -> Kernel:
-    """Return how Shapley values are computed by a walk; ``said`` are the statistics of its leaves (`leaf_numbers`)."""
+def kernel_by_cover(walk: Walk, leaf_stats: Float[Array, "nodes 2 stat"], platform: str) -> Kernel:
+    """Return the `Kernel` of Shapley values by a walk; ``leaf_stats`` is made by `leaf_numbers`."""
     nodes, *others = walk.arrays
-    n_points, n_stats = nodes["c"].shape[1], said.shape[2]
-    path_bytes = walk.depth * n_points * (1 + n_stats) * said.dtype.itemsize
-    most, of_a_call = CALLS[place]
+    n_points, n_stats = nodes["c"].shape[1], leaf_stats.shape[2]
+    path_bytes = walk.depth * n_points * (1 + n_stats) * leaf_stats.dtype.itemsize
+    most, of_a_call = CALLS[platform]
     rows = min(most, power_of_two(STEP_BYTES // path_bytes + 1, 2 * SMALL[-1]) // 2)
     shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), of_a_call, OF_A_THREAD)
-    return Kernel(_values, walk.depth, (nodes | {"said": said}, *others), shapes)
+    return Kernel(_values, walk.depth, (nodes | {"leaf_stats": leaf_stats}, *others), shapes)
 
 
 def leaf_numbers(walk: Walk, table: Float[np.ndarray, "paths stat"]) -> Float[Array, "nodes 2 stat"]:
-    """Return the statistics at both children of each node, on the device, of those at the end of each path."""
-    said = table.astype(jnp.result_type(float))[walk.leaves]
-    return jax.device_put(padded_rows(said, len(walk.arrays[0]["c"])))
+    """Return the statistics of both children of each node of the walk, on the device; ``table`` has those of paths.
+
+    A child that is not a leaf has the numbers of some path, which are not read.
+    """
+    leaf_stats = table.astype(jnp.result_type(float))[walk.leaves]
+    return jax.device_put(padded_rows(leaf_stats, len(walk.arrays[0]["c"])))
 
 
 def _take(array: Array, index: Array) -> Array:
+    """Return ``array[index]`` along the first axis; ``index`` is traced and in range."""
     return lax.dynamic_index_in_dim(array, index, keepdims=False)
 
 
 def _put(array: Array, part: Array, index: Array) -> Array:
+    """Return ``array`` with ``part`` at ``index`` along the first axis; ``index`` is traced and in range."""
     return lax.dynamic_update_index_in_dim(array, part, index, 0)
 
 
@@ -170,7 +175,7 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
     depth.
     """
     nodes, left, turns, n_turns = arrays
-    n_stats, n_points, dtype = nodes["said"].shape[-1], nodes["c"].shape[1], nodes["c"].dtype
+    n_stats, n_points, dtype = nodes["leaf_stats"].shape[-1], nodes["c"].shape[1], nodes["c"].dtype
     keys, is_missing = order_key(x).T, jnp.isnan(x).T if has_missing else None
     of_trees = None if mask is None else mask.T
 
@@ -200,7 +205,7 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
         total, second = state
         node = _take(left, i)
         g = {name: _take(part, node) for name, part in nodes.items()}
-        difference = jnp.where(g["pops"], _take(first_stats, g["depth"]), g["said"][0][:, None, None]) - second
+        difference = jnp.where(g["pops"], _take(first_stats, g["depth"]), g["leaf_stats"][0][:, None, None]) - second
         return add(g, total, path, difference), expect(g, path, second, difference)
 
     def add(g: dict[str, Array], total: Array, path: _PathNumbers, difference: Array) -> Array:
@@ -221,7 +226,7 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
         node, last = g["node"], j + g["n_left"]
         path = lax.fori_loop(i, node + 1, enter, path)
         of_node = {name: _take(part, node) for name, part in nodes.items()}
-        first, second = of_node["said"][..., None, None]
+        first, second = of_node["leaf_stats"][..., None, None]
         start = add(of_node, total, path, first - second), expect(of_node, path, second, first - second)
         total, statistic = lax.fori_loop(j, last, partial(leave, path=path, first_stats=first_stats), start)
         return total, _put(first_stats, statistic, g["keeps"]), path, node + 1, last

@@ -19,25 +19,28 @@ class Kernel(NamedTuple):
 
     program: HostProgram
     setting: int
-    """What the program is compiled for."""
+    """The program's static argument beside ``has_missing``, by which it is compiled."""
     arrays: Any
-    """What it reads of the trees, on the device."""
+    """The arrays of the trees and of their leaves that the program reads, on the device."""
     shapes: Shapes
-    """Calls on a CPU; on an accelerator ``single`` is a block of the one call."""
-    is_apart: bool = True
-    """Whether it is another program where no value is missing."""
+    """Shapes of the calls on a CPU; an accelerator answers in one call, whose blocks have the shape ``single``."""
+    depends_on_missing: bool = True
+    """Whether the program reads ``has_missing``; if not, the argument is always True."""
 
 
-class Ends(NamedTuple):
-    """What is left to do with the values of a kernel."""
+class Completion(NamedTuple):
+    """The last steps from a kernel's values to Shapley values: a number that follows, and a quotient of weights."""
 
     last_follows: bool
-    """Whether the statistic has one more number: all numbers add up to 0."""
+    """Whether the statistic has one more number, minus the sum of the kernel's numbers."""
     weights: Float[Array | np.ndarray, "trees"] | None
-    """Weights of trees: values of masked trees are divided by the sum of theirs; None if they are not divided."""
+    """Weights of trees: with a mask values are divided by the sum of weights of an instance's trees; None: never."""
 
-    def of(self, values: Any, mask: Any) -> Any:
-        """Return the finished values, as NumPy's or JAX's arrays, as values and mask are."""
+    def apply(self, values: Any, mask: Any) -> Any:
+        """Return the Shapley values ``[instances features stat]`` of a kernel's values.
+
+        ``values`` and ``mask`` ``[instances trees]`` (or None) are both NumPy's arrays or both JAX's, as is the result.
+        """
         xp = values.__array_namespace__()
         if self.last_follows:
             values = xp.concatenate([values, -values.sum(axis=-1, keepdims=True)], axis=-1)
@@ -60,29 +63,34 @@ def sum_of_weights(
 
 
 def values_by(
-    kernel: Kernel, ends: Ends, X: Encoded, mask: np.ndarray | Array | None, place: str, n_stats: int
+    kernel: Kernel, completion: Completion, X: Encoded, mask: np.ndarray | Array | None, platform: str, n_stats: int
 ) -> Float[Array | np.ndarray, "instances features stat"]:
-    """Return the Shapley values of each column.
+    """Return the Shapley values of each column; ``mask`` ``[instances trees]`` says which trees count, None: all.
 
-    An accelerator (``place``) answers by one program, which also looks at values whose ``missing`` is None; it refuses
-    them as `encode_rows` does. ``n_stats`` is the number of numbers for each column.
+    ``platform`` is "cpu" or "accelerator". An accelerator answers by one program. Where ``X.missing`` is None the
+    program also looks for missing and infinite values, and refuses values as `encode_rows` does. ``n_stats`` is the
+    number of values for each column.
     """
-    program, setting, arrays, shapes, is_apart = kernel
+    program, setting, arrays, shapes, depends_on_missing = kernel
     if not is_concrete(X.values, mask):  # within someone's program
         with own_settings():
-            return ends.of(program.function(X.missing or not is_apart, setting, arrays, X.values, mask), mask)
-    if place == "cpu":
+            return completion.apply(
+                program.function(X.missing or not depends_on_missing, setting, arrays, X.values, mask), mask
+            )
+    if platform == "cpu":
 
         def values(part: Part) -> Array:
-            return program(X.missing or not is_apart, setting, arrays, part.of(X.values), part.of(mask))
+            return program(X.missing or not depends_on_missing, setting, arrays, part.of(X.values), part.of(mask))
 
         with outside_traces():
-            return ends.of(np.asarray(drive(values, cut(len(X.values), shapes, cores()), cores())), mask)
+            return completion.apply(np.asarray(drive(values, cut(len(X.values), shapes, cores()), cores())), mask)
 
-    how, weights = (program.function, setting, shapes.single.rows, ends.last_follows), ends.weights
+    static, weights = (program.function, setting, shapes.single.rows, completion.last_follows), completion.weights
 
     def answer(missing: bool, x: Any, mask: Any) -> tuple[Array, Array]:
-        return _values_and_mark(missing or not is_apart, *how, arrays, None if mask is None else weights, x, mask)
+        return _values_and_mark(
+            missing or not depends_on_missing, *static, arrays, None if mask is None else weights, x, mask
+        )
 
     row_bytes = jnp.result_type(float).itemsize * X.values.shape[1] * (1 + n_stats)
     row_bytes += 0 if mask is None else mask.shape[1]
@@ -102,10 +110,13 @@ def _values_and_mark(
     x: Array,
     mask: Array | None,
 ) -> tuple[Array, Array]:
-    """Return the finished values of all instances, ``block`` at a time, and the mark of their values."""
-    ends = Ends(last_follows, weights)
+    """Return (Shapley values of all instances, mark of missing or infinite values in ``x``), as `in_blocks` does.
+
+    ``function``, ``setting`` and ``arrays`` are those of a `Kernel`; ``block`` is the number of instances at a time.
+    """
+    completion = Completion(last_follows, weights)
 
     def of_block(x: Array, mask: Array | None) -> Array:
-        return ends.of(function(has_missing, setting, arrays, x, mask), mask)
+        return completion.apply(function(has_missing, setting, arrays, x, mask), mask)
 
     return in_blocks(of_block, block, x, mask)

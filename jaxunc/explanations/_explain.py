@@ -28,7 +28,7 @@ from jaxunc.tables import (
 
 from ._by_background import kernel_by_background, paths_on_device
 from ._by_cover import Walk, kernel_by_cover, leaf_numbers, make_walk
-from ._calls import Ends, Kernel, sum_of_weights, values_by
+from ._calls import Completion, Kernel, sum_of_weights, values_by
 from ._models import OpenedModel, open_model
 from ._paths import Unrolled, leaves_of, unroll
 from ._statistic import LeafStatistic, leaf_statistic, margins_of
@@ -251,10 +251,10 @@ def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) 
 def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, X: Any, tree_mask: Any) -> Attributions:
     """Return the shares of the trees' columns; ``covered`` is the background. X and the mask may be traced."""
     traced, all_trees, tested_columns = not is_concrete(X, tree_mask), trees, None
-    place = "cpu" if default_platform() == "cpu" else "accelerator"
+    platform = "cpu" if default_platform() == "cpu" else "accelerator"
     if traced:
         encoded = Encoded(encode_traced(X, trees.columns), True)
-    elif place == "cpu":
+    elif platform == "cpu":
         encoded = encode_rows(X, trees.columns)
     else:
         unchecked: Any = unchecked_rows(X, trees.columns)  # the program looks at the values
@@ -268,14 +268,14 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
     mask = as_mask(tree_mask, n_rows, trees.n_trees)
     mask = None if mask is None else xp.asarray(mask)
     with outside_traces():
-        summands = _summands(trees, stat, covered, place, mask is not None)
-        kernel, by_tree = _kernel(trees, stat, covered, summands, place, mask is not None)
+        summands = _summands(trees, stat, covered, platform, mask is not None)
+        kernel, by_tree = _kernel(trees, stat, covered, summands, platform, mask is not None)
     if kernel is None or not n_rows:
         values = np.zeros((n_rows, trees.n_features, n_stats), dtype)
         if encoded.missing is None:
             refuse_infinite(encoded.values)
     else:
-        values = values_by(kernel, Ends(summands.last_follows, stat.weights), encoded, mask, place, n_stats)
+        values = values_by(kernel, Completion(summands.last_follows, stat.weights), encoded, mask, platform, n_stats)
     base = by_tree.sum(axis=0)
     if mask is not None:
         base = number(mask) @ number(by_tree)
@@ -290,20 +290,25 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
 
 
 class _Summands(NamedTuple):
-    """What leaves add to an answer, made ready for a method."""
+    """What leaves add to an answer, in the form that a kernel reads."""
 
     walk: Walk | None
-    """None against a table of rows."""
+    """The walk through the trees; None if the background is a table of rows."""
     numbers: Any
-    """The statistics of leaves on the device, as the method reads them; None where no tree has a test."""
+    """The statistics of leaves on the device, as the kernel reads them; None where no tree has a test."""
     by_tree: np.ndarray
-    """The expected statistic of each tree ``[trees stat]``; zeros against a table of rows."""
+    """The expected statistic of each tree ``[trees stat]``; zeros if the background is a table of rows."""
     last_follows: bool
     """Whether all leaves of a tree have numbers of the same sum, such as probabilities: the last number follows."""
 
 
-def _summands(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, place: str, is_masked: bool) -> _Summands:
-    """Return what leaves add, which is kept: models are explained again and again."""
+def _summands(
+    trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, platform: str, is_masked: bool
+) -> _Summands:
+    """Return what leaves add to an answer; kept while the arrays are alive, since models are explained repeatedly.
+
+    ``covered`` is the background, ``platform`` "cpu" or "accelerator"; with ``is_masked`` weights do not divide.
+    """
     dtype, counts = jnp.result_type(float), tuple[Any, ...]()
     if isinstance(covered, Forest):
         counts = covered.count_table, covered.code
@@ -315,34 +320,40 @@ def _summands(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, plac
         last_follows = n_stats > 1 and _is_constant(unrolled.tree, of_paths.sum(axis=1), largest, dtype)
         fewer, has_tests = of_paths[:, : n_stats - last_follows], len(unrolled.nodes.edge) > 0
         if isinstance(covered, Encoded):
-            numbers = paths_on_device(unrolled, fewer, place) if has_tests else None
+            numbers = paths_on_device(unrolled, fewer, platform) if has_tests else None
             return _Summands(None, numbers, by_tree, last_follows)
         walk = _WALKS.get((*_arrays(trees), *counts), dtype, lambda: make_walk(unrolled, _cover(*counts)))
         np.add.at(by_tree, unrolled.tree, walk.shares[:, None] * of_paths)
         return _Summands(walk, leaf_numbers(walk, fewer) if has_tests else None, by_tree, last_follows)
 
-    return _SUMMANDS.get((*_arrays(trees), *counts, stat.table), (dtype, place, is_masked), make)
+    return _SUMMANDS.get((*_arrays(trees), *counts, stat.table), (dtype, platform, is_masked), make)
 
 
 def _kernel(
-    trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, summands: _Summands, place: str, is_masked: bool
+    trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, summands: _Summands, platform: str, is_masked: bool
 ) -> tuple[Kernel | None, np.ndarray]:
-    """Return the method, None where no tree has a test, and the expected statistic of each tree ``[trees stat]``."""
+    """Return (kernel, None where no tree has a test; expected statistic of each tree ``[trees stat]``)."""
     walk, numbers, by_tree, _ = summands
     if isinstance(covered, Encoded):
         at_leaves = np.take_along_axis(stat.table, leaves_of(trees, np.asarray(covered.values)).T[..., None], axis=1)
-        kernel = None if numbers is None else kernel_by_background(numbers, covered, trees.n_features, place)
+        kernel = None if numbers is None else kernel_by_background(numbers, covered, trees.n_features, platform)
         return kernel, _shared(stat, is_masked)(at_leaves).mean(axis=1)
-    return None if walk is None or numbers is None else kernel_by_cover(walk, numbers, place), by_tree
+    return None if walk is None or numbers is None else kernel_by_cover(walk, numbers, platform), by_tree
 
 
 def _shared(stat: LeafStatistic, is_masked: bool) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function that divides statistics by the weight of all trees; it leaves them where trees are masked."""
+    """Return a function that divides leaf statistics by the sum of the trees' weights.
+
+    The function changes nothing if the trees have no weights, or with a mask, which divides later (`Completion`).
+    """
     return lambda table: table if stat.weights is None or is_masked else table / stat.weights.sum()
 
 
 def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dtype) -> bool:
-    """Return whether a value is the same for all paths of each tree, up to rounding."""
+    """Return whether ``value`` ``[paths]`` is equal on all paths of a tree, up to rounding at the size ``scale``.
+
+    ``tree`` ``[paths]`` has the number of each path's tree.
+    """
     first = np.unique(tree, return_index=True)[1]
     return bool(np.all(np.abs(value - value[first][tree]) <= 8 * np.finfo(dtype).eps * scale))
 
@@ -356,16 +367,17 @@ _SUMMANDS: KeptWhileAlive[_Summands] = KeptWhileAlive(4)
 
 
 def _arrays(trees: Trees) -> tuple[Array, ...]:
+    """Return the arrays that define the trees, by whose identity results are kept."""
     return trees.feature, trees.threshold, trees.child, trees.missing_right
 
 
 def _cover(table: Array, code: Array) -> np.ndarray:
-    """Return the number of rows in each leaf, ``[trees nodes]``."""
+    """Return the number of rows in each leaf, ``[trees nodes]``, from a forest's count table and codes."""
     return np.asarray(table, np.float64).sum(axis=1)[np.asarray(code)]
 
 
 def _select_columns(tested_columns: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
-    """Return rows with the columns ``tested_columns``, all if None; sparse ones made dense."""
+    """Return the rows with the columns ``tested_columns`` alone, None for all columns; sparse rows are made dense."""
     if isinstance(rows.values, SparseRows):
         return Encoded(rows.values.of(tested_columns, trees.columns), rows.missing)
     return rows if tested_columns is None else Encoded(np.asarray(rows.values)[:, tested_columns], rows.missing)

@@ -22,8 +22,9 @@ class OpenedModel(NamedTuple):
     """A model opened for `explain`: its trees, what is explained of them, and the raw columns behind their columns."""
 
     forest: Any
-    """Trees with counts, or with values alone."""
+    """A `Forest`, an `AdditiveTrees`, or a regressor's leaf model, which has ``trees``."""
     combiner: Any
+    """The combiner to explain; None for trees without counts and for regressors."""
     statistic: LeafStatistic | None
     """The statistic of a regressor's leaves; None where a combiner or an `AdditiveTrees` defines it."""
     read: Callable[[Any], Any]
@@ -31,7 +32,9 @@ class OpenedModel(NamedTuple):
     sources: np.ndarray | None
     """The raw column that each column of the trees is made of; None where the trees read raw columns."""
     n_columns: int
+    """Number of raw columns; 0 where it is not known, and not read."""
     names: tuple[str, ...] | None
+    """Names of the raw columns; None where the model has none."""
 
 
 def open_model(model: Any, combiner: Any) -> OpenedModel | None:
@@ -47,16 +50,16 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
 
     from jaxunc.interop import known_to_sklearn, opened, steps_of, transformed
 
-    whole, last, _ = opened(FrozenEstimator(model))
+    model_or_pipeline, last, _ = opened(FrozenEstimator(model))
     check_is_fitted(last)
-    steps, read, inner, statistic = steps_of(whole), lambda X: X, (), None
+    steps, read, inner, statistic = steps_of(model_or_pipeline), lambda X: X, (), None
     if isinstance(last, ReadsRawRows):
         read, inner = last._instances, last._steps
         forest, combiner, statistic = _open_estimator(last, combiner)
     else:
         forest = from_any(last)
         combiner = Mean() if combiner is None and isinstance(forest, Forest) else combiner
-    names = getattr(whole if steps else last, "feature_names_in_", None)
+    names = getattr(model_or_pipeline if steps else last, "feature_names_in_", None)
     first = (*steps, *inner)
     n = int(getattr(first[0][1] if first else last, "n_features_in_", 0))
     if first and not n:
@@ -98,6 +101,11 @@ def _sources(steps: list[Any], n: int) -> np.ndarray:
 
 
 def _sources_of(step: Any, n: int) -> np.ndarray:
+    """Return, for each output column of a step, the position of its input column among ``n``.
+
+    A `Pipeline` and a `ColumnTransformer` are opened. Texts ("passthrough") and None change nothing. Raises a TypeError
+    as `_match_names` does.
+    """
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
 

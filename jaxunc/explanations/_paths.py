@@ -13,8 +13,8 @@ from jaxunc._numerics import NAN_FIRST, NAN_LAST, order_key_at_or_below
 from jaxunc.forest import Trees
 
 MOST = 2**22
-"""Most nodes of a level, or the trees are refused: nested tests of large sets have a path for each way through them.
-Most pairs of a row and a tree that are walked at a time, too."""
+"""Most nodes of a level; trees with more are refused, since nested tests of large sets have a path for each way through
+them. Also the most pairs of a row and a tree that `leaves_of` walks at a time."""
 
 
 class Paths(NamedTuple):
@@ -24,19 +24,19 @@ class Paths(NamedTuple):
     """The columns; -1 in unused entries."""
     low: Int[np.ndarray, "paths columns"]
     high: Int[np.ndarray, "paths columns"]
-    """Order keys that pass: low < key ≤ high."""
+    """Bounds of the order keys that pass: low < key ≤ high."""
     missing: Bool[np.ndarray, "paths columns"]
     """Whether a missing value passes."""
     last: Int[np.ndarray, "paths columns"]
-    """The edge behind the last test of the column; -1 if it is yet untested."""
+    """The edge behind the path's last test of the column; -1 before its first test."""
 
     @classmethod
     def of_roots(cls, n: int) -> "Paths":
-        """Return paths of no column."""
+        """Return ``n`` paths without columns, one for each root."""
         return cls(*(np.full((n, 0), fill) for fill in _FILLS))
 
     def of(self, chosen: np.ndarray) -> "Paths":
-        """Return some of the paths."""
+        """Return the paths that ``chosen`` selects, a mask or indices."""
         return Paths(*(part[chosen] for part in self))
 
     def widen(self, width: int) -> "Paths":
@@ -45,7 +45,7 @@ class Paths(NamedTuple):
         return Paths(*(np.pad(part, more, constant_values=fill) for part, fill in zip(self, _FILLS, strict=True)))
 
     def add_tests(self, column: np.ndarray) -> tuple["Paths", np.ndarray]:
-        """Return the paths with the column that each tests next, and the column's index on its path."""
+        """Return (paths with ``column`` ``[paths]`` entered, index of each path's column among its columns)."""
         same, number = self.column == column[:, None], (self.column >= 0).sum(axis=1)
         index = np.where(same.any(axis=1), same.argmax(axis=1) if same.size else 0, number)
         paths = self.widen(max(self.column.shape[1], int(index.max(initial=-1)) + 1))
@@ -143,7 +143,7 @@ def leaves_of(trees: Trees, values: Float[np.ndarray, "rows features"]) -> Int[n
 
 
 def _tests(trees: Trees) -> tuple[np.ndarray, ...]:
-    """Return the first children, columns, thresholds and ways of missing values of all nodes, on the host."""
+    """Return (first child, column, threshold, whether missing goes right) ``[trees nodes]``, on the host."""
     parts = trees.child, trees.feature, trees.threshold, trees.missing_right
     child, column, *others = map(np.asarray, parts)
     return child, np.maximum(column, 0), *others

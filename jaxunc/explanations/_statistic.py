@@ -40,7 +40,7 @@ class LeafStatistic(NamedTuple):
     table: Float[np.ndarray, "trees nodes stat"]
     constant: Float[np.ndarray, "stat"]
     of: str
-    """What the sum is: `Attributions.of`."""
+    """What the sum is, a kind such as "probability"; becomes `Attributions.of`."""
     names: tuple[Any, ...]
     """What each number is about: a class label, or a kind of uncertainty."""
     weights: Float[np.ndarray, "trees"] | None = None
@@ -83,12 +83,14 @@ def margins_of(model: AdditiveTrees) -> LeafStatistic:
 
 
 def _probability(width: float, score: np.ndarray, labels: tuple) -> LeafStatistic:
+    """Return the statistic of probabilities 1/n + Σ score / width; a score of two classes is that of class 1 alone."""
     if score.shape[-1] == 1:
         score = np.concatenate([-score, score], axis=-1)
     return LeafStatistic(score / width, np.full(len(labels), 1 / len(labels)), "probability", labels)
 
 
 def _mean(rule: Mean, stat: dict, labels: tuple) -> LeafStatistic:
+    """Return the statistic of `Mean`: probabilities where they are means of scores, else class scores."""
     score, width = stat["score"], score_width(rule.scorer)
     # Probabilities by other scorers for several classes are not sums: they are clipped and divided by their sum.
     if np.isfinite(width) and (len(labels) == 2 or rule.scorer.func is scorers.probability):
@@ -99,6 +101,7 @@ def _mean(rule: Mean, stat: dict, labels: tuple) -> LeafStatistic:
 
 
 def _beta(rule: BetaAggregation, stat: Any, labels: tuple) -> LeafStatistic:
+    """Return the statistic of `BetaAggregation`; raise a ValueError unless it is the exact one."""
     if rule.statistic != "exact":
         raise ValueError(
             f"statistic={rule.statistic!r} of BetaAggregation reads the mean density, which is no sum of what leaves "
@@ -108,10 +111,15 @@ def _beta(rule: BetaAggregation, stat: Any, labels: tuple) -> LeafStatistic:
 
 
 def _evidence(rule: EvidenceAccumulation, stat: np.ndarray, labels: tuple) -> LeafStatistic:
+    """Return the statistic of `EvidenceAccumulation`: log odds, with the prior's share as the constant."""
     return LeafStatistic(stat, np.asarray(rule._prior_gain(), np.float64), "class scores", labels)
 
 
 def _uncertainty(rule: UncertaintyDecomposition, stat: dict, labels: tuple) -> LeafStatistic:
+    """Return the aleatoric and epistemic parts, or for the kind "entropy" the aleatoric part alone.
+
+    Raises a ValueError for the kind "interval".
+    """
     if rule.kind == "plausibility":
         table = np.stack([stat["aleatoric"], -stat["certain"]], axis=-1)
         return LeafStatistic(table, np.array([0.0, 1.0]), "uncertainty", ("aleatoric", "epistemic"))
@@ -124,6 +132,7 @@ def _uncertainty(rule: UncertaintyDecomposition, stat: dict, labels: tuple) -> L
 
 
 def _intervals(rule: AveragedIntervals, stat: dict, labels: tuple) -> LeafStatistic:
+    """Return the statistic of `AveragedIntervals`: lower bounds of all classes, then the upper bounds."""
     lower, width = stat["lower"], stat.get("width")
     upper = -lower[..., ::-1] if width is None else lower + width[..., None]
     constant = np.repeat([0.0, 1.0 if width is None else 0.0], len(labels))

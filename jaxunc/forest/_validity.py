@@ -120,19 +120,23 @@ class _Nodes:
 
 
 def _children_after_parents(nodes: _Nodes) -> bool:
+    """Return whether the children of inner nodes lie behind them, and within the tree's nodes."""
     return bool((nodes.absorbs | ((nodes.child > nodes.index) & (nodes.child < nodes.n_nodes - 1))).all())
 
 
 def _leaves_absorb(nodes: _Nodes) -> bool:
+    """Return whether the leaves have the threshold beyond all keys, so that a walk stays in them."""
     return bool((~nodes.absorbs | (nodes.threshold == NAN_LAST)).all())
 
 
 def _features_in_range(nodes: _Nodes) -> bool:
+    """Return whether nodes test a column, or are empty leaves with the number of a fork (-1 - number)."""
     empty = nodes.absorbs & (nodes.feature >= -nodes.n_forks)
     return bool((((nodes.feature >= 0) | empty) & (nodes.feature < nodes.n_features)).all())
 
 
 def _depths_reach_leaves(nodes: _Nodes) -> bool:
+    """Return whether there is a depth for each tree, which is allowed and reaches all leaves."""
     deep = nodes.tree_depth
     if deep.shape != (nodes.n_trees,):
         return False
@@ -166,6 +170,7 @@ def _reach(nodes: _Nodes) -> bool:
 
 
 def _codes_in_range(forest: Forest) -> bool:
+    """Return whether the codes of all count sets are rows of their count tables."""
     codes = [
         (np.asarray(count_set.code), count_set.count_table.shape[0]) for count_set in (forest, *forest.further.values())
     ]
@@ -173,6 +178,7 @@ def _codes_in_range(forest: Forest) -> bool:
 
 
 def _counts_admissible(forest: Forest) -> bool:
+    """Return whether the counts of all count sets and forks, and of rows of each class, are finite and >= 0."""
     tables = [
         table
         for count_set in (forest, *forest.further.values())
@@ -183,6 +189,7 @@ def _counts_admissible(forest: Forest) -> bool:
 
 
 def _prior_is_distribution(forest: Forest) -> bool:
+    """Return whether the prior has no negative entry and adds to 1."""
     prior = np.asarray(forest.prior)
     return bool((prior >= 0).all() and np.abs(prior.sum() - 1) < 1e-4)
 

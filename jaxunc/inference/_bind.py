@@ -25,7 +25,7 @@ from jax import export, lax
 from jaxtyping import Array
 
 from jaxunc._checks import check_integer, check_one_of, is_concrete
-from jaxunc._numerics import Pickled, along_instances, copy_in, cores, jit, own_settings
+from jaxunc._numerics import Pickled, copy_in, cores, jit, map_over_devices, own_settings
 from jaxunc._types import AnswerT, PyTree
 from jaxunc.combiners import Answer, Combiner, as_combiner, read_answer, typed_by_answer
 from jaxunc.forest import Forest, Trees, check_is_forest
@@ -148,6 +148,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
     spec, arrays, n_trees, shapes = call
 
     def score(part: Part) -> PyTree:
+        """Return the answer of one part: merged and finished by two programs, or by one for few instances."""
         rows, number = (part.of(values), part.of(mask)), part.number
         # Two programs: many combiners take long to compile, and the finishing program serves forests of all sizes. For
         # few instances one program, since the time of each call counts there.
@@ -459,7 +460,7 @@ def bind(
 Engine: TypeAlias = ByTable | ByRows | Traced
 """The kinds of engines: each has a forest, walks instances and merges statistics; the combiner finishes."""
 
-_TRANSIENT_ATTRIBUTES = {"_guess", "_on_float32", "_on_tested", "_raw_engine", "_traceable"}
+_TRANSIENT_ATTRIBUTES = {"_missing_guess", "_on_float32", "_on_tested", "_raw_engine", "_traceable"}
 """Attributes of a bound forest that copies and pickles leave out, since they are made again."""
 
 
@@ -478,7 +479,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     differentiate in the combiner's settings or the forest's counts, call `bind` inside the program.
     """
 
-    _guess: bool = False
+    _missing_guess: bool = False
     """Whether the last batch had missing values: on an accelerator the next one is first taken to have some, too."""
 
     def __init__(self, engine: Engine, combiner: Combiner[AnswerT], threads: int):
@@ -585,7 +586,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             with own_settings():
                 X = encode_traced(X, columns)
                 mask = as_mask(tree_mask, X.shape[0], n_trees)
-                return along_instances(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
+                return map_over_devices(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
         if columns.cuts is None:
             values, missing = unchecked_rows(X, columns) if on_device else encode_rows(X, columns)
         else:
@@ -630,7 +631,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
         numbers = values.shape[1] + self._call(False).spec.layout.width
         row_bytes = 4 * numbers + (0 if mask is None else mask.shape[1])
-        answer, self._guess = answer_on_device(program, values, mask, row_bytes, missing=missing, guess=self._guess)
+        answer, self._missing_guess = answer_on_device(
+            program, values, mask, row_bytes, missing=missing, guess=self._missing_guess
+        )
         return jax.device_put(answer)
 
     @cached_property

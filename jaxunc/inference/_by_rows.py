@@ -83,6 +83,7 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
     threads = threads if engine.walk == "blocks" else 1
 
     def score(stretch: Part) -> PyTree:
+        """Return the answer of a stretch of instances, block by block."""
         parts, within = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1), slice(*stretch[:2])
         x, in_mask = values[within], None if mask is None else mask[within]
         blocks = dict(zip(parts, thread_map(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
@@ -126,6 +127,7 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
     stat = None if by_tree else jax.tree.map(_concatenate_rows, *(lift_rows(combiner, rows) for rows in tables))
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
+        """Return the answer of a block, whose empty leaves are read from rows of sums behind the count table."""
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
         rows[block.empty.instance, block.empty.tree] = rows_of_part[part]
         if by_tree:
@@ -150,6 +152,8 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
     planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(arrays, is_plane, strict=True) if plane]
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
+        """Return the answer of a block, whose empty leaves are read from rows of averages behind the statistics."""
+
         def read(tree, node):
             # +inf is the neutral value of a minimum; in an average 0 stands for it.
             values = (plane[code[tree, node]] for plane in planes)

@@ -120,8 +120,8 @@ def answer_on_device(
         if mark == BEYOND and missing is None:
             refuse_infinite(values)
     if mark >= refused and not tells_missing:
-        how = {"n_devices": n_devices, "least": least}
-        return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True, **how)
+        options = {"n_devices": n_devices, "least": least}
+        return answer_on_device(program, values, mask, row_bytes, missing=None, guess=True, **options)
     return answer, mark == MISSING if missing is None else missing
 
 

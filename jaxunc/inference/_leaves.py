@@ -17,7 +17,7 @@ from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
 from jaxunc._checks import check_one_of, is_concrete
-from jaxunc._numerics import along_instances, counts_dtype, default_platform, jit, narrowest_dtype, varying_as
+from jaxunc._numerics import counts_dtype, default_platform, jit, map_over_devices, narrowest_dtype, varying_as
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, encode_traced
 
@@ -78,7 +78,7 @@ def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = N
         return jax.device_put(leaf_index_on_host(trees, known_plan(trees), values, walk))
     plan = make_plan(trees, missing=True)
     in_each = lambda beside, x: planned_leaf_index(beside[0], beside[1], x, walk)
-    return along_instances(in_each, encode_traced(X, trees.columns), beside=(trees, plan))
+    return map_over_devices(in_each, encode_traced(X, trees.columns), beside=(trees, plan))
 
 
 def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees classes"]:
@@ -114,7 +114,7 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
             forest, plan = beside
             return planned_leaf_counts(forest, plan, x, planned_leaf_index(forest.trees, plan, x))
 
-        return along_instances(in_each, encode_traced(X, forest.trees.columns), beside=(forest, plan))
+        return map_over_devices(in_each, encode_traced(X, forest.trees.columns), beside=(forest, plan))
     trees, values = on_tested(*host_trees_and_rows)
     if trees is not forest.trees:
         forest = dataclasses.replace(forest, trees=trees)
@@ -181,6 +181,7 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
     size = block or block_size(walk, n_trees, 2 * x.shape[1], n)
 
     def walk_block(out, start, _):
+        """Return ``out`` with the leaves of the block of instances that begins at ``start`` written into it."""
         rows = min(size, n)
         keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
         if walk == "levels":

@@ -19,7 +19,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int32, Num
 
 from jaxunc._checks import check_bool, check_numbers, check_one_of, is_concrete, refuse_masked
-from jaxunc._numerics import along_instances, copy_in, jit, own_settings, varying_as
+from jaxunc._numerics import copy_in, jit, map_over_devices, own_settings, varying_as
 from jaxunc._types import PyTree
 from jaxunc.combiners import (
     Combiner,
@@ -223,7 +223,7 @@ def merge_leaves(
     walk = walk or default_walk()
     spec = Spec(layout, missing, walk, unrolled_depth(walk, trees))
     plan = make_plan(trees, missing=missing)
-    merged = along_instances(partial(_merge_beside, spec), X, tree_mask, beside=(plan, planes, scalars))
+    merged = map_over_devices(partial(_merge_beside, spec), X, tree_mask, beside=(plan, planes, scalars))
     with own_settings():  # collected planes hold NaN for masked trees, which a user's debugging settings would refuse
         return rejoin(layout, *merged)
 
@@ -349,6 +349,7 @@ def _push_tangents(
     kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(outs, t, leaf, hits, _):
+        """Return the tangents ``outs`` of a block with those of the leaves ``leaf`` of tree t added."""
         results = []
         for kind, out, part, hit in zip(kinds, outs, in_tangents[0], hits, strict=True):
             change = jnp.where(hit, part[t, leaf], 0)
@@ -376,6 +377,7 @@ def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tu
     kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(tables, t, leaf, hits, pulls):
+        """Return the cotangents ``tables`` with those of a block added at its leaves ``leaf`` of tree t."""
         results = []
         for kind, table, pull, hit in zip(kinds, tables, pulls, hits, strict=True):
             # Collected planes have a cotangent per tree.
@@ -409,6 +411,7 @@ def _over_leaves(
     size = min(block_size(spec.walk, n_trees, x.shape[1] * (1 + spec.missing)), max(n, 1), spec.block)
 
     def block(carry, start, first):
+        """Return the carry of ``body`` for the block at ``start``, whose new instances begin at ``first``."""
         rows = lambda array: lax.dynamic_slice_in_dim(array, start, size)
         keys = column_keys(rows(x), missing=spec.missing)
         fresh = jnp.ones(size, bool) if count_twice else start + jnp.arange(size) >= first
@@ -425,7 +428,10 @@ def _over_leaves(
                 return node_at(tree_plan, walk_tree(tree_plan, rows_of_keys))
 
         def visit(step, inner, of_rows=None):
+            """Return ``inner``, folded by ``step`` over all trees for the instances of this block."""
+
             def tree(t, both):
+                """Fold tree t: ``both`` is (inner, whether each minimum or maximum was attained by a tree before)."""
                 inner, claimed = both
                 leaf = leaf_of(t)
                 here = live[0] if mask is None else live[t]
@@ -461,5 +467,5 @@ _merge_jitted = jit(_merge, static_argnums=0)
 
 
 def _merge_beside(spec: Spec, beside: tuple, x: Any, mask: Any) -> Any:
-    """Return `_merge` with the arguments in the order of `along_instances`; ``beside`` is (plan, planes, scalars)."""
+    """Return `_merge` with the arguments in the order of `map_over_devices`; ``beside`` is (plan, planes, scalars)."""
     return _merge_jitted(spec, *beside, x, mask)

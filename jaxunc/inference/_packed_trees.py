@@ -108,7 +108,7 @@ class Carry(NamedTuple):
     """The statistics of the trees so far, merged: an entry for each plane and for each number per tree."""
 
     planes: list[Any]
-    """Merged planes: tuples of arrays ``[instances]``, for wide planes ``[instances numbers]``."""
+    """For each plane a tuple of arrays, its merge's carry: ``[instances]``, ``[instances numbers]`` if it is wide."""
     scalars: list[Any]
     """Merged numbers per tree: ``[]`` for all instances, or ``[instances]`` under a mask."""
 
@@ -203,6 +203,7 @@ class PackedTrees(eqx.Module):
             merge_block = self._few if walks_at_once(size, self.n_trees) else self._by_tree
 
         def include_block(out, start, _):
+            """Return ``out`` with the carry of the block at ``start``; this carry itself if there is one block."""
             # Keys are made for one block at a time: the keys of all instances would take as much memory as the data.
             keys_of = keys_of_one if spec.walk == "blocks" and size == 1 else column_keys
             keys = keys_of(rows(X, start), missing=spec.missing)
@@ -228,6 +229,7 @@ class PackedTrees(eqx.Module):
         block, keys = len(keys), by_column(keys, self.sets, missing=self.spec.missing)
 
         def visit(tree):
+            """Return the planes' values at the block's leaves in one tree, given its slice of the scanned arrays."""
             plan, tables, scalars, in_mask = tree
             # Only a mask needs numbers per tree here; without a mask the compiler drops them.
             scalars = [jnp.broadcast_to(s, (block,)) for s in scalars]

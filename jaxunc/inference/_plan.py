@@ -102,7 +102,7 @@ class Sets(NamedTuple):
     row: Int32[Array, "words"]
     """The row of codes by which each word is looked up; 0 for padding words."""
     start: Int32[Array, "words"]
-    """Where the entries of each word begin in ``table``: one for each code, the last for missing values."""
+    """Index in ``table`` of each word's first entry; a word has an entry for each code, and the last for missing."""
     table: Int32[Array, "entries"]
     """For a word and a code a bit for each set of the word: whether the set sends the code right."""
 
@@ -263,7 +263,10 @@ _COMPACT: KeptWhileAlive[CompactTrees | None] = KeptWhileAlive()
 
 
 def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
-    """Return trees whose tests of intervals are one node each; None if there are no such tests, or no word fits."""
+    """Return trees in which ``tests`` of intervals are one node each, as far as the limits allow (`_count_sets`).
+
+    None without such tests, or if no set is kept within `MOST_WORDS` and `MOST_ENTRIES`.
+    """
     if tests is None or not len(tests.tree):
         return None
     feature, threshold, child, missing_right, _ = (np.array(array) for array in _arrays(trees))
@@ -298,7 +301,7 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
 
 
 def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
-    """Return how many sets of each column are kept: those of the first trees whose words stay within both limits."""
+    """Return how many sets of each column are kept: of the first trees, up to `MOST_WORDS` and `MOST_ENTRIES`."""
     last = np.arange(n_trees)
     n_words = np.array([-(-np.searchsorted(column_set.tree, last, "right") // BITS) for column_set in sets])
     n_entries = np.array([column_set.goes_right.shape[1] for column_set in sets]) @ n_words

@@ -321,15 +321,17 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
     words = {i for i, keep in enumerate(bit_masks) if keep != -1}
     bits = {i: columns[i].view(jnp.uint32) for i in words}
 
-    def whole(i: int) -> Array:
+    def read_column(i: int) -> Array:
+        """Return column i of numbers, without the bits of planes that it stores."""
         return (
             columns[i] if i not in words else (bits[i] & jnp.uint32(bit_masks[i] & 0xFFFFFFFF)).view(columns[i].dtype)
         )
 
-    def plane(source: Source, dtype: str) -> Array:
+    def read_plane(source: Source, dtype: str) -> Array:
+        """Return the values of the plane that ``source`` describes."""
         if source.rows is not None and not source.has_bits:
             return take_rows(rows[source.rows], columns[-1])
-        value = jnp.ones((), dtype) if source.column is None else whole(source.column)
+        value = jnp.ones((), dtype) if source.column is None else read_column(source.column)
         if source.rows is not None:
             packed = take_rows(rows[source.rows], columns[-1])
             is_nonzero = ((packed[..., None] >> _BIT_NUMBERS) & 1).reshape(*packed.shape[:-1], -1)[
@@ -341,7 +343,7 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
         is_nonzero = (bits[source.word] & jnp.uint32(1 << source.bit)) != 0
         return jnp.where(is_nonzero, value, jnp.zeros((), dtype))
 
-    return [plane(source, dtype) for source, dtype in zip(sources, layout.planes.dtypes, strict=True)]
+    return [read_plane(source, dtype) for source, dtype in zip(sources, layout.planes.dtypes, strict=True)]
 
 
 _BIT_NUMBERS = np.arange(32, dtype=np.uint32)

@@ -43,7 +43,8 @@ GAP = 16
 a cache, which holds eight of them: tests at the top would take twice as long."""
 
 GAP_OF_CODES = 64
-"""Number of unused entries between two rows of codes, some of which are stored as bytes."""
+"""Number of unused entries between two rows of codes, for the reason of `GAP`: a cache line also of codes that are
+stored as bytes (`jaxunc.additive`)."""
 
 DEVICE_BYTES = 950_000_000
 """Most bytes that one block may take for its intermediate values on an accelerator."""
@@ -116,6 +117,7 @@ def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: boo
     codes, none = codes_of(rows, block, borders), jnp.uint32(0)
 
     def write(i, rows):
+        """Return ``rows`` with the i-th ``together`` words written, each looked up by the code of its row."""
         start, number = (
             lax.dynamic_slice_in_dim(sets.start, i * together, together),
             (i * together + jnp.arange(together)).astype(jnp.int32),
@@ -131,12 +133,17 @@ def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: boo
     return lax.fori_loop(0, len(sets.row) // together, write, rows)
 
 
-def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) -> Int32[Array, "rows places"]:
-    """Return the codes of a block's values: how many of the row's borders are below them (`Borders`), as int32."""
+def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) -> Int32[Array, "rows codes"]:
+    """Return the codes of a block's values, ``[rows, block + GAP_OF_CODES]``; entries behind the block are 0.
+
+    A code is the number of borders of its row that are below the value (`Borders`). The first ``block`` entries of each
+    row of ``keys`` are the keys of a column. The gap keeps the rows apart in the cache.
+    """
     none = jnp.uint32(0)  # unsigned, so that JAX adds no operations for negative indices
     column, row = borders.column.astype(jnp.uint32), borders.row.astype(jnp.uint32)
 
     def count(i, codes):
+        """Add, for the i-th piece of borders, how many of them are below each value of the piece's row."""
         values = lax.dynamic_slice(keys, (column[row[i]], none), (1, block))
         below = lax.dynamic_slice(codes, (row[i], none), (1, block))
         for j in range(PIECE):
@@ -215,7 +222,8 @@ def walk_one(
     key_of = lambda column: take(flat_keys, column)
     flat = [table.reshape(-1) for table in tables]
 
-    def group(i, out):
+    def walk_group(i, out):
+        """Return ``out``, places and entries of the tables, with those of the i-th group of trees written."""
         first = jnp.minimum(i * size, n_trees - size)
         start = (first + jnp.arange(size, dtype=jnp.int32)) * n_places
         depth = jnp.max(lax.dynamic_slice_in_dim(plan.depth, first, size), initial=0)
@@ -233,7 +241,7 @@ def walk_one(
 
     room = [jnp.zeros(n_trees, jnp.int32), *(lax.broadcast(table[0], (n_trees,)) for table in flat)]
     zero = jnp.minimum(plan.depth[0], 0)  # 0, unknown to the compiler, which would unroll a loop of one step
-    place, *values = lax.fori_loop(0, n_groups + zero, group, varying_as(keys, room))
+    place, *values = lax.fori_loop(0, n_groups + zero, walk_group, varying_as(keys, room))
     return place, values
 
 

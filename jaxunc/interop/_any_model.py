@@ -23,12 +23,14 @@ TAKEN = (
 )
 """What `from_any` takes, for messages."""
 _HEAD = 64
+"""Number of bytes at the beginning of a file that tell its format."""
 _OTHER_FILES = {
     b"\x80": "a pickle, which runs whatever code it holds; pass the model itself, or a file that its library writes",
     b"PK\x03\x04": "an archive; pass the model's own file",
     b"\x1f\x8b": "compressed by gzip; decompress it first",
     b"\xff\xfe": "text in UTF-16; write it as UTF-8, or by the save_model of its library",
 }
+"""Beginnings of files that are not read, and what such a file is, for messages."""
 _DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
 
 
@@ -133,6 +135,7 @@ def _is_ours(head: bytes) -> bool:
 
 
 def _from_content(content: bytes, name: str) -> ModelFile:
+    """Return the model in the bytes of a file, called ``name`` in messages; a ValueError if no importer reads it."""
     if _is_ours(content[:_HEAD]) and b"jaxunc" in content[:10_000]:
         raise ValueError(f"{name} is a file of jaxunc.save; jaxunc.load reads it.")
     reader = _reader(content[:_HEAD])
@@ -167,6 +170,7 @@ def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
 
 
 def _from_document(content: bytes) -> ModelFile:
+    """Return the model in a JSON or UBJSON document of XGBoost or CatBoost; a ValueError for others."""
     document = read_document(content, "given")
     if "learner" in document:
         return ModelFile("XGBoost", from_xgboost_document(document))

@@ -139,6 +139,7 @@ def _as_json(content: bytes) -> bytes:
 
 
 def _save_as_json(model: Any, pool: Any) -> bytes:
+    """Return a live model as CatBoost's JSON; a ValueError if it is not fitted, or CatBoost writes none."""
     if not model.is_fitted():
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     with tempfile.TemporaryDirectory() as folder:
@@ -170,9 +171,9 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
         trees = [_branching(f"tree {t}", tree, features) for t, tree in enumerate(documents)]
     if not trees:
         raise ValueError("the model has no trees.")
-    if len(each := {tree.leaf_values.shape[1] for tree in trees}) > 1:
+    if len(widths := {tree.leaf_values.shape[1] for tree in trees}) > 1:
         raise ValueError(f"the model's leaves have different numbers of values: {sorted(each)}.")
-    n_outputs = each.pop()
+    n_outputs = widths.pop()
     if len(bias) not in (0, n_outputs):
         raise ValueError(f"the model's bias has {len(bias)} numbers for {n_outputs} outputs.")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -194,6 +195,7 @@ def _loss(info: dict) -> str:
 
 
 def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
+    """Return (scale, biases ``[outputs]``) of the sums of trees; ``[0]`` biases where the file has none."""
     pair = part(document, "scale_and_bias", kind=list) if "scale_and_bias" in document else [1, 0]  # none before 0.20
     if len(pair) != 2:
         raise ValueError(f"the model's scale_and_bias is {pair!r:.60}; expected the scale and the list of biases.")
@@ -245,6 +247,10 @@ def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
+    """Return a tree whose nodes of one level make the same test: one of ``splits`` for each level, the root's last.
+
+    ``what`` names the tree in messages.
+    """
     splits = part({what: tree}, what).get("splits") or []
     tests = [features.test(split) for split in part({"splits": splits}, "splits", kind=list)]
     leaves, depth = numbers(tree, "leaf_values", np.float64), len(tests)
@@ -257,6 +263,7 @@ def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 
 def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
+    """Return a tree of nested nodes, numbered level by level; ``what`` names the tree in messages."""
     nodes, left, right, tests, leaves = [tree], [], [], [], {}
     for index, node in enumerate(nodes):  # which grows
         is_leaf = "value" in part({what: node}, what)
@@ -269,9 +276,9 @@ def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
         else:
             tests.append(features.test(part(node, "split")))
             nodes += [part(node, side) for side in ("left", "right")]
-    if len(each := {len(leaf) for leaf in leaves.values()}) > 1 or each == {0}:
+    if len(widths := {len(leaf) for leaf in leaves.values()}) > 1 or widths == {0}:
         raise ValueError(f"{what} has leaves with {sorted(each)} values; expected one number, above 0.")
-    values = np.zeros((len(nodes), each.pop()))
+    values = np.zeros((len(nodes), widths.pop()))
     values[list(leaves)] = list(leaves.values())
     return _tree(tests, np.array(left), np.array(right), np.arange(len(nodes)), values)
 
@@ -302,6 +309,7 @@ class Features:
     """The columns of a file, and what its tests mean (`test`)."""
 
     def __init__(self, info: dict):
+        """Read ``features_info``; raise a ValueError for features that are not imported."""
         unknown = set(info) - {"float_features", "categorical_features", "cat_features_hash"}
         if unknown:
             raise ValueError(
@@ -312,6 +320,7 @@ class Features:
         indices = [integer(entry, "flat_feature_index") for entry in floats + nominal]
         if not indices or len(set(indices)) < len(indices) or not 0 <= min(indices) <= max(indices) < MOST_COLUMNS:
             raise ValueError(f"the model's features are the columns {indices!r:.60}; expected each once.")
+        # By the feature's number: (column, whether missing goes right), and (column, {hash: code}).
         self._floats, self._categories = {}, {}
         for entry in floats:
             treatment = part(entry, "nan_value_treatment", kind=str)
@@ -334,6 +343,7 @@ class Features:
         self.columns = _columns(indices, [entry.get("feature_id", "") for entry in floats + nominal], levels)
 
     def test(self, split: Any) -> Test:
+        """Return the test of a node or a level, given its ``split``; a ValueError for statistics of categories."""
         kind = part(split, "split_type", kind=str)
         if kind == "FloatFeature":
             column, missing_right = _look_up(self._floats, integer(split, "float_feature_index"))
@@ -349,11 +359,13 @@ class Features:
 
 
 def _list_entries(info: dict, name: str) -> list[dict]:
+    """Return the list of objects with this name; empty if the file has none."""
     entries = part(info, name, kind=list) if info.get(name) else []
     return [part({name: entry}, name) for entry in entries]
 
 
 def _look_up(table: dict, which: int) -> Any:
+    """Return the entry of a feature or a category; a ValueError if the file does not list it."""
     if which not in table:
         raise ValueError(f"the model tests a feature or a category, {which}, that it does not list.")
     return table[which]
@@ -366,6 +378,7 @@ def _words(info: dict) -> dict[int, str]:
 
 
 def _word(words: dict[int, str], value: int) -> str:
+    """Return the category with the hash ``value``; a ValueError if the file has the hash alone."""
     if value not in words:
         raise ValueError(
             "the model tests categories of which the file has hashes alone; save it by save_model(path, format='json', "
@@ -379,11 +392,15 @@ def _levels(words: list[str]) -> Levels:
     if len(set(words)) < len(words):
         raise ValueError(f"the model lists a category twice: {words!r:.60}.")
     as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]
-    whole = [str(number) for number in as_integers] == words and all(abs(number) < _EXACT for number in as_integers)
-    return LevelsOfCatBoost(tuple(as_integers if whole else words), False)
+    are_plain = [str(number) for number in as_integers] == words and all(abs(number) < _EXACT for number in as_integers)
+    return LevelsOfCatBoost(tuple(as_integers if are_plain else words), False)
 
 
 def _columns(indices: list[int], names: list, levels: dict[int, Levels]) -> Columns:
+    """Return the columns of a file: those at ``indices`` have these names; ``levels`` are by column.
+
+    Columns are named only if the file lists all of them, each with a name.
+    """
     number = max(indices) + 1
     if odd := [name for name in names if not isinstance(name, str)]:
         raise ValueError(f"the model's features have names {odd[:3]!r:.60}; expected strings.")

@@ -29,7 +29,8 @@ AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET, NOT_IN_SET = range(8)
 """How a node compares an instance's number with its value; the instance goes left where the comparison holds."""
 MOST_COLUMNS = 2**24  # a damaged file may claim more in a few bytes: no arrays are made for them
 LOST, TOLD = 1e-4, 1e-2
-"""Shares of the spread of a tree's leaves: rounding above ``LOST`` is avoided, that of sums above ``TOLD`` is told."""
+"""Rounding errors, as shares of the largest spread of a tree's leaves. If that of leaves is above ``LOST``, an offset
+is subtracted from them. If that of sums is above ``TOLD``, a warning is given."""
 _IS_STRICT = np.array([False, True, True, False, False, False, False, False])
 _IS_MIRRORED = np.array([False, False, True, True, False, False, False, False])
 _MOST_CUTS = 2**24  # codes are float32
@@ -48,7 +49,7 @@ class ComparingTree(NamedTuple):
     missing_left: np.ndarray
     sets: Mapping[int, tuple[np.ndarray, np.ndarray]]
     """Sets by the nodes that test them: disjoint half-open intervals, as their first numbers and their ends."""
-    leaf_values: np.ndarray  # the value of each node's leaf, or its class counts, ``[nodes each]``; read at leaves
+    leaf_values: np.ndarray  # the value of each node's leaf, or its class counts, ``[nodes values]``; read at leaves
 
 
 def check_tree(what: str, tree: ComparingTree, n_features: int) -> None:
@@ -101,7 +102,7 @@ def ensemble_of(
 
 
 def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the offset to subtract from each tree's leaves ``[trees each]``, and the base with all offsets added.
+    """Return the offset to subtract from each tree's leaves ``[trees values]``, and the base with all offsets added.
 
     The offset is None, and the base unchanged, unless float32 leaves would lose too much of their differences. Warns if
     float32 sums lose too much of them.
@@ -110,12 +111,12 @@ def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarr
     low, high = (np.stack([bound(of, axis=0) for of in leaves]) for bound in (np.min, np.max))
     spread, largest = np.max(high - low), max(np.max(np.abs(low)), np.max(np.abs(high)))
     base, rounding, offset = np.asarray(base, np.float64), np.finfo(np.float32).eps / 2, None
-    one = low.shape[1] == len(base)  # else leaves hold one value, of one of several outputs
-    if one and rounding * max(largest, np.max(np.abs(base))) > LOST * spread > 0:
+    has_all_outputs = low.shape[1] == len(base)  # else leaves hold one value, of one of several outputs
+    if has_all_outputs and rounding * max(largest, np.max(np.abs(base))) > LOST * spread > 0:
         offset = low + (high - low) / 2
-        whole = base + offset.sum(axis=0)
-        base = whole.astype(np.float32).astype(np.float64)
-        offset[0] -= whole - base  # so that the base is one float32
+        exact = base + offset.sum(axis=0)
+        base = exact.astype(np.float32).astype(np.float64)
+        offset[0] -= exact - base  # so that the base is one float32
     off, is_narrow = rounding * np.max(np.abs(base)), jnp.result_type(float) == jnp.float32
     if spread > 0 and off > TOLD * spread and is_narrow:
         warn(

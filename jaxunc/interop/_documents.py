@@ -72,6 +72,7 @@ def _may_be_path(text: str | PathLike) -> bool:
 
 
 def _read(path: str | PathLike) -> bytes:
+    """Return the bytes of a file; an error that tells what ``path`` is if it is not the path of a file."""
     if isinstance(path, str) and not _may_be_path(path):
         raise ValueError(
             f"model is a text of {len(path)} characters that begins with {path[:20]!r}: no path, and no model of "
@@ -146,8 +147,8 @@ def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
         wide = np.zeros((0, 0))
     if wide.size == 0 and wide.ndim == 1:
         return np.zeros(0, dtype)
-    whole = wide.dtype.kind in "iub" and np.all((wide >= -(2**31)) & (wide < 2**31))
-    if wide.ndim != 1 or not (np.dtype(dtype).kind == "f" or whole):
+    are_int32 = wide.dtype.kind in "iub" and np.all((wide >= -(2**31)) & (wide < 2**31))
+    if wide.ndim != 1 or not (np.dtype(dtype).kind == "f" or are_int32):
         raise ValueError(f"the model's {name} is {array!r:.60}; expected a list of numbers.")
     with np.errstate(over="ignore"):
         return wide.astype(dtype)
@@ -163,6 +164,8 @@ def _read_ubjson(content: bytes) -> Any:
 
 
 class _UbjsonReader:
+    """The bytes of a UBJSON document, read one after the other; ``at`` is the number of bytes read."""
+
     def __init__(self, content: bytes):
         self._content = content
         self.at = 0
@@ -170,6 +173,7 @@ class _UbjsonReader:
         self._left = len(content)
 
     def _take(self, size: int) -> bytes:
+        """Return the next ``size`` bytes; a ValueError if there are fewer."""
         start, self.at = self.at, self.at + size
         if size < 0 or self.at > len(self._content):
             raise ValueError(f"{size} bytes are needed at {start} of {len(self._content)}")
@@ -189,12 +193,14 @@ class _UbjsonReader:
         return True
 
     def _size(self) -> int:
+        """Return the next length: an integer behind the marker of its type."""
         kind = self.marker()
         if kind not in b"iUIlL":
             raise ValueError(f"{kind!r} before {self.at} is no length")
         return _STRUCTS[kind].unpack(self._take(_STRUCTS[kind].size))[0]
 
     def value(self, kind: bytes, depth: int) -> Any:
+        """Return the value of the type ``kind`` that begins here, inside ``depth`` containers."""
         if depth > _DEEPEST:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
         if kind in _STRUCTS:
@@ -226,6 +232,7 @@ class _UbjsonReader:
         return kind, size
 
     def _array(self, depth: int) -> Any:
+        """Return the entries of an array: NumPy's if they are numbers of one type, else a list."""
         kind, size = self._head()
         if kind in _STRUCTS and size is not None:
             dtype = np.dtype(_DTYPES[kind])
@@ -236,6 +243,7 @@ class _UbjsonReader:
         return entries
 
     def _object(self, depth: int) -> dict[str, Any]:
+        """Return the entries of an object by their names."""
         kind, size = self._head()
         entries, number = {}, 0
         while number != size and not (size is None and self._next_is(b"}")):
@@ -267,4 +275,5 @@ def version_in(text: str) -> tuple[int, ...]:
 
 
 def _dotted(version: tuple[int, ...]) -> str:
+    """Return a version as text, such as "1.10"."""
     return ".".join(map(str, version))

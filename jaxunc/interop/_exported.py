@@ -118,7 +118,10 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
 
 
 def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool) -> tuple:
-    """Return the largest number whose key is at or below each ``key``, -inf if none is; and whether none is."""
+    """Return (largest number whose key is at or below each ``key``, or -inf; whether there is no such number).
+
+    Numbers are float32, or with ``wide`` the float64 that round to these. ``inner`` says which nodes are no leaves.
+    """
     none_left, within = key < _NONE, np.clip(key, _NONE, _BEYOND)
     narrow = np.where(within < 0, int(NAN_FIRST) - within, within).astype(np.int32).view(np.float32)
     value = largest_rounding_to(narrow) if wide else narrow.astype(np.float64)
@@ -152,6 +155,10 @@ def _sets(trees: Trees, tests: list[IntervalNode], *, wide: bool) -> tuple[np.nd
 
 
 def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> PlainSet:
+    """Return a test of intervals as a `PlainSet`, whose neighbouring intervals go to different sides.
+
+    ``feature`` is the tested column; ``wide`` is as for `_numbers`.
+    """
     intervals = test.intervals
     key = np.asarray(intervals.upper, np.int64)
     all_inner, features = np.ones(len(key), bool), np.full(len(key), feature)

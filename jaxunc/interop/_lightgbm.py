@@ -104,6 +104,7 @@ def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
 def _of_text(
     model: ModelText, classes: tuple | None, is_classifier: bool, category_columns: Sequence | None
 ) -> AdditiveTrees:
+    """Return the model of a text; ``classes`` are an estimator's labels, None for a booster."""
     header = model.header
     version = version_in(text(header, "version"))
     if version < (2,):
@@ -147,6 +148,7 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
 
 
 def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
+    """Return ``classes``, or 0, 1, … for None; None if the objective ``name`` is not one of classes."""
     if name not in ("binary", "multiclass", "multiclassova") and not (is_classifier and name == "cross_entropy"):
         if is_classifier and name:
             raise ValueError(f"model is a classifier with the objective {name!r:.60}, without classes; pass booster_.")

@@ -73,16 +73,19 @@ def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None)
 
 
 def integer(lines: dict[str, str], name: str) -> int:
+    """Return the one integer of a line; errors are those of `row`."""
     return int(row(lines, name, np.int64, 1)[0])
 
 
 def text(lines: dict[str, str], name: str) -> str:
+    """Return the text of the line ``name``; a ValueError if there is none."""
     if name not in lines:
         raise ValueError(f"the LightGBM model has no {name}; is the file whole?")
     return lines[name]
 
 
 def _pairs(block: bytes) -> dict[str, str]:
+    """Return {name: text} of lines ``name=text``."""
     try:
         lines = block.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -114,6 +117,7 @@ def _parameters(rest: bytes) -> dict[str, str]:
 
 
 def _pandas_categorical(rest: bytes) -> list[Any]:
+    """Return the categories of each of pandas' category columns, from the last line; [] if there are none."""
     last = rest.rstrip().rpartition(b"\n")[2]
     name, _, document = last.partition(b":")
     if name != b"pandas_categorical":
@@ -140,10 +144,7 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
     ranges = text(model.header, "feature_infos").split(" ")
     if len(ranges) != n_features:
         raise ValueError(f"the model has {len(ranges)} feature_infos for {n_features} columns.")
-    # "[…]" is a range of numbers, "none" a column without use, anything else a list of categories.
-    categorical = {j for j, info in enumerate(ranges) if info != "none" and not info.startswith("[")}
-    words = model.parameters.get("categorical_feature", "").split(",")
-    listed = {int(word) for word in words if word.isdecimal() and int(word) < n_features} | categorical
+    listed = _nominal_columns(model, ranges)
     levels: list[Levels | None] = [None] * n_features
     if model.pandas_categorical:
         facts = _Facts(names, ranges, sorted(listed), _find_tested(model, n_features), model.pandas_categorical)
@@ -156,6 +157,7 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
         )
     nominal = tuple(j in listed or levels[j] is not None for j in range(n_features))
     has_levels = any(values is not None for values in levels)
+    # (): compared as float64, and `tree_nodes` fills in the thresholds. None: codes of levels, exact as float32.
     cuts = tuple(() if values is None else None for values in levels)
     return Columns(
         n_features,
@@ -165,6 +167,14 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
         cuts=cuts,
         spaces_are_underlines=not is_default,
     )
+
+
+def _nominal_columns(model: ModelText, ranges: list[str]) -> set[int]:
+    """Return the categorical features: those that have lists of categories in ``ranges``, and those that were named."""
+    # "[…]" is a range of numbers, "none" a column without use, anything else a list of categories.
+    categorical = {j for j, info in enumerate(ranges) if info != "none" and not info.startswith("[")}
+    words = model.parameters.get("categorical_feature", "").split(",")
+    return {int(word) for word in words if word.isdecimal() and int(word) < len(ranges)} | categorical
 
 
 def _check_list(names: Any) -> list[int | str] | None:
@@ -196,6 +206,7 @@ class _Facts(NamedTuple):
 
 
 def _find_tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
+    """Return for each feature whether a tree tests it."""
     tested = np.zeros(n_features, bool)
     for tree in model.trees:
         if integer(tree, "num_leaves") > 1:
@@ -272,6 +283,7 @@ def _are_words(values: list) -> bool:
 
 
 def _is_number(word: str) -> bool:
+    """Return whether a word is a number, and not NaN."""
     try:
         return float(word) == float(word)
     except ValueError:

@@ -51,6 +51,7 @@ def opened(estimator: Any) -> Opened:
 
 
 def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
+    """Return (the model inside of frozen estimators and fitted searches, whether it is ``fitted`` or was frozen)."""
     while True:
         # Searches of any library have a best estimator; thresholds are found for one.
         parts = ("best_estimator_", "estimator_") if isinstance(model, THRESHOLDS) else ("best_estimator_",)
@@ -399,6 +400,7 @@ class _Paths:
     """
 
     def __init__(self, tree: Any):
+        """Read a tree's arrays; values are the numbers that are nearest to the thresholds."""
         left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
         inner = np.flatnonzero(left >= 0)
         self.feature, self.n_features = np.asarray(tree.feature), int(tree.n_features)
@@ -433,6 +435,7 @@ class _Paths:
 
 
 def _largest_at_or_below(thresholds: np.ndarray) -> np.ndarray:
+    """Return for each float64 threshold the largest float32 that is not above it."""
     with np.errstate(over="ignore"):
         narrow = thresholds.astype(np.float32)
     return np.where(narrow.astype(np.float64) > thresholds, np.nextafter(narrow, np.float32(-np.inf)), narrow)
@@ -442,9 +445,9 @@ def _leaves(tree: Any, rows: np.ndarray, codes: Any) -> np.ndarray:
     """Return the leaf that each instance reaches by a tree's public arrays, and by ``codes`` at tests of categories."""
     left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
     threshold, missing_left = np.asarray(tree.threshold), np.asarray(tree.missing_go_to_left) != 0
-    node, every = np.zeros(len(rows), np.int64), np.arange(len(rows))
+    node, row = np.zeros(len(rows), np.int64), np.arange(len(rows))
     while (moving := left[node] >= 0).any():
-        value = rows[every, np.maximum(feature[node], 0)]
+        value = rows[row, np.maximum(feature[node], 0)]
         goes_left = np.where(np.isnan(value), missing_left[node], value <= threshold[node])
         goes_left = codes.decide(node, value, goes_left)
         node = np.where(moving, np.where(goes_left, left[node], right[node]), node)

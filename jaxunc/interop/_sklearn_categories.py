@@ -35,6 +35,7 @@ def labels_of(model: Any, estimator: Any) -> Labels:
 
 
 def _export_labels(estimator: Any) -> Labels | None:
+    """Return the labels that scikit-learn's export of a tree has, by feature; None if it does not export them."""
     export = getattr(sklearn.tree, "export_dict", None)  # until scikit-learn 1.10: there is none
     if export is None:
         return None
@@ -46,6 +47,7 @@ def _export_labels(estimator: Any) -> Labels | None:
 
 
 def _of_encoder(owner: Any) -> Labels | None:
+    """Return the labels, without NaN, that an estimator's encoder has, by feature; None without an encoder."""
     categories = getattr(getattr(owner, "_categorical_encoder", None), "categories_", None)
     nominal = getattr(owner, "is_categorical_", None)
     if categories is None or nominal is None or len(categories) != np.count_nonzero(nominal):
@@ -83,12 +85,13 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
                 "columns: categorical_features counts the columns that a tree is shown. Fit it without max_features."
             )
     _check_labels(model, members)
-    each = range(columns.number)
-    column_levels = tuple(Levels(tuple(levels[j]), has_missing=False) if j in levels else None for j in each)
-    return dataclasses.replace(columns, nominal=tuple(j in levels for j in each), levels=column_levels)
+    positions = range(columns.number)
+    column_levels = tuple(Levels(tuple(levels[j]), has_missing=False) if j in levels else None for j in positions)
+    return dataclasses.replace(columns, nominal=tuple(j in levels for j in positions), levels=column_levels)
 
 
 def _column(feature: int, where: np.ndarray | None) -> int:
+    """Return the column of a tree's feature; ``where`` has the columns that the tree is shown, None for all."""
     return feature if where is None else int(where[feature])
 
 

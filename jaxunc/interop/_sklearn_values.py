@@ -136,14 +136,15 @@ def grown_leaves(model: Any) -> GrownLeaves:
     # Leaves hold their node's number (exact in float32 up to 2^24), which tells where `ensemble_of` put each one.
     numbers = [np.arange(tree.node_count, dtype=np.float64)[:, None] for tree in trees]
     made = [tree_of(model, columns, *each) for each in zip(members, kept, numbers, strict=True)]
-    whole = ensemble_of(made, columns, np.zeros(1), "identity", averaged=True)
-    index = np.asarray(whole.values)[:, :, 0].astype(np.int64)
+    ensemble = ensemble_of(made, columns, np.zeros(1), "identity", averaged=True)
+    index = np.asarray(ensemble.values)[:, :, 0].astype(np.int64)
     parts = [(tree.weighted_n_node_samples, tree.value[:, 0, 0], tree.impurity) for tree in trees]
-    each = [np.stack([part[i][order] for part, order in zip(parts, index, strict=True)]) for i in range(3)]
-    return GrownLeaves(whole.trees, *each)
+    by_place = [np.stack([part[i][order] for part, order in zip(parts, index, strict=True)]) for i in range(3)]
+    return GrownLeaves(ensemble.trees, *by_place)
 
 
 def _boosted(model: Any) -> AdditiveTrees:
+    """Return a gradient boosting model as additive trees, whose leaves are multiplied by the learning rate."""
     is_classifier = isinstance(model, GradientBoostingClassifier)
     losses = _CLASSIFIER_LOSSES if is_classifier else _REGRESSOR_LOSSES
     if model.loss not in losses:
@@ -205,6 +206,7 @@ def _of_histograms(model: Any) -> AdditiveTrees:
 
 
 def _unknown_form() -> str:
+    """Return the beginning of the message that a model's arrays are not known."""
     return f"scikit-learn {sklearn.__version__} keeps the model's trees in another form than is known"
 
 
@@ -232,6 +234,10 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
 
 
 def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -> ComparingTree:
+    """Return a tree of a histogram-based model; ``order`` has the data's column of each feature of the trees.
+
+    ``what`` names the tree in messages.
+    """
     nodes = tree.nodes
     if absent := [name for name in _FIELDS if name not in (nodes.dtype.names or ())]:
         raise ValueError(f"{_unknown_form()} (nodes without {', '.join(absent)}).")

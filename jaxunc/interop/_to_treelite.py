@@ -119,6 +119,7 @@ def to_treelite(model: Any) -> Any:
 
 
 def _of_ensemble(model: AdditiveTrees) -> _Additive:
+    """Return what treelite adds for an additive model."""
     labels, values = model.class_labels, np.asarray(model.values, np.float64)
     outputs = model.outputs_of_trees if values.shape[2] < model.n_outputs else None
     n_classes = None if labels is None else model.n_outputs
@@ -126,6 +127,7 @@ def _of_ensemble(model: AdditiveTrees) -> _Additive:
 
 
 def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
+    """Return what treelite adds for a combiner; a ValueError if its answer is not a function of sums there."""
     weights, inner = np.ones(forest.n_trees), combiner
     if isinstance(combiner, Weighted):
         weights, inner = np.asarray(combiner.weights, np.float64), combiner.rule
@@ -162,6 +164,7 @@ def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
 
 
 def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
+    """Return the ``treelite.Model`` of trees and of what their leaves add; ``attributes`` go into it as well."""
     from treelite.model_builder import (  # pyright: ignore[reportMissingImports]
         Metadata,
         ModelBuilder,
@@ -175,14 +178,14 @@ def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> A
     targets = 1 if several else n_outputs
     shape = (targets, n_outputs // targets) if sums.outputs is None else (1, 1)
     task = "kRegressor" if sums.n_classes is None else "kMultiClf" if several else "kBinaryClf"
-    whole = [0] * trees.n_trees
-    outputs = [-1] * trees.n_trees if n_outputs > 1 else whole
+    zeros = [0] * trees.n_trees
+    outputs = [-1] * trees.n_trees if n_outputs > 1 else zeros
     outputs = outputs if sums.outputs is None else sums.outputs.tolist()
     builder = ModelBuilder(
         threshold_type="float64",
         leaf_output_type="float64",
         metadata=Metadata(trees.n_features, task, False, targets, [n_outputs // targets] * targets, shape),
-        tree_annotation=TreeAnnotation(trees.n_trees, *((whole, outputs) if several else (outputs, whole))),
+        tree_annotation=TreeAnnotation(trees.n_trees, *((zeros, outputs) if several else (outputs, zeros))),
         postprocessor=PostProcessorFunc(name),
         base_scores=sums.base.tolist(),
         attributes=attributes,
@@ -203,6 +206,7 @@ def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> A
 
 
 def _add_test(builder: Any, node: TreeliteNode) -> None:
+    """Add the test of the node that was begun: a comparison, or a list of categories."""
     common = {"feature_id": node.feature, "default_left": node.missing_left}
     common |= {"left_child_key": node.left, "right_child_key": node.left + 1}
     if node.categories is None:
@@ -243,6 +247,7 @@ def _treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[
 
 
 def _plain(nodes: PlainNodes, i: int) -> TreeliteNode:
+    """Return node i as a node of treelite, if its test is a comparison."""
     if not nodes.inner[i]:
         return TreeliteNode(leaf=i)
     none_left, missing_left = bool(nodes.none_left[i]), bool(nodes.missing_left[i])
@@ -261,8 +266,8 @@ class _Unfolded:
     def __init__(self, nodes: PlainNodes, columns: Columns, start: int):
         self._nodes, self._columns, self._start = nodes, columns, start
 
-    def nodes(self, most: int) -> list[tuple[int, TreeliteNode]]:
-        """Return the nodes with their numbers; a ValueError if they become more than ``most``."""
+    def nodes(self, limit: int) -> list[tuple[int, TreeliteNode]]:
+        """Return the nodes with their numbers; a ValueError if they become more than ``limit``."""
         made, todo, number = [], [(0, self._start, {})], 1
         while todo:
             key, at, ranges = todo.pop()
@@ -274,7 +279,7 @@ class _Unfolded:
             made.append((key, test._replace(left=number)))
             todo += [(number + i, child, child_ranges) for i, (child, child_ranges) in enumerate(children)]
             number += 2
-            if number > most:
+            if number > limit:
                 raise ValueError(
                     "the model tests whether numbers lie in intervals that are no categories, and treelite needs a "
                     f"copy of what is below for each: more than {_MOST_NODES} nodes. Take to_onnx, which needs none."
@@ -282,6 +287,7 @@ class _Unfolded:
         return made
 
     def _intervals_of(self, at: int, bounds: _Range) -> _TestedIntervals:
+        """Return the intervals of the test of node ``at``, without those that no number in ``bounds`` reaches."""
         nodes = self._nodes
         if (k := int(nodes.of_set[at])) >= 0:
             upper, behind, goes_left = nodes.sets[k].upper, nodes.sets[k].behind, nodes.sets[k].goes_left
@@ -296,6 +302,7 @@ class _Unfolded:
         return _TestedIntervals(upper[inside], keys[inside], behind[inside], goes_left, missing_left)
 
     def _child(self, at: int, is_left: bool) -> int:
+        """Return the index of the left or right child of node ``at``."""
         return self._start + int(self._nodes.left[at]) + (not is_left)
 
     def _range_of(self, at: int, ranges: dict[int, _Range]) -> _Range | None:
@@ -367,9 +374,9 @@ class _Unfolded:
         if self._columns.levels is not None and (levels := self._columns.levels[feature]) is not None:
             return None if len(levels.values) > _MOST_LISTED else _of_codes(plain_set, len(levels.values) + 1)
         behind, goes_left = intervals.behind, intervals.goes_left
-        whole = np.all(behind == np.floor(behind)) and behind[0] >= 0 and behind[-1] <= _LARGEST_CATEGORY
+        are_categories = np.all(behind == np.floor(behind)) and behind[0] >= 0 and behind[-1] <= _LARGEST_CATEGORY
         is_negative = bounds.low < int(_keys(np.array(self._below_zero(feature))))
-        if not whole or (is_negative and goes_left[0] != goes_left[-1]):
+        if not are_categories or (is_negative and goes_left[0] != goes_left[-1]):
             return None
         listed = goes_left[:-1] != goes_left[-1]
         ends = np.append(0, behind).astype(np.int64)

@@ -122,6 +122,7 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
 
 
 def _of_file(content: bytes) -> Forest | AdditiveTrees:
+    """Return the model of a file: a forest if its leaves hold counts, else additive trees."""
     reader = _Reader(content)
     read, n_trees = reader.header()
     outputs = _outputs(read, n_trees)
@@ -159,9 +160,9 @@ def _outputs(read: TreeliteModel, n_trees: int) -> list[np.ndarray]:
     target, of_class = read.target_id, read.class_id
     if target.min() < -1 or target.max() >= n_targets or of_class.min() < -1 or of_class.max() >= classes.max():
         raise ValueError("the model has trees for targets or classes that there are not.")
-    whole = np.arange(n_outputs).reshape(n_targets, -1)
+    number = np.arange(n_outputs).reshape(n_targets, -1)
     numbers = zip(target.tolist(), of_class.tolist(), strict=True)
-    return [whole[slice(None) if t < 0 else [t]][:, slice(None) if c < 0 else [c]].ravel() for t, c in numbers]
+    return [number[slice(None) if t < 0 else [t]][:, slice(None) if c < 0 else [c]].ravel() for t, c in numbers]
 
 
 class _Reader:
@@ -207,8 +208,8 @@ class _Reader:
     def tree(self, what: str, read: TreeliteModel, outputs: np.ndarray) -> tuple[ComparingTree, _Statistics]:
         """Return the next tree, whose leaves hold values of these outputs."""
         n_nodes, _ = self._struct("<i?")
-        each = ("<i1", "<i4", "<i4", "<i4", "?", read.leaf_type, read.threshold_type, "<i1", "?")
-        arrays = [self._array(dtype) for dtype in each]
+        dtypes = ("<i1", "<i4", "<i4", "<i4", "?", read.leaf_type, read.threshold_type, "<i1", "?")
+        arrays = [self._array(dtype) for dtype in dtypes]
         # Vectors of all nodes in one array, and where each node's begins and ends; likewise categories.
         vectors = self._array(read.leaf_type), self._array("<u8"), self._array("<u8")
         categories = self._array("<u4"), self._array("<u8"), self._array("<u8")

@@ -86,22 +86,22 @@ def from_xgboost(model: Any) -> AdditiveTrees:
             "save_model."
         )
     document = read_document(bytes(model.save_raw("json")), "XGBoost")
-    whole, n_best = _of_document(document, classes)
-    return whole.first_stages(n_best) if is_estimator and n_best else whole
+    all_trees, n_best = _of_document(document, classes)
+    return all_trees.first_stages(n_best) if is_estimator and n_best else all_trees
 
 
 def from_xgboost_document(document: dict) -> AdditiveTrees:
     """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_xgboost`."""
-    whole, n_best = _of_document(document, None)
+    all_trees, n_best = _of_document(document, None)
     _check_missing(_attributes(document["learner"]).get("missing"), "Load it into a Booster, import that")
-    n_all = whole.n_trees // whole.trees_per_stage
+    n_all = all_trees.n_trees // all_trees.trees_per_stage
     if n_best in (None, n_all):
-        return whole
+        return all_trees
     warn(
         f"the file says that its best iteration is {n_best - 1}: the first {n_best} of {n_all} are imported, which "
         "XGBoost's estimators predict with. Booster.predict adds all of them: pass the Booster for these."
     )
-    return whole.first_stages(n_best)
+    return all_trees.first_stages(n_best)
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, Any]:
@@ -128,20 +128,21 @@ def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, 
     version = tuple(numbers(document, "version", np.int64).tolist()) if "version" in document else ()
     warn_if_newer("XGBoost", version)
     learner = part(document, "learner")
-    whole = _of_learner(learner, version, classes)
+    all_trees = _of_learner(learner, version, classes)
     attributes = _attributes(learner)
     if "best_iteration" not in attributes:
-        return whole, None
-    n_best, n_all = integer(attributes, "best_iteration") + 1, whole.n_trees // whole.trees_per_stage
+        return all_trees, None
+    n_best, n_all = integer(attributes, "best_iteration") + 1, all_trees.n_trees // all_trees.trees_per_stage
     if n_best > n_all:
         raise ValueError(
             f"the model says that its best iteration is {n_best - 1}, and has {n_all}; XGBoost's estimators refuse it, "
             "too. Take the attribute away: booster.set_attr(best_iteration=None)."
         )
-    return whole, n_best if n_best > 0 else None  # XGBoost takes iterations up to none for all
+    return all_trees, n_best if n_best > 0 else None  # XGBoost takes iterations up to none for all
 
 
 def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) -> AdditiveTrees:
+    """Return the model with all trees of a document's learner, made by ``version``; ``classes`` are labels or None."""
     booster, objective = part(learner, "gradient_booster"), part(learner, "objective", "name", kind=str)
     name = part(booster, "name", kind=str)
     if name not in ("gbtree", "dart"):
@@ -165,14 +166,16 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
     if len(widths := {tree.leaf_values.shape[1] for tree in trees}) > 1:
         raise ValueError("the model has trees whose leaves hold a number beside ones whose leaves hold vectors.")
     trees = _weigh_leaves(trees, booster if name == "dart" else model)
-    each = 1 if widths != {1} else n_outputs  # trees of an iteration, but for parallel ones
-    parallel = _parallel_trees(learner, model, each)
+    per_round = 1 if widths != {1} else n_outputs  # trees of an iteration, but for parallel ones
+    parallel = _parallel_trees(learner, model, per_round)
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax") or n_targets > 1:
         classes = None
     elif classes is None:
         classes = tuple(range(max(2, n_outputs)))
     base = _base(params, objective, n_outputs, version)
-    return ensemble_of(trees, columns, base, _LINKS[objective], trees_per_stage=each * parallel, class_labels=classes)
+    return ensemble_of(
+        trees, columns, base, _LINKS[objective], trees_per_stage=per_round * parallel, class_labels=classes
+    )
 
 
 def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
@@ -245,6 +248,7 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
 
 
 def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ...]) -> Columns:
+    """Return the columns of a learner; a ValueError if their names or types are damaged."""
     check_number_of_columns(n_features)
     names = learner.get("feature_names") or None
     kinds = learner.get("feature_types") or None
@@ -274,6 +278,7 @@ def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Level
 
 
 def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
+    """Return the categories of column j by their codes; None if there are none. ``cut``: see `_CUT_WORDS`."""
     if not isinstance(encoded, dict) or "offsets" not in encoded:
         values = tuple(np.asarray(part(encoded, "values", kind=(list, np.ndarray))).tolist())
     else:
@@ -293,6 +298,7 @@ def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
 
 
 def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTree:
+    """Return a tree of a document; ``what`` names it in messages."""
     part({what: tree}, what)
     left, right = numbers(tree, "left_children", np.int64), numbers(tree, "right_children", np.int64)
     feature, split = numbers(tree, "split_indices", np.int64), numbers(tree, "split_conditions", np.float32)
@@ -336,13 +342,15 @@ def _codes_of_sets(what: str, tree: dict, indices: list[int]) -> dict[int, np.nd
     """Return the categories that go right at each of the nodes ``indices``."""
     if not indices:
         return {}
-    of, first, size = (numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes"))
+    node_of_set, first, size = (
+        numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes")
+    )
     codes = numbers(tree, "categories", np.int64)
-    if not (len(of) == len(first) == len(size)) or np.any(first < 0) or np.any(first + size > len(codes)):
+    if not (len(node_of_set) == len(first) == len(size)) or np.any(first < 0) or np.any(first + size > len(codes)):
         raise ValueError(f"{what} has sets of categories that do not lie among its categories.")
     if np.any(codes < 0) or np.any(codes >= _LARGEST_CATEGORY) or np.any(size < 0):
         raise ValueError(f"{what} has a set with categories that are no codes.")
-    where = {int(node): codes[a : a + n] for node, a, n in zip(of, first, size, strict=True)}
+    where = {int(node): codes[a : a + n] for node, a, n in zip(node_of_set, first, size, strict=True)}
     if not set(indices) <= set(where):
         raise ValueError(f"{what} has a test of categories without a set.")
     return {node: where[node] for node in indices}

@@ -120,6 +120,7 @@ class _Features:
     """The columns that trees may test (``by_number``: by their numbers in YDF's data specification), and ours."""
 
     def __init__(self, model: Any):
+        """Read the data specification; raise a ValueError for columns of kinds that are not imported."""
         spec, self.by_number, levels, names = model.data_spec(), {}, [], []
         for index, feature in enumerate(model.input_features()):
             kind, column = feature.semantic.name, spec.columns[feature.column_idx]
@@ -127,13 +128,13 @@ class _Features:
                 raise ValueError(
                     f"the model's column {feature.name!r} is {kind}; from_ydf imports {', '.join(_KINDS)}."
                 )
-            own = _levels(column) if kind == "CATEGORICAL" else None
+            column_levels = _levels(column) if kind == "CATEGORICAL" else None
             bounds = tuple(column.discretized_numerical.boundaries)
-            number = 0 if own is None else len(own.values)
+            number = 0 if column_levels is None else len(column_levels.values)
             self.by_number[feature.column_idx] = _Column(index, kind, number, bounds)
-            levels.append(own)
+            levels.append(column_levels)
             names.append(feature.name)
-        nominal = tuple(own is not None for own in levels)
+        nominal = tuple(column_levels is not None for column_levels in levels)
         some = any(nominal)
         self.columns = Columns(len(names), tuple(names), nominal if some else None, tuple(levels) if some else None)
 
@@ -210,6 +211,7 @@ def _codes(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> np.n
 
 
 def _values(leaves: list, model: Any) -> np.ndarray:
+    """Return the values ``[nodes 1]`` of leaves, 0 at inner nodes, for which ``leaves`` has None."""
     values = [0.0 if leaf is None else getattr(leaf, "value", None) for leaf in leaves]
     if any(value is None for value in values):
         raise ValueError(f"the model's leaves hold no values; is it a {model.name()} for {model.task().name}?")
@@ -217,13 +219,14 @@ def _values(leaves: list, model: Any) -> np.ndarray:
 
 
 def _boosted_model(model: Any, trees: list[ComparingTree], columns: Columns, labels: tuple | None) -> AdditiveTrees:
+    """Return gradient boosted trees as an additive model; a ValueError for losses without a link."""
     loss = int(model._model.loss())
     if loss not in _LINKS:
         raise ValueError(f"the model has YDF's loss number {loss}, such as of ranking, survival or one's own.")
-    base, each = np.asarray(model.initial_predictions(), np.float64), int(model.num_trees_per_iteration())
-    if each != len(base) or len(trees) % each:
-        raise ValueError(f"the model has {len(trees)} trees, {each} an iteration, for {len(base)} outputs.")
-    return ensemble_of(trees, columns, base, _LINKS[loss], trees_per_stage=each, class_labels=labels)
+    base, per_stage = np.asarray(model.initial_predictions(), np.float64), int(model.num_trees_per_iteration())
+    if per_stage != len(base) or len(trees) % per_stage:
+        raise ValueError(f"the model has {len(trees)} trees, {per_stage} an iteration, for {len(base)} outputs.")
+    return ensemble_of(trees, columns, base, _LINKS[loss], trees_per_stage=per_stage, class_labels=labels)
 
 
 def _counts(what: str, leaves: list, n_classes: int) -> np.ndarray:

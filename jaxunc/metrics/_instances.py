@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, Integer, Real
 
 from jaxunc._checks import as_native, check_numbers, is_concrete, refuse_masked
-from jaxunc._numerics import TwoFloat, float_dtype, order_key, whole
+from jaxunc._numerics import TwoFloat, float_dtype, order_key, replicate
 
 Labels: TypeAlias = Integer[Array | np.ndarray, "instances"] | Bool[Array | np.ndarray, "instances"]
 """A class index per instance."""
@@ -28,7 +28,7 @@ def as_array(values, *, name: str | None = None) -> Array | np.ndarray:
     With a name, raises a TypeError unless they are numbers.
     """
     if isinstance(values, jax.Array):
-        return whole(values)  # means and sorts over instances need all of them in one place
+        return replicate(values)  # means and sorts over instances need all of them in one place
     if name is not None:
         check_numbers(name, values)
     refuse_masked(name or "y", values)

@@ -150,6 +150,7 @@ class InstanceShards(NamedTuple):
         return jax.tree.map(self._on_host, answer)
 
     def _on_host(self, array: jax.Array) -> np.ndarray:
+        """Return this process's rows of an array on the mesh; a number for all instances as it is."""
         # A process can read only the parts of the array on its own devices; other parts are in other processes' memory.
         if array.is_fully_addressable or not array.ndim:
             return np.asarray(array)
@@ -159,6 +160,7 @@ class InstanceShards(NamedTuple):
         return host_rows
 
     def _join(self, parts: Sequence[Part], answers: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Return the answers of parts as one array ``[instances …]``, without padding; a number for all as it is."""
         if not answers[0].ndim:
             return answers[0]
         rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, answers, strict=True)]
@@ -211,7 +213,7 @@ def _merge_all_trees(program: Program, arrays: tuple, shared: tuple, x, mask, bl
     both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
     merging = spec.layout.planes if mask is None else spec.layout.both
     # Without a mask the numbers per tree are the same for all instances: every device already has their total.
-    both = join_tree_shards(merging, both, program.n_trees, n_shards=grid.n_tree, whole=grid.spans)
+    both = join_tree_shards(merging, both, program.n_trees, n_shards=grid.n_tree, all_instances=grid.spans)
     n_planes = len(carry.planes)
     return packed.results(Carry(both[:n_planes], carry.scalars if mask is None else both[n_planes:]))
 
@@ -228,13 +230,14 @@ def answer_on_mesh(
     grid, n = program.grid, len(x)
 
     def of_block(arrays, shared, combiner, x, mask):
+        """Return the answers for a block of rows, with the arguments of a device; all devices along 'tree' get all."""
         merged = rejoin(program.spec.layout, *_merge_all_trees(program, arrays, shared, x, mask, None))
         answer = finish_rows(combiner, readout, merged, ceil_div(len(x), grid.n_tree))
         if grid.n_tree == 1:
             return answer
         # Each device along 'tree' has finished a part of the block.
-        whole = lambda part: lax.all_gather(part, "tree", tiled=True)[: len(x)] if part.ndim else part
-        return jax.tree.map(whole, answer)
+        gather = lambda part: lax.all_gather(part, "tree", tiled=True)[: len(x)] if part.ndim else part
+        return jax.tree.map(gather, answer)
 
     def of_device(arrays, shared, x, mask, combiner):
         answer_block = partial(of_block, arrays, shared, combiner)
@@ -299,23 +302,24 @@ def _add_data_axis(parts: PyTree) -> PyTree:
 
 
 def _shard_map(of_device, grid: Grid, in_specs, out_specs):
+    """Return the function ``of_device`` as one of whole arrays, which runs on every device of the grid."""
     # Unchecked: loops start from carries that are equal on all devices and end with carries that differ. Gathered and
     # joined values are equal along 'tree', which the check does not see.
     return jax.shard_map(of_device, mesh=grid.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
-def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, whole: bool) -> list:
+def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, all_instances: bool) -> list:
     """Return the carry of all trees, inside a `shard_map`, given the carry ``[instances ...]`` of each device's trees.
 
-    With ``whole`` every device gets all instances. Else each device gets a part, in order, the last part padded: this
-    moves less data by the factor ``n_shards``, and devices join and finish their parts at the same time.
+    With ``all_instances`` every device gets all instances. Else each device gets a part, in order, the last one padded:
+    this moves less data by the factor ``n_shards``, and devices join and finish their parts at the same time.
     """
     leaves, structure = jax.tree.flatten(carry)
     if n_shards == 1 or not leaves:
         return carry
     # One collective for all planes, since each collective has a latency.
     words = jnp.concatenate([as_words(leaf) for leaf in leaves])
-    if whole:
+    if all_instances:
         gathered = lax.all_gather(words, "tree", axis=1)
     else:
         # Instances are cut into as many parts as there are shards; padding is dropped where answers are collected.

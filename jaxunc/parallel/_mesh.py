@@ -136,7 +136,7 @@ def digest(*arrays: np.ndarray | None) -> int:
     return checksum >> 1
 
 
-def calls_of_all(grid: Grid, call: Call) -> dict[int, Call]:
+def exchange_calls(grid: Grid, call: Call) -> dict[int, Call]:
     """Send this process's call to all processes, and return the call of each process of the mesh.
 
     Raises a ValueError in every process if calls do not fit together. If a process refused its data, the other

@@ -46,7 +46,7 @@ from ._device_programs import (
     stretch_of,
     trees_per_shard,
 )
-from ._mesh import Call, Grid, as_grid, calls_of_all, digest
+from ._mesh import Call, Grid, as_grid, digest, exchange_calls
 
 OfSumsT = TypeVar("OfSumsT", bound=OfSums)
 _ACCELERATOR_LOCK = threading.Lock()
@@ -149,7 +149,7 @@ def shard(bound: Any, mesh: Mesh) -> Any:
 class ShardedForest(Pickled, ReadOuts[AnswerT]):
     """A bound forest distributed over a mesh of devices, as `shard` returns it; called as a `BoundForest` is."""
 
-    _guess: bool = False
+    _missing_guess: bool = False
     """Whether the last batch had missing values: on an accelerator the next one is first taken to have some, too."""
 
     def __init__(self, bound: BoundForest[AnswerT], grid: Grid):
@@ -185,7 +185,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             rows = multiple_of(self._grid.n_data, n_instances), n_features
             x = jax.ShapeDtypeStruct(rows, jnp.float32, sharding=self._grid.sharding("data"))
             inputs = tree_shards.arrays, tree_shards.shared, x, None
-            return answer_on_mesh.lower(self._whole_program(tree_shards), self._combiner, "class_scores", *inputs)
+            return answer_on_mesh.lower(self._answer_program(tree_shards), self._combiner, "class_scores", *inputs)
         part = self._parts(ceil_div(n_instances, self._grid.n_data), missing)[0]
         shape = self._grid.n_data, part.chunk.rows, n_features
         x = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=self._grid.sharding("data"))
@@ -210,6 +210,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             mask = np.pad(mask, ((0, 0), (0, padding)))
 
         def score(part: Part) -> PyTree:
+            """Return the answers of a part of every stretch, distributed over the mesh."""
             x = shards.of(part, values)
             in_mask = None if mask is None else shards.of(part, mask, None, "tree")
             number = part.number
@@ -222,7 +223,10 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return shards.collect(parts, self._one_ahead(score, parts, shards))
 
     def _run_on_accelerators(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the answers for rows by one program, which also looks for missing values, on a mesh of one process."""
+        """Return the answers for rows by one program, which also looks for missing values, on a mesh of one process.
+
+        Where nobody has looked for missing values, the program that suited the last batch runs first.
+        """
         forest, grid = self.bound.forest, self._grid
         if is_sparse(X):
             raise dense_alone("X")
@@ -232,16 +236,16 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         def program(missing: bool, x, mask) -> tuple[PyTree, jax.Array]:
             tree_shards = self._shards_for(missing)
             x, mask = (rows if rows is None else rows_on_mesh(grid, rows) for rows in (x, mask))
-            whole = self._whole_program(tree_shards)
-            return answer_on_mesh(whole, self._combiner, readout, tree_shards.arrays, tree_shards.shared, x, mask)
+            static = self._answer_program(tree_shards)
+            return answer_on_mesh(static, self._combiner, readout, tree_shards.arrays, tree_shards.shared, x, mask)
 
         numbers = values.shape[1] + self._engine.packed.spec.layout.width
         row_bytes = ceil_div(4 * numbers + (0 if mask is None else forest.n_trees), grid.n_data)
-        how = {"missing": missing, "guess": self._guess, "n_devices": grid.mesh.size}
+        options = {"missing": missing, "guess": self._missing_guess, "n_devices": grid.mesh.size}
         with _ACCELERATOR_LOCK:
             values = rows_on_mesh(grid, values) if isinstance(values, jax.Array) and n else values
             mask = rows_on_mesh(grid, mask) if isinstance(mask, jax.Array) and n else mask
-            answer, self._guess = answer_on_device(program, values, mask, row_bytes, **how)
+            answer, self._missing_guess = answer_on_device(program, values, mask, row_bytes, **options)
         if isinstance(values, jax.Array) and n:
             return answer
         return jax.tree.map(lambda part: jax.device_put(part[:n] if part.ndim else part), jax.device_get(answer))
@@ -251,7 +255,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         """Whether the mesh has accelerators of this process alone, which answer a batch by one program."""
         return self._grid.is_alone and self._tree_shards[False].spec.walk == "levels"
 
-    def _whole_program(self, tree_shards: TreeShards) -> Program:
+    def _answer_program(self, tree_shards: TreeShards) -> Program:
         """Return the static arguments of `answer_on_mesh`."""
         return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, self._block(tree_shards.spec))
 
@@ -295,7 +299,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         # Processes that share a row of devices must pass the same instances: checksums are compared, not the data.
         sums = digest(values, mask) if self._grid.spans else 0
         call = Call(int(error is not None), len(values), int(missing), int(mask is not None), readout_index, sums)
-        calls = calls_of_all(self._grid, call)
+        calls = exchange_calls(self._grid, call)
         if error is not None:
             raise error
         return values, mask, calls

@@ -49,14 +49,14 @@ def unwrap_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
 
     from jaxunc.interop import known_to_sklearn, n_rows, opened, steps_of, transformed
 
-    whole, last, _ = opened(FrozenEstimator(model))
+    model_or_pipeline, last, _ = opened(FrozenEstimator(model))
     if isinstance(last, ReadsRawRows):
         check_is_fitted(last)
         inner, read = opened(vars(last).get("estimator_")).forest, last._instances
         forest = vars(last)["forest_"] if inner is None else inner
     else:
         forest, read = last, lambda X: X
-    if not (steps := steps_of(whole)):
+    if not (steps := steps_of(model_or_pipeline)):
         return forest, read
     # Transformers refuse tables without rows, so these do not reach them.
     empty = lambda X: np.zeros((0, contents_of(forest).trees.n_features), np.float32)
@@ -210,6 +210,7 @@ class RowCounts:
         return bool((deviation <= (1e-6 if size is not None else 1e-4) * (spread + floor)).all())
 
     def _refusal(self, t: int) -> OtherRowsError:
+        """Return the error for rows that do not give what the leaves of tree t hold, with advice for this model."""
         name, weighs = type(self._model).__name__, getattr(self._model, "class_weight", None)
         weighs = weighs or getattr(getattr(self._model, "estimator_", None), "class_weight", None)
         if self._position is None and weighs is not None:

@@ -336,10 +336,12 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
     (n_trees, n_places), n_nodes = plan.nodes.shape, len(length) // len(leaf)
 
     def add(sums, tree):
+        """Add the shares of one tree's rows to the sums ``[queries rows]`` of the queries in the rows' leaves."""
         of_rows, share, of_queries = tree
         return sums + jnp.where(of_queries[:, None] == of_rows, share, 0), None
 
     def find(x, leaves):
+        """Return the arrays of a block of queries, in the order that `_largest_of_all` tells."""
         if leaves is None:
             place = walk_levels(plan, column_keys(x, missing=True), depth) - plan.n_exits
             leaves = place - jnp.arange(n_trees, dtype=jnp.int32) * (n_places - n_nodes)

@@ -78,10 +78,10 @@ def target_doubt(
     forest, _ = unwrap_model(model)
     contents = contents_of(forest)
     index = NeighbourIndex(model, rows, kind="out_of_bag", y=y, sample_weight=sample_weight, groups=groups)
-    each = np.arange(index.n_rows)
+    row = np.arange(index.n_rows)
     if contents.counts is not None:
         position = class_positions(contents.class_labels, y)
-        return 1 - index.means(np.eye(len(contents.class_labels))[position])[each, position]
+        return 1 - index.means(np.eye(len(contents.class_labels))[position])[row, position]
     target = checked_target(y, index.n_rows)
     offset = target - target.mean()  # otherwise squares lose the digits of the spread
     mean, square = index.means(np.stack([offset, offset**2], axis=1)).T

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from jaxunc._checks import listed, nearest, warn
+from jaxunc._checks import join_names, suggest, warn
 from jaxunc.tables import Columns, match_names
 
 from ._notation import Notation
@@ -67,11 +67,11 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
     passed_over = [str(file.relative_to(path)) for file in shown if format_of(file) is None]
     if unread := [name for name in passed_over if name.lower().endswith(tuple(_OTHERS.split()))]:
         raise ValueError(
-            f"the folder {path} holds data that are not read: {listed(unread)}. Make each {FORMATS}; or pass a list of "
-            "the files to read."
+            f"the folder {path} holds data that are not read: {join_names(unread)}. Make each {FORMATS}; or pass a "
+            "list of the files to read."
         )
     if files and passed_over:
-        warn(f"of the folder {path}, {listed(passed_over)} {'is' if len(passed_over) == 1 else 'are'} passed over.")
+        warn(f"of the folder {path}, {join_names(passed_over)} {'is' if len(passed_over) == 1 else 'are'} passed over.")
     if not files:
         raise ValueError(f"the folder {path} holds no data: expected {FORMATS}.")
     return files
@@ -98,7 +98,7 @@ def data_file(path: str | Path) -> Path:
 def _sibling(path: Path) -> str:
     """Return the question whether another file of the folder was meant, if one has nearly that name; else nothing."""
     siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-    return nearest(path.name, siblings, 0.75)
+    return suggest(path.name, siblings, 0.75)
 
 
 def _is_hidden(path: Path) -> bool:
@@ -193,7 +193,7 @@ class Wanted(NamedTuple):
         needed = [*(features or ()), *self.keep]
         if missing := [name for name in needed if name not in set(names)]:
             raise ValueError(
-                f"{where} lacks the columns {missing[:5]} ({len(missing)} in all).{nearest(missing[0], names)} It has "
+                f"{where} lacks the columns {missing[:5]} ({len(missing)} in all).{suggest(missing[0], names)} It has "
                 f"{list(names)[:10]}. Further columns and their order do not matter."
             )
         if features is None:
@@ -236,4 +236,4 @@ def is_index(name: str) -> bool:
 
 def columns(names: Sequence[str]) -> str:
     """Return a phrase for messages: how many columns there are, and their names."""
-    return f"{len(names)} column{'s' * (len(names) > 1)} ({listed(names)})"
+    return f"{len(names)} column{'s' * (len(names) > 1)} ({join_names(names)})"

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int
 
-from jaxunc._checks import listed
+from jaxunc._checks import join_names
 from jaxunc.proximity import LeafBoxes, NeighbourIndex
 from jaxunc.tables import Encoded
 
@@ -176,7 +176,7 @@ def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
             continue
         odd = words[~plain].unique().tolist()  # empty if the odd cells are in rows that are left out
         words_for = (
-            f"numbers or dates but for values such as {listed(odd, 3)}" if odd else "numbers that are texts in DATA"
+            f"numbers or dates but for values such as {join_names(odd, 3)}" if odd else "numbers that are texts in DATA"
         )
         warnings.append(
             f"{columns([name])} holds {words_for}, so it was read as text and ordered letter by letter. Leave cells "

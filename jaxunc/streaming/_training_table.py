@@ -10,7 +10,7 @@ import pyarrow.compute
 import pyarrow.parquet as parquet
 from jaxtyping import Int
 
-from jaxunc._checks import listed, nearest
+from jaxunc._checks import join_names, suggest
 
 from ._chunks import FAULTS, reason_of
 from ._csv import csv_table
@@ -88,18 +88,19 @@ def labelled_table(
     if target is None:
         raise ValueError(
             f"--target is missing: it names the column that holds the classes. {path} has the columns "
-            f"{listed(names, 20)}; for the last one, add --target {names[-1]!r}."
+            f"{join_names(names, 20)}; for the last one, add --target {names[-1]!r}."
         )
     for option, name in (("--target", target), *(("--drop", name) for name in drop)):
         if name not in names:
             raise ValueError(
-                f"{option}={name!r}: {path} has no column {name!r}.{nearest(name, names)} It has {listed(names, 20)}."
+                f"{option}={name!r}: {path} has no column {name!r}.{suggest(name, names)} "
+                f"It has {join_names(names, 20)}."
             )
     if target in drop:
         raise ValueError(f"--drop holds {target!r}, which is the --target: the classes cannot be left out.")
     table = table.select([name for name in names if name not in drop])
     if table.num_columns < 2:
-        remedy = f"--drop fewer than {listed(drop)}" if drop else f"--target={target!r} is all that it has"
+        remedy = f"--drop fewer than {join_names(drop)}" if drop else f"--target={target!r} is all that it has"
         raise ValueError(f"{path} has no column besides the target; {remedy}.")
     table, note = rows_with_target(table, target)
     column = table.column(target)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from jaxunc._checks import check_bool, check_kind, is_concrete, warn
-from jaxunc._numerics import along_instances, ceil_div, copy_in, default_platform
+from jaxunc._numerics import ceil_div, copy_in, default_platform, map_over_devices
 
 from ._cells import floats_of
 from ._columns import Columns, CutLookup
@@ -162,7 +162,7 @@ def encode_traced(data: Any, columns: Columns, name: str = "X") -> Float32[jax.A
         data, _ = encode_instances(data, columns, name, infinite=True)
         return copy_in(data, jnp.float32)
     check_shape(np.shape(data), columns, name)
-    traced = data if columns.cuts is None else along_instances(lambda _, x: _with_codes(columns, x), data)
+    traced = data if columns.cuts is None else map_over_devices(lambda _, x: _with_codes(columns, x), data)
     return jnp.asarray(traced, jnp.float32)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from jaxunc._checks import listed
+from jaxunc._checks import join_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,7 @@ def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> 
         return
     odd = [word for word in words if word not in numbers] or [word for word in words if re.search("[^-+.eE0-9]", word)]
     raise ValueError(
-        f"--target={column.name!r} of {path} is read as text, for values such as {listed(odd or words, 3)}, and "
+        f"--target={column.name!r} of {path} is read as text, for values such as {join_names(odd or words, 3)}, and "
         f"{len(numbers)} of its {len(words)} different texts are numbers; expected plain numbers, or classes. Write "
         f"numbers plainly (1234.5), with cells empty where one is missing; if these are classes, add {classes}."
     )

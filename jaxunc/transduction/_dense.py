@@ -96,6 +96,10 @@ def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted: DensePairs) -> None:
+    """Find the leaves of a block's pairs, numbered ``pairs_left``, on the host.
+
+    Each pair goes from node to node by its best test, until there is none. ``inserted`` has a row for each pair.
+    """
     settings = pairs.settings
     while len(pairs_left):
         chosen, counts, ends = _best_tests(dense, inserted, np.matmul, settings.min_samples_leaf, settings.boundaries)
@@ -109,6 +113,7 @@ def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted
 
 
 def _follow_on_device(pairs: Pairs, dense: Dense, block_size: int) -> None:
+    """Find the leaves of all pairs by one program, which takes ``block_size`` pairs at a time."""
     (feature, code), settings = _tests(pairs), pairs.settings
     has_value = padded_rows(pairs.queries.code[:, feature] == code, multiple_of(STEP, pairs.queries.n))
     number = np.minimum(np.arange(multiple_of(block_size, pairs.n), dtype=np.int32), pairs.n - 1).reshape(
@@ -139,6 +144,7 @@ def _leaves(
     n, n_classes = dense.passes.shape[1], dense.by_class.shape[1] // (1 + len(dense.passes))
 
     def of_block(number):
+        """Return the class counts ``[pairs classes]`` of the leaves of the pairs ``number``."""
         instance, position = number // n_labels, jnp.arange(n, dtype=jnp.int32)
         members = jnp.broadcast_to(position < n_instances, (len(number), n))
         if leaves_out:

@@ -151,6 +151,7 @@ def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None
 
 
 def _check_samples(samples, n: int) -> np.ndarray:
+    """Return ``samples`` as an array ``[trees drawn]``; a ValueError unless it has positions of n instances."""
     rows = np.asarray(samples)
     if rows.ndim != 2 or 0 in rows.shape or rows.dtype.kind not in "iu":
         raise ValueError(
@@ -303,6 +304,7 @@ def binary_places(n: int) -> int:
 
 @lru_cache(maxsize=4)
 def _table(size: int) -> np.ndarray:
+    """Return the entries 0 … ``size`` of `entropy_table`, in the binary places that suit ``size``; read-only."""
     places = binary_places(size)
     logs = np.zeros(size + 1, np.int64)
     composite = np.zeros(size + 1, bool)

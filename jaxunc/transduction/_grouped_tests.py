@@ -51,13 +51,13 @@ class RunningMaxima(NamedTuple):
     """Column i has the largest of the scores ``below`` from column i on; `LOWEST` behind the last."""
 
     def lowest_of_first(self, row: Int[np.ndarray, " q"], end: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
-        """Return, of the first ``end`` cuts of each row, the lowest one with the largest score ``above``."""
+        """Return, for each ``row``, the lowest of its first ``end`` cuts with the largest score ``above``."""
         rows, at = np.unique(row, return_inverse=True)
         record = np.where(self.above[rows] > self.best_before[rows, :-1], np.arange(self.above.shape[1]), -1)
         return np.maximum.accumulate(record, axis=1)[at, end - 1]
 
     def lowest_of_last(self, row: Int[np.ndarray, " q"], begin: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
-        """Return, of the cuts of each row from ``begin`` on, the lowest one with the largest score ``below``."""
+        """Return, for each ``row``, the lowest of its cuts from ``begin`` on with the largest score ``below``."""
         rows, at = np.unique(row, return_inverse=True)
         width = self.below.shape[1]
         record = np.where(self.below[rows] >= self.best_from[rows, 1:], np.arange(width), width)
@@ -120,7 +120,7 @@ class Choice(NamedTuple):
     scores: RunningMaxima
 
     def cut(self, instance: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
-        """Return the cut (its index in the feature's row) that each of some instances chooses of a feature."""
+        """Return, for each pair of instance and feature, the index of the best cut within the feature's row."""
         position, above, line = (part[instance, feature] for part in (self.position, self.is_above, self.line))
         return np.where(above, self.scores.lowest_of_first(line, position), self.scores.lowest_of_last(line, position))
 
@@ -183,24 +183,26 @@ class InsertedTests:
 def contenders(
     cuts: Cuts, above: Int[np.ndarray, "classes cuts"], size: int, n_numeric: int, settings: InductionSettings
 ) -> Int[np.ndarray, " some"]:
-    """Return the cuts that may be the best of their node for some inserted instance.
+    """Return the indices of the cuts that may be the best of their node for some inserted instance.
 
-    Let d(i) = F(i+1) - F(i). An instance that joins a side of n instances, n_c of them of its class, changes the score
-    by d(n_c) - d(n). In a node of a given size this lies in [-D, U] for any instance. So a cut can be the best only if
-    its score without the instance is within D + U of the best score.
+    ``above`` has the class counts above each cut; the nodes have ``size`` instances each. Let d(i) = F(i+1) - F(i). An
+    instance that joins a side of n instances, n_c of them of its class, changes the score by d(n_c) - d(n). In a node
+    of a given size this lies in [-D, U] for any instance. So a cut can be the best only if its score without the
+    instance is within D + U of the best score.
     """
     entropy, min_size = settings.entropy, settings.min_samples_leaf
     steps = np.diff(entropy[: size + 2])
     largest = np.maximum.accumulate(steps)
-    # U is 0 except for rounding: in a table of few digits the steps d may decrease.
-    reach = largest[-1] + (largest - steps).max()
+    # U, the largest rise, is 0 except for rounding: in a table of few digits the steps d may decrease.
+    largest_fall, largest_rise = largest[-1], (largest - steps).max()
     # A side that lacks one instance gets the least size by the inserted one. Such cuts are candidates, but they are not
     # tests for instances on the other side, so the best score is taken of the other cuts.
     scores = scores_with(entropy, cuts.below, above, min_size - 1)
     is_test_for_all = np.minimum(cuts.size, size - cuts.size) >= min_size
     reliable = np.append(np.where(is_test_for_all, scores, LOWEST), LOWEST)
+    # A node has a row of cuts for each numeric feature: every ``n_numeric``-th row is the first of a node.
     best = np.maximum.reduceat(reliable, cuts.start[: -1 : max(n_numeric, 1)])
-    return np.flatnonzero(scores >= best[cuts.row // max(n_numeric, 1)] - reach)
+    return np.flatnonzero(scores >= best[cuts.row // max(n_numeric, 1)] - (largest_fall + largest_rise))
 
 
 class CutPosition(NamedTuple):
@@ -235,7 +237,7 @@ class LeftOutChoice(NamedTuple):
         return self.kind < 2
 
     def cut(self, instance: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
-        """Return the cut (its index in the feature's row) that each of some instances chooses of a feature."""
+        """Return, for each pair of instance and feature, the index of the best cut within the feature's row."""
         positions, line = (self.position.left, self.position.right, self.position.next), self.line[instance, feature]
         left, right, following = (part[instance, feature] for part in positions)
         candidates = (self.scores.lowest_of_first(line, left), left, right, self.scores.lowest_of_last(line, following))

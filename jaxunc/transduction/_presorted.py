@@ -227,6 +227,10 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
 
 
 def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return the class counts ``[classes cuts]`` of the instances up to ``position``, in a row of sorted ``label``.
+
+    ``position`` indexes the flattened ``label`` ``[rows instances]``; ``size`` is the number of instances up to there.
+    """
     counts = np.empty((n_classes, len(position)), np.intp)
     # The first class's count is what the others leave of the size: one running sum less.
     counts[0] = size

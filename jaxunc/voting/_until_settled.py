@@ -217,7 +217,7 @@ class BoundVote(Pickled, OfForest):
 
     combiner: None = None
     """None: a vote counts the leaves' classes, without a combiner."""
-    _guess: bool = False
+    _missing_guess: bool = False
     """Whether the last batch had missing values: an accelerator begins the next one as if it had, too."""
 
     def __init__(
@@ -285,7 +285,9 @@ class BoundVote(Pickled, OfForest):
             return poll_by_levels(*self._plan(trees, missing), self._rule_on_device, rows, missing=missing, **how)
 
         numbers = 4 * (n_columns + n_classes + len(StoppingResult._fields))
-        result, self._guess = answer_on_device(program, x, None, numbers, missing=missing, guess=self._guess)
+        result, self._missing_guess = answer_on_device(
+            program, x, None, numbers, missing=missing, guess=self._missing_guess
+        )
         return jax.device_get(result)
 
     @cached_property
@@ -347,7 +349,7 @@ class BoundVote(Pickled, OfForest):
 
     def _attributes(self) -> dict[str, Any]:
         """Return the state for copies and pickles, without what is made anew."""
-        return {name: value for name, value in vars(self).items() if name not in ("_guess", "_rule_on_device")}
+        return {name: value for name, value in vars(self).items() if name not in ("_missing_guess", "_rule_on_device")}
 
     def __repr__(self) -> str:
         return f"BoundVote({self.forest!r}, max_trees={self.max_trees}, criterion={self._asked[0]!r})"

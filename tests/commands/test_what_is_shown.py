@@ -12,7 +12,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.__main__ import main
-from jaxunc._checks import shown
+from jaxunc._checks import escape_invisible
 from tests._refusal import refuses
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:every leaf of this forest")]
@@ -30,8 +30,8 @@ def fit(folder):
 
 @pytest.mark.room
 def test_what_acts_is_escaped(tmp_path, capsys):
-    assert shown("Łódź\t👩‍👧\n") == "Łódź\t👩‍👧\n"
-    assert shown(ACTING + "\r") == r"\x1b[31mred\x1b[0m\u202e\x9b\r"
+    assert escape_invisible("Łódź\t👩‍👧\n") == "Łódź\t👩‍👧\n"
+    assert escape_invisible(ACTING + "\r") == r"\x1b[31mred\x1b[0m\u202e\x9b\r"
     table(tmp_path / "t.csv", f"one{ACTING}", "other", **{f"c{ACTING}": 1.0})
     fit(tmp_path)
     main(["inspect", str(tmp_path / "m")])

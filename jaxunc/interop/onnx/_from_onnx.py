@@ -100,6 +100,7 @@ def from_onnx(model: Any) -> AdditiveTrees:
 
 
 def _proto(model: Any) -> Any:
+    """Return the ``onnx.ModelProto`` of a path or bytes, or the one that was passed; errors if it is neither."""
     given_bytes = isinstance(model, GIVEN)
     if not given_bytes and type(model).__name__ != "ModelProto":
         raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
@@ -163,12 +164,14 @@ def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tupl
 
 
 def _link(transform: str) -> str:
+    """Return the link of a ``post_transform``; a ValueError for others."""
     if transform not in _LINKS:
         raise ValueError(f"the model's post_transform is {transform!r:.60}; from_onnx imports {', '.join(_LINKS)}.")
     return _LINKS[transform]
 
 
 def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggregate: str, transform: str) -> _Sums:
+    """Return what a regressor's trees add; ``base`` are its base values, empty if it has none."""
     n_outputs, link = attributes.integer("n_targets", 1), _link(transform)
     if aggregate not in ("SUM", "AVERAGE"):
         raise ValueError(f"the model's aggregate_function is {aggregate!r:.60}; from_onnx imports SUM and AVERAGE.")
@@ -190,6 +193,7 @@ def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggreg
 
 
 def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
+    """Return what a classifier's trees add, with its class labels."""
     texts, integers = attributes.texts("classlabels_strings"), attributes.ints("classlabels_int64s").tolist()
     labels, link = tuple(texts or integers), _link(attributes.text("post_transform", "NONE"))
     if len(labels) < 2 or (texts and integers) or len(set(labels)) < len(labels):
@@ -244,13 +248,13 @@ def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.
     for t, tree in enumerate(read.trees):
         rows = order[ends[t] : ends[t + 1]]
         which, index = np.unique(read.output[rows], return_inverse=True)
-        held = np.zeros((len(tree.left), len(which)))
-        times = np.zeros(held.shape, np.int64)
+        leaf_values = np.zeros((len(tree.left), len(which)))
+        times = np.zeros(leaf_values.shape, np.int64)
         np.add.at(times, (read.node[rows], index), 1)
         if times.max(initial=0) > 1 or (n_outputs == 1 and np.any(times[tree.left < 0].sum(axis=1) != 1)):
             raise ValueError(f"tree {t} has leaves with several weights for one output, or none.")
-        held[read.node[rows], index] = read.weight[rows]
-        values.append(held)
+        leaf_values[read.node[rows], index] = read.weight[rows]
+        values.append(leaf_values)
         outputs.append(which)
     return values, outputs
 

@@ -54,6 +54,7 @@ class Attributes:
         self._by_name = {attribute.name: attribute for attribute in node.attribute}
 
     def _read(self, name: str, kind: str, field: str, default: Any) -> Any:
+        """Return the attribute ``name``, or ``default`` without it; a ValueError unless its type is ``kind``."""
         attribute = self._by_name.get(name)
         if attribute is None:
             return default
@@ -87,6 +88,7 @@ class Attributes:
 
 
 def _array(name: str, tensor: Any) -> np.ndarray:
+    """Return a tensor as an array of one axis; a ValueError for other tensors, and for those in other files."""
     numpy_helper: Any = import_module("onnx.numpy_helper")
 
     if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
@@ -172,6 +174,7 @@ def _read_input(graph: Any, node: Any, allowed: tuple[str, ...]) -> tuple[bool, 
 
 
 def _target(cast: Any) -> int:
+    """Return ONNX's number of the type that a Cast makes; 0 if it has none."""
     return next((int(attribute.i) for attribute in cast.attribute if attribute.name == "to"), 0)
 
 
@@ -199,6 +202,10 @@ def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) ->
 
 
 def _extend_route(node: Any, route: tuple[str, ...] | None, opset: int) -> tuple[str, ...] | None:
+    """Return the route of a node's output: ``route``, that of its input, and the node's operator if it computes.
+
+    The route of labels is None. Raises a ValueError for operators that are not imported.
+    """
     name, attributes = node.op_type, Attributes(node)
     if name == "Identity" or (name == "Cast" and (route is None or _target(node) in (_FLOAT, _DOUBLE))):
         return route
@@ -384,16 +391,25 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
 def with_sets(trees: Sequence[ComparingTree], n_features: int, document: str) -> list[ComparingTree]:
     """Return trees of our own files with tests of the sets in ``document`` in place of `to_onnx`'s appended columns."""
     sets = _read_sets(document, n_features)
-    return [_tests_sets(tree, n_features, sets) for tree in trees]
+    return [_restore_set_tests(tree, n_features, sets) for tree in trees]
 
 
 def _read_sets(document: str, n_features: int) -> list[PlainSet]:
+    """Return the sets in our files' metadata: for each its column, two bools, and its intervals' bounds.
+
+    The bools tell whether the first interval and missing values go left.
+    """
     try:
         sets = []
         for feature, first_left, missing_left, *upper in json.loads(document):
             ends = np.array(upper, np.float64).reshape(-1)
-            whole = type(feature) is int and type(first_left) is type(missing_left) is bool
-            if not whole or not 0 <= feature < n_features or np.any(np.diff(ends) <= 0) or not np.all(ends < np.inf):
+            has_types = type(feature) is int and type(first_left) is type(missing_left) is bool
+            if (
+                not has_types
+                or not 0 <= feature < n_features
+                or np.any(np.diff(ends) <= 0)
+                or not np.all(ends < np.inf)
+            ):
                 raise ValueError("a set is none of a column, or its bounds do not rise")
             sets.append(PlainSet(feature, ends, next_above(ends), first_left, missing_left))
     except (ValueError, TypeError, OverflowError) as error:
@@ -401,7 +417,11 @@ def _read_sets(document: str, n_features: int) -> list[PlainSet]:
     return sets
 
 
-def _tests_sets(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> ComparingTree:
+def _restore_set_tests(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> ComparingTree:
+    """Return the tree with its tests of sets' columns as tests of the sets themselves.
+
+    The column ``n_features + k`` tells on which side of the set k an instance is.
+    """
     indices = np.flatnonzero((tree.left >= 0) & (tree.feature >= n_features))
     number = tree.feature[indices] - n_features
     if np.any(number >= len(sets)) or np.any(tree.value[indices] != 0.5) or np.any(tree.compare[indices] != AT_MOST):

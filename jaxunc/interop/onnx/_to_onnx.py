@@ -127,6 +127,7 @@ class ExactSum(TwoFloat):
 
 
 def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
+    """Return the ONNX model of a bound forest: its trees' sums, and behind them the combiner's ``finish``."""
     forest, combiner = bound.forest, bound.combiner
     stat, values = _sum_trees(graph, _instances(graph, forest.trees), forest, combiner)
     names: list[str] = []
@@ -267,6 +268,7 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
+    """Return the ONNX model of additive trees; its outputs are ``raw``, and ``prediction`` or label and probability."""
     values, base = (np.asarray(part, np.float64) for part in (model.values, model.base))
     target = np.broadcast_to(np.arange(model.n_outputs), (model.n_trees, model.n_outputs))
     if values.shape[2] < model.n_outputs:
@@ -295,6 +297,11 @@ def _instances(graph: Graph, trees: Trees) -> str:
 def _model(
     graph: Graph, columns: Columns, answers: dict[str, Value], labels: tuple[Any, ...] | None, what: str, **more: str
 ) -> Any:
+    """Return the finished model, with an output for each of ``answers``.
+
+    ``what`` names the model's kind; it and ``more`` go into the metadata. Raises a ValueError for an answer without
+    operators.
+    """
     outputs: dict[str, tuple[Any, tuple[int, ...]]] = {}
     for name, value in answers.items():
         if isinstance(value, Unknown):
@@ -319,6 +326,7 @@ def _model(
 
 
 def _labels(labels: tuple[Any, ...]) -> np.ndarray:
+    """Return class labels as an array of a type that ONNX has; a ValueError if there is none."""
     array = np.array(labels)
     kinds = {"i": np.int64, "u": np.int64, "b": bool, "f": np.float64, "U": array.dtype}
     of_one_kind = len({isinstance(label, str) for label in labels}) == 1

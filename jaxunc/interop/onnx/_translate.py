@@ -60,10 +60,15 @@ _LOOPS = ("scan", "while", "reduce")
 
 
 def translate(graph: Graph, program: ClosedJaxpr, values: Sequence[Value]) -> list[Value]:
+    """Add the operators of a program to the graph, and return the values of its outputs.
+
+    ``values`` are those of its inputs. An output for which ONNX has no operator is an `Unknown`.
+    """
     return _run(graph, program.jaxpr, [np.asarray(constant) for constant in program.consts], values)
 
 
 def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+    """Return the values of a program's outputs, given those of its constants and inputs."""
     values_of: dict[Any, Value] = dict(zip(program.constvars, constants, strict=True))
     values_of.update(zip(program.invars, values, strict=True))
 
@@ -77,6 +82,10 @@ def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Seque
 
 
 def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
+    """Return the values of an equation's outputs, given those of its inputs.
+
+    A program inside is translated, arrays are computed at once, and what depends on an `Unknown` is unknown.
+    """
     name, outputs = equation.primitive.name, [operand.aval for operand in equation.outvars]
     inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
     if lost := next((operand for operand in operands if isinstance(operand, Unknown)), None):
@@ -173,6 +182,7 @@ def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | 
 
 
 def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Value] | None:
+    """Translate a reduction over axes; None for types that the graph does not have, and for no entries."""
     name, axes = equation.primitive.name, equation.params.get("axes", equation.params.get("dimensions"))
     if not operand.size or str(output.dtype) not in TYPES:
         return None
@@ -212,6 +222,7 @@ def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
 
 
 def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) -> list[Value] | None:
+    """Translate an operator that takes entry by entry; None where ONNX's does not take these types."""
     name, dtype = equation.primitive.name, np.dtype(output.dtype)
     if name in _ALIKE and any((operand.dtype == bool) != (name in _LOGICAL) for operand in operands) and name != "eq":
         return None  # bits of integers, an order of bools
@@ -228,6 +239,7 @@ def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) 
 
 
 def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str) -> str | None:
+    """Return ``cases[1]`` where ``which`` is True, else ``cases[0]``; None for more than two cases."""
     if len(cases) != 2:
         return None
     if dtype.kind != "b":
