@@ -88,7 +88,10 @@ class Results(NamedTuple):
 
 
 def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str, float]:
-    """Return the measures that not all studies have: average precision, shares in `TOPS`, cost; {} for a law."""
+    """Return {measure: value} of measures of classifiers alone; empty for the law of a `NumberOutcome`.
+
+    With two classes these are average precision and the shares in `TOPS`; with costs also the mean cost.
+    """
     if isinstance(outcome, NumberOutcome):
         return {}
     of = outcome.positive.get(combiner, {})

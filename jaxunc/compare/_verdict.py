@@ -330,6 +330,7 @@ def _sensitivity(results: Results, verdict: Verdict, name: str, other: Any) -> s
 
 
 def _decision_on_laws(results: Results, verdict: Verdict) -> str:
+    """Return the sentence of `decision` for laws: which to use, and how many targets its intervals held."""
     by, means, leader, base = verdict.criterion, verdict.means, verdict.leader, verdict.base
     loss = means["interval_score"].drop(BASE_RATES)
     value_of = lambda name, m="interval_score": shown_value(m, means.at[name, m])
