@@ -95,12 +95,13 @@ def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegresso
         return model, None
     inner = getattr(transform, "regressor_", transform.regressor) if frozen else transform.regressor
 
-    def replace_last(whole: Any) -> Any:
-        whole = opened(FrozenEstimator(whole) if frozen else whole).whole
-        if not isinstance(whole, Pipeline):
+    def replace_last(part: Any) -> Any:
+        """Return a model or pipeline with ``inner`` (frozen if ``part`` came fitted) in place of its last step."""
+        part = opened(FrozenEstimator(part) if frozen else part).whole
+        if not isinstance(part, Pipeline):
             return FrozenEstimator(inner) if frozen else inner
-        name, last = whole.steps[-1]
-        return Pipeline([*whole.steps[:-1], (name, replace_last(last))], memory=whole.memory)
+        name, last = part.steps[-1]
+        return Pipeline([*part.steps[:-1], (name, replace_last(last))], memory=part.memory)
 
     whole = opened(replace_last(model.whole))
     return whole._replace(fitted=whole.fitted or frozen), transform
@@ -202,7 +203,7 @@ def _frame_of(X: Any) -> Any:
 
 
 def _type_of(column: Any) -> str:
-    """Return narwhals' name of a column's type, any type for missing values alone and for categories of numbers."""
+    """Return narwhals' name of a column's type; `_ANY_TYPE` for only missing values, and for categories of numbers."""
     if len(column) and column.null_count() == len(column):
         return _ANY_TYPE
     categories = getattr(getattr(column.to_native(), "dtype", None), "categories", None)

@@ -53,7 +53,7 @@ class ReadsRows:
         return self.forest_.trees.columns
 
     def _choices(self) -> dict[str, Any]:
-        """Return, for ``fit`` to keep, settings on which answers depend, as the parameters are now."""
+        """Return {setting: value} of settings on which answers depend, by the current parameters; ``fit`` keeps it."""
         return {"allows_nan": self._allows_nan()}
 
     @property
@@ -202,6 +202,7 @@ class ReadsRows:
         return self._rows_of_model(transformed(steps_of(whole), X), self._allows_nan())
 
     def __sklearn_tags__(self):
+        """Return scikit-learn's tags: a pipeline may take NaN, and sparse rows as its steps or its model do."""
         tags = cast(Any, super()).__sklearn_tags__()
         tags.input_tags.allow_nan = self._takes_nan
         whole, model, _ = self._open()

@@ -557,8 +557,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         low, high, *step = np.ravel(self.support).astype(np.float64).tolist() if np.size(self.support) > 1 else (0, 0)
         if np.ndim(self.support) != 1 or len(step) > 1 or not low < high:
             raise ValueError(f"support={self.support!r:.60} must be two numbers in their order, such as (0, inf).")
-        whole = [each for each in (low, high, *step) if np.isfinite(each)]
-        if step and (not 1 <= step[0] < np.inf or any(each % 1 for each in whole)):
+        finite = [number for number in (low, high, *step) if np.isfinite(number)]
+        if step and (not 1 <= step[0] < np.inf or any(number % 1 for number in finite)):
             raise ValueError(
                 f"support={self.support!r:.60} has a step that is no whole number from 1 on, or ends that are none; "
                 "whole targets from 0 on are (0, inf, 1)."

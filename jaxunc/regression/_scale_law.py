@@ -45,7 +45,7 @@ class Scale(NamedTuple):
     residuals: np.ndarray
     """Standardised residuals of the rows of all folds, in ascending order."""
     weights: np.ndarray
-    """How often each counts; empty where all count alike."""
+    """How often each of ``residuals`` counts; empty where all count alike."""
     order: np.ndarray
     """Position of each residual's row among the rows of all folds, one fold after the other."""
 
