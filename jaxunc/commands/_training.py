@@ -28,12 +28,12 @@ from jaxunc.streaming import (
     Notation,
     as_frame,
     columns,
-    find_counters,
     find_leaks,
     labelled_table,
     notation_of,
     row_numbers,
     texts_like_numbers,
+    warn_of_counters,
 )
 from jaxunc.tables import (
     SOME_CLASSES,
@@ -169,7 +169,7 @@ def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
     """Return warnings on the data: columns that leak the label or number the rows, texts that look like numbers."""
     values = dict(zip(X.columns, encode_instances(X, fit_columns(X)).values.T, strict=True))
     leaks = () if y.dtype.kind == "f" else find_leaks(values, np.unique(y, return_inverse=True)[1])
-    return *leaks, *find_counters(values), *texts_like_numbers(X)
+    return *leaks, *warn_of_counters(values), *texts_like_numbers(X)
 
 
 def _check_types(schema: pa.Schema, path: str, target: str) -> None:

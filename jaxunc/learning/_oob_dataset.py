@@ -2,7 +2,7 @@
 
 `oob_dataset` checks the data and takes counts from one of four sources. `count_out_of_bag`: the trees that have a row
 out of bag. `count_cross_fitted`: forests grown on the other folds. `count_held_out`: all trees, for rows that no tree
-was grown on. `count_left_out`: all trees, less the row's own label. `_make_dataset` turns `RowCounts` into the data set.
+was grown on. `count_left_out`: all trees, less the row's label. `_make_dataset` turns `RowCounts` into the data set.
 """
 
 from typing import Any, Literal, NamedTuple, get_args

@@ -92,6 +92,10 @@ def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
 
 
 def _table_of_array(source: Any, positions: Positions) -> pa.Table:
+    """Return an array, of two axes or structured, as a table: the columns to read, then those to carry along.
+
+    Columns of an array without names are called "0", "1", … for ``positions``.
+    """
     table = plain_table(source, "source")
     if isinstance(table, Frame):  # from a structured array; masked integers are floats in the frame
         read, carried = positions(table.columns)
@@ -121,6 +125,10 @@ def _join(read: pa.Table, carried: pa.Table) -> pa.Table:
 
 
 def _column(column: Any, name: str, exact: bool) -> Any:
+    """Return a column as an Arrow array; with ``exact`` its values stay as they are, else numbers may become floats.
+
+    Raises a TypeError if Arrow has no type for the values.
+    """
     if str(getattr(column, "dtype", "")).startswith("Sparse"):
         column = column.to_numpy()
     if isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray):
@@ -169,8 +177,8 @@ def _arrow_of_objects(column: Any, name: str) -> pa.Array:
     kinds = {kind for kind in set(map(type, values)) if issubclass(kind, datetime.date | np.datetime64)}
     moments = [None if is_missing(value) else value for value in values]
     zones = {getattr(value, "tzinfo", None) is not None for value in moments if value is not None}
-    cuts = len(kinds) > 1 or len(zones) > 1 or any(hasattr(kind, "nanosecond") for kind in kinds)
-    if not kinds or not cuts or not all(type(value) in kinds or value is None for value in moments):
+    may_truncate = len(kinds) > 1 or len(zones) > 1 or any(hasattr(kind, "nanosecond") for kind in kinds)
+    if not kinds or not may_truncate or not all(type(value) in kinds or value is None for value in moments):
         return pa.array(column, from_pandas=True) if plain is None else plain
     if len(zones) > 1:
         raise TypeError(f"column {name!r} holds moments with a time zone and others without one; give all of them one.")
