@@ -173,6 +173,7 @@ def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
 
 
 def _check_types(schema: pa.Schema, path: str, target: str) -> None:
+    """Raise a ValueError if columns hold lists or bytes, or columns besides the target dates or times."""
     several = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary)
     if nested := [field.name for field in schema if any(is_so(field.type) for is_so in several)]:
         raise ValueError(
@@ -187,6 +188,7 @@ def _check_types(schema: pa.Schema, path: str, target: str) -> None:
 
 
 def _many_integers(column: pd.Series) -> list[str]:
+    """Return a note, in a list, that many different integers are taken for classes; else an empty list."""
     number = int(cast(Any, column.nunique()))
     if column.dtype.kind not in "iu" or number <= SOME_CLASSES:
         return []
@@ -195,6 +197,8 @@ def _many_integers(column: pd.Series) -> list[str]:
 
 
 def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> None:
+    """Raise a ValueError, with the row's number in the file, for a float that is infinite or beyond float32."""
+
     def number(row):
         return int(row_numbers(path, target, wish)[row])
 

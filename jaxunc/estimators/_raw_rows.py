@@ -202,7 +202,7 @@ class ReadsRows:
         return self._rows_of_model(transformed(steps_of(whole), X), self._allows_nan())
 
     def __sklearn_tags__(self):
-        """Return scikit-learn's tags: a pipeline may take NaN, and sparse rows as its steps or its model do."""
+        """Return scikit-learn's tags: NaN is allowed for a pipeline; sparse rows if the pipeline or the model allows them."""
         tags = cast(Any, super()).__sklearn_tags__()
         tags.input_tags.allow_nan = self._takes_nan
         whole, model, _ = self._open()

@@ -90,7 +90,8 @@ class Histograms(NamedTuple):
     def _merge_plane(self, kind: str, plane: Array, ratio: Float[Array, "rows"]) -> Any:
         """Return a plane of the statistic, merged over each row's trees by ``kind``: ``[rows ...]``.
 
-        ``plane`` has a value for each distinct count vector, or one for all. Sums are multiplied by ``ratio``.
+        ``plane`` has a value for each distinct count vector, or one for all, which is its own "min" and "max". Sums are
+        multiplied by ``ratio``.
         """
         if kind == "collect":
             raise ValueError(

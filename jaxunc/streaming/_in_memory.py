@@ -51,7 +51,7 @@ def tables_of(source: Any, positions: Positions) -> Iterator[pa.Table]:
 
 
 def select_at(table: pa.Table, positions: Positions) -> pa.Table:
-    """Return the columns of a table that are read, then those that are carried along."""
+    """Return a table's columns at the two lists of ``positions``: those to read, then those to carry along."""
     read, carried = positions(table.schema.names)
     return table.select([*read, *carried])
 

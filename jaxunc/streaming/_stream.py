@@ -448,7 +448,7 @@ class PartWriter:
         self._finished(whole, file, self._rows)
 
     def _open(self, path: Path, schema: pa.Schema) -> Any:
-        """Return an Arrow writer of a file for tables of ``schema``; in Parquet all but floats are dictionaries."""
+        """Return an Arrow writer of a file for tables of ``schema``; Parquet encodes all but floats by dictionaries."""
         if self._file_format == "csv":
             return arrow_csv.CSVWriter(path, schema)
         # In Parquet the entries of a list are a column below the list's.
