@@ -94,10 +94,10 @@ def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str
     """
     if isinstance(outcome, NumberOutcome):
         return {}
-    of = outcome.positive.get(combiner, {})
-    tops = {f"top_{top}": share for top, share in zip(TOPS, of.get("top", ()), strict=bool(of))}
+    positive = outcome.positive.get(combiner, {})
+    tops = {f"top_{top}": share for top, share in zip(TOPS, positive.get("top", ()), strict=bool(positive))}
     costs = {"cost": outcome.costs[combiner]} if outcome.costs else {}
-    return {**({"average_precision": of["average_precision"]} if of else {}), **tops, **costs}
+    return {**({"average_precision": positive["average_precision"]} if positive else {}), **tops, **costs}
 
 
 def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel | None = None) -> dict[str, Any]:

@@ -115,8 +115,10 @@ def answerers_of(
 
 def _further(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
     """Return {name: (combiner, outputs)} of those `FURTHER_COMBINERS` that answer outputs in ``needed``."""
-    asked = {part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()}
-    return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in asked.items() if names}
+    outputs_of = {
+        part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()
+    }
+    return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in outputs_of.items() if names}
 
 
 def _derived_outputs(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
@@ -167,8 +169,10 @@ def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> li
 
 
 def _parts(answer: Any) -> Parts:
-    of = lambda part: tuple(getattr(part, "outputs", ()))
-    return {name: of(part) for name, part in answer.items()} if isinstance(answer, dict) else {None: of(answer)}
+    """Return `Parts` of an answer: {combiner: its outputs} if several combiners answer together, else {None: outputs}."""
+    list_outputs = lambda part: tuple(getattr(part, "outputs", ()))
+    parts = answer if isinstance(answer, dict) else {None: answer}
+    return {name: list_outputs(part) for name, part in parts.items()}
 
 
 def _default(parts: Parts, model: Answering) -> tuple[str, ...]:

@@ -67,15 +67,15 @@ def table_of_columns(columns: Mapping[Any, Any], *, exact: bool = False) -> pa.T
 def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
     """Return a frame of pandas as a table, without its index; raises as `table_of_columns`."""
     try:
-        whole = pa.Table.from_pandas(frame, preserve_index=False)
-        for j, data_type in enumerate(whole.schema.types):
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        for j, data_type in enumerate(table.schema.types):
             if (pa.types.is_temporal(data_type) or pa.types.is_binary(data_type)) and _holds_objects(frame.iloc[:, j]):
-                column = _column(frame.iloc[:, j], whole.schema.names[j], exact)
-                whole = whole.set_column(j, whole.schema.names[j], column)
-        return whole
+                column = _column(frame.iloc[:, j], table.schema.names[j], exact)
+                table = table.set_column(j, table.schema.names[j], column)
+        return table
     except _FAULTS:
-        every = [_column(frame.iloc[:, j], str(name), exact) for j, name in enumerate(frame.columns)]
-        return pa.Table.from_arrays(every, names=list(map(str, frame.columns)))
+        arrays = [_column(frame.iloc[:, j], str(name), exact) for j, name in enumerate(frame.columns)]
+        return pa.Table.from_arrays(arrays, names=list(map(str, frame.columns)))
 
 
 def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
@@ -104,9 +104,9 @@ def _table_of_array(source: Any, positions: Positions) -> pa.Table:
     if len(table.shape) != 2:
         raise ValueError(f"an array of shape {table.shape} is no table; pass (instances, features).")
     array = np.asarray(table)  # Arrow does not read arrays of JAX
-    whole = source if isinstance(source, np.ma.MaskedArray) else array
+    original = source if isinstance(source, np.ma.MaskedArray) else array
     read, carried = positions([str(j) for j in range(array.shape[1])])
-    columns, originals = ([(str(j), of[:, j]) for j in range(array.shape[1])] for of in (array, whole))
+    columns, originals = ([(str(j), values[:, j]) for j in range(array.shape[1])] for values in (array, original))
     return _table_of_pairs(columns, read, originals, carried)
 
 

@@ -231,7 +231,9 @@ class Evidence:
     def _with_two_readings(self) -> tuple[str, str, str]:
         """Return a column's name, a cell of it, and the mark in this cell that has two readings."""
         return next(
-            (name, cell, mark) for name, of in self._columns.items() for mark, cell in sorted(of.two_readings.items())
+            (name, cell, mark)
+            for name, evidence in self._columns.items()
+            for mark, cell in sorted(evidence.two_readings.items())
         )
 
     def _readings_error(self, file: Path, left: list[Notation]) -> ValueError:

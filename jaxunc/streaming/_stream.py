@@ -380,17 +380,17 @@ def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable
 
 def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
     """Yield the chunks of files that the run has left, and after a part's last chunk a piece that ends the part."""
-    most = PART_CHUNKS * chunk_rows
+    part_rows = PART_CHUNKS * chunk_rows
     before = run.done()
     for i, file in enumerate(run.files):
         done = before.get(i, [])
-        if done and done[-1] < most:
+        if done and done[-1] < part_rows:
             continue
         part, number, types = len(done), 0, {}
         for chunk in file_chunks(file, scoring.wanted, chunk_rows, sum(done)):
             if number == 0:
                 types = run.types_to_write(i, chunk.kept.schema)
-            elif number % most == 0:
+            elif number % part_rows == 0:
                 yield _Piece(i, part, None, None)
                 part += 1
             yield _Piece(i, part, _cast(chunk.kept, types), scoring.encoded(chunk))

@@ -180,10 +180,12 @@ class Columns:
         if self.nominal is not None:
             parts.append(f"nominal={np.flatnonzero(self.nominal).tolist()}")
         if self.levels is not None:
-            sizes = {j: len(each.values) + each.has_missing for j, each in enumerate(self.levels) if each is not None}
+            sizes = {
+                j: len(entry.values) + entry.has_missing for j, entry in enumerate(self.levels) if entry is not None
+            }
             parts.append(f"levels by column: {sizes}")
         if self.cuts is not None:
-            parts.append(f"cuts by column: {[0 if each is None else len(each) for each in self.cuts]}")
+            parts.append(f"cuts by column: {[0 if entry is None else len(entry) for entry in self.cuts]}")
         return f"Columns({', '.join(parts)})"
 
 
