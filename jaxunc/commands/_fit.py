@@ -101,6 +101,7 @@ ESTIMATORS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file to fit on")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes, or a number")
@@ -122,6 +123,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Fit or take over a model, save it, and print what was saved; raises a ValueError or an OSError for faults."""
     from rich.console import Console
 
     from jaxunc.regression import LeafMoments
@@ -271,6 +273,7 @@ def _flag(name: str) -> str:
 
 
 def _fit_new(args: argparse.Namespace) -> Any:
+    """Return an estimator fitted to the rows of the file, and print notes on the data."""
     import pandas as pd
 
     from jaxunc.streaming import wished_notation
@@ -324,6 +327,7 @@ def _model(args: argparse.Namespace, forest: Any = None, **settings: Any) -> Any
 
 
 def _forest(args: argparse.Namespace, ending: str) -> Any:
+    """Return scikit-learn's forest or tree that the options describe; ``ending`` is "Classifier" or "Regressor"."""
     from sklearn import ensemble, tree
 
     if args.forest == "single-tree":
@@ -340,6 +344,7 @@ def _keywords(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any
 
 
 def _take_over(args: argparse.Namespace) -> Any:
+    """Return an estimator around the fitted model of ``--import``, with the rows of ``DATA`` if it is passed."""
     from jaxunc.streaming import wished_notation
 
     from ._training import check_combiner, keep_notation, rows_of_a_fit, unpickle

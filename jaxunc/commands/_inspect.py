@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Print what a model file holds, and whether it is sound."""
     from rich.console import Console
 
     from jaxunc.streaming import describe_model
@@ -56,6 +57,7 @@ def interrupted(args: argparse.Namespace) -> str:
 
 
 def _check_whole(path: str) -> str:
+    """Return words on a file that loads, or lacks only the user's own classes; else raise a ValueError."""
     from jaxunc.storage import load
 
     try:

@@ -22,6 +22,7 @@ _BY_FIELD_S = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
     add = parser.add_argument
     libraries = "XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.json, .cbm), treelite or ONNX"
     add("model", metavar="MODEL", help=f"a file that jaxunc saved, or a classifier of {libraries}")
@@ -68,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Answer the rows of the data files, write the answers, and print their number."""
     from jaxunc.streaming import predict_files
 
     _check_options(args)

@@ -28,12 +28,12 @@ from jaxunc.streaming import (
     Notation,
     as_frame,
     columns,
-    find_counters,
     find_leaks,
     labelled_table,
     notation_of,
     row_numbers,
     texts_like_numbers,
+    warn_of_counters,
 )
 from jaxunc.tables import (
     SOME_CLASSES,
@@ -169,10 +169,11 @@ def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
     """Return warnings on the data: columns that leak the label or number the rows, texts that look like numbers."""
     values = dict(zip(X.columns, encode_instances(X, fit_columns(X)).values.T, strict=True))
     leaks = () if y.dtype.kind == "f" else find_leaks(values, np.unique(y, return_inverse=True)[1])
-    return *leaks, *find_counters(values), *texts_like_numbers(X)
+    return *leaks, *warn_of_counters(values), *texts_like_numbers(X)
 
 
 def _check_types(schema: pa.Schema, path: str, target: str) -> None:
+    """Raise a ValueError if columns hold lists or bytes, or columns besides the target dates or times."""
     several = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary)
     if nested := [field.name for field in schema if any(is_so(field.type) for is_so in several)]:
         raise ValueError(
@@ -187,6 +188,7 @@ def _check_types(schema: pa.Schema, path: str, target: str) -> None:
 
 
 def _many_integers(column: pd.Series) -> list[str]:
+    """Return a note, in a list, that many different integers are taken for classes; else an empty list."""
     number = int(cast(Any, column.nunique()))
     if column.dtype.kind not in "iu" or number <= SOME_CLASSES:
         return []
@@ -195,6 +197,8 @@ def _many_integers(column: pd.Series) -> list[str]:
 
 
 def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> None:
+    """Raise a ValueError, with the row's number in the file, for a float that is infinite or beyond float32."""
+
     def number(row):
         return int(row_numbers(path, target, wish)[row])
 

@@ -259,6 +259,7 @@ def _marks(console: Console) -> str:
 
 
 def _terms(console: Console, verdict: Verdict, n_classes: int) -> list[str]:
+    """Return sentences to print below the table of combiners: what means, marks and measures stand for."""
     better, worse = _marks(console)[1:]
     marks = (
         "" if verdict.base is None else f" {better} better, {worse} worse than {verdict.base}, as far as tests tell."

@@ -190,9 +190,10 @@ def cheapest_decisions(probability: Any, costs: Float[np.ndarray, "classes class
 
 
 def _measure_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]:
-    """Return one combiner's entry of `Outcome.positive`; ties in its ranking count as their mean over all orders.
+    """Return one combiner's entry of `Outcome.positive`.
 
-    ``y`` says which instances are positive; ``positive`` is the class's position.
+    ``y`` says which instances are positive; ``positive`` is the class's position. Instances may tie in the combiner's
+    ranking: "top" is the mean over all their orders, average precision takes each group of ties as one step.
     """
     scores, probs = np.asarray(answer.class_scores, float), np.asarray(answer.probability, float)[:, positive]
     with np.errstate(invalid="ignore"):
@@ -274,12 +275,12 @@ class _Answers(NamedTuple):
 
 @jit
 def _measure(answers: _Answers, y: Int[Array, "instances"]):
-    """Return measures, reliability curve and rejection curve, each with a leading axis of combiners."""
+    """Return what `_measure_one` does, with a leading axis of combiners in each array."""
     return jax.vmap(lambda answer: _measure_one(answer, y))(answers)
 
 
 def _measure_one(answer: _Answers, y):
-    """Return the measures, the reliability curve and the rejection curve of one combiner.
+    """Return {measure: value}, the reliability curve, and accuracies (least coverage first) of one combiner.
 
     Accuracy is that of the largest class score. AUC is one class against the rest, averaged over the classes. The Brier
     score is the mean squared error of the probability of class 1; for more classes, summed over all.
@@ -418,6 +419,7 @@ def _measure_sets(
     n_classes = leaves.shape[-1]
 
     def at(s):
+        """Return {measure of sets: value} and the number of sets of each size ``[classes]``, for one s."""
         vote = GeneralizedVote(s)
         # In batches, since a vote compares all pairs of classes for each instance and tree.
         membership = lax.map(lambda counts: nondominated(vote(counts)), leaves, batch_size=_BATCH)

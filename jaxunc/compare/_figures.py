@@ -83,9 +83,10 @@ class Picture(NamedTuple):
 
 
 def choose_highlights(results: Results, rankings: dict[str, Ranking], leader: str) -> list[str]:
-    """Return up to five combiners to stand out in figures: the default, the one to use, then the best by each measure.
+    """Return up to five combiners to stand out in figures, of those that the study has.
 
-    ``rankings`` are {measure: its ranking}.
+    They are the defaults of studies, the one to use (``leader``), then the best by each measure of ``rankings``
+    ({measure: its ranking}).
     """
     order = ("brier", "auc", "accuracy", "log_loss", "interval_score", "pinball_loss")
     leaders = [rankings[measure].combiners[0] for measure in order if measure in rankings]
@@ -102,6 +103,7 @@ def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Pi
         rows = [i for i, name in enumerate(ranking.combiners) if name in chosen]
 
         def draw(ax: Axes, ranking: Ranking = ranking, rows: list[int] = rows) -> None:
+            """Plot a combiner's average rank in each row, hollow where tests tell it from the best one."""
             for row, i in enumerate(rows):
                 look: Any = {"color": PALETTE[0], "markerfacecolor": "none" if ranking.different[0, i] else None}
                 ax.plot([ranking.ranks[i]], [row], "o", **look)
@@ -263,6 +265,10 @@ def positive_picture(results: Results, verdict: Verdict) -> Picture:
         sentences.append(f"{combiner}: {bins}")
 
     def draw(ax: Axes) -> None:
+        """Plot each combiner's shares against probabilities, with a disc for each bin: its area is the bin's size.
+
+        A rare class gets square-root axes.
+        """
         ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
         for (combiner, (p, share, size)), look in zip(lines.items(), lines_for(list(lines)).values(), strict=True):
             ax.plot(p, share, label=combiner, **look.keywords())
@@ -335,6 +341,11 @@ def set_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dict[str, float] | None = None) -> Picture:
+    """Return a picture of a measure of sets against s: ``lines`` is {name: value for each of `STRENGTHS`}.
+
+    ``always`` is {name: value that does not depend on s}.
+    """
+
     def draw(ax: Axes) -> None:
         StrengthDisplay(STRENGTHS, lines, measure=measure, reference=always).plot(ax)
         ax.legend()
@@ -345,6 +356,8 @@ def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dic
 
 
 def _set_sizes(title: str, shares) -> Picture:
+    """Return a picture of ``shares [strengths classes]``: for each s, the share of sets with 1, 2, … classes."""
+
     def draw(ax: Axes) -> None:
         SetSizeDisplay(STRENGTHS, shares).plot(ax)
 
@@ -373,6 +386,7 @@ def interval_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results) -> Picture:
+    """Return a picture of reliability with intervals; ``bins`` are those of `interval_means`."""
     classes = list(results.about["data"]["classes"])
     name = _axis_label(classes[1]) if len(classes) == 2 else "a class"
 
@@ -392,6 +406,7 @@ def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results
 
 
 def _brier_range(title: str, results: Results, forest: str) -> Picture:
+    """Return a picture of the Brier score and its range against the leaf size, for one kind of forest."""
     leaf_sizes = results.settings.leaf_sizes
     lower, mean, upper = (brier_ranges(results, forest)[name] for name in BRIER_RANGE)
 

@@ -103,6 +103,7 @@ def evaluate_laws(
 
 
 def _measures(quantiles: np.ndarray, y: np.ndarray, seconds: float) -> dict[str, float]:
+    """Return the entry of `NumberOutcome.measures` of one law; ``quantiles [rows levels]`` are at `LEVELS`."""
     ends = quantiles[:, [0, -1]]
     return {
         "interval_score": _digits(metrics.interval_score(ends, y, coverage=COVERAGE)),

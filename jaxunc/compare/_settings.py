@@ -167,6 +167,7 @@ class Settings:
     numbers: bool = False
 
     def __post_init__(self):
+        """Check the settings, and set fields to tuples without repetitions in a fixed order."""
         # The class is frozen: fields are set around its guard, to tuples without repetitions in a fixed order.
         for name in ("forests", "combiners", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))

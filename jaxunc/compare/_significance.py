@@ -205,6 +205,7 @@ def holm(p_values: PValues) -> Float[np.ndarray, "tests"]:
 
 
 def _checked_p_values(p_values):
+    """Return p-values ``[tests]`` in float64; a ValueError unless they have one axis and lie in [0, 1]."""
     p_values = _checked_numbers(p_values, name="p_values")
     if p_values.ndim != 1:
         raise ValueError(f"p_values has shape {p_values.shape}; expected [tests], each test of the family once.")

@@ -88,13 +88,16 @@ class Results(NamedTuple):
 
 
 def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str, float]:
-    """Return the measures that not all studies have: average precision, shares in `TOPS`, cost; {} for a law."""
+    """Return {measure: value} of measures of classifiers alone; empty for the law of a `NumberOutcome`.
+
+    With two classes these are average precision and the shares in `TOPS`; with costs also the mean cost.
+    """
     if isinstance(outcome, NumberOutcome):
         return {}
-    of = outcome.positive.get(combiner, {})
-    tops = {f"top_{top}": share for top, share in zip(TOPS, of.get("top", ()), strict=bool(of))}
+    positive = outcome.positive.get(combiner, {})
+    tops = {f"top_{top}": share for top, share in zip(TOPS, positive.get("top", ()), strict=bool(positive))}
     costs = {"cost": outcome.costs[combiner]} if outcome.costs else {}
-    return {**({"average_precision": of["average_precision"]} if of else {}), **tops, **costs}
+    return {**({"average_precision": positive["average_precision"]} if positive else {}), **tops, **costs}
 
 
 def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel | None = None) -> dict[str, Any]:

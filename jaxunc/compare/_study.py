@@ -119,7 +119,7 @@ def run(
 
 
 class _Progress:
-    """Prints the time left, on standard error: once, and with ``lines`` again each time half a minute has passed.
+    """A printer of the time left, on standard error: once, and with ``lines`` again whenever half a minute has passed.
 
     ``n`` is the number of forests to run; ``silent`` prints nothing.
     """
@@ -129,16 +129,15 @@ class _Progress:
         self.n_done, self.start, self.last_print = 0, time.perf_counter(), time.perf_counter()
 
     def count_forest(self) -> None:
-        """Count a finished forest, and print a line if it is due. The first forests compile, and are not timed."""
+        """Count a finished forest, and print a line if one is due."""
         self.n_done, now = self.n_done + 1, time.perf_counter()
-        n_timed = self.n_done - cores()
+        n_timed = self.n_done - cores()  # not the first forests, which compile, one in each thread
         if n_timed <= 0:
             self.start = now
             return
         left = (self.n - self.n_done) * (now - self.start) / n_timed
-        if self.silent or self.n == self.n_done or (n_timed > 1 and (not self.lines or now < self.last_print + _EVERY)):
-            return
-        if n_timed == 1 and left < _EVERY:
+        is_due = left >= _EVERY if n_timed == 1 else self.lines and now >= self.last_print + _EVERY
+        if self.silent or self.n == self.n_done or not is_due:
             return
         self.last_print = now
         about = f"{left / 60:.0f} minutes" if left > 90 else f"{left:.0f} seconds"
@@ -171,6 +170,7 @@ def study(
     settings_of_classes["costs"] = None if settings.costs is None else np.asarray(settings.costs)
 
     def run(cell: Cell) -> tuple[Cell, Outcome | NumberOutcome]:
+        """Return a cell and its outcome: grow, count or refit on the training part, answer the test part."""
         i = cell.repeat * settings.n_folds + cell.fold
         train, test = (distinct[part] for part in splits[i])
         if copy_groups is not None:
@@ -362,6 +362,7 @@ def _isotonic(rows: OobDataset) -> Answers:
     mean = rows.bind(Mean())
 
     def answer(X: np.ndarray) -> Answer:
+        """Return the mean's answer with each class's probability mapped by isotonic regression."""
         probability = np.asarray(mean.probability(X))
         first = probability.shape[1] - len(fits)
         columns = [np.clip(fit.predict(probability[:, first + i]), least, 1 - least) for i, fit in enumerate(fits)]

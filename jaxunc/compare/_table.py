@@ -15,11 +15,11 @@ from jaxunc.streaming import (
     Notation,
     as_frame,
     columns,
-    find_counters,
     find_leaks,
     labelled_table,
     row_numbers,
     texts_like_numbers,
+    warn_of_counters,
 )
 from jaxunc.tables import class_codes, feature_numbers, is_numeric, number_target
 
@@ -100,7 +100,7 @@ def study_table(
     )
     leaks = find_leaks(values, table.codes) if labels else ()
     copies = _find_copies(X, table.codes, "class" if labels else "target")
-    return table._replace(warnings=(*leaks, *find_counters(values), *texts_like_numbers(features), *copies))
+    return table._replace(warnings=(*leaks, *warn_of_counters(values), *texts_like_numbers(features), *copies))
 
 
 def positive_class(table: Table, name: str | None) -> str | None:

@@ -330,23 +330,24 @@ def _sensitivity(results: Results, verdict: Verdict, name: str, other: Any) -> s
 
 
 def _decision_on_laws(results: Results, verdict: Verdict) -> str:
+    """Return the sentence of `decision` for laws: which to use, and how many targets its intervals held."""
     by, means, leader, base = verdict.criterion, verdict.means, verdict.leader, verdict.base
     loss = means["interval_score"].drop(BASE_RATES)
     value_of = lambda name, m="interval_score": shown_value(m, means.at[name, m])
-    held = (
+    coverage_clause = (
         f"; they held {means.at[leader, 'coverage']:.1%} of the targets, and {means.at[leader, 'worst_fifth']:.1%} in "
         "the worst fifth of the rows"
     )
     if verdict.rejects_all:
         write = partial(shown_value, "interval_score")
         than = "the target's own quantiles, interval score"
-        said = _use_none(results, "90% intervals", than, means["interval_score"], write)
-        return said + _sensitivity(results, verdict, leader, BASE_RATES)
+        sentence = _use_none(results, "90% intervals", than, means["interval_score"], write)
+        return sentence + _sensitivity(results, verdict, leader, BASE_RATES)
     if base is None:
         return (
             f"Of these take {_leader(verdict)}: its 90% intervals have the least interval score, "
             f"{value_of(leader)}, on rows "
-            f"that it had not seen{held}."
+            f"that it had not seen{coverage_clause}."
         )
     if verdict.keeps_default:
         rival = str(verdict.rival)
@@ -355,14 +356,14 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
         return (
             f"Keep residuals of one width (`{base}`, {forest_name(*verdict.best_forests[base])}): {nothing} better, as "
             f"far as tests tell: interval score {value_of(base)}; `{rival}` has {value_of(rival)}{chance}"
-            f"{held}.{_sensitivity(results, verdict, rival, base)}"
+            f"{coverage_clause}.{_sensitivity(results, verdict, rival, base)}"
         )
     if by == "pinball_loss":
         return (
             f"Use {_leader(verdict)}: its quantiles are better than those of residuals of one width, pinball loss "
             f"{value_of(leader, by)} against {value_of(base, by)} on rows that it had not seen; by interval score "
             "they are not "
-            f"told apart ({value_of(leader)} against {value_of(base)}){held}."
+            f"told apart ({value_of(leader)} against {value_of(base)}){coverage_clause}."
             f"{_sensitivity(results, verdict, leader, base)}"
         )
     if not verdict.differs(by, leader, base):
@@ -370,12 +371,12 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
             f"Use {_leader(verdict)}: its 90% intervals are better than the target's own quantiles, interval score "
             f"{value_of(leader)} against {value_of(BASE_RATES)} on rows that it had not seen; those of one width "
             f"({value_of(base)}) are not, though tests do not tell these from its own"
-            f"{held}.{_sensitivity(results, verdict, leader, base)}"
+            f"{coverage_clause}.{_sensitivity(results, verdict, leader, base)}"
         )
     return (
         f"Use {_leader(verdict)}: its 90% intervals are better than those of one width, interval score "
         f"{value_of(leader)} "
-        f"against {value_of(base)} on rows that it had not seen{held}."
+        f"against {value_of(base)} on rows that it had not seen{coverage_clause}."
     )
 
 

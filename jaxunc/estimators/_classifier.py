@@ -72,6 +72,7 @@ class CombinerClassifier(ProbabilityClassifier):
         return margin(scores) if len(self.classes_) == 2 else scores
 
     def _probability_and_class(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Return probabilities ``[instances classes]``, and the answer's classes as positions ``[instances]``."""
         check_is_fitted(self, "forest_")
         rows = self._instances(X)
         answer = self.bound_.answer(rows)

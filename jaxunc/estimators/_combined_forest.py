@@ -11,7 +11,7 @@ from jaxunc.combiners import LearnedPool
 from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, oob_mask, ungrouped_mask, warn_of_pure_leaves
 from jaxunc.decisions import Calibration
 from jaxunc.forest import Forest
-from jaxunc.learning import FEW_TREES, fit_combiner, rows_of
+from jaxunc.learning import FEW_TREES, fit_combiner, make_oob_dataset
 from jaxunc.tables import InstancesLike, LabelsLike, NumbersLike, class_positions
 from jaxunc.voting import Criterion, Population, VoteResult, fit_vote_prior, out_of_bag_votes, predict_until_settled
 
@@ -319,6 +319,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         check_combiner(self.combiner, self.combiner_options, further=("learned",))
 
     def _check_learning(self, X) -> None:
+        """Raise a ValueError unless parameters, model and ``X`` (None: no data) suit ``combiner="learned"``."""
         if self.counts not in ("inbag", "held_out"):
             raise ValueError(
                 f"combiner='learned' chooses its counts itself; counts={self.counts!r} is none of its options. Take "
@@ -355,7 +356,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         else:
             source = {"counts": "both" if has_bags(model) else "inbag"}
         forest = model if isinstance(model, Forest) else sample.forest
-        rows = rows_of(model, forest, sample.X, sample.y, sample_weight=weight, groups=sample.groups, **source)
+        rows = make_oob_dataset(model, forest, sample.X, sample.y, sample_weight=weight, groups=sample.groups, **source)
         self.forest_ = rows.forest
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
         self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)

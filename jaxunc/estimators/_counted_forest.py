@@ -189,13 +189,17 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
         check_seed(self.random_state)
 
-    def _grow(self, whole, X, y, sample_weight, groups, combiner_for: Callable[..., Combiner]):
-        """Return a fitted copy of the model, the rows, labels and weights that it counts, and their group numbers."""
+    def _grow(self, model_or_pipeline, X, y, sample_weight, groups, combiner_for: Callable[..., Combiner]):
+        """Return a fitted copy of a model or pipeline, and the data that its leaves are to count.
+
+        These are a tuple (rows as the forest reads them, labels, weights), and the rows' group numbers. For held-out
+        counts the copy is fitted to the other rows. ``combiner_for`` only checks the combiner here.
+        """
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
         # A wrong combiner is refused before the work of growing.
         prior = np.full(len(classes), 1 / len(classes))
-        combiner_for(prior, n_samples=len(y), n_trees=n_trees_of(opened(whole).forest))
+        combiner_for(prior, n_samples=len(y), n_trees=n_trees_of(opened(model_or_pipeline).forest))
         fit_data, count_data = (X, y, sample_weight), None
         random_state = check_random_state(self.random_state)
         if self.counts == "held_out":
@@ -204,12 +208,12 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             fit_rows, count_rows = held_out_split(y, self.held_out_size, random_state, as_groups(groups, len(y)))
             fit_data, count_data, groups = take(fit_rows), take(count_rows), groups[count_rows]
         seed = None if self.random_state is None else random_state
-        whole, X = self._fit_copy(whole, fit_data, seed)
+        model_or_pipeline, X = self._fit_copy(model_or_pipeline, fit_data, seed)
         if self._steps:
-            self._steps = steps_of(whole)
+            self._steps = steps_of(model_or_pipeline)
             if count_data is not None:
                 count_data = (self._transform_to_numbers(count_data[0], self._allows_nan()), *count_data[1:])
-        return whole, (X, *fit_data[1:]) if count_data is None else count_data, groups
+        return model_or_pipeline, (X, *fit_data[1:]) if count_data is None else count_data, groups
 
     def _check_prior(self) -> None:
         """Raise a ValueError if no instance of some class is counted."""
@@ -251,6 +255,11 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return answer
 
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+        """Return probabilities by trees that have not seen the rows ``[rows classes]``, and an index of such rows.
+
+        Rows of the fit are answered by their out-of-bag trees: the index has those with such a tree. Other rows are
+        answered by all trees, and the index has all. Raises a ValueError for rows whose labels the leaves count.
+        """
         rows, model = self._instances(X), self._forest_model if hasattr(self, "estimator_") else None  # files keep none
         groups, has_calibration = vars(self).get("_groups_of_fit"), hasattr(self, "calibration_")
         groups = None if groups is None or len(groups) != rows.shape[0] else groups

@@ -46,11 +46,11 @@ def warn_of_threshold(estimator: Any) -> None:
         )
 
 
-def check_steps(whole: Any, forest: Any) -> None:
+def check_steps(model_or_pipeline: Any, forest: Any) -> None:
     """Raise a TypeError unless the last step of a pipeline is a model, and no other step samples."""
-    if whole is not forest and (forest is None or isinstance(forest, str)):
+    if model_or_pipeline is not forest and (forest is None or isinstance(forest, str)):
         raise TypeError(f"estimator is a pipeline whose last step is {forest!r}; make the last step a forest.")
-    if samplers := [name for name, step in steps_of(whole) if hasattr(step, "fit_resample")]:
+    if samplers := [name for name, step in steps_of(model_or_pipeline) if hasattr(step, "fit_resample")]:
         raise TypeError(
             f"estimator is a pipeline whose step {samplers[0]!r} makes or drops rows, so counts of leaves would be of "
             "other rows than are given. Sample before fit, or take class_weight='balanced_subsample' in the forest; a "
@@ -58,12 +58,16 @@ def check_steps(whole: Any, forest: Any) -> None:
         )
 
 
-def check_model(whole: Any, forest: Any, *, fitted: bool) -> None:
+def check_model(model_or_pipeline: Any, forest: Any, *, fitted: bool) -> None:
     """Raise a TypeError unless the last step of a pipeline, or a model alone, is a forest, and no step samples."""
-    check_steps(whole, forest)
+    check_steps(model_or_pipeline, forest)
     if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
         return
-    where = f"estimator is a {type(forest).__name__}" if whole is forest else f"its last step is a {_name(forest)}"
+    where = (
+        f"estimator is a {type(forest).__name__}"
+        if model_or_pipeline is forest
+        else f"its last step is a {_name(forest)}"
+    )
     if isinstance(forest, BaseEstimator) and is_regressor(forest):
         raise TypeError(
             f"{where} that predicts numbers; pass one of classes. How sure a number is, UncertainForestRegressor says: "
@@ -95,12 +99,13 @@ def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegresso
         return model, None
     inner = getattr(transform, "regressor_", transform.regressor) if frozen else transform.regressor
 
-    def replace_last(whole: Any) -> Any:
-        whole = opened(FrozenEstimator(whole) if frozen else whole).whole
-        if not isinstance(whole, Pipeline):
+    def replace_last(part: Any) -> Any:
+        """Return a model or pipeline with ``inner`` (frozen if ``part`` came fitted) in place of its last step."""
+        part = opened(FrozenEstimator(part) if frozen else part).whole
+        if not isinstance(part, Pipeline):
             return FrozenEstimator(inner) if frozen else inner
-        name, last = whole.steps[-1]
-        return Pipeline([*whole.steps[:-1], (name, replace_last(last))], memory=whole.memory)
+        name, last = part.steps[-1]
+        return Pipeline([*part.steps[:-1], (name, replace_last(last))], memory=part.memory)
 
     whole = opened(replace_last(model.whole))
     return whole._replace(fitted=whole.fitted or frozen), transform
@@ -149,15 +154,15 @@ def reads_categories(model: Any, X: Any) -> bool:
     return reads and any(name.startswith(words) for name in types)
 
 
-def copy_steps(whole: Any) -> Steps:
+def copy_steps(model_or_pipeline: Any) -> Steps:
     """Return a copy of the fitted transformers, so that another fit of the pipeline changes no answer.
 
     Transformers that cannot be copied are returned themselves.
     """
     try:
-        return copy.deepcopy(steps_of(whole))
+        return copy.deepcopy(steps_of(model_or_pipeline))
     except Exception:  # a user's transformer may raise anything
-        return steps_of(whole)
+        return steps_of(model_or_pipeline)
 
 
 def fit_transformers(whole: Pipeline, X: Any, y: Any, sample_weight: Any) -> Any:
@@ -202,7 +207,7 @@ def _frame_of(X: Any) -> Any:
 
 
 def _type_of(column: Any) -> str:
-    """Return narwhals' name of a column's type, any type for missing values alone and for categories of numbers."""
+    """Return narwhals' name of a column's type; `_ANY_TYPE` for only missing values, and for categories of numbers."""
     if len(column) and column.null_count() == len(column):
         return _ANY_TYPE
     categories = getattr(getattr(column.to_native(), "dtype", None), "categories", None)

@@ -209,6 +209,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         )
 
     def _encode(self, X) -> np.ndarray:
+        """Return rows with codes for levels, ``[instances features]``; a ValueError for NaN that trees refuse."""
         values, missing = encode_instances(plain_numbers(X, self._columns.levels is not None), self._columns)
         if missing and self._chosen["missing"] == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])
@@ -219,6 +220,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         return np.asarray(values)
 
     def __sklearn_tags__(self):
+        """Return scikit-learn's tags: words are taken, and NaN if trees send it in a drawn direction."""
         tags = super().__sklearn_tags__()
         # The trees of the fit take NaN, or not, whatever the parameters are now.
         tags.input_tags.allow_nan = vars(self).get("_chosen", vars(self))["missing"] == "random"

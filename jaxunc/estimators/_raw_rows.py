@@ -53,7 +53,7 @@ class ReadsRows:
         return self.forest_.trees.columns
 
     def _choices(self) -> dict[str, Any]:
-        """Return, for ``fit`` to keep, settings on which answers depend, as the parameters are now."""
+        """Return {setting: value} of settings on which answers depend, by the current parameters; ``fit`` keeps it."""
         return {"allows_nan": self._allows_nan()}
 
     @property
@@ -91,17 +91,17 @@ class ReadsRows:
         check_classification_targets(y)
         return X, y, check_weights(sample_weight, y)
 
-    def _take_raw_columns(self, X: Any, whole: Any = None) -> None:
-        """Keep names, number and types of raw columns: those of a fitted pipeline ``whole``, else of X."""
-        names = getattr(whole, "feature_names_in_", None)
+    def _take_raw_columns(self, X: Any, model_or_pipeline: Any = None) -> None:
+        """Keep names, number and types of raw columns: those of a fitted ``model_or_pipeline``, else of X."""
+        names = getattr(model_or_pipeline, "feature_names_in_", None)
         types = None if X is None else column_types(X)
         if X is None or names is not None:
-            if not hasattr(whole, "n_features_in_"):
+            if not hasattr(model_or_pipeline, "n_features_in_"):
                 raise ValueError(
                     f"the first step of the pipeline, {self._steps[0][0]!r}, does not tell on which columns it was "
                     "fitted; pass rows with their labels: fit(X, y)."
                 )
-            self.n_features_in_ = int(whole.n_features_in_)
+            self.n_features_in_ = int(model_or_pipeline.n_features_in_)
         else:
             validate_data(self, X, reset=True, skip_check_array=True)
         if names is not None:
@@ -172,36 +172,37 @@ class ReadsRows:
                 "them, such as by OneHotEncoder, or drop their columns."
             ) from error
 
-    def _fit_copy(self, whole: Any, data: tuple[Any, ...], seed: Any) -> tuple[Any, Any]:
+    def _fit_copy(self, model_or_pipeline: Any, data: tuple[Any, ...], seed: Any) -> tuple[Any, Any]:
         """Return a fitted copy of a model or pipeline, and the rows that its forest was fitted to.
 
         ``data`` are rows, labels or targets, and weights. A ``seed`` that is not None sets the forest's random state.
         """
-        (X, y, sample_weight), whole, names = data, cast(Any, clone(whole)), None
-        model = opened(whole).forest
+        (X, y, sample_weight), model_or_pipeline, names = data, cast(Any, clone(model_or_pipeline)), None
+        model = opened(model_or_pipeline).forest
         if seed is not None and "random_state" in model.get_params():
             model.set_params(random_state=check_random_state(seed).randint(np.iinfo(np.int32).max))
-        if steps_of(whole):
-            X = fit_transformers(whole, X, y, sample_weight)
+        if steps_of(model_or_pipeline):
+            X = fit_transformers(model_or_pipeline, X, y, sample_weight)
             names = None if self._reads_given else getattr(X, "columns", None)
             X = self._rows_of_model(X, self._allows_nan())
         model.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
         if names is not None and library_of(model) == "sklearn":
             model.feature_names_in_ = np.array(list(names), object)  # as the pipeline's own fit keeps them
-        return whole, X
+        return model_or_pipeline, X
 
-    def _transform_all(self, whole: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
+    def _transform_all(self, model_or_pipeline: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         """Return the output of transformers that are fitted to all rows; copies are looked for in it before a split.
 
         X itself without steps, or with ``groups``, which make the search for copies needless.
         """
         if not self._steps or groups is not None:
             return X
-        whole = clone(whole)
-        fit_transformers(whole, X, y, sample_weight)
-        return self._rows_of_model(transformed(steps_of(whole), X), self._allows_nan())
+        model_or_pipeline = clone(model_or_pipeline)
+        fit_transformers(model_or_pipeline, X, y, sample_weight)
+        return self._rows_of_model(transformed(steps_of(model_or_pipeline), X), self._allows_nan())
 
     def __sklearn_tags__(self):
+        """Return scikit-learn's tags: a pipeline allows NaN; it or the model decides whether rows may be sparse."""
         tags = cast(Any, super()).__sklearn_tags__()
         tags.input_tags.allow_nan = self._takes_nan
         whole, model, _ = self._open()

@@ -477,6 +477,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return self._hash_rows(*self._sample[1:3])
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
+        """Return a hash of each row with its label ``[rows]``; rows are coded like the training set."""
         rows, sample = self._restore_frame(self._data(X, reset=False)), cast(Any, self._sample[1])
         if scipy.sparse.issparse(rows):
             rows, sample = rows.toarray(), sample[:1].toarray()
@@ -550,6 +551,7 @@ def _answer_part(template, X, y, weights, classes, part) -> np.ndarray:
 
 
 def _append_row(X: Any, x: Any) -> Any:
+    """Return the rows ``X`` (a frame, a sparse matrix or an array) and below them the row ``x`` of the same kind."""
     if hasattr(X, "iloc"):
         import pandas as pd
 

@@ -336,19 +336,29 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         is_held = self._intervals_held(answers, COVERAGE)
         return None if is_held is None else held_shares(strata, answers.sample.stratum, is_held, answers.sample.weights)
 
-    def _grow(self, whole: Any, sample: Sample, **settings: Any) -> Grown:
+    def _grow(self, model_or_pipeline: Any, sample: Sample, **settings: Any) -> Grown:
         """Return a copy of a model or pipeline, with further parameters of the model, fitted to the sample."""
         if settings:
-            whole = cast(Any, clone(whole))
-            opened(whole).forest.set_params(**settings)
+            model_or_pipeline = cast(Any, clone(model_or_pipeline))
+            opened(model_or_pipeline).forest.set_params(**settings)
         model_sample = sample.of(sample.X, self._map_targets(sample.y, fitted=False))
-        whole, X = self._fit_copy(whole, (model_sample.X, model_sample.y, model_sample.weight), self.random_state)
-        return Grown(whole, opened(whole).forest, model_sample._replace(X=X), self._reader(whole), self._target_map)
+        model_or_pipeline, X = self._fit_copy(
+            model_or_pipeline, (model_sample.X, model_sample.y, model_sample.weight), self.random_state
+        )
+        return Grown(
+            model_or_pipeline,
+            opened(model_or_pipeline).forest,
+            model_sample._replace(X=X),
+            self._reader(model_or_pipeline),
+            self._target_map,
+        )
 
-    def _take_fitted(self, whole: Any, sample: Sample) -> Grown:
+    def _take_fitted(self, model_or_pipeline: Any, sample: Sample) -> Grown:
         """Return a model or pipeline that came fitted, with the sample as its model reads it."""
-        read, target_map = self._reader(whole), self._map_targets(sample.y, fitted=True)
-        return Grown(whole, opened(whole).forest, sample.of(read(sample.X), target_map), read, target_map)
+        read, target_map = self._reader(model_or_pipeline), self._map_targets(sample.y, fitted=True)
+        return Grown(
+            model_or_pipeline, opened(model_or_pipeline).forest, sample.of(read(sample.X), target_map), read, target_map
+        )
 
     def _map_targets(self, y: np.ndarray, *, fitted: bool) -> TargetMap | None:
         """Return the map of targets, or None. It is fitted to the first ``y`` alone, so that all residuals share it."""
@@ -357,9 +367,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             self._target_map = map_of(transform, y, fitted=fitted)
         return self._target_map
 
-    def _reader(self, whole: Any) -> Callable[[Any], Any]:
+    def _reader(self, model_or_pipeline: Any) -> Callable[[Any], Any]:
         """Return the function from rows, as ``fit`` takes them, to rows as the model reads them."""
-        steps = steps_of(whole)
+        steps = steps_of(model_or_pipeline)
         allows_nan = self._allows_nan()
         read = lambda X: self._rows_of_model(transformed(steps, self._restore_types(X)), allows_nan)
         return read if steps else lambda X: X
@@ -557,8 +567,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         low, high, *step = np.ravel(self.support).astype(np.float64).tolist() if np.size(self.support) > 1 else (0, 0)
         if np.ndim(self.support) != 1 or len(step) > 1 or not low < high:
             raise ValueError(f"support={self.support!r:.60} must be two numbers in their order, such as (0, inf).")
-        whole = [each for each in (low, high, *step) if np.isfinite(each)]
-        if step and (not 1 <= step[0] < np.inf or any(each % 1 for each in whole)):
+        finite = [number for number in (low, high, *step) if np.isfinite(number)]
+        if step and (not 1 <= step[0] < np.inf or any(number % 1 for number in finite)):
             raise ValueError(
                 f"support={self.support!r:.60} has a step that is no whole number from 1 on, or ends that are none; "
                 "whole targets from 0 on are (0, inf, 1)."

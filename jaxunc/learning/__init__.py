@@ -13,7 +13,7 @@ from ._fit import (
     loss_on,
     standard_errors,
 )
-from ._oob_dataset import FEW_TREES, oob_dataset, rows_of
+from ._oob_dataset import FEW_TREES, make_oob_dataset, oob_dataset
 from ._seen_rows import KnownRowsError, check_held_out, find_leak_of_numbers, warn_of_seen
 from ._select import SelectionResult, StackResult, select_combiner, stack_combiners
 

@@ -88,6 +88,11 @@ class Histograms(NamedTuple):
         return self._replace(code=take(self.code), times=take(self.times))
 
     def _merge_plane(self, kind: str, plane: Array, ratio: Float[Array, "rows"]) -> Any:
+        """Return a plane of the statistic, merged over each row's trees by ``kind``: ``[rows ...]``.
+
+        ``plane`` has a value for each distinct count vector, or one for all, which is its own "min" and "max". Sums are
+        multiplied by ``ratio``.
+        """
         if kind == "collect":
             raise ValueError(
                 "the combiner keeps what every tree says (a median, a mixture), which rows to learn from do not hold: "

@@ -191,6 +191,7 @@ def fit_combiner(
 
 
 def _check(combiner, rows, n_steps, patience, optimizer) -> None:
+    """Raise a TypeError or a ValueError for arguments of `fit_combiner` of wrong types or ranges."""
     check_is_combiner(combiner)
     check_rows(rows)
     if n_steps is not None:

@@ -1,8 +1,8 @@
 """Rows to learn from, with leaf counts that do not hold the row's own label, made from a model and its data.
 
-`oob_dataset` checks the data and takes counts from one of four sources. `show_out_of_bag`: the trees that have a row
-out of bag. `show_cross_fitted`: forests grown on the other folds. `show_held_out`: all trees, for rows that no tree was
-grown on. `show_left_out`: all trees, less the row's own label. `_make_dataset` turns `RowCounts` into the data set.
+`oob_dataset` checks the data and takes counts from one of four sources. `count_out_of_bag`: the trees that have a row
+out of bag. `count_cross_fitted`: forests grown on the other folds. `count_held_out`: all trees, for rows that no tree
+was grown on. `count_left_out`: all trees, less the row's label. `_make_dataset` turns `RowCounts` into the data set.
 """
 
 from typing import Any, Literal, NamedTuple, get_args
@@ -213,7 +213,7 @@ def oob_dataset(
     settings: dict[str, Any] = {"sample_weight": sample_weight, "tree_mask": tree_mask, "n_folds": n_folds}
     settings |= {"max_rows": max_rows, "random_state": random_state, "allow_leaks": allow_leaks, "groups": groups}
     forest = model if isinstance(model, Forest) else from_sklearn(model)
-    return rows_of(model, forest, X, y, source=source, counts=counts, **settings)
+    return make_oob_dataset(model, forest, X, y, source=source, counts=counts, **settings)
 
 
 class RowSettings(NamedTuple):
@@ -230,7 +230,7 @@ class RowSettings(NamedTuple):
     allow_leaks: bool = False
 
 
-def rows_of(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike, **settings: Any) -> OobDataset:
+def make_oob_dataset(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike, **settings: Any) -> OobDataset:
     """Make the data set as `oob_dataset` does; ``forest`` is the imported model, and settings are `RowSettings`."""
     source, counts, sample_weight, groups, tree_mask, n_folds, max_rows, random_state, allow_leaks = RowSettings(
         **settings
@@ -262,13 +262,13 @@ def rows_of(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike, **setti
         group_numbers = rows_together(encode_rows(X, forest.trees.columns).values, position, groups, weight=weight)
     data = LabelledData(X, as_labels(y), position, weight, sample_weight is not None, rows, group_numbers)
     if source == "cross_fit":
-        row_counts = show_cross_fitted(model, forest, data, counts, n_folds, random_state)
+        row_counts = count_cross_fitted(model, forest, data, counts, n_folds, random_state)
     elif source == "oob":
-        row_counts = show_out_of_bag(model, forest, data, counts)
+        row_counts = count_out_of_bag(model, forest, data, counts)
     elif source == "held_out":
-        row_counts = show_held_out(model, forest, data, counts, allow_leaks)
+        row_counts = count_held_out(model, forest, data, counts, allow_leaks)
     else:
-        row_counts = show_left_out(model, data, counts, tree_mask)
+        row_counts = count_left_out(model, data, counts, tree_mask)
     row_counts = row_counts._replace(groups=None if group_numbers is None else group_numbers[rows])
     return _make_dataset(row_counts, source, position[rows], weight[rows])
 
@@ -328,7 +328,7 @@ def _make_dataset(row_counts: RowCounts, source: str, y: np.ndarray, weight: np.
     )
 
 
-def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> RowCounts:
+def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> RowCounts:
     """Return each row's counts in the trees that have it out of bag."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
@@ -351,7 +351,7 @@ def show_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str)
     return _subtract_label(row_counts, data.position[data.rows], weight, forest.n_classes)
 
 
-def show_cross_fitted(
+def count_cross_fitted(
     model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state
 ) -> RowCounts:
     """Return each row's counts in a forest that is grown on the other folds with the model's parameters."""
@@ -418,7 +418,7 @@ def _row_taker(X):
     return lambda rows: values[rows]
 
 
-def show_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> RowCounts:
+def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> RowCounts:
     """Return each row's counts in all trees; a `KnownRowsError` if the forest seems to be grown on these rows."""
     count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
     leaves = find_leaves(forest, data)
@@ -434,7 +434,7 @@ def show_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, a
     return RowCounts(forest, count_sets, table, code, X=values)
 
 
-def show_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> RowCounts:
+def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> RowCounts:
     """Return each row's counts in all trees that count it, less the row itself (or its whole group)."""
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")

@@ -202,6 +202,7 @@ def fit_by_folds(
     def learn(
         family: tuple[Combiner, ...], part: OobDataset, starts: Sequence[Combiner | None], what: str
     ) -> list[FitResult]:
+        """Return a result for each combiner of a family, learned from ``part``; ``what`` names the work in progress."""
         receiver = name_progress(progress, what)
         return [
             fit_combiner(combiner, part, loss=loss, key=jax.random.clone(fit_key), start=start, progress=receiver)

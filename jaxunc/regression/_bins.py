@@ -18,9 +18,9 @@ BIN_SCORES = 2**21
 TIED = 1e-9
 """Share of a sum of weights that is taken for rounding."""
 LOPSIDED = 16
-"""How many times as wide as the other a half of a bin's rows may lie: a wider one is a bin by itself."""
+"""Largest ratio of the widths of a bin's halves, each with half of its rows; a wider half becomes a bin by itself."""
 FEWEST = 5
-"""Rows that each half of a bin that is cut has at least."""
+"""Fewest rows in each half of a bin that is cut."""
 
 
 class TargetBins(NamedTuple):
@@ -125,6 +125,7 @@ class TargetBins(NamedTuple):
         return scores
 
     def _crps(self, shares: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Return `crps` ``[instances]`` of targets ``[instances]``, by ``shares [instances bins]`` of few instances."""
         shares = shares / shares.sum(axis=1, keepdims=True)
         below = np.cumsum(shares, axis=1) - shares
         levels = below[:, :, None] + shares[:, :, None] * np.linspace(0, 1, POINTS)
@@ -138,6 +139,7 @@ class TargetBins(NamedTuple):
         return inside.sum(axis=1) + np.maximum(x[0] - target, 0) + np.maximum(target - x[-1], 0)
 
     def _shares(self, p: NumbersLike) -> np.ndarray:
+        """Return ``p [instances bins]`` as float64; a ValueError for other shapes, negative numbers, and rows of 0."""
         check_numbers("p", p)
         shares = np.asarray(p, np.float64)
         if shares.ndim != 2 or shares.shape[1] != self.n_bins:
@@ -179,7 +181,7 @@ def checked_levels(levels: Any, name: str = "levels") -> np.ndarray:
 
 
 def checked_limits(limits: Any) -> np.ndarray:
-    """Return limits ``[limits]``; raises a TypeError or a ValueError for what are no finite numbers, or none."""
+    """Return limits ``[limits]``; raises a TypeError or a ValueError unless these are finite numbers, at least one."""
     check_numbers("limits", limits)
     numbers = np.atleast_1d(np.asarray(limits, np.float64))
     if numbers.ndim != 1 or not numbers.size or np.asarray(limits).dtype == bool or not np.isfinite(numbers).all():
@@ -188,9 +190,9 @@ def checked_limits(limits: Any) -> np.ndarray:
 
 
 def interval_levels(coverage: Any, what: str = "intervals") -> np.ndarray:
-    """Return the levels of an interval's ends, of several coverages one after the other.
+    """Return the levels ``[2·coverages]`` of intervals' ends: lower and upper for each coverage in turn.
 
-    Raises a TypeError or a ValueError unless these are numbers in (0, 1).
+    Raises a TypeError or a ValueError unless coverages are numbers in (0, 1).
     """
     check_numbers("coverage", coverage)
     shape = np.shape(coverage) if np.ndim(coverage) == 1 else ()
@@ -314,7 +316,7 @@ def target_bins(
 
 
 def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: float) -> list[int]:
-    """Return where a bin of values is cut so that no half of its rows lies much wider than the other."""
+    """Return where a bin of values is cut so that no half of its rows lies more than `LOPSIDED` times as wide."""
     start, stop = ends
     rows = np.cumsum(times[start:stop])
     # Rows that weigh next to nothing lie beyond the ends.

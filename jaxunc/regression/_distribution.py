@@ -203,6 +203,7 @@ class NumberDistribution:
         """
 
         def scores(part: "NumberDistribution", target: np.ndarray) -> np.ndarray:
+            """Return scores ``[instances k]`` of the targets ``[instances k]`` of a part of the instances."""
             low, high = part._support
             result = np.empty(target.shape)
             if not part._is_plain:
@@ -447,7 +448,10 @@ class NumberDistribution:
 
     @cached_property
     def _leaf_parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The factor of the leaves' part in quantiles ``[instances]``, bin shares, and bin means less the centre."""
+        """The factor of the leaves' part in quantiles ``[instances]``, bin shares and bin means ``[instances bins]``.
+
+        Means are less the centre; under a local law, whose bins are of standardised residuals, they are as they are.
+        """
         assert self._shares is not None
         shares = self._shares / np.sum(self._shares, axis=1, keepdims=True, dtype=np.float64)
         means = np.broadcast_to(_means(self._bins.table), shares.shape)

@@ -463,6 +463,7 @@ def fit_law(
     error = float(np.average(difference**2, weights=sample_weight)) if len(difference) else 0.0
 
     def make_law(weight: float, added: float) -> NumberLaw:
+        """Return the law of this weight and floor, with the residuals that it standardises, in ascending order."""
         # Of the leaves' spread alone: rows that are ranked must not decide by what residuals are divided.
         min_deviation = 1e-6 * (math.sqrt(spread) or 1.0)
         candidate = NumberLaw(weight, added, min_deviation, np.zeros(0), law == "conformal")

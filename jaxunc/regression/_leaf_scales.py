@@ -40,7 +40,7 @@ class ScaleTable(NamedTuple):
     trees: Trees
     table: Array
     base: np.ndarray
-    """What is added to both sums, ``[2]``."""
+    """Numbers that are added to the two sums over trees ``[2]``: of values, and of steps of log s²."""
     link: str
     floor: float
     spread: float
@@ -158,7 +158,10 @@ def scale_steps(
 
 
 def scale_table(model: AdditiveTrees, base: float, steps: np.ndarray, floor: float, spread: float) -> ScaleTable:
-    """Return a boosted model's values beside steps of log s² ``[trees nodes]``, as `scale_steps` learns them."""
+    """Return a `ScaleTable`: each node's value in a boosted model, and its step of log s² in ``steps [trees nodes]``.
+
+    ``base`` is added to the sum of steps, and ``floor`` to s²; ``spread`` is the mean square of the residuals.
+    """
     value, is_leaf = np.asarray(model.values, np.float64)[:, :, 0], np.asarray(model.trees.is_leaf)
     # About the middle of each tree's leaves: a base that a library hides in a tree takes no digits from the others.
     low, high = (end(np.where(is_leaf, value, -worst), axis=1) for end, worst in ((np.min, -np.inf), (np.max, np.inf)))

@@ -100,6 +100,11 @@ class MomentsByTree(Combiner[Any]):
         zero = jnp.zeros(by_tree[0].shape[1:], by_tree[0].dtype)
 
         def include(carry: tuple[Array, ...], tree: list[Array]) -> tuple[tuple[Array, ...], None]:
+            """Add a tree's leaf to the carry, and return the carry and None, as `jax.lax.scan` expects.
+
+            The carry: number of trees, the first tree's mean, two floats that add up to the sum of offsets from that
+            mean, and Welford's mean and sum of squared deviations of the offsets.
+            """
             number, origin, high, low, middle, squares = carry
             is_present = ~jnp.isnan(tree[0])
             # Offsets from the first tree's mean: where trees agree these are exactly 0, however large the mean is.
@@ -359,6 +364,10 @@ class LeafTable(NamedTuple):
 
 
 def _bind_moments(trees: Trees, table: Array | np.ndarray) -> BoundForest:
+    """Return trees bound to the rows of a `LeafTable`, by `MomentsByTree` for three columns, else `MomentSums`.
+
+    For `MomentSums` the squared mean is added as a sum of two numbers.
+    """
     table = jnp.asarray(table, jnp.result_type(float))
     if table.shape[1] == 3:
         return bind_table(trees, table, MomentsByTree())
@@ -390,7 +399,7 @@ class LeafMeans(NamedTuple):
     row_moments: tuple[np.ndarray, np.ndarray] | None
     """Weight and variance of each leaf's rows; None if the model keeps no variances."""
     why: str = ""
-    """The reason why the model keeps none, for a message."""
+    """The reason why the model keeps no variances, for a message."""
 
 
 def leaf_means(model: Any) -> LeafMeans:
@@ -423,6 +432,10 @@ def leaf_means(model: Any) -> LeafMeans:
 
 
 def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
+    """Return the means and variances that a fitted scikit-learn forest keeps; ``name`` is its class in messages.
+
+    Variances are None, with a reason, if the criterion keeps none or their digits are lost to rounding.
+    """
     # Imported late, since it loads scikit-learn.
     from jaxunc.interop import grown_leaves
 

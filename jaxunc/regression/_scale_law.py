@@ -25,18 +25,18 @@ class Fold(NamedTuple):
     """Residuals in the leaves of a model, and rows of another fold, whose residuals the law is learned from."""
 
     leaves: np.ndarray
-    """Leaves of the counted rows, ``[trees counted]``."""
+    """Leaves of the counted rows ``[trees counted]``; ``residual`` and ``weight`` are theirs, ``[counted]``."""
     residual: np.ndarray
     weight: np.ndarray
     other_leaves: np.ndarray
-    """Leaves of the other rows, ``[trees others]``."""
+    """Leaves of the other rows ``[trees others]``; two arrays ``[others]`` have their residuals and weights."""
     other_residual: np.ndarray
     other_weight: np.ndarray
     n_nodes: int
 
 
 class Scale(NamedTuple):
-    """How leaves make s² of a row, and the residuals over it."""
+    """Settings by which steps of leaves make s² of a row, and residuals divided by s."""
 
     shrinkage: float
     gain: float
@@ -49,7 +49,7 @@ class Scale(NamedTuple):
     residuals: np.ndarray
     """Standardised residuals of the rows of all folds, in ascending order."""
     weights: np.ndarray
-    """How often each counts; empty where all count alike."""
+    """How often each of ``residuals`` counts; empty where all count alike."""
     order: np.ndarray
     """Position of each residual's row among the rows of all folds, one fold after the other."""
 

@@ -1,4 +1,4 @@
-"""Strata: rows with one value of a column, whose intervals are to hold the truth as often as promised by themselves."""
+"""Strata, the rows with one value of a column: intervals are to keep their coverage within each, not only over all."""
 
 from typing import Any, NamedTuple, cast
 
@@ -26,17 +26,17 @@ class Strata(NamedTuple):
     """Strata of rows by the values of one column, and the stratum of each residual of a law."""
 
     column: Columns
-    """The column by itself, with the values that rows of the fit have."""
+    """Description of the column alone; its levels are the values that rows of the fit have."""
     position: int
     """Position of the column among those that ``fit`` was given."""
     is_raw: bool
     """Whether it is a raw column of a pipeline, which trees do not see."""
     number: np.ndarray
-    """The stratum of each residual, as a number."""
+    """Number of each residual's stratum, ``[residuals]``: a position in ``values``."""
 
     @property
     def label(self) -> str:
-        """What the column is called in a sentence."""
+        """The column's name in messages, in quotation marks; without names its position."""
         names = self.column.names
         return repr(names[0]) if names else str(self.position)
 
@@ -52,9 +52,9 @@ class Strata(NamedTuple):
         return levels[0]
 
     def numbers(self, X: Any, *, first: int = 0) -> np.ndarray:
-        """Return the stratum of each row of the host; a ValueError for a row whose value no row of the fit had.
+        """Return the number of each row's stratum; a ValueError for a row whose value no row of the fit had.
 
-        Its message counts rows from ``first``.
+        The message counts rows from ``first``.
         """
         column: Any = _column(X, self.column.names, self.position)
         return self._refuse_unseen(cast(Lookup, self.column.lookups[0]).codes(column), column, "X", first)
@@ -72,6 +72,10 @@ class Strata(NamedTuple):
         return self._refuse_unseen(codes, column.column(0), name, first)
 
     def _refuse_unseen(self, numbers: np.ndarray, column: Any, where: str, first: int) -> np.ndarray:
+        """Return the stratum ``numbers`` of rows; a ValueError that names the first row of an unseen value (below 0).
+
+        ``column`` holds the rows' values, ``where`` names the data, and ``first`` is the number of the first row.
+        """
         if len(unseen := np.flatnonzero(numbers < 0)):
             row = int(unseen[0])
             value = column.iloc[row] if hasattr(column, "iloc") else column[row]
@@ -95,7 +99,7 @@ class Strata(NamedTuple):
             )
 
     def rename_levels(self, levels: Levels) -> "Strata":
-        """Return the same of data that hold values among these levels, where fit was given their codes."""
+        """Return the strata for data that hold these levels as they are; fit was given the levels' codes."""
         every = (*levels.values, None)
         named = [every[int(code)] for code in self._levels.values]
         known = tuple(value for value in named if value is not None)
@@ -126,7 +130,7 @@ def strata_of(X: Any, by: str | int, *, is_raw: bool) -> Strata:
 
 
 def check_strata(strata: Strata, n: int) -> None:
-    """Raise a ValueError unless the strata are valid, and of n residuals."""
+    """Raise a ValueError unless the strata are valid, and have a number for each of n residuals."""
     number, levels = strata.number, strata.column.levels
     if strata.column.number != 1 or levels is None or levels[0] is None or strata.position < 0:
         raise ValueError("strata of a law are of no column with levels.")
@@ -138,7 +142,7 @@ def check_strata(strata: Strata, n: int) -> None:
 
 
 def _column(X: Any, names: tuple[str, ...] | None, position: int) -> Any:
-    """Return a column of rows, in frames by its name where that is known."""
+    """Return a column of ``X``: at ``position``, or in a frame by the only name in ``names`` unless that is None."""
     if is_sparse(X):
         return X.tocsc()[:, [position]].toarray()[:, 0]
     table = plain_table(X)

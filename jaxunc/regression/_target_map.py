@@ -15,13 +15,13 @@ WITH_NUMBERS = {"affine": 2, "box-cox": 1, "yeo-johnson": 1}
 """Further steps that files may name, and how many numbers each has."""
 Steps = tuple[tuple[str | float, ...], ...]
 GRID = 257
-"""Transformed targets at which the inverse is looked at."""
+"""Number of transformed targets at which the inverse is checked."""
 TOLERANCE = 1e-6
-"""Share of the targets' range that a way there and back may be off by."""
+"""Share of the targets' range by which a target may be off after the map and its inverse."""
 FARTHEST = 10.0
-"""How many ranges of the targets answers may lie beyond these: inverses may have poles."""
+"""Number of ranges of the targets by which answers may lie beyond the targets: inverses may have poles."""
 MOST_LOST = 0.01
-"""Share of targets that may come back as others: those beyond what a transformer of ranks was fitted to."""
+"""Largest share of targets that may come back changed: those beyond what a transformer of ranks was fitted to."""
 
 
 class TargetMap(NamedTuple):
@@ -30,19 +30,19 @@ class TargetMap(NamedTuple):
     steps: Steps | None
     """Names of functions, each with its numbers, in the order in which targets go through them; None without names."""
     low: float
-    """The least transformed target from which the way back and there returns; the inverse keeps to these ends."""
+    """Least transformed target that inverse and map return to itself; the inverse clips to ``low`` and ``high``."""
     high: float
     rises: bool
     functions: Any = None
-    """The function and its inverse: while a model is fitted, and ever after where they have no names."""
+    """The function and its inverse; None where ``steps`` name them, and the fit is over."""
 
     @property
     def named(self) -> "TargetMap":
-        """The map by its steps, which files keep, where these have names."""
+        """The map without ``functions`` if it has ``steps``, which files can keep; else the map itself."""
         return self if self.steps is None else self._replace(functions=None)
 
     def forward(self, y: Any) -> np.ndarray:
-        """Return transformed targets; a ValueError for one that has no finite one."""
+        """Return transformed targets; a ValueError for a target that is not NaN and becomes no finite number."""
         y = np.asarray(y, np.float64)
         t = self._through(0, y)
         if len(none := y[~np.isfinite(t) & ~np.isnan(y)]):
@@ -53,7 +53,7 @@ class TargetMap(NamedTuple):
         return t
 
     def inverse(self, t: Any) -> np.ndarray:
-        """Return the targets of transformed ones, which are clipped to ``low`` and ``high``; NaN stays NaN."""
+        """Return the targets of transformed targets, which are first clipped to ``low`` and ``high``; NaN stays NaN."""
         return self._through(1, np.clip(np.asarray(t, np.float64), self.low, self.high))
 
     def levels(self, levels: Any) -> np.ndarray:
@@ -61,6 +61,7 @@ class TargetMap(NamedTuple):
         return np.asarray(levels) if self.rises else 1 - np.asarray(levels)
 
     def _through(self, direction: int, x: np.ndarray) -> np.ndarray:
+        """Return numbers mapped by the functions or steps, forward (``direction`` 0) or back (1); not clipped."""
         with np.errstate(all="ignore"):
             if self.functions is not None:
                 return _on_numbers(self.functions[direction], x)
@@ -96,7 +97,7 @@ def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.
 
 
 def check_target_map(map_: TargetMap) -> None:
-    """Raise a ValueError unless a file may hold the map."""
+    """Raise a ValueError unless the map has steps that files may name, no functions, and its ends in order."""
     for name, *numbers in map_.steps or ():
         has = 0 if name in INVERSES else WITH_NUMBERS.get(str(name))
         fits = len(numbers) == has and all(isinstance(each, float | int) and math.isfinite(each) for each in numbers)
@@ -107,7 +108,10 @@ def check_target_map(map_: TargetMap) -> None:
 
 
 def _check_order(x: np.ndarray, values: np.ndarray, rises: bool, says: str) -> None:
-    """Raise a ValueError unless numbers rise, or fall, with ascending x."""
+    """Raise a ValueError unless ``values`` rise (if ``rises``) or fall with ascending x, up to rounding.
+
+    ``says`` is the message's clause, with places for the values and for x.
+    """
     steps = np.diff(values) * (1 if rises else -1)
     if (turns := ~(steps >= -1e-12 * np.ptp(values))).any():
         at = int(np.argmax(turns))
@@ -139,7 +143,7 @@ def _reach(map_: TargetMap, end: float, step: float, beyond: float) -> float:
 
 
 def _on_numbers(function: Callable, x: np.ndarray) -> np.ndarray:
-    """Return a transformer's function of numbers, which it takes as a column; NaN where these are not finite."""
+    """Return a transformer's function of numbers ``x``, which it takes as a column; NaN where x is not finite."""
     values, numbers = np.full(x.shape, np.nan), np.isfinite(x)
     if numbers.any():
         values[numbers] = np.asarray(function(x[numbers].reshape(-1, 1)), np.float64).reshape(-1)
@@ -156,7 +160,7 @@ def _special(name: str) -> Callable:
 
 
 def _extend_by_sign(name: str) -> Callable:
-    """Return SciPy's function of numbers ≥ 0, and a power, as that of Yeo and Johnson of all numbers."""
+    """Return a function of numbers and a power: SciPy's ``name`` for numbers ≥ 0, extended as by Yeo and Johnson."""
 
     def evaluate(x: np.ndarray, power: float) -> np.ndarray:
         f = _special(name)
@@ -204,6 +208,7 @@ def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
 
 
 def _steps_of_functions(func: Any, inverse: Any) -> Steps | None:
+    """Return the steps of a function and its inverse; None if they have no names, () if there are none."""
     if func is None and inverse is None:
         return ()
     owner = getattr(func, "__self__", None)

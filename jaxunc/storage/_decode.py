@@ -103,6 +103,7 @@ class Decoder:
         return make(node, depth + 1)
 
     def _kinds(self):
+        """Return {keys of a node: method that takes such a node and its depth, and returns its value}."""
         return {
             ("array",): self._array,
             ("array", "on"): self._host_array,
@@ -137,6 +138,7 @@ class Decoder:
         return self._arrays[name]
 
     def _array(self, node: Any, depth: int) -> Any:
+        """Return the JAX array that a node names."""
         host = self._host_array(node)
         # An array that several parts shared when it was saved is shared again, and travels to the device once.
         if node["array"] not in self._on_device:
@@ -150,6 +152,7 @@ class Decoder:
         return float(node["float"])
 
     def _json(self, node: Any, depth: int) -> tuple:
+        """Return a tuple of texts and numbers, which the node's array of bytes holds as JSON."""
         array = self._host_array({"array": node["json"]})
         if array.dtype != np.uint8 or array.ndim != 1:
             raise _no_node(node)
@@ -162,6 +165,7 @@ class Decoder:
         return tuple(parts)
 
     def _labels(self, node: Any, depth: int) -> np.ndarray:
+        """Return the array of texts or objects that a node describes, ``[labels]``."""
         values, dtype = self.value(node["labels"], depth), node["dtype"]
         plain = isinstance(values, tuple) and all(isinstance(part, str | int | float | None) for part in values)
         if not plain or not isinstance(dtype, str):
@@ -175,6 +179,7 @@ class Decoder:
         return array.astype(np.str_)
 
     def _module(self, node: Any, depth: int) -> Any:
+        """Return an object of the node's class; a ValueError if its fields are not sound."""
         cls = find(node["class"], classes(), self._trusted, "class")
         value = module_of(cls, self._dict(node["fields"], depth))
         if isinstance(value, Trees):
@@ -194,6 +199,7 @@ class Decoder:
         return bind(self._value_of(Forest, node["bound"], depth), self._value_of(Combiner, node["combiner"], depth))
 
     def _vote(self, node: Any, depth: int) -> Any:
+        """Return a vote of a forest as `bind_vote` binds it with the node's settings."""
         settings = self.value(node["settings"], depth)
         settings_names = {"max_trees", "criterion", "population", "prior"}
         if not isinstance(settings, dict) or set(settings) not in (
@@ -207,6 +213,7 @@ class Decoder:
         return bind_vote(self._value_of(Forest, node["vote"], depth), **settings)
 
     def _estimator(self, node: Any, depth: int) -> Any:
+        """Return the fitted estimator of a node, or a `StoredEstimator`, as the class says."""
         name, fitted = node["estimator"], self._dict(node["fitted"], depth)
         takes_raw = "transformers" in fitted  # a pipeline needs scikit-learn to answer
         answers = name in ESTIMATORS and has_forest(name)
@@ -329,6 +336,10 @@ def _check_combiner(combiner: Combiner) -> None:
 
 
 def _suits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of the type that the annotation ``hint`` names, its entries included.
+
+    An int suits float; a hint that is not understood suits every value.
+    """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
         return True

@@ -80,6 +80,7 @@ class Encoder:
         return self._container(value, path)
 
     def _container(self, value: Any, path: str) -> Any:
+        """Return the node of a tuple, a list or a dict of texts to values; a TypeError for anything else."""
         # Levels and labels by the thousand would make the header, which is read as a whole, large and slow.
         if type(value) is tuple and len(value) > LONG and all(isinstance(part, str | int | float) for part in value):
             text = json.dumps(value, allow_nan=False).encode()
@@ -104,6 +105,7 @@ class Encoder:
         return {"class": self._name_of(type(value), classes()), "fields": fields}
 
     def _scorer(self, value: Partial, path: str) -> Any:
+        """Return the node of a partial scorer: its name, arguments and keywords."""
         function, choices = value.func, {}
         if isinstance(function, ChosenScorer):
             function, choices = function.func, function.keywords
@@ -114,6 +116,7 @@ class Encoder:
         }
 
     def _name_of(self, part: Any, known: dict[str, Any]) -> str:
+        """Return the name of a class or function in files; a TypeError for the user's own unless ``owns``."""
         name = name_of(part, known)
         if not self._owns and ":" in name:
             raise TypeError(
@@ -124,6 +127,7 @@ class Encoder:
         return name
 
     def _array(self, value: Any, path: str) -> Any:
+        """Return the node of an array, which names it, or of labels; a TypeError for traced arrays and other dtypes."""
         if not is_concrete(value):
             raise TypeError(f"{path or 'x'} is traced; save it outside of jit, grad and vmap.")
         if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
@@ -139,6 +143,7 @@ class Encoder:
         return {"array": name, "on": "host"} if isinstance(value, np.ndarray) else {"array": name}
 
     def _keep(self, array: np.ndarray, path: str) -> str:
+        """Gather an array; return its name, ``path`` with as many underscores as make it unique."""
         name = path or "array"
         while name in self.arrays:
             name += "_"

@@ -114,6 +114,7 @@ def _check_size(content: bytes) -> None:
 
 
 def _skops() -> Any:
+    """Return the module `skops.io`; a TypeError if skops is not installed, or older than `_LEAST`."""
     try:
         package, reader = importlib.import_module("skops"), importlib.import_module("skops.io")
     except ImportError as error:
@@ -171,6 +172,10 @@ def parts_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
 
 
 def _param(part: Any) -> Any:
+    """Return a parameter's value as files keep it: a pipeline becomes the model in its last step.
+
+    Other libraries' models, forests, callbacks and generators of random numbers become None.
+    """
     if isinstance(part, FrozenEstimator | Pipeline | TransformedTargetRegressor):
         part = estimators.without_transform(part)[0].forest  # fitted steps are kept apart
     if isinstance(part, Forest | AdditiveTrees) or library_of(part) not in (None, "sklearn"):
@@ -274,6 +279,10 @@ def _check_choices(name: str, model: Any, chosen: Any) -> dict[str, Any]:
 
 
 def _sample_of(name: str, parts: Any, classes: np.ndarray) -> Presorted:
+    """Return the sorted sample of a transductive estimator; ``parts`` are its columns, labels and values in a file.
+
+    ``name`` is the estimator's class, ``classes`` its labels. Raises a ValueError if a part is absent or not sound.
+    """
     try:
         columns, label, values = parts["columns"], np.asarray(parts["label"]), np.asarray(parts["values"], np.float32)
         labels = tuple(parts["labels"])

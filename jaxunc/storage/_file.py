@@ -244,6 +244,7 @@ def _steps(node: Any) -> tuple | None:
 
 
 def _within(node: Any, depth: int) -> Iterator[dict]:
+    """Yield all dicts in a document's node, the node first, to a depth of 64."""
     if depth > 64:
         return
     if isinstance(node, dict):
@@ -265,6 +266,7 @@ def _entries(node: Any) -> tuple | None:
 
 
 def _kind(root: dict) -> str:
+    """Return the kind of the object that a document's root describes, as in `Description.kind`."""
     if "bound" in root:
         return "bound forest"
     if "vote" in root:

@@ -42,6 +42,7 @@ def update_algorithm(params: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(1)
 def classes() -> dict[str, type]:
+    """Return {name in files: class} of combiners, forests and other parts; former names are among them."""
     rooms = (combiners, decisions, regression, smoothing)
     of_combiners = {name: part for room in rooms for name, part in vars(room).items() if _is_combiner(part)}
     arrays = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)

@@ -138,6 +138,7 @@ def load_answering(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 
 
 def _decode(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any] | None) -> Any:
+    """Return the object of a file; a ValueError if it is damaged. ``known`` and ``estimator`` are as in `Decoder`."""
     check_collection("known", known, "a list of classes and functions")
     content = read(path)
     try:
@@ -171,6 +172,7 @@ def set_state(x: Any, state: dict[str, Any]) -> None:
 
 
 def _encode(x: Any) -> dict[str, Any]:
+    """Return {"document": JSON, "arrays": {name: array}} of an object, as files hold it."""
     # Imported here, since it imports the estimators, and they scikit-learn.
     from ._encode import Encoder
 
@@ -180,6 +182,7 @@ def _encode(x: Any) -> dict[str, Any]:
 
 
 def _read(what: str, state: Any) -> Any:
+    """Return the object of a state that `_encode` made; ``what`` names the state in messages."""
     document, arrays = document_of(what, state["document"]), dict(state["arrays"])
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise ValueError("its arrays are none.")
@@ -194,6 +197,7 @@ def _estimator_name(x: Any) -> str | None:
 
 
 def _state_of_estimator(model: Any) -> dict[str, Any]:
+    """Return {attribute: value} of what a writer can write itself; the rest is encoded under `IN_FILES`."""
     from ._estimators import parts_of
 
     state = {name: None if name == "progress" else part for name, part in model._attributes().items()}
@@ -212,6 +216,7 @@ def _holds_jax(part: Any) -> bool:
 
 
 def _set_estimator(model: Any, name: str, state: dict[str, Any], kept: Any) -> None:
+    """Give an estimator of class ``name`` the attributes in ``state``, and those in ``kept``, which were encoded."""
     from ._estimators import refit
 
     if not isinstance(kept, dict) or set(kept) != {"params", "fitted"} or not isinstance(kept["params"], dict):

@@ -25,7 +25,7 @@ Parts = dict[str | None, tuple[str, ...]]
 
 
 class HowDecided(NamedTuple):
-    """Settings by which decisions and sets are made of probabilities."""
+    """Costs and thresholds by which decisions and sets are made of probabilities."""
 
     costs: np.ndarray | None = None
     """Costs of decisions, ``[truth decision]``; None if each error costs 1."""
@@ -45,11 +45,15 @@ class Answerer(NamedTuple):
     prefix: str = ""
     """Prefix of the names of columns."""
     beside: "Answerer | None" = None
-    """An answerer whose intervals are widened to this model's probabilities, or whose class a report's sets hold."""
+    """Another answerer that is read, too, or None.
+
+    It gives intervals, which are widened to hold this model's probabilities; or, for a report, the class that the
+    report's sets must hold.
+    """
     is_report: bool = False
     """Whether the answer is that of a cautious report beside the model's own combiner."""
     deciding: HowDecided = HowDecided()
-    """How decisions and sets are made of the answer's probabilities."""
+    """Costs and thresholds for decisions and sets from the answer's probabilities."""
 
     @property
     def models(self) -> tuple[Any, ...]:
@@ -110,15 +114,17 @@ def answerers_of(
 
 
 def _further(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
-    """Return the further combiners that are needed, by name, each with the needed outputs that it answers."""
-    asked = {part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()}
-    return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in asked.items() if names}
+    """Return {name: (combiner, outputs)} of those `FURTHER_COMBINERS` that answer outputs in ``needed``."""
+    outputs_of = {
+        part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()
+    }
+    return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in outputs_of.items() if names}
 
 
 def _derived_outputs(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
-    """Return the outputs that are made of probabilities: decisions, sets that no part answers, perhaps intervals.
+    """Return the outputs that are computed from probabilities: always "decision", and "set" and "interval" if needed.
 
-    Intervals are among them if no part answers them, and the model has counts.
+    Needed are those that no combiner of ``parts`` answers; intervals are computed only for a model with counts.
     """
     can = {name for names in parts.values() for name in names}
     return "decision", *(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
@@ -163,8 +169,10 @@ def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> li
 
 
 def _parts(answer: Any) -> Parts:
-    of = lambda part: tuple(getattr(part, "outputs", ()))
-    return {name: of(part) for name, part in answer.items()} if isinstance(answer, dict) else {None: of(answer)}
+    """Return `Parts` of an answer: {combiner: its outputs} if several combiners answer together, else {None: outputs}."""
+    list_outputs = lambda part: tuple(getattr(part, "outputs", ()))
+    parts = answer if isinstance(answer, dict) else {None: answer}
+    return {name: list_outputs(part) for name, part in parts.items()}
 
 
 def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
@@ -213,6 +221,10 @@ class Reported(NamedTuple):
     """An answer whose class the report's sets are to hold; None if there is no such class."""
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
+        """Return {name: array} of an output: "idm_interval" and "cautious_set" are the report's interval and set.
+
+        The sets of the output "set" hold also the class of ``beside``, if there is one.
+        """
         if output == "set" and self.beside is not None:
             sets, chosen = self.answer.columns("set")["set"], self.beside.columns("class")["class"]
             return {output: np.asarray(sets) | (np.arange(sets.shape[1]) == np.asarray(chosen)[:, None])}

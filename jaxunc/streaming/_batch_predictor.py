@@ -61,6 +61,7 @@ def _no_batch(batch: Any) -> TypeError:
 
 
 def _beside_columns(carried: dict[str, Any], answers: pa.Table) -> dict[str, Any]:
+    """Return {name: array} of the carried columns and of the answers; a ValueError unless lengths agree."""
     for name, column in carried.items():
         if len(column) != answers.num_rows:
             raise ValueError(
@@ -77,6 +78,7 @@ def _beside_pandas(carried: Any, answers: pa.Table) -> Any:
 
 
 def _beside_frame(batch: Any, frame: Any, keep: tuple[str, ...], answers: pa.Table) -> Any:
+    """Return a frame like the batch: its columns ``keep``, then the answers; ``frame`` is the batch by narwhals."""
     import narwhals as nw
 
     whole = nw.from_arrow(answers, backend=frame.implementation)
@@ -246,6 +248,7 @@ def _current_scorer(slot: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ..
 
 
 def _spark_type(kind: pa.DataType) -> str:
+    """Return Spark's name of the type for values of an Arrow type."""
     if pa.types.is_list(kind):  # a set, of labels of any type
         return f"array<{_spark_type(kind.value_type)}>"
     if pa.types.is_unsigned_integer(kind):  # Spark lacks unsigned types

@@ -142,6 +142,10 @@ def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 
 def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
+    """Yield the rows of a Parquet file after the first ``skip``, at most ``n_rows`` in a table.
+
+    Raises an UnreadableError if the file has fewer rows than it claims.
+    """
     # Without a buffer Arrow reads all of a column in a row group at once. With `pre_buffer`, its default, it keeps all
     # bytes that it has read until the file is closed.
     settings: dict[str, Any] = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "page_checksum_verification": True}
@@ -166,6 +170,10 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
 
 
 def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
+    """Yield the rows of an Arrow file after the first ``skip``, at most ``n_rows`` in a table.
+
+    Raises an UnreadableError if the file is empty, or does not have the batches that its end lists.
+    """
     size = file.stat().st_size
     if not size:
         raise UnreadableError("it is empty")

@@ -143,6 +143,7 @@ class _CountedLines:
         return self
 
     def __next__(self) -> str:
+        """Return the next line; raise an UnreadableError after `LONGEST_HEADER` bytes."""
         line = next(self._lines)
         self.number += 1
         self.n_bytes += len(line.encode("utf-8", "surrogateescape"))
@@ -153,6 +154,7 @@ class _CountedLines:
 
 
 def _check_name(name: str) -> str:
+    """Return a column's name; raise an UnreadableError if it is not UTF-8 text."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -305,6 +307,7 @@ class _RowReader:
         return notation._replace(decimal=wish.decimal or notation.decimal)
 
     def _tables(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
+        """Yield blocks as tables; Arrow reads columns in ``types``, `NumberReader` those that are texts of numbers."""
         missing = self._missing_words
         named = enumerate(self._features)
         readers = [NumberReader(name, self._kind(j), missing, notation) for j, name in named]

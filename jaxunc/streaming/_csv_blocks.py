@@ -202,6 +202,7 @@ def _open_mark_error(text: bytearray, at: int, line: int) -> UnreadableError:
 
 
 def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
+    """Return the positions of line feeds and carriage returns outside of ``quoted`` cells; ``codes`` are bytes."""
     ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
     if quoted is None or not len(quoted[0]):
         return ends
@@ -210,6 +211,7 @@ def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
 
 
 def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarray:
+    """Return the position of the first byte of each line of ``text[:end]`` that is not empty."""
     codes = np.frombuffer(text, np.uint8)[:end]
     is_end = np.zeros(end + 1, bool)
     is_end[_line_ends(codes, quoted)] = True
@@ -218,6 +220,7 @@ def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarr
 
 
 def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, line: int) -> None:
+    """Raise an UnreadableError if ``text[:end]``, which begins in line ``line`` of the file, has an empty line."""
     codes = np.frombuffer(text, np.uint8)[:end]
     ends = _line_ends(codes, quoted)
     before = np.concatenate([[-1], ends[:-1]])
@@ -232,6 +235,7 @@ def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, li
 
 
 def _n_lines(text: bytes | bytearray, end: int | None = None) -> int:
+    """Return the number of line ends in ``text[:end]``: a line feed, a carriage return, or both as one."""
     codes = np.frombuffer(text, np.uint8)[:end]
     number = sum(int(np.count_nonzero(codes[i : i + _PIECE] == _END)) for i in range(0, len(codes), _PIECE))
     if b"\r" in text:

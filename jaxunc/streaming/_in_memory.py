@@ -51,7 +51,7 @@ def tables_of(source: Any, positions: Positions) -> Iterator[pa.Table]:
 
 
 def select_at(table: pa.Table, positions: Positions) -> pa.Table:
-    """Return the columns of a table that are read, then those that are carried along."""
+    """Return a table's columns at the two lists of ``positions``: those to read, then those to carry along."""
     read, carried = positions(table.schema.names)
     return table.select([*read, *carried])
 
@@ -67,15 +67,15 @@ def table_of_columns(columns: Mapping[Any, Any], *, exact: bool = False) -> pa.T
 def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
     """Return a frame of pandas as a table, without its index; raises as `table_of_columns`."""
     try:
-        whole = pa.Table.from_pandas(frame, preserve_index=False)
-        for j, data_type in enumerate(whole.schema.types):
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        for j, data_type in enumerate(table.schema.types):
             if (pa.types.is_temporal(data_type) or pa.types.is_binary(data_type)) and _holds_objects(frame.iloc[:, j]):
-                column = _column(frame.iloc[:, j], whole.schema.names[j], exact)
-                whole = whole.set_column(j, whole.schema.names[j], column)
-        return whole
+                column = _column(frame.iloc[:, j], table.schema.names[j], exact)
+                table = table.set_column(j, table.schema.names[j], column)
+        return table
     except _FAULTS:
-        every = [_column(frame.iloc[:, j], str(name), exact) for j, name in enumerate(frame.columns)]
-        return pa.Table.from_arrays(every, names=list(map(str, frame.columns)))
+        arrays = [_column(frame.iloc[:, j], str(name), exact) for j, name in enumerate(frame.columns)]
+        return pa.Table.from_arrays(arrays, names=list(map(str, frame.columns)))
 
 
 def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
@@ -92,6 +92,10 @@ def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
 
 
 def _table_of_array(source: Any, positions: Positions) -> pa.Table:
+    """Return an array, of two axes or structured, as a table: the columns to read, then those to carry along.
+
+    Columns of an array without names are called "0", "1", … for ``positions``.
+    """
     table = plain_table(source, "source")
     if isinstance(table, Frame):  # from a structured array; masked integers are floats in the frame
         read, carried = positions(table.columns)
@@ -100,9 +104,9 @@ def _table_of_array(source: Any, positions: Positions) -> pa.Table:
     if len(table.shape) != 2:
         raise ValueError(f"an array of shape {table.shape} is no table; pass (instances, features).")
     array = np.asarray(table)  # Arrow does not read arrays of JAX
-    whole = source if isinstance(source, np.ma.MaskedArray) else array
+    original = source if isinstance(source, np.ma.MaskedArray) else array
     read, carried = positions([str(j) for j in range(array.shape[1])])
-    columns, originals = ([(str(j), of[:, j]) for j in range(array.shape[1])] for of in (array, whole))
+    columns, originals = ([(str(j), values[:, j]) for j in range(array.shape[1])] for values in (array, original))
     return _table_of_pairs(columns, read, originals, carried)
 
 
@@ -121,6 +125,10 @@ def _join(read: pa.Table, carried: pa.Table) -> pa.Table:
 
 
 def _column(column: Any, name: str, exact: bool) -> Any:
+    """Return a column as an Arrow array; with ``exact`` its values stay as they are, else numbers may become floats.
+
+    Raises a TypeError if Arrow has no type for the values.
+    """
     if str(getattr(column, "dtype", "")).startswith("Sparse"):
         column = column.to_numpy()
     if isinstance(column, np.ndarray) and not isinstance(column, np.ma.MaskedArray):
@@ -169,8 +177,8 @@ def _arrow_of_objects(column: Any, name: str) -> pa.Array:
     kinds = {kind for kind in set(map(type, values)) if issubclass(kind, datetime.date | np.datetime64)}
     moments = [None if is_missing(value) else value for value in values]
     zones = {getattr(value, "tzinfo", None) is not None for value in moments if value is not None}
-    cuts = len(kinds) > 1 or len(zones) > 1 or any(hasattr(kind, "nanosecond") for kind in kinds)
-    if not kinds or not cuts or not all(type(value) in kinds or value is None for value in moments):
+    may_truncate = len(kinds) > 1 or len(zones) > 1 or any(hasattr(kind, "nanosecond") for kind in kinds)
+    if not kinds or not may_truncate or not all(type(value) in kinds or value is None for value in moments):
         return pa.array(column, from_pandas=True) if plain is None else plain
     if len(zones) > 1:
         raise TypeError(f"column {name!r} holds moments with a time zone and others without one; give all of them one.")

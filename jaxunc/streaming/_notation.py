@@ -231,10 +231,13 @@ class Evidence:
     def _with_two_readings(self) -> tuple[str, str, str]:
         """Return a column's name, a cell of it, and the mark in this cell that has two readings."""
         return next(
-            (name, cell, mark) for name, of in self._columns.items() for mark, cell in sorted(of.two_readings.items())
+            (name, cell, mark)
+            for name, evidence in self._columns.items()
+            for mark, cell in sorted(evidence.two_readings.items())
         )
 
     def _readings_error(self, file: Path, left: list[Notation]) -> ValueError:
+        """Return the error for a file whose cells fit two notations: it names a cell, its readings and the options."""
         name, cell, mark = self._with_two_readings()
         readings = " or ".join(notation.reading(cell) for notation in (Notation(mark), Notation(_other(mark), mark)))
         return ValueError(
@@ -284,6 +287,10 @@ def _other(mark: str) -> str:
 
 
 def _tell_two_readings(file: Path, place: tuple[str, str, str], notation: Notation) -> None:
+    """Warn that a cell is read in ``notation``, though it has another reading that no cell of the file excludes.
+
+    ``place`` has the cell's column, the cell, and the mark with two readings.
+    """
     name, cell, mark = place
     is_decimal = notation.decimal == mark
     other = Notation(_other(mark), mark) if is_decimal else Notation(mark)

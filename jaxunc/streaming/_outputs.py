@@ -97,6 +97,7 @@ class Outputs:
     kind: Any = None
 
     def __post_init__(self) -> None:
+        """Check each setting by itself and with the outputs; replace values by plain ones of Python."""
         check_lists(outputs=self.names)
         if self.names is not None and not len(self.names):
             raise ValueError(

@@ -57,6 +57,7 @@ class RawRows:
             raise type(error)(f"{chunk.where}: {error}") from error
 
     def _frame(self, chunk: DataChunk) -> Any:
+        """Return a chunk's raw columns as a pandas frame in the types of the fit; an array of floats without names."""
         names = self._names or [str(j) for j in range(len(self._types))]
         columns = [self._column(j, chunk) for j in range(len(names))]
         frame = as_frame(pa.table(columns, names=names))

@@ -200,6 +200,7 @@ class Run:
         return self._write(True)
 
     def _write(self, complete: bool) -> dict[str, Any]:
+        """Write the manifest in one step, with ``complete`` for a finished run, and return it."""
         parts = sorted(self._parts, key=lambda part: part["name"])
         manifest = {**self._identity, "rows": self.rows, "complete": complete, "parts": parts}
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
@@ -308,6 +309,7 @@ def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
 
 
 def _check_inputs(inputs: list[Any]) -> None:
+    """Raise a DamagedError unless each of a manifest's inputs has a name, a size and a time of change."""
     for entry in inputs:
         is_named = (
             isinstance(entry, dict) and entry.keys() == {"name", "bytes", "modified"} and type(entry["name"]) is str
@@ -395,6 +397,7 @@ def _lock(handle: int) -> None:
 
 
 def _release(handle: int, path: Path) -> None:
+    """Remove the lock file ``path`` and close its handle, which ends the lock."""
     if os.name == "posix":  # removed while it is locked, so that no other run locks a file that is removed later
         path.unlink(missing_ok=True)
         os.close(handle)

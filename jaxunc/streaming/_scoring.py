@@ -259,6 +259,7 @@ def _wanted(columns: Columns, features: Sequence[str] | None, keep: Sequence[str
 
 
 def _check_features(features: list[str], columns: Columns) -> None:
+    """Raise a ValueError unless ``features`` names each of the model's columns once."""
     if twice := sorted({name for name in features if features.count(name) > 1}):
         raise ValueError(f"features={features[:10]} names {twice[:5]} more than once; name each column once.")
     if len(features) != columns.number:

@@ -191,6 +191,7 @@ class Behind:
         self._pending.append(self._pool.submit(self._do, *args))
 
     def _do(self, *args: Any) -> None:
+        """Do one piece of work unless an earlier piece failed; remember that a piece failed, and raise its error."""
         if self._has_failed:
             return
         try:
@@ -346,6 +347,10 @@ def _score(
     chunk_rows: int,
     progress: Callable[[RunProgress], None] | None,
 ) -> None:
+    """Answer the rows that a run has left, and write them in parts; call ``progress`` after each chunk.
+
+    Without any rows, an empty part is written, with the columns and their types.
+    """
     total, rows, started = _count_rows(run.files), run.rows, time.perf_counter()
     before = rows
     with Behind(write) as writer:
@@ -374,17 +379,18 @@ def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable
 
 
 def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
-    most = PART_CHUNKS * chunk_rows
+    """Yield the chunks of files that the run has left, and after a part's last chunk a piece that ends the part."""
+    part_rows = PART_CHUNKS * chunk_rows
     before = run.done()
     for i, file in enumerate(run.files):
         done = before.get(i, [])
-        if done and done[-1] < most:
+        if done and done[-1] < part_rows:
             continue
         part, number, types = len(done), 0, {}
         for chunk in file_chunks(file, scoring.wanted, chunk_rows, sum(done)):
             if number == 0:
                 types = run.types_to_write(i, chunk.kept.schema)
-            elif number % most == 0:
+            elif number % part_rows == 0:
                 yield _Piece(i, part, None, None)
                 part += 1
             yield _Piece(i, part, _cast(chunk.kept, types), scoring.encoded(chunk))
@@ -401,6 +407,7 @@ def _cast(carried: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
 
 
 def _count_rows(files: list[Path]) -> int | None:
+    """Return the number of rows by the metadata of Parquet files; None for other files, or unreadable ones."""
     if not all(format_of(file) == "Parquet" for file in files):
         return None
     try:
@@ -441,6 +448,7 @@ class PartWriter:
         self._finished(whole, file, self._rows)
 
     def _open(self, path: Path, schema: pa.Schema) -> Any:
+        """Return an Arrow writer of a file for tables of ``schema``; Parquet encodes all but floats by dictionaries."""
         if self._file_format == "csv":
             return arrow_csv.CSVWriter(path, schema)
         # In Parquet the entries of a list are a column below the list's.

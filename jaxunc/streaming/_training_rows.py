@@ -147,8 +147,11 @@ def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -
     )
 
 
-def find_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """Return a sentence of warning if columns number the rows, each number one more than the last; else nothing."""
+def warn_of_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """Return one sentence that names the columns which number the rows, or an empty tuple without such columns.
+
+    ``values`` are numbers by column. A column numbers the rows if each number is one more than the last.
+    """
     counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
     if not counters:
         return ()

@@ -179,6 +179,7 @@ def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.nda
 
 
 def _parquet_table(path: Path) -> pa.Table:
+    """Return the whole table of a Parquet file; raise an UnreadableError if rows are missing."""
     with parquet.ParquetFile(path, page_checksum_verification=True) as opened:
         table = opened.read()
         if table.num_rows != opened.metadata.num_rows:

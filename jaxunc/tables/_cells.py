@@ -164,6 +164,7 @@ def moment_word(value: Any) -> MomentWord:
 
 
 def _as_python_writes(value: np.datetime64) -> str:
+    """Return NumPy's moment as Python and pandas write it: a space before the time, 0, 6 or 9 digits after it."""
     unit, _ = np.datetime_data(value.dtype)
     if unit in "YMWD":
         return str(value.astype("M8[D]"))

@@ -81,6 +81,7 @@ class Columns:
     """The mark between thousands in that file, ``"."``, ``","``, ``"'"`` or a space; None if no number had one."""
 
     def __post_init__(self) -> None:
+        """Check types and lengths of all fields; raise a TypeError or a ValueError that names the field."""
         check_integer("number", self.number, 0)
         check_bool("absent_is_missing", self.absent_is_missing)
         check_bool("spaces_are_underlines", self.spaces_are_underlines)
@@ -106,6 +107,7 @@ class Columns:
                     raise ValueError(f"column {j} has levels and cuts; its values are words, or numbers: pass one.")
 
     def _check_levels(self, j: int, levels: Levels) -> None:
+        """Raise a ValueError unless the levels of column ``j`` are distinct, all texts or all numbers."""
         if not (self.nominal and self.nominal[j]):
             raise ValueError(f"levels[{j}] is given, but column {j} is not nominal; set nominal[{j}] or leave it None.")
         values = levels.values
@@ -178,10 +180,12 @@ class Columns:
         if self.nominal is not None:
             parts.append(f"nominal={np.flatnonzero(self.nominal).tolist()}")
         if self.levels is not None:
-            sizes = {j: len(each.values) + each.has_missing for j, each in enumerate(self.levels) if each is not None}
+            sizes = {
+                j: len(entry.values) + entry.has_missing for j, entry in enumerate(self.levels) if entry is not None
+            }
             parts.append(f"levels by column: {sizes}")
         if self.cuts is not None:
-            parts.append(f"cuts by column: {[0 if each is None else len(each) for each in self.cuts]}")
+            parts.append(f"cuts by column: {[0 if entry is None else len(entry) for entry in self.cuts]}")
         return f"Columns({', '.join(parts)})"
 
 
@@ -236,6 +240,7 @@ def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:
 
 
 def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
+    """Return whether each column is nominal, ``[features]``, by the argument ``nominal`` of `fit_columns`."""
     n_features = table.shape[1]
     kinds = np.zeros(n_features, bool)
     if nominal is None or (not isinstance(nominal, str) and np.size(nominal) == 0):
@@ -293,6 +298,7 @@ class CutLookup:
         return codes
 
     def _below(self, values: np.ndarray) -> np.ndarray:
+        """Return how many cuts are below each of a block of values; any number for NaN."""
         if 8 * len(values) < BLOCK:
             return np.searchsorted(self.cuts, values)
         # All values take each step of the bisection together: value by value, half of all branches are mispredicted.
@@ -314,6 +320,7 @@ class CutLookup:
         return np.fmax(np.fmin(position, self._last), 0).astype(np.int64)  # any cell for NaN
 
     def traced_codes(self, values: Float[Array, " instances"]) -> Float[Array, " instances"]:
+        """Return what `codes` does, as float32, for values that JAX may trace."""
         if values.dtype == jnp.float64:
             codes = jnp.searchsorted(jnp.asarray(self.cuts), values)
         else:

@@ -342,6 +342,7 @@ def plain_array(data: Any, name: str) -> np.ndarray:
 
 
 def _array_of_lists(data: Any, name: str) -> np.ndarray:
+    """Return lists as an array, of objects if they hold texts; a ValueError for rows of several lengths."""
     try:
         array = np.asarray(data)
         # As objects: NumPy would turn numbers among texts into texts.
@@ -351,6 +352,7 @@ def _array_of_lists(data: Any, name: str) -> np.ndarray:
 
 
 def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
+    """Return an array with missing values where it is masked: NaN, NaT or, among objects, None."""
     mask = np.ma.getmaskarray(array)
     if not mask.any():
         return array.data
@@ -373,6 +375,7 @@ def _decode(cell: bytes, name: str) -> str:
 
 
 def _frame_of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
+    """Return a `Frame` of a dictionary of columns; a ValueError if lengths differ or names repeat as texts."""
     parts = [as_column(column, f"{name}[{key!r}]") for key, column in columns.items()]
     lengths = {str(key): len(part) for key, part in zip(columns, parts, strict=True)}
     if len(set(lengths.values())) > 1:

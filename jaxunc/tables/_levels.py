@@ -118,6 +118,7 @@ class Lookup:
         return np.append(of_categories, self._missing)[np.asarray(column.cat.codes)]
 
     def _codes(self, values: np.ndarray | list[str], index: Int[np.ndarray, " instances"]) -> np.ndarray:
+        """Return the code of each instance; ``values`` and ``index`` are those of `Entries`."""
         if isinstance(values, list) or self._has_words:
             # Words are compared if either side has words: a column that once held numbers as text may hold numbers
             # now, and vice versa.
@@ -188,6 +189,7 @@ class Lookup:
         return values[order], order
 
     def _among_numbers(self, values: np.ndarray) -> np.ndarray:
+        """Return the code of each number ``[values]``, `UNSEEN` if it is not a level."""
         levels, order = self._sorted
         if not len(levels):
             return np.full(len(values), UNSEEN)
@@ -197,7 +199,7 @@ class Lookup:
 
 
 def read_entries(column: Any) -> Entries:
-    """Return the values of a column, each once where that is cheap, and which of them each instance has."""
+    """Return the `Entries` of a column; each value occurs once among them where that is cheap."""
     if hasattr(column.dtype, "categories"):
         return _read_categories(column)
     kind = getattr(column.dtype, "kind", "O")
@@ -218,6 +220,7 @@ def read_entries(column: Any) -> Entries:
 
 
 def _read_categories(column: Any) -> Entries:
+    """Return the entries of a categorical column of pandas: each category that a row has, once."""
     codes = np.asarray(column.cat.codes, np.int64)
     categories = column.cat.categories
     # A category that no row has is not a level.
@@ -249,6 +252,7 @@ def _word_of(value: Any) -> str:
 
 
 def _read_objects(values: list) -> Entries:
+    """Return the entries of a list of Python objects, as words; a TypeError for several values in a cell."""
     kinds = {kind for kind in set(map(type, values)) if kind_of_type(kind) != "missing"}
     if kinds <= _ALIKE or all(kind in MOMENTS[:2] or kind.__name__ == "Timestamp" for kind in kinds):
         # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal, but two words.

@@ -180,6 +180,7 @@ class SparseRows:
         return len(self._indptr) - 1
 
     def __getitem__(self, rows: slice | np.ndarray) -> "SparseRows":
+        """Return the rows of a slice, or at positions or of a mask of bools."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if step == 1:
