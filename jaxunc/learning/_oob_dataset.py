@@ -2,7 +2,7 @@
 
 `oob_dataset` checks the data and takes counts from one of four sources. `count_out_of_bag`: the trees that have a row
 out of bag. `count_cross_fitted`: forests grown on the other folds. `count_held_out`: all trees, for rows that no tree
-was grown on. `count_left_out`: all trees, less the row's label. `_make_dataset` turns `RowCounts` into the data set.
+was grown on. `count_left_out`: all trees, less the row's label. `_make_dataset` turns `UnseenCounts` into the data set.
 """
 
 from typing import Any, Literal, NamedTuple, get_args
@@ -69,7 +69,7 @@ BOTH = (DEFAULT_COUNTS, "oob")
 """Names of the two count sets: the in-bag counts and the out-of-bag counts."""
 
 
-class RowCounts(NamedTuple):
+class UnseenCounts(NamedTuple):
     """Count vectors of each row's leaves, without the row's own label, as rows of a table."""
 
     forest: Forest
@@ -298,7 +298,7 @@ def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
     return source
 
 
-def _make_dataset(row_counts: RowCounts, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
+def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
     """Make the data set of the rows that have a tree, with padded histograms; warn of rows that have none."""
     code, mask, X, groups = row_counts.code, row_counts.mask, row_counts.X, row_counts.groups
     if mask is not None and not (rows := np.any(mask, axis=1)).all():
@@ -328,7 +328,7 @@ def _make_dataset(row_counts: RowCounts, source: str, y: np.ndarray, weight: np.
     )
 
 
-def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> RowCounts:
+def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> UnseenCounts:
     """Return each row's counts in the trees that have it out of bag."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
@@ -336,7 +336,7 @@ def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str
     row_mask = even_out_trees(mask, data.position, forest.n_classes, data.weight)[data.rows]
     if counts == "inbag":
         codes = look_up_codes(forest, find_leaves(forest, data))
-        return RowCounts(forest, (DEFAULT_COUNTS,), *codes, row_mask, _values_to_route(forest, data))
+        return UnseenCounts(forest, (DEFAULT_COUNTS,), *codes, row_mask, _values_to_route(forest, data))
     # Out-of-bag counts need the leaves of all rows, not only of the rows to learn from.
     all_leaves = find_leaves(forest, data.all_rows())
     counted_rows = LabelledRows(data.X, data.y, data.weights, mask=mask, leaves=all_leaves)
@@ -344,7 +344,7 @@ def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str
     leaves = all_leaves if len(data.rows) == len(all_leaves) else all_leaves[data.rows]
     forest = forest.with_count_set("oob", oob_counts.forest)
     weight = None if oob_counts.sample_weight is None else np.asarray(oob_counts.sample_weight)
-    row_counts = RowCounts(forest, BOTH, *look_up_codes(forest.reading(BOTH), leaves), row_mask)
+    row_counts = UnseenCounts(forest, BOTH, *look_up_codes(forest.reading(BOTH), leaves), row_mask)
     if data.groups is not None:
         return _subtract_group(row_counts, data, all_leaves, weight, forest.n_classes, mask)
     weight = None if weight is None else weight[data.rows]
@@ -353,7 +353,7 @@ def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str
 
 def count_cross_fitted(
     model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state
-) -> RowCounts:
+) -> UnseenCounts:
     """Return each row's counts in a forest that is grown on the other folds with the model's parameters."""
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedKFold
@@ -404,7 +404,7 @@ def count_cross_fitted(
         all_rows = LabelledRows(data.X, data.y, data.weights, data.group_numbers)
         oob_counts = counted_forest(forest, model, "oob", all_rows)
         forest = forest.with_count_set("oob", oob_counts.forest)
-    return RowCounts(forest, count_sets, rows, np.asarray(position)[codes[data.rows]])
+    return UnseenCounts(forest, count_sets, rows, np.asarray(position)[codes[data.rows]])
 
 
 def _row_taker(X):
@@ -418,7 +418,7 @@ def _row_taker(X):
     return lambda rows: values[rows]
 
 
-def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> RowCounts:
+def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> UnseenCounts:
     """Return each row's counts in all trees; a `KnownRowsError` if the forest seems to be grown on these rows."""
     count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
     leaves = find_leaves(forest, data)
@@ -431,10 +431,10 @@ def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, 
             "learns from these rows nevertheless.)"
         )
     values = _values_to_route(forest, data) if count_sets == (DEFAULT_COUNTS,) else None
-    return RowCounts(forest, count_sets, table, code, X=values)
+    return UnseenCounts(forest, count_sets, table, code, X=values)
 
 
-def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> RowCounts:
+def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> UnseenCounts:
     """Return each row's counts in all trees that count it, less the row itself (or its whole group)."""
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
@@ -447,7 +447,7 @@ def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -
             "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
         )
     row_counts, classes = (
-        RowCounts(forest, (DEFAULT_COUNTS,), *look_up_codes(forest, leaves), mask),
+        UnseenCounts(forest, (DEFAULT_COUNTS,), *look_up_codes(forest, leaves), mask),
         data.position[data.rows],
     )
     # If a leaf did not count the row, subtraction would make its count negative.
@@ -463,7 +463,9 @@ def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -
     return _subtract_label(row_counts, classes, data.weight[data.rows] if data.has_weights else None, 0)
 
 
-def _subtract_label(row_counts: RowCounts, classes: np.ndarray, weight: np.ndarray | None, first: int) -> RowCounts:
+def _subtract_label(
+    row_counts: UnseenCounts, classes: np.ndarray, weight: np.ndarray | None, first: int
+) -> UnseenCounts:
     """Subtract each row (1, or its weight) from the count of its class, in the columns from ``first`` on."""
     n_classes = row_counts.table.shape[1] - first
     weights, which = np.ones(1), np.zeros(len(classes), np.int64)
@@ -489,13 +491,13 @@ def _subtract_label(row_counts: RowCounts, classes: np.ndarray, weight: np.ndarr
 
 
 def _subtract_group(
-    row_counts: RowCounts,
+    row_counts: UnseenCounts,
     data: LabelledData,
     leaves: np.ndarray,
     weight: np.ndarray | None,
     first: int,
     mask: np.ndarray | None,
-) -> RowCounts:
+) -> UnseenCounts:
     """Subtract the rows of each row's group from the row's counts, in the columns from ``first`` on.
 
     ``leaves [rows trees]`` and ``weight [rows]`` are those of all rows; ``mask [rows trees]`` marks trees that count

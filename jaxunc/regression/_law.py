@@ -229,7 +229,7 @@ class NumberAnswer(eqx.Module):
         return {output: self.mean if output == "mean" else self.std}
 
 
-class Request(NamedTuple):
+class LawOutputs(NamedTuple):
     """Coverages, levels and limits for which `BoundLaw.answer` has columns, and the names of these columns."""
 
     coverage: tuple[float, ...] = ()
@@ -262,7 +262,7 @@ class BoundLaw:
     ):
         self.moments, self.bins, self.law = moments, bins, law
         self.bin_shares: Any = None if forest is None else bind(forest, Mean())
-        self.request = Request((0.9,))
+        self.request = LawOutputs((0.9,))
 
     @property
     def columns(self) -> Columns:
@@ -292,7 +292,7 @@ class BoundLaw:
             interval_levels(coverage)
         levels = () if quantiles is None else checked_levels(quantiles, "quantiles").tolist()
         above = () if limits is None else checked_limits(limits).tolist()
-        request = Request(*map(tuple, (() if coverage is None else np.ravel(coverage).tolist(), levels, above)))
+        request = LawOutputs(*map(tuple, (() if coverage is None else np.ravel(coverage).tolist(), levels, above)))
         words = {"coverage": "coverage", "quantiles": "level", "limits": "limit"}
         for (setting, word), names in zip(words.items(), request.names, strict=True):
             if len(set(names)) < len(names):
