@@ -172,7 +172,7 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
     if not trees:
         raise ValueError("the model has no trees.")
     if len(widths := {tree.leaf_values.shape[1] for tree in trees}) > 1:
-        raise ValueError(f"the model's leaves have different numbers of values: {sorted(each)}.")
+        raise ValueError(f"the model's leaves have different numbers of values: {sorted(widths)}.")
     n_outputs = widths.pop()
     if len(bias) not in (0, n_outputs):
         raise ValueError(f"the model's bias has {len(bias)} numbers for {n_outputs} outputs.")
@@ -277,7 +277,7 @@ def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
             tests.append(features.test(part(node, "split")))
             nodes += [part(node, side) for side in ("left", "right")]
     if len(widths := {len(leaf) for leaf in leaves.values()}) > 1 or widths == {0}:
-        raise ValueError(f"{what} has leaves with {sorted(each)} values; expected one number, above 0.")
+        raise ValueError(f"{what} has leaves with {sorted(widths)} values; expected one number, above 0.")
     values = np.zeros((len(nodes), widths.pop()))
     values[list(leaves)] = list(leaves.values())
     return _tree(tests, np.array(left), np.array(right), np.arange(len(nodes)), values)
