@@ -169,7 +169,7 @@ def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> li
 
 
 def _parts(answer: Any) -> Parts:
-    """Return `Parts` of an answer: {combiner: its outputs} if several combiners answer together, else {None: outputs}."""
+    """Return `Parts` of an answer: {combiner: its outputs} if several answer together, else {None: its outputs}."""
     list_outputs = lambda part: tuple(getattr(part, "outputs", ()))
     parts = answer if isinstance(answer, dict) else {None: answer}
     return {name: list_outputs(part) for name, part in parts.items()}
