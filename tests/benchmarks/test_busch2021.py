@@ -32,15 +32,9 @@ def small(monkeypatch):
     monkeypatch.setattr(study, "METHODS", {name: numbers.METHODS[name] for name in FEW})
     monkeypatch.setattr(study, "LEAF_SIZES", (3,))
     monkeypatch.setattr(study, "N_REPEATS", 2)
-    monkeypatch.setattr(
-        study,
-        "KINDS",
-        {
-            "trees": [("random-trees", 4)],
-            "references": [("random-forest-mean", 4), ("single-tree-mean", 1)],
-            "transfer": [("extra-trees", 4)],
-        },
-    )
+    kinds = {"trees": [("random-trees", 4)], "transfer": [("extra-trees", 4)]}
+    kinds["references"] = [("random-forest-mean", 4), ("single-tree-mean", 1)]
+    monkeypatch.setattr(study, "KINDS", kinds)
     return data
 
 
@@ -115,10 +109,8 @@ def test_the_page_of_made_up_cells():
 @pytest.mark.parametrize(
     ("gain", "forest_gain", "verdict"),
     [
-        (0.01, 0.0, f"holds, {NOT_SIGNIFICANT}"),
-        (0.0, 0.0, f"holds, {NOT_SIGNIFICANT}"),
-        (-0.01, -0.02, "does not hold"),
-        (0.01, 0.02, "does not hold"),
+        *((gain, 0.0, f"holds, {NOT_SIGNIFICANT}") for gain in (0.01, 0.0)),
+        *((gain, forest_gain, "does not hold") for gain, forest_gain in ((-0.01, -0.02), (0.01, 0.02))),
     ],
 )
 def test_dempster_where_classes_are_even(gain, forest_gain, verdict):

@@ -132,40 +132,24 @@ def test_cells_have_all_problems():
     assert n_doubts == dict.fromkeys(found, 3 * (3 * 6 + 2) + 3) | {"a class": 3 * (3 * 6 + 2) + 2}
 
 
-TOLD = {
-    "wrong answers | learned probability #, else `1 - p` # | epistemic #, credal width #": (
-        "answers",
-        ("learned p//1", "1 - p/in-bag/1", "epistemic/train/1", "credal width/in-bag/1"),
-    ),
-    "distance of the nearest rows #, `outside_share` # | learned probability #": (
-        "far out",
-        ("distance//", "outside share//1", "learned p//1"),
-    ),
-    "columns exchanged | `outside_share` #, distance #, epistemic # | learned probability #": (
-        "all columns",
-        ("outside share//1", "distance//", "epistemic/train/1", "learned p//1"),
-    ),
-    "a class left out | `outside_share` #, distance #; no test tells them from `1 - p` # | credal width #": (
-        "a class",
-        ("outside share//1", "distance//", "1 - p/in-bag/1", "credal width/in-bag/1"),
-    ),
-    "probability of the label #; or `target_doubt` #, in leaves of five # | epistemic #": (
-        "uniform, 10%",
-        ("learned p of the label//1", "self-confidence//1", "self-confidence//5", "epistemic//1"),
-    ),
-    "random rows # or margin #: no test tells them apart | epistemic #, credal width #": (
-        "next",
-        ("random//", "margin//", "epistemic/train/", "credal width/in-bag/"),
-    ),
-    "KS by column with Holm #, domain classifier # | mean `outside_share` #, mean `1 - p` #": (
-        "mix, a column",
-        ("KS with Holm//", "domain classifier//", "mean outside share//", "mean 1 - p//"),
-    ),
-    "with its labels: error rate #, coverage of sets # | domain classifier #": (
-        "relation, a region",
-        ("error rate//", "coverage//", "domain classifier, with labels//"),
-    ),
-}
+TOLD = (
+    ("wrong answers | learned probability #, else `1 - p` # | epistemic #, credal width #",
+     "answers", "learned p//1", "1 - p/in-bag/1", "epistemic/train/1", "credal width/in-bag/1"),
+    ("distance of the nearest rows #, `outside_share` # | learned probability #",
+     "far out", "distance//", "outside share//1", "learned p//1"),
+    ("columns exchanged | `outside_share` #, distance #, epistemic # | learned probability #",
+     "all columns", "outside share//1", "distance//", "epistemic/train/1", "learned p//1"),
+    ("a class left out | `outside_share` #, distance #; no test tells them from `1 - p` # | credal width #",
+     "a class", "outside share//1", "distance//", "1 - p/in-bag/1", "credal width/in-bag/1"),
+    ("probability of the label #; or `target_doubt` #, in leaves of five # | epistemic #",
+     "uniform, 10%", "learned p of the label//1", "self-confidence//1", "self-confidence//5", "epistemic//1"),
+    ("random rows # or margin #: no test tells them apart | epistemic #, credal width #",
+     "next", "random//", "margin//", "epistemic/train/", "credal width/in-bag/"),
+    ("KS by column with Holm #, domain classifier # | mean `outside_share` #, mean `1 - p` #",
+     "mix, a column", "KS with Holm//", "domain classifier//", "mean outside share//", "mean 1 - p//"),
+    ("with its labels: error rate #, coverage of sets # | domain classifier #",
+     "relation, a region", "error rate//", "coverage//", "domain classifier, with labels//"),
+)  # fmt: skip
 
 
 def test_what_the_docs_say():
@@ -175,8 +159,8 @@ def test_what_the_docs_say():
     is_seen = frame["set"].isin(SEEN)
     fresh, seen, page = frame[~is_seen], frame[is_seen], Page("docs/how_to/which_doubt.md")
     assert page.claimed("on # data sets") == [fresh["set"].nunique()]
-    for words, (problem, doubts) in TOLD.items():
-        page.says(words, wide(fresh, problem)[list(doubts)].mean(), 3)
+    for words, problem, *doubts in TOLD:
+        page.says(words, wide(fresh, problem)[doubts].mean(), 3)
     told = {tuple(pair): row[-2] for pair, row in zip(EXPECTED, compared(EXPECTED, fresh, seen), strict=True)}
     open_still = {pair[:2] for pair, verdict in told.items() if verdict == "not told apart"}
     assert open_still == {

@@ -33,11 +33,8 @@ def test_what_is_said_of_grown_out_forests():
 def test_what_is_said_of_other_sets():
     found = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "other-sets"}
     frame = methods.table(found)
-    for other, wins, gain, clipped in (
-        ("mean", 23, 0.207, 0.194),
-        ("P", 18, 0.035, 0.035),
-        ("isotonic", 24, 0.07, 0.07),
-    ):
+    told = (("mean", 23, 0.207, 0.194), ("P", 18, 0.035, 0.035), ("isotonic", 24, 0.07, 0.07))
+    for other, wins, gain, clipped in told:
         for measure, expected in (("log_loss", gain), ("log_loss_clipped", clipped)):
             a, b, sets = methods.paired(frame, "pool", other, measure)
             assert len(sets) == 26

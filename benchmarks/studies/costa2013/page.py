@@ -22,13 +22,10 @@ RIVALS = {
 ACCURACY_RIVALS = ("tree", "bag", "bag_laplace", "many", "many_laplace")
 FOLD_RIVALS = ("tree", "bag", "tree_laplace", "bag_laplace")
 READ_OUTS = {
-    "frequencies": "relative frequencies",
-    "laplace": "Laplace (the paper)",
+    "frequencies": "relative frequencies", "laplace": "Laplace (the paper)",
     "m": "m-estimate: as many instances as classes, by the prior",
-    "eb": "empirical Bayes (prior of the tree's leaves)",
-    "pool": "pooled leaves",
-    "eva": "evidence accumulation",
-}
+    "eb": "empirical Bayes (prior of the tree's leaves)", "pool": "pooled leaves", "eva": "evidence accumulation",
+}  # fmt: skip
 POOLED = {"ahead": "better by all three measures", "behind": "worse by all three measures"}
 
 

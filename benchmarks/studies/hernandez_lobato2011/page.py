@@ -199,15 +199,8 @@ def _tests(finished: Mapping[str, numbers.Found]) -> str:
             together = "; ".join(" = ".join(names[i] for i in group) for group in groups) or "none"
             values_said = [f"{rank:.2f}" for rank in ranks]
             lines.append([said, source, *values_said, f"{test.p_value:.2g}", f"{difference:.2f}", together])
-    head = [
-        "kind",
-        "",
-        *(f"rank {name}" for name in METHODS.values()),
-        "Friedman p",
-        "critical difference",
-        "not apart",
-    ]
-    return table(head, lines)
+    ranks_of = [f"rank {name}" for name in METHODS.values()]
+    return table(["kind", "", *ranks_of, "Friedman p", "critical difference", "not apart"], lines)
 
 
 def _plus_minus(mean: float, spread: float) -> str:

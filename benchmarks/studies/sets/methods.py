@@ -129,16 +129,9 @@ def counted(sets: np.ndarray, y: np.ndarray) -> dict[str, list]:
 # Measures of sets, made of a study's cells, and how methods are compared by them.
 
 COLUMNS = {
-    "coverage": "coverage",
-    "worst_class": "worst class",
-    "worst_size": "worst size",
-    "u65": "u65",
-    "u80": "u80",
-    "size": "mean size",
-    "single": "single",
-    "right": "single, right",
-    "ms": "ms",
-}
+    "coverage": "coverage", "worst_class": "worst class", "worst_size": "worst size", "u65": "u65", "u80": "u80",
+    "size": "mean size", "single": "single", "right": "single, right", "ms": "ms",
+}  # fmt: skip
 WORTH = {"u65": (1.6, 0.6), "u80": (2.2, 1.2)}
 LEAST_ROWS = 10
 """Test rows below which a class or a size of sets is not looked at alone."""

@@ -117,12 +117,9 @@ def records(out: Path) -> dict[str, list[dict]]:
 ESTIMATES = ("raw", "eb")
 BELIEFS = ("correction", "likelihood")
 GAINS = {
-    "level": "prior of each level",
-    "twice": "prior of a first tree",
-    "evidential": "evidential, λ = 1/2",
-    "quarter": "evidential, λ = 1/4",
-    "entropy": "entropy",
-}
+    "level": "prior of each level", "twice": "prior of a first tree", "evidential": "evidential, λ = 1/2",
+    "quarter": "evidential, λ = 1/4", "entropy": "entropy",
+}  # fmt: skip
 SIZES = ("0", "pruned")
 
 
