@@ -74,21 +74,17 @@ def _of_size(shape: Shape, model, bound: ju.BoundForest, data, n: int) -> list[d
     calls = {engine.name: _calls(engine.answer) for engine in found}
     times = interleaved({engine.name: _many(engine.answer, calls[engine.name]) for engine in found}, REPEATS)
     times = {name: Times([wall / calls[name] for wall in one.wall], []) for name, one in times.items()}
-    rows = []
-    for engine in found:
-        rows.append(
-            {
-                "shape": shape.name,
-                "trees": shape.trees,
-                "columns": shape.columns,
-                "rows": n,
-                "engine": engine.name,
-                "steady_s": spread(times[engine.name].wall),
-                "ratio_to_jaxunc": ratio(times[engine.name], times["jaxunc"]),
-                **engines.compare(engine.answer(), reference),
-            }
-        )
-    return rows
+    told = {"shape": shape.name, "trees": shape.trees, "columns": shape.columns, "rows": n}
+    return [
+        {
+            **told,
+            "engine": engine.name,
+            "steady_s": spread(times[engine.name].wall),
+            "ratio_to_jaxunc": ratio(times[engine.name], times["jaxunc"]),
+            **engines.compare(engine.answer(), reference),
+        }
+        for engine in found
+    ]
 
 
 def _calls(answer: Callable[[], object]) -> int:

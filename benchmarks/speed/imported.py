@@ -25,7 +25,7 @@ from .engines import Engine
 from .imported_models import Library, libraries, peers_of
 from .machine import about
 from .measure import interleaved, ratio, repeated, spread, summary, timed
-from .report import default_output, print_table, write
+from .report import default_output, print_table, quartiles, write
 from .workloads import TRAINING_SIZE, Data, make_data
 
 SIZES = {"large": (1000, 6, 100_000), "shallow": (1000, 3, 100_000), "small": (100, 6, 10_000)}
@@ -148,17 +148,10 @@ def show(result: dict) -> None:
         )
         rows = []
         for engine in model["engines"]:
-            share, cpu = engine["ratio_to_own"], engine["cpu_ratio_to_own"]
-            rows.append(
-                [
-                    engine["name"],
-                    f"{engine['steady_s']['median'] * 1e3:.1f}",
-                    f"{share['median']:.3f} ({share['first_quartile']:.3f}-{share['third_quartile']:.3f})",
-                    f"{cpu['median']:.3f}",
-                    f"{engine['answers']['max_abs_difference']:.1e}",
-                    str(engine["answers"]["rows_beyond_1e-4"]),
-                ]
-            )
+            cpu, answers = engine["cpu_ratio_to_own"]["median"], engine["answers"]
+            times = [f"{engine['steady_s']['median'] * 1e3:.1f}", quartiles(engine["ratio_to_own"]), f"{cpu:.3f}"]
+            off = [f"{answers['max_abs_difference']:.1e}", str(answers["rows_beyond_1e-4"])]
+            rows.append([engine["name"], *times, *off])
         rows += [[one["name"], one["reason"], "", "", "", ""] for one in model["absent"]]
         header = ["engine", "ms", "share of own (quartiles)", "of CPU", "off by", f"rows beyond {CLOSE:g}"]
         print_table(title, header, rows)

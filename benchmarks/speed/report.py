@@ -78,23 +78,16 @@ def _engine_table(workload: dict):
     rows = []
     for engine in workload["engines"]:
         ratio, answers = engine["ratio_to_scikit_learn"], engine["answers"]
-        rows.append(
-            [
-                engine["name"],
-                _milliseconds(engine["steady_s"]),
-                f"{engine['cpu_s']['median'] * 1e3:.1f}",
-                _spread(ratio),
-                f"{1 / ratio['median']:.2f}",
-                "other trees" if answers is None else f"{answers['max_abs_difference']:.1e}",
-            ]
-        )
+        off = "other trees" if answers is None else f"{answers['max_abs_difference']:.1e}"
+        times = [_milliseconds(engine["steady_s"]), f"{engine['cpu_s']['median'] * 1e3:.1f}"]
+        rows.append([engine["name"], *times, quartiles(ratio), f"{1 / ratio['median']:.2f}", off])
     rows += [[absent["name"], absent["reason"], "", "", "", ""] for absent in workload["absent"]]
     return title, ["engine", "ms (quartiles)", "CPU ms", "ratio (quartiles)", "times faster", "off by"], rows
 
 
 def _rule_table(workload: dict):
     rows = [
-        [rule["name"], _milliseconds(rule["steady_s"]), _spread(rule["ratio_to_mean"])] for rule in workload["rules"]
+        [rule["name"], _milliseconds(rule["steady_s"]), quartiles(rule["ratio_to_mean"])] for rule in workload["rules"]
     ]
     return f"{workload['name']}: rules", ["rule", "ms (quartiles)", "over the mean (quartiles)"], rows
 
@@ -105,18 +98,10 @@ def _cost_table(workloads: list[dict]):
         first, memory = workload["first_call"], workload["compiled_memory"]
         chunks = memory["chunks"]
         largest = chunks if isinstance(chunks, str) else max(program["temp_bytes"] for program in chunks)
-        rows.append(
-            [
-                workload["name"],
-                f"{workload['import_s']['median']:.2f}",
-                f"{workload['bind_s']['median']:.3f}",
-                first.get("failed") or f"{first['first_call_s']:.2f}",
-                first.get("failed") or f"{first['model_to_answer_s']:.2f}",
-                _megabytes(largest),
-                _megabytes(memory["fold_temp_bytes"]),
-                _megabytes(memory["fold_gradient_temp_bytes"]),
-            ]
-        )
+        made = [f"{workload['import_s']['median']:.2f}", f"{workload['bind_s']['median']:.3f}"]
+        made += [first.get("failed") or f"{first[key]:.2f}" for key in ("first_call_s", "model_to_answer_s")]
+        sizes = (largest, memory["fold_temp_bytes"], memory["fold_gradient_temp_bytes"])
+        rows.append([workload["name"], *made, *map(_megabytes, sizes)])
     header = ["", "import s", "bind s", "first call s", "model to answer s", "chunk MB", "fold MB", "gradient MB"]
     return "Costs (the calls in a fresh process; temporaries of compiled programs)", header, rows
 
@@ -129,14 +114,14 @@ def as_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
 
 def _any_cell(key: str, value) -> str:
     if isinstance(value, dict):
-        return _milliseconds(value) if key.endswith("_s") else _spread(value)
+        return _milliseconds(value) if key.endswith("_s") else quartiles(value)
     return _cell(value)
 
 
 def _section_table(name: str, section):
     """A list of records as rows, a record as one row."""
     records, columns = section if isinstance(section, list) else [section], _COLUMNS[name]
-    special = {"steady_s": _milliseconds, "ratio_to_jaxunc": _spread}
+    special = {"steady_s": _milliseconds, "ratio_to_jaxunc": quartiles}
     rows = [[special.get(key, _cell)(record.get(key, record.get("failed"))) for key in columns] for record in records]
     return name.replace("-", " "), list(columns.values()), rows
 
@@ -149,7 +134,8 @@ def _milliseconds(spread: dict) -> str:
     return f"{spread['median'] * 1e3:.1f} ({spread['first_quartile'] * 1e3:.1f}-{spread['third_quartile'] * 1e3:.1f})"
 
 
-def _spread(spread: dict) -> str:
+def quartiles(spread: dict) -> str:
+    """The median of ratios, and their quartiles."""
     return f"{spread['median']:.3f} ({spread['first_quartile']:.3f}-{spread['third_quartile']:.3f})"
 
 
@@ -164,10 +150,9 @@ def print_table(title: str, header: list[str], rows: list[list[str]]) -> None:
         from rich.table import Table
     except ImportError:
         widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [header, *rows]
-        ]
-        print(f"\n{title}", *lines, sep="\n")
+        print(f"\n{title}")
+        for row in [header, *rows]:
+            print("  ".join(map(str.ljust, row, widths)))
         return
     table = Table(title=title, title_justify="left")
     for i, column in enumerate(header):

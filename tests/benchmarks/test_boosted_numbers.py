@@ -6,30 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.pages import table_rows
+from benchmarks.studies.boosted_numbers import methods as boosted
+from benchmarks.studies.boosted_numbers import page
 from benchmarks.studies.boosted_numbers import run as study
-from benchmarks.studies.boosted_numbers.methods import (
-    DRAWN,
-    ENDS,
-    LIBRARIES,
-    MADE_ON,
-    Fold,
-    methods_of,
-    of_all_rows,
-    rows_of,
-)
-from benchmarks.studies.boosted_numbers.page import (
-    CQR,
-    FROZEN,
-    LEARNED,
-    MAPIE,
-    PLAIN,
-    losses,
-    page,
-    parts,
-    ratios,
-    table,
-    verdicts,
-)
 from benchmarks.studies.regression.page import geometric
 
 pytestmark = pytest.mark.once
@@ -52,19 +31,19 @@ class Constant:
 def test_conformalised_quantiles_of_all_rows_by_hand(rng, monkeypatch):
     monkeypatch.setattr("benchmarks.studies.boosted_numbers.methods.booster", lambda library, tau: Constant(tau))
     X, y = np.zeros((50, 1)), rng.normal(size=50)
-    fold, beyond = Fold("any", X, y, np.zeros((3, 1))), []
+    fold, beyond = boosted.Fold("any", X, y, np.zeros((3, 1))), []
     assert sorted([*fold.fit, *fold.held]) == list(range(50))
     for fit, held in fold.folds():
-        low, high = np.quantile(y[fit], ENDS)
+        low, high = np.quantile(y[fit], boosted.ENDS)
         beyond += [max(low - value, value - high) for value in y[held]]
     margin = sorted(beyond)[46]  # ⌈.9 · 51⌉ = 46 of 50, and the quantile .92 of them is between the 46th and 47th
-    low, high = np.quantile(y, ENDS)
-    np.testing.assert_allclose(of_all_rows(fold), [[low - margin, high + margin]] * 3)
+    low, high = np.quantile(y, boosted.ENDS)
+    np.testing.assert_allclose(boosted.of_all_rows(fold), [[low - margin, high + margin]] * 3)
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", boosted.DRAWN)
 def test_drawn_problems_are_the_same_again(name):
-    first, second = rows_of(name), rows_of(name)
+    first, second = boosted.rows_of(name), boosted.rows_of(name)
     np.testing.assert_array_equal(first.y, second.y)
     assert first.X.shape == (2000, 10)
     assert first.X.dtype == np.float32
@@ -74,10 +53,12 @@ def made(**scores: float) -> dict:
     """Cells in which the law has 9 of 10 rows and a score of .9, and what is named another on one problem."""
     cells = {}
     for name in ("friedman1", "two peaks", "banknote"):
-        for library in LIBRARIES if name in MADE_ON else LIBRARIES[:1]:
+        for library in boosted.LIBRARIES if name in boosted.MADE_ON else boosted.LIBRARIES[:1]:
             of = {"rows": 10, "covered": 9, "score": 10.0, "strata": [[10, 9]]}
             mine = {**of, "score": 10 * scores.get(name.replace(" ", "_"), 0.9)}
-            methods = {method: mine if method in (LEARNED, FROZEN) else of for method in methods_of(library)}
+            methods = {
+                method: mine if method in (page.LEARNED, page.FROZEN) else of for method in boosted.methods_of(library)
+            }
             cells[study.Cell(name, library)] = {"methods": methods, "seconds": 60.0}
     return cells
 
@@ -92,26 +73,28 @@ def made(**scores: float) -> dict:
     ],
 )
 def test_verdicts(scores, kept):
-    frame = table(made(**scores))
-    old = frame[frame["problem"].isin(MADE_ON)]
-    assert [is_kept for *_, is_kept in verdicts(old)] == kept
-    assert page(made(**scores)).count("**missed**") == kept.count(0)
+    frame = page.table(made(**scores))
+    old = frame[frame["problem"].isin(boosted.MADE_ON)]
+    assert [is_kept for *_, is_kept in page.verdicts(old)] == kept
+    assert page.page(made(**scores)).count("**missed**") == kept.count(0)
 
 
 def test_what_the_docs_say():
     cells = study.kept(study.RESULTS)
-    assert [cell for cell in cells if cell.data in MADE_ON] == [
-        study.Cell(name, library) for name in MADE_ON for library in LIBRARIES
+    assert [cell for cell in cells if cell.data in boosted.MADE_ON] == [
+        study.Cell(name, library) for name in boosted.MADE_ON for library in boosted.LIBRARIES
     ]
-    frame = table(cells)
-    is_old = frame["problem"].isin(MADE_ON)
+    frame = page.table(cells)
+    is_old = frame["problem"].isin(boosted.MADE_ON)
     docs = study.RESULTS.parents[2] / "docs"
     text = (docs / "how_to/how_sure_is_a_number.md").read_text(encoding="utf-8")
-    assert table_rows(parts(frame[is_old], "library")) in text
+    assert table_rows(page.parts(frame[is_old], "library")) in text
     told = " ".join(text.split())
     scores = re.search(r"libraries. It scores ([.\d]+) of .*? ([.\d]+) of .*? and ([.\d]+) of plain", told).groups()
     of = frame[is_old]
-    assert scores == tuple(f"{geometric(ratios(of, LEARNED, other)):.3f}" for other in (CQR, MAPIE, PLAIN))
-    held = of[of["method"] == LEARNED][["coverage", "stratum"]].mean()
+    assert scores == tuple(
+        f"{geometric(page.ratios(of, page.LEARNED, other)):.3f}" for other in (page.CQR, page.MAPIE, page.PLAIN)
+    )
+    held = of[of["method"] == page.LEARNED][["coverage", "stratum"]].mean()
     assert "Intervals of 90 % held {:.3f}; in the worst fifth {:.3f}.".format(*held) in told
-    assert f"CQR is better on {losses(of)}." in told
+    assert f"CQR is better on {page.losses(of)}." in told

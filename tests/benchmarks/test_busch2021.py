@@ -10,21 +10,9 @@ from sklearn.metrics import roc_auc_score
 from benchmarks import many_sets
 from benchmarks.data import KNOWN, DataSet
 from benchmarks.studies.busch2021 import figures as busch2021_figures
+from benchmarks.studies.busch2021 import numbers
 from benchmarks.studies.busch2021 import run as study
 from benchmarks.studies.busch2021.figures import simulated_ensembles, simulated_leaves, write_pictures
-from benchmarks.studies.busch2021.numbers import (
-    METHODS,
-    PAPER,
-    Duel,
-    Results,
-    against_the_mean,
-    means,
-    rank_table,
-    rank_tables,
-    signed,
-    single_trees,
-    with_references,
-)
 from benchmarks.studies.busch2021.page import study_page
 from benchmarks.studies.busch2021.reading import NOT_SIGNIFICANT, _tested, verdicts
 
@@ -41,18 +29,12 @@ def small(monkeypatch):
     X = np.column_stack([y + rng.normal(size=60), rng.integers(0, 3, 60)])
     X[::9, 1] = np.nan
     data = DataSet("sonar", X, y, ("a", "b"), np.array([False, True]), ("n", "w"), {"w": ["x", "y", "z"]})
-    monkeypatch.setattr(study, "METHODS", {name: METHODS[name] for name in FEW})
+    monkeypatch.setattr(study, "METHODS", {name: numbers.METHODS[name] for name in FEW})
     monkeypatch.setattr(study, "LEAF_SIZES", (3,))
     monkeypatch.setattr(study, "N_REPEATS", 2)
-    monkeypatch.setattr(
-        study,
-        "KINDS",
-        {
-            "trees": [("random-trees", 4)],
-            "references": [("random-forest-mean", 4), ("single-tree-mean", 1)],
-            "transfer": [("extra-trees", 4)],
-        },
-    )
+    kinds = {"trees": [("random-trees", 4)], "transfer": [("extra-trees", 4)]}
+    kinds["references"] = [("random-forest-mean", 4), ("single-tree-mean", 1)]
+    monkeypatch.setattr(study, "KINDS", kinds)
     return data
 
 
@@ -87,8 +69,8 @@ def test_single_trees(small):
 
 
 def test_methods():
-    assert len(PAPER) == 9
-    assert {method.group for method in METHODS.values()} == {"paper", "code", "new"}
+    assert len(numbers.PAPER) == 9
+    assert {method.group for method in numbers.METHODS.values()} == {"paper", "code", "new"}
     assert set(study.SETS) <= set(KNOWN)
 
 
@@ -101,23 +83,23 @@ def test_the_page_of_made_up_cells():
             for kind, n_trees in kinds:
                 for leaf_size in (1, 8):
                     level = 0.8 + 0.01 * rng.normal()
-                    methods = {m: [level + gains.get(m, 0) + 1e-4 * rng.normal()] * 2 for m in METHODS}
+                    methods = {m: [level + gains.get(m, 0) + 1e-4 * rng.normal()] * 2 for m in numbers.METHODS}
                     methods = {"mean": [level, level]} if part == "references" else methods
                     found[study.Cell(part, name, kind, n_trees, leaf_size, 0, 0)] = {"methods": methods}
-    everything = means(found)
+    everything = numbers.means(found)
     page = study_page(everything, study.SETS, 16, 1)
     assert "12 of the 16 sets at hand" in page
     assert "nan" not in page
     assert re.search(r"\| `evidence` \| paper \| \*\*12:0 \(\+0\.05\d\d\)\*\* \| \*\*12:0", page)
     assert re.search(r"\| `laplace` \| paper \| \*\*0:12 \(-0\.0[45]\d\d\)\*\*", page)
-    found = verdicts(Results(everything, study.SETS))
+    found = verdicts(numbers.Results(everything, study.SETS))
     assert found["evidence leads"] == found["Laplace"] == "holds"
     assert found["uneven"] == "holds, not significant", "of the few uneven sets no test can tell"
     assert not found["confidence"].startswith("holds")
     assert "not run: webdata, electricity, skin, airlines." in page
-    rows, methods = with_references(everything)
+    rows, methods = numbers.with_references(everything)
     assert methods[-2:] == ["random forest", "single tree"]
-    ranks = rank_table(rows, "auc", methods)
+    ranks = numbers.rank_table(rows, "auc", methods)
     assert ranks.stack().idxmin()[0] == "evidence"
     assert ranks.to_numpy().mean() == pytest.approx((1 + 22) / 2)
     assert "even class ratio (sonar, banknote, mushroom, phishing)" in page
@@ -127,10 +109,8 @@ def test_the_page_of_made_up_cells():
 @pytest.mark.parametrize(
     ("gain", "forest_gain", "verdict"),
     [
-        (0.01, 0.0, f"holds, {NOT_SIGNIFICANT}"),
-        (0.0, 0.0, f"holds, {NOT_SIGNIFICANT}"),
-        (-0.01, -0.02, "does not hold"),
-        (0.01, 0.02, "does not hold"),
+        *((gain, 0.0, f"holds, {NOT_SIGNIFICANT}") for gain in (0.01, 0.0)),
+        *((gain, forest_gain, "does not hold") for gain, forest_gain in ((-0.01, -0.02), (0.01, 0.02))),
     ],
 )
 def test_dempster_where_classes_are_even(gain, forest_gain, verdict):
@@ -138,7 +118,7 @@ def test_dempster_where_classes_are_even(gain, forest_gain, verdict):
 
     Six sets are too few for the test at several leaf sizes.
     """
-    found, kinds = {}, [("trees", "random-trees", METHODS)]
+    found, kinds = {}, [("trees", "random-trees", numbers.METHODS)]
     kinds += [("references", kind, ["mean"]) for kind in ("random-forest-mean", "single-tree-mean")]
     for part, kind, methods in kinds:
         for place, name in enumerate(study.SETS):
@@ -150,7 +130,7 @@ def test_dempster_where_classes_are_even(gain, forest_gain, verdict):
                 accuracy["mean"] += forest_gain if even else 0.1
             record = {"methods": {method: [0.5, value] for method, value in accuracy.items()}}
             found |= {study.Cell(part, name, kind, 4, leaf_size, 0, 0): record for leaf_size in (1, 8)}
-    assert verdicts(Results(means(found), study.SETS))["even"] == verdict
+    assert verdicts(numbers.Results(numbers.means(found), study.SETS))["even"] == verdict
 
 
 def test_one_rule_for_ties():
@@ -159,21 +139,24 @@ def test_one_rule_for_ties():
     values = pd.DataFrame({"probability": np.zeros(6), "laplace": steps, "vote": -steps})
     tests = many_sets.pairwise_wilcoxon(values.to_numpy(), larger_is_better=True, decimals=6)
     for place, name in ((1, "laplace"), (2, "vote")):
-        duel = against_the_mean(values)[name]
+        duel = numbers.against_the_mean(values)[name]
         assert (duel.better, duel.worse) == (tests.wins[place, 0], tests.wins[0, place])
-    assert (Duel.of(values["laplace"]).better, Duel.of(values["laplace"]).worse) == (3, 1)
+    assert (numbers.Duel.of(values["laplace"]).better, numbers.Duel.of(values["laplace"]).worse) == (3, 1)
 
 
 def test_gains_in_words():
-    assert [signed(gain) for gain in (0.0, 9e-7, -9e-7, 1e-6, -4e-5, 6e-5, -0.5)] == [
+    assert [numbers.signed(gain) for gain in (0.0, 9e-7, -9e-7, 1e-6, -4e-5, 6e-5, -0.5)] == [
         *("0", "0", "0", "<.0001", "<.0001", "+0.0001", "-0.5000")
     ]
-    assert (str(Duel(3, 1, 0.01, 0.04)), str(Duel(3, 1, -2e-5))) == ("**3:1 (+0.0100)**", "3:1 (<.0001)")
+    assert (str(numbers.Duel(3, 1, 0.01, 0.04)), str(numbers.Duel(3, 1, -2e-5))) == (
+        "**3:1 (+0.0100)**",
+        "3:1 (<.0001)",
+    )
 
 
 def test_verdicts_that_no_test_bears_out():
     untold = f"holds, {NOT_SIGNIFICANT}"
-    sure, unsure = Duel(9, 1, 0.01, 0.01), Duel(6, 4, 0.01, 0.5)
+    sure, unsure = numbers.Duel(9, 1, 0.01, 0.01), numbers.Duel(6, 4, 0.01, 0.5)
     assert _tested("holds", [sure, unsure], ahead=True) == "holds"
     assert _tested("holds", [sure, unsure], ahead=False) == _tested("holds", [unsure], ahead=True) == untold
     assert _tested("in part", [unsure], ahead=True) == "in part"
@@ -182,7 +165,7 @@ def test_verdicts_that_no_test_bears_out():
 @pytest.fixture(scope="module")
 def committed():
     """The means of the committed cells, and the page that they make."""
-    everything = means(study.kept(study.RESULTS))
+    everything = numbers.means(study.kept(study.RESULTS))
     return everything, study_page(everything, study.SETS, len(study.SETS), study.N_REPEATS)
 
 
@@ -190,7 +173,7 @@ def test_the_committed_page_is_made_of_the_committed_cells(committed):
     page = committed[1]
     assert page == (study.RESULTS / "README.md").read_text(encoding="utf-8")
     told = set(re.findall(r"^\| `([\w-]+)` \|", page.split("## The names")[1].split("## What")[0], re.MULTILINE))
-    assert told == set(METHODS)
+    assert told == set(numbers.METHODS)
 
 
 def test_the_same_duel_is_told_in_the_same_way(committed):
@@ -234,8 +217,10 @@ def test_pictures(small, tmp_path, monkeypatch):
     found = {}
     for name in ("sonar", "wdbc"):
         for cell in study.cells("trees", name):
-            found[cell] = {"methods": {m: [0.8, 0.7] for m in METHODS}, "trees": [0.6, 0.05, 0.5, 0.7]}
-    everything = means(found)
-    write_pictures(rank_tables(everything, study.SETS), single_trees(found, ["sonar"]), everything, tmp_path)
+            found[cell] = {"methods": {m: [0.8, 0.7] for m in numbers.METHODS}, "trees": [0.6, 0.05, 0.5, 0.7]}
+    everything = numbers.means(found)
+    write_pictures(
+        numbers.rank_tables(everything, study.SETS), numbers.single_trees(found, ["sonar"]), everything, tmp_path
+    )
     written = {path.name for path in tmp_path.iterdir()}
     assert {"figure-1.png", "figure-2.png", "figure-3-auc.svg", "figure-3-accuracy.svg", "figure-5.svg"} <= written

@@ -6,18 +6,9 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import jaxunc as ju
+from benchmarks.studies.doubt import jobs
 from benchmarks.studies.doubt import run as study
 from benchmarks.studies.doubt.doubts import STRENGTH, Fitted, as_numbers, beside_labels, kinds, of_labels
-from benchmarks.studies.doubt.jobs import (
-    MEASURES,
-    Problem,
-    Rows,
-    add,
-    measures,
-    of_any_class,
-    of_the_next_class,
-    with_unlike,
-)
 from benchmarks.studies.doubt.page import EXPECTED, FURTHER, SEEN, compared, duel_of, said, table, wide
 from jaxunc.counting import oob_mask
 from tests._claims import Page
@@ -28,7 +19,7 @@ pytestmark = pytest.mark.once
 def rows(n_classes=3, n=120):
     X, y = make_classification(n, 6, n_informative=4, n_classes=n_classes, flip_y=0.2, random_state=0)
     X[:, 0] = np.round(X[:, 0])
-    return Rows(X.astype(np.float32), y, np.arange(6) == 0)
+    return jobs.Rows(X.astype(np.float32), y, np.arange(6) == 0)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -61,19 +52,19 @@ def test_doubts_are_those_of_the_library(n_classes):
 
 def test_measures_with_ties(rng):
     doubt, positive = rng.integers(0, 5, 200) / 4, rng.random(200) < 0.3
-    found = dict(zip(MEASURES, measures(doubt, positive), strict=True))
+    found = dict(zip(jobs.MEASURES, jobs.measures(doubt, positive), strict=True))
     assert found["AUROC"] == pytest.approx(roc_auc_score(positive, doubt), abs=1e-4)
     assert found["average precision"] == pytest.approx(average_precision_score(positive, doubt), abs=1e-4)
     mean = np.mean([positive[np.lexsort((rng.random(200), -doubt))[:20]].sum() for _ in range(2000)]) / positive.sum()
     assert found["gain at 10%"] == pytest.approx(mean, abs=0.005)
     assert found["share"] == pytest.approx(positive.mean(), abs=1e-4)
-    assert measures(positive.astype(float), positive)[:2] == [1, 1]
+    assert jobs.measures(positive.astype(float), positive)[:2] == [1, 1]
 
 
 def test_problems_with_too_few_rows_are_left_out():
     found, doubts = {}, {"any": np.arange(20.0)}
-    add(found, {"few": Problem(np.arange(20), np.arange(20) > 15)}, doubts)
-    add(found, {"enough": Problem(np.arange(10, 20), np.arange(10) > 4)}, doubts)
+    jobs.add(found, {"few": jobs.Problem(np.arange(20), np.arange(20) > 15)}, doubts)
+    jobs.add(found, {"enough": jobs.Problem(np.arange(10, 20), np.arange(10) > 4)}, doubts)
     assert list(found) == ["enough"]
     assert found["enough"]["any"][0] == 1
 
@@ -81,7 +72,7 @@ def test_problems_with_too_few_rows_are_left_out():
 def test_rows_unlike_the_training_rows(rng):
     data = rows(n=200)
     X, y, nominal = data
-    asked, problems = with_unlike(Rows(X[:100], y[:100], nominal), X[100:], np.arange(6), rng)
+    asked, problems = jobs.with_unlike(jobs.Rows(X[:100], y[:100], nominal), X[100:], np.arange(6), rng)
     assert len(asked) == 160
     for name, (positions, unlike) in problems.items():
         assert (unlike == (positions >= 100)).all()
@@ -98,11 +89,11 @@ def test_rows_unlike_the_training_rows(rng):
 
 def test_wrong_labels(rng):
     y = np.repeat([2, 0, 1, 3], [40, 30, 20, 10])
-    given = of_any_class(y, 0.1, rng)
+    given = jobs.of_any_class(y, 0.1, rng)
     assert (given != y).sum() == 10
     assert given.min() >= 0
     assert given.max() <= 3
-    given = of_the_next_class(y, 0.1, rng)
+    given = jobs.of_the_next_class(y, 0.1, rng)
     assert (given != y).sum() == 10
     assert set(zip(y[given != y], given[given != y], strict=True)) <= {(2, 0), (1, 3)}
 
@@ -123,7 +114,7 @@ def test_self_confidence_is_the_doubt_of_a_target():
     found = of_labels(fitted, learns=False)
     doubt = ju.proximity.target_doubt(fitted.model, y, rows=X)
     np.testing.assert_allclose(found["self-confidence//1"], doubt, atol=1e-5)
-    assert measures(found["aleatoric//1"], y == 0)[0] == 0.5, "leaves of one row are pure"
+    assert jobs.measures(found["aleatoric//1"], y == 0)[0] == 0.5, "leaves of one row are pure"
 
 
 def test_duels():
@@ -141,40 +132,24 @@ def test_cells_have_all_problems():
     assert n_doubts == dict.fromkeys(found, 3 * (3 * 6 + 2) + 3) | {"a class": 3 * (3 * 6 + 2) + 2}
 
 
-TOLD = {
-    "wrong answers | learned probability #, else `1 - p` # | epistemic #, credal width #": (
-        "answers",
-        ("learned p//1", "1 - p/in-bag/1", "epistemic/train/1", "credal width/in-bag/1"),
-    ),
-    "distance of the nearest rows #, `outside_share` # | learned probability #": (
-        "far out",
-        ("distance//", "outside share//1", "learned p//1"),
-    ),
-    "columns exchanged | `outside_share` #, distance #, epistemic # | learned probability #": (
-        "all columns",
-        ("outside share//1", "distance//", "epistemic/train/1", "learned p//1"),
-    ),
-    "a class left out | `outside_share` #, distance #; no test tells them from `1 - p` # | credal width #": (
-        "a class",
-        ("outside share//1", "distance//", "1 - p/in-bag/1", "credal width/in-bag/1"),
-    ),
-    "probability of the label #; or `target_doubt` #, in leaves of five # | epistemic #": (
-        "uniform, 10%",
-        ("learned p of the label//1", "self-confidence//1", "self-confidence//5", "epistemic//1"),
-    ),
-    "random rows # or margin #: no test tells them apart | epistemic #, credal width #": (
-        "next",
-        ("random//", "margin//", "epistemic/train/", "credal width/in-bag/"),
-    ),
-    "KS by column with Holm #, domain classifier # | mean `outside_share` #, mean `1 - p` #": (
-        "mix, a column",
-        ("KS with Holm//", "domain classifier//", "mean outside share//", "mean 1 - p//"),
-    ),
-    "with its labels: error rate #, coverage of sets # | domain classifier #": (
-        "relation, a region",
-        ("error rate//", "coverage//", "domain classifier, with labels//"),
-    ),
-}
+TOLD = (
+    ("wrong answers | learned probability #, else `1 - p` # | epistemic #, credal width #",
+     "answers", "learned p//1", "1 - p/in-bag/1", "epistemic/train/1", "credal width/in-bag/1"),
+    ("distance of the nearest rows #, `outside_share` # | learned probability #",
+     "far out", "distance//", "outside share//1", "learned p//1"),
+    ("columns exchanged | `outside_share` #, distance #, epistemic # | learned probability #",
+     "all columns", "outside share//1", "distance//", "epistemic/train/1", "learned p//1"),
+    ("a class left out | `outside_share` #, distance #; no test tells them from `1 - p` # | credal width #",
+     "a class", "outside share//1", "distance//", "1 - p/in-bag/1", "credal width/in-bag/1"),
+    ("probability of the label #; or `target_doubt` #, in leaves of five # | epistemic #",
+     "uniform, 10%", "learned p of the label//1", "self-confidence//1", "self-confidence//5", "epistemic//1"),
+    ("random rows # or margin #: no test tells them apart | epistemic #, credal width #",
+     "next", "random//", "margin//", "epistemic/train/", "credal width/in-bag/"),
+    ("KS by column with Holm #, domain classifier # | mean `outside_share` #, mean `1 - p` #",
+     "mix, a column", "KS with Holm//", "domain classifier//", "mean outside share//", "mean 1 - p//"),
+    ("with its labels: error rate #, coverage of sets # | domain classifier #",
+     "relation, a region", "error rate//", "coverage//", "domain classifier, with labels//"),
+)  # fmt: skip
 
 
 def test_what_the_docs_say():
@@ -184,8 +159,8 @@ def test_what_the_docs_say():
     is_seen = frame["set"].isin(SEEN)
     fresh, seen, page = frame[~is_seen], frame[is_seen], Page("docs/how_to/which_doubt.md")
     assert page.claimed("on # data sets") == [fresh["set"].nunique()]
-    for words, (problem, doubts) in TOLD.items():
-        page.says(words, wide(fresh, problem)[list(doubts)].mean(), 3)
+    for words, problem, *doubts in TOLD:
+        page.says(words, wide(fresh, problem)[doubts].mean(), 3)
     told = {tuple(pair): row[-2] for pair, row in zip(EXPECTED, compared(EXPECTED, fresh, seen), strict=True)}
     open_still = {pair[:2] for pair, verdict in told.items() if verdict == "not told apart"}
     assert open_still == {

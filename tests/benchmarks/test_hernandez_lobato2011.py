@@ -122,8 +122,7 @@ def test_a_cell(name, n_classes):
 
 
 def test_the_circle(monkeypatch):
-    for module in (votes_of, study):
-        monkeypatch.setattr(module, "N_GRID", 5)
+    monkeypatch.setattr(votes_of, "N_GRID", 5)
     monkeypatch.setattr(votes_of, "AXIS", np.linspace(-1, 1, 5))
     split = votes_of.circle(0)
     assert split.X_test[:5, 0].tolist() == [-1, -0.5, 0, 0.5, 1], "a row is a height"
@@ -142,9 +141,8 @@ def test_settings_are_kept(tmp_path):
 
 
 def test_from_trees_to_the_page(tmp_path, monkeypatch):
-    for module in (votes_of, study, page.figures):
-        monkeypatch.setattr(module, "N_GRID", 5)
     for module in (votes_of, page.figures):
+        monkeypatch.setattr(module, "N_GRID", 5)
         monkeypatch.setattr(module, "AXIS", np.linspace(-1, 1, 5))
     study.settle(tmp_path, SETTINGS)
     study.run_all(["led", "twonorm", "circle"], None, tmp_path, 1, SETTINGS)

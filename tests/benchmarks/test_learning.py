@@ -8,16 +8,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
 
-from benchmarks.studies.learning import methods
+from benchmarks.studies.learning import further, methods
 from benchmarks.studies.learning import run as learning
-from benchmarks.studies.learning.further import (
-    NOISE,
-    NOISE_SETS,
-    SHRINKAGE,
-    shrunk_answers,
-    shrunk_nodes,
-    shrunk_out_of_bag,
-)
 from benchmarks.studies.learning.instead import INSTEAD, out_of_bag, stable_isotonic
 from benchmarks.studies.learning.page import GROUPS, beside
 
@@ -41,11 +33,8 @@ def test_what_is_said_of_grown_out_forests():
 def test_what_is_said_of_other_sets():
     found = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "other-sets"}
     frame = methods.table(found)
-    for other, wins, gain, clipped in (
-        ("mean", 23, 0.207, 0.194),
-        ("P", 18, 0.035, 0.035),
-        ("isotonic", 24, 0.07, 0.07),
-    ):
+    told = (("mean", 23, 0.207, 0.194), ("P", 18, 0.035, 0.035), ("isotonic", 24, 0.07, 0.07))
+    for other, wins, gain, clipped in told:
         for measure, expected in (("log_loss", gain), ("log_loss_clipped", clipped)):
             a, b, sets = methods.paired(frame, "pool", other, measure)
             assert len(sets) == 26
@@ -140,7 +129,7 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
             ]
             assert f"| {' | '.join(cells)} |" in said, method
     shrunk = [methods.table(beside(found, "shrinkage", part)) for part in GROUPS]
-    for frame, (method, text) in itertools.product(shrunk, zip(SHRINKAGE, SHRINKAGE_TOLD, strict=True)):
+    for frame, (method, text) in itertools.product(shrunk, zip(further.SHRINKAGE, SHRINKAGE_TOLD, strict=True)):
         cells = [methods.duel(frame, "pool", method, measure) for measure in ("log_loss_clipped", "log_loss", "brier")]
         assert f"| {text} | {' | '.join(cells)} |" in said, method
     chosen = [record["chosen"] for record in beside(found, "shrinkage", "other-sets").values()]
@@ -172,8 +161,8 @@ def test_what_the_pages_say_against_what_users_would_do_instead():
 
 def test_noise_is_what_mushroom_loses():
     cells = {cell: record for cell, record in learning.kept(learning.RESULTS).items() if cell.part == "noise"}
-    assert {cell.data for cell in cells} == set(NOISE_SETS)
-    losses = methods.table(cells).groupby(["set", "method"])["log_loss"].mean().unstack()[list(NOISE)]
+    assert {cell.data for cell in cells} == set(further.NOISE_SETS)
+    losses = methods.table(cells).groupby(["set", "method"])["log_loss"].mean().unstack()[list(further.NOISE)]
     kept_back = np.mean([record["noise"]["pool"] for cell, record in cells.items() if cell.data == "mushroom"]) / 2
     assert losses["pool"]["mushroom"] == pytest.approx(kept_back, rel=0.15)
     assert losses["no noise"]["mushroom"] < losses["pool"]["mushroom"] / 8
@@ -207,9 +196,9 @@ def test_shrunken_leaves_are_those_of_a_walk(n_classes, rng):
     expected = shares[0]
     for parent, child in itertools.pairwise(path):
         expected = expected + (shares[child] - shares[parent]) / (1 + 10 / tree.weighted_n_node_samples[parent])
-    np.testing.assert_allclose(shrunk_nodes(tree, (10.0,))[0, path[-1]], expected, atol=1e-12)
-    free, *_, heavy = shrunk_answers(model, X, (0.0, 1.0, 1e9))
+    np.testing.assert_allclose(further.shrunk_nodes(tree, (10.0,))[0, path[-1]], expected, atol=1e-12)
+    free, *_, heavy = further.shrunk_answers(model, X, (0.0, 1.0, 1e9))
     np.testing.assert_allclose(free, model.predict_proba(X), atol=1e-12)
-    roots = np.mean([shrunk_nodes(one.tree_, (0.0,))[0, 0] for one in model.estimators_], axis=0)
+    roots = np.mean([further.shrunk_nodes(one.tree_, (0.0,))[0, 0] for one in model.estimators_], axis=0)
     np.testing.assert_allclose(heavy, np.tile(roots, (200, 1)), atol=1e-5)
-    np.testing.assert_allclose(shrunk_out_of_bag(model, X, y)[0], model.oob_decision_function_, atol=1e-12)
+    np.testing.assert_allclose(further.shrunk_out_of_bag(model, X, y)[0], model.oob_decision_function_, atol=1e-12)

@@ -1,5 +1,6 @@
 """The study of regression: its problems, its measures, and its page."""
 
+import itertools
 import re
 
 import numpy as np
@@ -43,13 +44,7 @@ def made(score_of_ours: float) -> dict:
     """Cells in which the learned law has this score, beside 1 of quantile-forest's."""
     own = {"rows": 10, "covered": 9, "loss": 1.0, "strata": [[2, 2]] * 4 + [[2, 1]], "seconds": 1.0}
     scores = {name: {**own, "score": 10.0} for name in METHODS} | {"learned law": {**own, "score": 10 * score_of_ours}}
-    cells = [
-        study.Cell(name, leaf, trees, fold)
-        for name in ("a", "b")
-        for leaf in (1, 5)
-        for trees in (100, 500)
-        for fold in (0, 1)
-    ]
+    cells = [study.Cell(*of) for of in itertools.product("ab", (1, 5), (100, 500), (0, 1))]
     return {cell: {"methods": {name: scores[name] for name in study.methods_of(cell)}} for cell in cells}
 
 

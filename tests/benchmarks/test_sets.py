@@ -13,22 +13,12 @@ import jaxunc as ju
 from benchmarks.cells import FoldCell
 from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.sets import run as study
+from benchmarks.studies.sets import vote as votes
 from benchmarks.studies.sets.further import steps_section, vote_section
 from benchmarks.studies.sets.intervals import decalibrate, dirichlet_lower, dominating, profile_lower
 from benchmarks.studies.sets.likelihood import NAMES, as_arrays, bounds, chosen, members_of, most_probable_of
-from benchmarks.studies.sets.methods import compared, counted, is_kept, measures, methods, plain_sets, table
+from benchmarks.studies.sets.methods import compared, counted, duel, is_kept, measures, methods, plain_sets, table
 from benchmarks.studies.sets.page import by_need, page
-from benchmarks.studies.sets.vote import (
-    MASSES,
-    STEP_NAMES,
-    STRENGTHS,
-    UTILITIES,
-    VOTE_NAMES,
-    chosen_s,
-    learned,
-    reading,
-    sloped,
-)
 from jaxunc.estimators import CautiousForestClassifier
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.counting.PureLeavesWarning")]
@@ -52,25 +42,16 @@ def test_the_page_can_be_made_of_some_sets():
     assert "| adaptive" not in text
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "measure", "won", "lost", "gain", "is_told_apart"),
-    [
-        ("u65, learned", "one class, learned", "u65", 28, 7, 0.012, True),
-        ("u65, learned", "cautious, oob, s = 1", "u65", 28, 7, 0.007, True),
-        ("u80, learned", "one class, learned", "u80", 32, 2, 0.047, True),
-        ("u80, learned", "cautious, oob, s = 1", "u80", 32, 3, 0.025, True),
-        ("conformal, oob", "conformal, held-out", "u65", 23, 8, 0.007, True),
-    ],
-)
-def test_what_the_docs_say(first, second, measure, won, lost, gain, is_told_apart):
-    found = compared(table(study.kept(study.RESULTS)), first, second, measure)
-    assert found[:2] == (won, lost)
-    assert found[2] == pytest.approx(gain, abs=0.0006)
-    assert (found[3] < 0.05) == is_told_apart
-
-
-def test_what_the_docs_say_of_promises():
+def test_what_the_docs_say():
     frame = table(study.kept(study.RESULTS))
+    for first, second, measure, told in (
+        ("u65, learned", "one class, learned", "u65", "**28:7 +0.012**"),
+        ("u65, learned", "cautious, oob, s = 1", "u65", "**28:7 +0.007**"),
+        ("u80, learned", "one class, learned", "u80", "**32:2 +0.047**"),
+        ("u80, learned", "cautious, oob, s = 1", "u80", "**32:3 +0.025**"),
+        ("conformal, oob", "conformal, held-out", "u65", "**23:8 +0.007**"),
+    ):
+        assert duel(frame, first, second, measure) == told, (first, second, measure)
     sums = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
     assert sums.loc["conformal, held-out", "kept"] == 33
     assert sums.loc["by class, learned, oob"].tolist()[1:] == [102, 107]
@@ -255,9 +236,9 @@ def test_votes_learn_from_rows_that_do_not_know_their_labels(rows):
     grown = as_arrays(model, X, y)
     both = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
     for counts, name in zip(("in-bag", "oob"), both.count_sets, strict=True):
-        of_votes = reading(both, name)
+        of_votes = votes.reading(both, name)
         own, sets = grown.own[counts], {}
-        for s in STRENGTHS:
+        for s in votes.STRENGTHS:
             beats = (own[..., :, None] - own[..., None, :] >= s) & grown.unseen[..., None, None]
             share = beats.sum(axis=1) / grown.unseen.sum(axis=1)[:, None, None]
             np.testing.assert_allclose(
@@ -265,11 +246,11 @@ def test_votes_learn_from_rows_that_do_not_know_their_labels(rows):
             )
             rejected = np.any(share >= 0.5, axis=1)
             sets[s] = np.where(rejected.all(axis=1, keepdims=True), True, ~rejected)
-        for utility in UTILITIES:
+        for utility in votes.UTILITIES:
             worth = [float(ju.metrics.discounted_utility(one, y, kind=utility)) for one in sets.values()]
-            assert chosen_s(of_votes, utility) == STRENGTHS[int(np.argmax(np.round(worth, 6)))]
-            loss, s = ju.learning.UtilityLoss.of(3, utility), chosen_s(of_votes, utility)
-            vote = learned(of_votes, s, utility)
+            assert votes.chosen_s(of_votes, utility) == votes.STRENGTHS[int(np.argmax(np.round(worth, 6)))]
+            loss, s = ju.learning.UtilityLoss.of(3, utility), votes.chosen_s(of_votes, utility)
+            vote = votes.learned(of_votes, s, utility)
             start = ju.LearnedVote(s - 0.5, half_size=1.0)
             assert ju.learning.loss_on(vote, of_votes, loss=loss) < ju.learning.loss_on(start, of_votes, loss=loss)
 
@@ -280,7 +261,7 @@ def test_chosen_cautious_forests_are_those_of_the_first_part():
     n_same = 0
     for record in found:
         vote = record["learned_vote"]
-        for name in VOTE_NAMES:
+        for name in votes.VOTE_NAMES:
             kind, counts, _ = name.split(", ")
             s = vote["numbers"][name][0]
             if kind == "cautious" and s in (1, 2, 5):
@@ -293,8 +274,8 @@ def test_steps_hold_masses_equal_and_learn_s(rows):
     X, y = rows.X[:200], rows.y[:200]
     model = RandomForestClassifier(30, random_state=0).fit(X, y)
     both = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
-    of_votes, loss = reading(both, both.count_sets[0]), ju.learning.UtilityLoss.of(3, 65)
-    start, rule = sloped(2), learned(of_votes, 2, 65, freeze=MASSES)
+    of_votes, loss = votes.reading(both, both.count_sets[0]), ju.learning.UtilityLoss.of(3, 65)
+    start, rule = votes.sloped(2), votes.learned(of_votes, 2, 65, freeze=votes.MASSES)
     assert (float(rule.size_power), float(rule.half_size), float(rule.softness)) == (0, 0, 0.5)
     assert float(rule.s) != float(start.s) == 1.5
     assert ju.learning.loss_on(rule, of_votes, loss=loss) < ju.learning.loss_on(start, of_votes, loss=loss)
@@ -316,7 +297,11 @@ def test_steps_start_from_the_chosen_cautious_forests():
 
 @pytest.mark.parametrize(
     ("run", "names", "further"),
-    [(study.run_likelihood, NAMES, ()), (study.run_vote, VOTE_NAMES, ("learning",)), (study.run_steps, STEP_NAMES, ())],
+    [
+        (study.run_likelihood, NAMES, ()),
+        (study.run_vote, votes.VOTE_NAMES, ("learning",)),
+        (study.run_steps, votes.STEP_NAMES, ()),
+    ],
 )
 def test_further_cells_have_all_methods_and_all_rows(run, names, further, rows):
     found = run(FoldCell("made", 0), rows)

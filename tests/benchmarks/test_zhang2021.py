@@ -70,9 +70,8 @@ def test_what_the_page_says(kept):
     exceptions = []
     for setting in page.SETTINGS:
         for mass in masses:
-            apart = page.values(two, setting, mass, "determinacy") - page.values(
-                two, setting, "averaged", "determinacy"
-            )
+            own, others = (page.values(two, setting, rule, "determinacy") for rule in (mass, "averaged"))
+            apart = own - others
             exceptions.append((setting, int((apart < 0).sum()), apart.min(), apart.mean(axis=0).min()))
     assert sum(n for setting, n, *_ in exceptions if setting[0] == 1) == 0
     assert sum(n for _, n, *_ in exceptions) == 19
@@ -86,11 +85,8 @@ def test_what_the_page_says(kept):
     assert all(-0.0195 < v < -0.0085 for line in gain.values() for v in line[:2])
     best = {rule: round(mean(inbag, rule, "u65").max(), 3) for rule in page.RULES}
     assert best == {"equal": 0.846, "leaf_size": 0.832, "certainty": 0.844, "averaged": 0.847}
-    for mass, low, high in (
-        ("equal", -0.0012, -0.0005),
-        ("leaf_size", -0.0125, -0.009),
-        ("certainty", -0.0045, -0.003),
-    ):
+    bounds = {"equal": (-0.0012, -0.0005), "leaf_size": (-0.0125, -0.009), "certainty": (-0.0045, -0.003)}
+    for mass, (low, high) in bounds.items():
         assert low < page.beside(two, inbag, mass, "averaged").mean() < high
         assert low < -page.beside(two, inbag, "averaged", mass).mean() < high
     deciding = mean(inbag, "mean", "u65")

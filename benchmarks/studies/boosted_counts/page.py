@@ -19,12 +19,9 @@ NAMES = (
 )  # fmt: skip
 """The methods; ``page.md`` says what they are."""
 TITLES = {
-    "log_loss_clipped": "log loss, clipped at 1e-6",
-    "log_loss": "log loss, clipped at 1e-15",
-    "brier": "Brier score",
-    "auc": "AUC",
-    "accuracy": "accuracy",
-}
+    "log_loss_clipped": "log loss, clipped at 1e-6", "log_loss": "log loss, clipped at 1e-15", "brier": "Brier score",
+    "auc": "AUC", "accuracy": "accuracy",
+}  # fmt: skip
 LARGER = ("auc", "accuracy")
 AGAINST = ("own", "own, scaled", "own, calibrated", "own, all rows")
 
@@ -45,14 +42,9 @@ def page(found: Mapping[Any, dict]) -> str:
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (set, fold, method)."""
     rows = [
-        {
-            "set": cell.data,
-            "method": name,
-            "n_classes": record["rows"][2],
-            **dict(zip(PLAIN_MEASURES, own, strict=True)),
-        }
+        {"set": cell.data, "method": name, "n_classes": record["rows"][2]} | dict(zip(PLAIN_MEASURES, of, strict=True))
         for cell, record in found.items()
-        for name, own in record["methods"].items()
+        for name, of in record["methods"].items()
     ]
     return pd.DataFrame(rows)
 

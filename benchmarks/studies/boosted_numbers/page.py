@@ -22,14 +22,8 @@ WORST, COVERS, COVERS_EACH, STRATUM, FROZEN_SCORE = {PLAIN: 1.02, CQR: 1.15}, (0
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (problem, library, method)."""
     rows = [
-        {
-            "problem": cell.data,
-            "library": cell.library,
-            "method": name,
-            "score": of["score"] / of["rows"],
-            "coverage": of["covered"] / of["rows"],
-            "stratum": min(covered / rows for rows, covered in of["strata"]),
-        }
+        {"problem": cell.data, "library": cell.library, "method": name, "score": of["score"] / of["rows"]}
+        | {"coverage": of["covered"] / of["rows"], "stratum": min(covered / rows for rows, covered in of["strata"])}
         for cell, record in found.items()
         for name, of in record["methods"].items()
     ]
@@ -58,15 +52,12 @@ def verdicts(frame: pd.DataFrame) -> list[tuple[str, str, bool]]:
     own = frame[frame["method"] == LEARNED]
     covers, each, stratum = own["coverage"].mean(), own.groupby("problem")["coverage"].mean(), own["stratum"].mean()
     ends = f"{digits(each.min())} to {digits(each.max())}"
+    is_kept = bool(COVERS_EACH[0] <= each.min() and each.max() <= COVERS_EACH[1])
     frozen = geometric(ratios(frame, FROZEN, MAPIE))
     return [
         *rules,
         verdict("coverage from {} to {} in the mean".format(*COVERS), covers, least=COVERS[0], most=COVERS[1]),
-        (
-            "coverage from {} to {} on each problem".format(*COVERS_EACH),
-            ends,
-            bool(COVERS_EACH[0] <= each.min() and each.max() <= COVERS_EACH[1]),
-        ),
+        ("coverage from {} to {} on each problem".format(*COVERS_EACH), ends, is_kept),
         verdict(f"worst fifth at least {STRATUM} in the mean", stratum, least=STRATUM),
         verdict(f"*{FROZEN}*: at most {FROZEN_SCORE} of *{MAPIE}*", frozen, most=FROZEN_SCORE),
     ]

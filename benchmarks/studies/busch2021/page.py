@@ -8,21 +8,8 @@ import pandas as pd
 
 from benchmarks import many_sets
 from benchmarks.pages import fill, table
+from benchmarks.studies.busch2021 import numbers
 from benchmarks.studies.busch2021.figures import NEAR
-from benchmarks.studies.busch2021.numbers import (
-    DECIMALS,
-    MEASURES,
-    METHODS,
-    Duel,
-    Results,
-    against_the_mean,
-    balance,
-    by_set,
-    rank_tables,
-    signed,
-    signed_rank,
-    with_references,
-)
 from benchmarks.studies.busch2021.reading import best_of_all, slots, verdicts, webdata_accuracies
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -37,17 +24,17 @@ def study_page(everything: pd.DataFrame, ratios: dict[str, float], n_sets: int, 
     """The page. ``ratios``: the share of the positive class in each set."""
     trees = everything[everything["part"] == "trees"]
     leaf_sizes = sorted(trees["leaf_size"].unique())
-    rows, methods = with_references(everything)
-    results, ranks = Results(everything, ratios), rank_tables(everything, ratios)
+    rows, methods = numbers.with_references(everything)
+    results, ranks = numbers.Results(everything, ratios), numbers.rank_tables(everything, ratios)
     further = [
         fill(TEMPLATE, "figure 6", name=name, sets=", ".join(sets), ranks=_ranks(ranks[f"figure-6-{name}"]))
-        for name, sets in balance(rows, ratios).items()
+        for name, sets in numbers.balance(rows, ratios).items()
         if f"figure-6-{name}" in ranks
     ]
     transfer = everything[everything["part"] == "transfer"]
     further += [] if transfer.empty else [_carried_over(trees, transfer)]
     for (kind, n_trees), part in transfer.groupby(["kind", "n_trees"], sort=False):
-        for measure, title in MEASURES.items():
+        for measure, title in numbers.MEASURES.items():
             against = _against(part, measure, leaf_sizes)
             further.append(fill(TEMPLATE, "transfer", kind=kind, n_trees=n_trees, title=title, against=against))
     answers, best = slots(results), best_of_all(results)
@@ -100,20 +87,22 @@ def _not_referred(everything: pd.DataFrame) -> str:
     return told if absent else ""
 
 
-def _best(results: Results, first: str, ours: str = "evidence-to-prior") -> str:
+def _best(results: numbers.Results, first: str, ours: str = "evidence-to-prior") -> str:
     """The classifier's default against the method with the best ranks."""
     if first == ours:
         return ""
 
     def duel(measure: str) -> str:
         values = sum(results.values(measure, n)[[ours, first]] for n in results.leaf_sizes) / len(results.leaf_sizes)
-        return f"{Duel.of(values[ours] - values[first])}, p = {signed_rank(values):.2f}"
+        return f"{numbers.Duel.of(values[ours] - values[first])}, p = {numbers.signed_rank(values):.2f}"
 
     return " " + fill(TEMPLATE, "best", ours=ours, first=first, duel=duel)
 
 
 def _best_table(ranks: pd.DataFrame) -> str:
-    body = [[f"`{name}`", METHODS[str(name)].group, *(f"{v:.1f}" for v in row)] for name, row in ranks.iterrows()]
+    body = [
+        [f"`{name}`", numbers.METHODS[str(name)].group, *(f"{v:.1f}" for v in row)] for name, row in ranks.iterrows()
+    ]
     return table(["method", "from", "AUC", "accuracy", "both"], body[:12])
 
 
@@ -123,16 +112,16 @@ def _carried_over(trees: pd.DataFrame, transfer: pd.DataFrame) -> str:
     kinds = [("random-trees", 100, trees[trees["set"].isin(sets)])]
     kinds += [(kind, n, rows) for (kind, n), rows in transfer.groupby(["kind", "n_trees"], sort=False)]
 
-    def duels(measure: str) -> dict[str, dict[str, Duel]]:
+    def duels(measure: str) -> dict[str, dict[str, numbers.Duel]]:
         found = {}
         for kind, n_trees, rows in kinds:
             values = rows.pivot(index=["set", "leaf_size"], columns="method", values=measure)
-            found[f"{kind}, {n_trees} trees"] = {n: Duel.of(values[n] - values["probability"]) for n in CARRIED}
+            found[f"{kind}, {n_trees} trees"] = {n: numbers.Duel.of(values[n] - values["probability"]) for n in CARRIED}
         return found
 
     def duel_table(measure: str) -> str:
         body = [[kind, *map(str, of.values())] for kind, of in duels(measure).items()]
-        return table([MEASURES[measure], *(f"`{name}`" for name in CARRIED)], body)
+        return table([numbers.MEASURES[measure], *(f"`{name}`" for name in CARRIED)], body)
 
     def ahead(measure: str) -> str:
         best = {
@@ -152,19 +141,19 @@ def _ranks(frame: pd.DataFrame) -> str:
 
 def _against(rows: pd.DataFrame, measure: str, leaf_sizes: Sequence[int]) -> str:
     """For each method: sets better and worse, and the median gain; bold where the test tells it from the mean."""
-    lines = {name: [] for name in METHODS if name != "probability"}
+    lines = {name: [] for name in numbers.METHODS if name != "probability"}
     for leaf_size in leaf_sizes:
-        duels = against_the_mean(by_set(rows, measure, leaf_size, list(METHODS)))
+        duels = numbers.against_the_mean(numbers.by_set(rows, measure, leaf_size, list(numbers.METHODS)))
         for name in lines:
             lines[name].append(str(duels[name]))
-    body = [[f"`{name}`", METHODS[name].group, *cells] for name, cells in lines.items()]
+    body = [[f"`{name}`", numbers.METHODS[name].group, *cells] for name, cells in lines.items()]
     return table(["method", "from", *(f"leaf {n}" for n in leaf_sizes)], body)
 
 
 def _pairs(trees: pd.DataFrame, leaf_size: int) -> str:
-    values = by_set(trees, "auc", leaf_size, PAIRS)
+    values = numbers.by_set(trees, "auc", leaf_size, PAIRS)
     tests = many_sets.pairwise_wilcoxon(
-        values.to_numpy(), larger_is_better=True, correction="bonferroni", decimals=DECIMALS
+        values.to_numpy(), larger_is_better=True, correction="bonferroni", decimals=numbers.DECIMALS
     )
     # tests.wins[i, j] counts the blocks where i is better than j.
     body = []
@@ -175,7 +164,7 @@ def _pairs(trees: pd.DataFrame, leaf_size: int) -> str:
     return table([f"leaf {leaf_size}", *(f"`{name}`" for name in PAIRS)], body)
 
 
-def _prior_term(results: Results) -> str:
+def _prior_term(results: numbers.Results) -> str:
     """Accuracy with the paper's formula less that with the published code's, by set, even sets first."""
     ratios, leaf_sizes = results.ratios, results.leaf_sizes
     sets = sorted(results.trees["set"].unique(), key=lambda name: abs(ratios[name] - 0.5))
@@ -183,12 +172,12 @@ def _prior_term(results: Results) -> str:
     for leaf_size in leaf_sizes:
         values = results.values("accuracy", leaf_size)
         change[leaf_size] = values["evidence"] - values["evidence-code"]
-    body = [[name, f"{ratios[name]:.2f}", *(signed(change[n][name]) for n in leaf_sizes)] for name in sets]
-    medians = ["median", "", *(signed(float(np.median(change[n]))) for n in leaf_sizes)]
+    body = [[name, f"{ratios[name]:.2f}", *(numbers.signed(change[n][name]) for n in leaf_sizes)] for name in sets]
+    medians = ["median", "", *(numbers.signed(float(np.median(change[n]))) for n in leaf_sizes)]
     return table(["set", "share of class 1", *(f"leaf {n}" for n in leaf_sizes)], [*body, medians])
 
 
-def _fits_the_paper(results: Results) -> str:
+def _fits_the_paper(results: numbers.Results) -> str:
     """Which of the two the paper's figures were made with, as far as its text tells."""
     accuracies = webdata_accuracies(results)
     if accuracies is None:

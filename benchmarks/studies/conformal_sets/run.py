@@ -90,10 +90,8 @@ def run_cell(cell: FoldCell, data: Rows) -> dict:
         warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
         warnings.filterwarnings("ignore", message=".*rows repeat others")
         found = sets_of(data.X[train], data.y[train], data.X[test], cell.fold)
-    return {
-        "sets": {name: counted(sets, data.y[test]) for name, sets in found.items()},
-        "rows": [len(train), len(test)],
-    }
+    sets = {name: counted(members, data.y[test]) for name, members in found.items()}
+    return {"sets": sets, "rows": [len(train), len(test)]}
 
 
 def journal(out: Path, name: str) -> Journal:

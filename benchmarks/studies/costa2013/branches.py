@@ -17,17 +17,6 @@ from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
 from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, pooled, run_five
 from jaxunc import transduction
-from jaxunc.transduction import (
-    Presorted,
-    Queries,
-    as_queries,
-    checked_limits,
-    find_cuts,
-    grow_greedy_tree,
-    presort,
-    sample_queries,
-    value_counts,
-)
 
 WIDTHS = {"narrow": 0.1, "wide": 0.5}
 """Half the width of a threshold, in standard deviations of the node's training instances."""
@@ -86,8 +75,8 @@ def lazy_leaf_counts(X, y, X_test, nominal) -> np.ndarray:
     A path ends where the node is pure with the instance or without it, has less than twice `LEAST` instances, or no
     branch gains.
     """
-    sample = presort(X, y, nominal)
-    queries, k = as_queries(X_test, sample), sample.n_classes
+    sample = transduction.presort(X, y, nominal)
+    queries, k = transduction.as_queries(X_test, sample), sample.n_classes
     found = np.zeros((queries.n * (k + 1), k), int)
     waiting = {b"": (sample.order, np.arange(sample.n), np.arange(len(found)))}
     while waiting:
@@ -105,7 +94,7 @@ def lazy_leaf_counts(X, y, X_test, nominal) -> np.ndarray:
     return found.reshape(queries.n, k + 1, k)
 
 
-def _branches(sample: Presorted, queries: Queries, order, members, pairs, found):
+def _branches(sample: transduction.Presorted, queries: transduction.Queries, order, members, pairs, found):
     """Yield the instances of each branch that pairs take, with these; the counts of the others are written down."""
     k = sample.n_classes
     totals = np.bincount(sample.label[members], minlength=k)
@@ -113,8 +102,8 @@ def _branches(sample: Presorted, queries: Queries, order, members, pairs, found)
     found[pairs] = totals + units[pairs % (k + 1)]
     if np.count_nonzero(totals) < 2:
         return
-    cuts = find_cuts(sample, order, False)
-    counts = value_counts(sample, members).reshape(k, -1) if len(sample.nominal) else np.zeros((k, 0), int)
+    cuts = transduction.find_cuts(sample, order, False)
+    counts = transduction.value_counts(sample, members).reshape(k, -1) if len(sample.nominal) else np.zeros((k, 0), int)
     inside = np.hstack([cuts.below, counts]).astype(int)
     for label in np.unique(pairs % (k + 1)):
         some = pairs[pairs % (k + 1) == label]
@@ -151,7 +140,7 @@ def branch_scores(branch: np.ndarray, totals: np.ndarray, unit: np.ndarray) -> n
     return np.where((size >= LEAST) & (gain > 0), gain * (totals.sum() + 1) + size, -1)
 
 
-def _chosen(sample: Presorted, cuts, order, members, number: int) -> np.ndarray:
+def _chosen(sample: transduction.Presorted, cuts, order, members, number: int) -> np.ndarray:
     """The instances inside of a test."""
     if number < len(cuts.row):
         return order[cuts.row[number], : cuts.size[number]]
@@ -171,10 +160,13 @@ def soft_readings(X, y, X_test, nominal, width: float) -> tuple[np.ndarray, np.n
 
     Soft counts are the training instances' own shares.
     """
-    sample = presort(X, y, nominal)
-    tree = grow_greedy_tree(sample, checked_limits("boundary", 2))
+    sample = transduction.presort(X, y, nominal)
+    tree = transduction.grow_greedy_tree(sample, transduction.checked_limits("boundary", 2))
     halves = half_widths(sample, tree, width)
-    share, known = (shares(of, sample, tree, halves) for of in (as_queries(X_test, sample), sample_queries(sample)))
+    share, known = (
+        shares(of, sample, tree, halves)
+        for of in (transduction.as_queries(X_test, sample), transduction.sample_queries(sample))
+    )
     leaf = np.array(tree.child) == np.arange(len(tree.child))
     soft = known.T @ np.eye(sample.n_classes)[sample.label]
     return tuple(share[:, leaf] @ laplace_of(of[leaf]) for of in (np.array(tree.counts, float), soft))
@@ -185,9 +177,9 @@ def laplace_of(counts: np.ndarray) -> np.ndarray:
     return (counts + 1) / (counts.sum(axis=1, keepdims=True) + counts.shape[1])
 
 
-def half_widths(sample: Presorted, tree, width: float) -> np.ndarray:
+def half_widths(sample: transduction.Presorted, tree, width: float) -> np.ndarray:
     """Half the width of each node's threshold: so many standard deviations of the known values at the node."""
-    hard = shares(sample_queries(sample), sample, tree, np.zeros(len(tree.child)))
+    hard = shares(transduction.sample_queries(sample), sample, tree, np.zeros(len(tree.child)))
     found, row_of = np.zeros(len(tree.child)), {f: row for row, f in enumerate(sample.numeric.tolist())}
     for node, feature in enumerate(tree.feature):
         if tree.child[node] != node and feature in row_of:
@@ -197,7 +189,7 @@ def half_widths(sample: Presorted, tree, width: float) -> np.ndarray:
     return found
 
 
-def shares(queries: Queries, sample: Presorted, tree, halves: np.ndarray) -> np.ndarray:
+def shares(queries: transduction.Queries, sample: transduction.Presorted, tree, halves: np.ndarray) -> np.ndarray:
     """Shares of instances at nodes ``[instances nodes]``; with no widths, 1 on the path and 0 elsewhere."""
     found = np.zeros((queries.n, len(tree.child)))
     found[:, 0] = 1

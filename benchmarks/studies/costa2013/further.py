@@ -16,51 +16,31 @@ Cells = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """{set: {protocol or learner: record}} of the sets that are finished."""
 TITLES = {"brier": "Brier score", "log": "log loss", "auc": "AUC", "reliability": "AUC reliability"}
 READINGS = {
-    "tree": "tree",
-    "tree_laplace": "tree, Laplace",
-    "tree_learned": "tree, learned pool",
-    "tpce": "the paper's mean",
-    "tpce_frequencies": "mean of frequencies",
-    "tpce_pool": "pooled",
-    "tpce_weights": "learned weights",
-    "tpce_learned": "learned pool",
-    "bag": f"bag of {BAG}",
-    "bag_laplace": f"bag of {BAG}, Laplace",
-    "bag_tpce_pool": f"bag of {BAG}, each transductive and pooled",
-    "venn_abers": "pooled, Venn-Abers",
-}
+    "tree": "tree", "tree_laplace": "tree, Laplace", "tree_learned": "tree, learned pool", "tpce": "the paper's mean",
+    "tpce_frequencies": "mean of frequencies", "tpce_pool": "pooled", "tpce_weights": "learned weights",
+    "tpce_learned": "learned pool", "bag": f"bag of {BAG}", "bag_laplace": f"bag of {BAG}, Laplace",
+    "bag_tpce_pool": f"bag of {BAG}, each transductive and pooled", "venn_abers": "pooled, Venn-Abers",
+}  # fmt: skip
 POOLS = tuple(READINGS)[1:-1]
 OF_PATHS = {
-    "tree_laplace": "tree, Laplace",
-    "tree_alike": "tree, nodes of the path alike",
-    "tree_drawn": "tree, drawn towards the parent",
-    "tree_prunings": "tree, average over prunings",
-    "tpce": "the paper's mean",
-    "tpce_alike": "transduction, nodes of the paths alike",
-    "tpce_drawn": "transduction, drawn towards the parent",
-    "tpce_pool": "transduction, pooled",
+    "tree_laplace": "tree, Laplace", "tree_alike": "tree, nodes of the path alike",
+    "tree_drawn": "tree, drawn towards the parent", "tree_prunings": "tree, average over prunings",
+    "tpce": "the paper's mean", "tpce_alike": "transduction, nodes of the paths alike",
+    "tpce_drawn": "transduction, drawn towards the parent", "tpce_pool": "transduction, pooled",
     "tpce_pool_drawn": "transduction, pooled, drawn towards the parent",
-}
+}  # fmt: skip
 PATH_DUELS = (
     *(("tree_alike", "tree_laplace"), ("tree_drawn", "tree_laplace"), ("tree_prunings", "tree_laplace")),
     *(("tpce_alike", "tpce"), ("tpce_drawn", "tpce"), ("tpce_pool_drawn", "tpce_pool")),
     *(("tpce_pool", "tree_prunings"), ("tpce_pool", "tree_drawn"), ("tpce_pool_drawn", "tree_prunings")),
 )
 OF_BRANCHES = {
-    "tree_laplace": "tree, Laplace",
-    "soft_narrow": "tree, soft, narrow",
-    "soft_wide": "tree, soft, wide",
-    "fuzzy_narrow": "tree, soft counts, narrow",
-    "fuzzy_wide": "tree, soft counts, wide",
-    "lazy_laplace": "lazy tree, Laplace",
-    "tpce": "the paper's mean",
-    "lazy_tpce": "lazy, the paper's mean",
-    "tpce_pool": "transduction, pooled",
-    "lazy_pool": "lazy, pooled",
-    "tpce_pool_tree": "half pooled, half tree",
-    "tpce_pool_narrow": "half pooled, half soft narrow tree",
-    "tpce_pool_wide": "half pooled, half soft wide tree",
-}
+    "tree_laplace": "tree, Laplace", "soft_narrow": "tree, soft, narrow", "soft_wide": "tree, soft, wide",
+    "fuzzy_narrow": "tree, soft counts, narrow", "fuzzy_wide": "tree, soft counts, wide",
+    "lazy_laplace": "lazy tree, Laplace", "tpce": "the paper's mean", "lazy_tpce": "lazy, the paper's mean",
+    "tpce_pool": "transduction, pooled", "lazy_pool": "lazy, pooled", "tpce_pool_tree": "half pooled, half tree",
+    "tpce_pool_narrow": "half pooled, half soft narrow tree", "tpce_pool_wide": "half pooled, half soft wide tree",
+}  # fmt: skip
 LAZY_DUELS = (
     *(("lazy_laplace", "tree_laplace"), ("lazy_tpce", "tpce"), ("lazy_pool", "tpce_pool")),
     *(("lazy_pool", "lazy_laplace"), ("lazy_pool", "tree_laplace")),
@@ -71,12 +51,9 @@ SOFT_DUELS = (
     *((f"tpce_pool_{width}", rival) for width in WIDTHS for rival in ("tpce_pool", "tpce_pool_tree")),
 )
 OF_LEARNERS = {
-    "naive Bayes": "naive Bayes (Gaussian)",
-    "neighbours": f"{NEIGHBOURS} nearest neighbours",
-    "tree": "decision tree, grown out",
-    "logistic": "logistic regression",
-    "forest": f"random forest of {TREES}",
-}
+    "naive Bayes": "naive Bayes (Gaussian)", "neighbours": f"{NEIGHBOURS} nearest neighbours",
+    "tree": "decision tree, grown out", "logistic": "logistic regression", "forest": f"random forest of {TREES}",
+}  # fmt: skip
 ANSWERS = {"itself": "itself", "laplace": "Laplace", "mean": "mean", "pnml": "pNML"}
 
 

@@ -17,16 +17,6 @@ from jaxunc.forest import Forest
 from jaxunc.inference import leaf_counts
 from jaxunc.smoothing import DirichletPrior, PriorStatus, SmoothedMean, fit_dirichlet_prior
 from jaxunc.tables import encode_instances
-from jaxunc.transduction import (
-    Presorted,
-    SplitLimits,
-    best_test,
-    checked_limits,
-    forest_of,
-    grow_greedy_tree,
-    label_average,
-    presort,
-)
 
 MEASURES = ("brier", "auc", "reliability", "accuracy")
 """Of every method; ``reliability`` is the AUC of the largest probability (of K&K: of its reliability)."""
@@ -54,9 +44,9 @@ class Reliability(NamedTuple):
 
 def reliability_of(counts: np.ndarray) -> Reliability:
     """2^-J, in (0, 1], from leaf counts ``[instances labels classes]`` whose last label stands for no label."""
-    inductive = label_average(counts[:, -1:])
+    inductive = transduction.label_average(counts[:, -1:])
     predicted = inductive.argmax(axis=1)
-    transductive = label_average(counts[np.arange(len(counts)), predicted][:, None])
+    transductive = transduction.label_average(counts[np.arange(len(counts)), predicted][:, None])
     return Reliability(predicted, 2.0 ** -j_divergence(inductive, transductive))
 
 
@@ -300,8 +290,8 @@ def batch_certainty(key: jax.Array, X_train: Any, y_train: Any, X: Any, *, nomin
     leaf then depends on the labels of the others, and values of X make thresholds. Returns the mean of Laplace's
     estimates of the k leaves ``[instances classes]``. `jaxunc.transductive_certainty` is exact and takes batches too.
     """
-    limits = checked_limits("boundary", 2)
-    train = presort(X_train, y_train, nominal, name="X_train")
+    limits = transduction.checked_limits("boundary", 2)
+    train = transduction.presort(X_train, y_train, nominal, name="X_train")
     # The batch's own values as the training set knows them: a value that was not seen is one of the others.
     values = np.asarray(encode_instances(X, train.columns)[0])
     known = np.asarray(encode_instances(X_train, train.columns)[0])
@@ -315,10 +305,10 @@ def batch_certainty(key: jax.Array, X_train: Any, y_train: Any, X: Any, *, nomin
     counts = []
     for tree in range(k):
         y = np.concatenate([train.label, labels[:, tree]])
-        joint = presort(both, y, codes)
-        forest = forest_of([grow_greedy_tree(joint, limits)], joint)
+        joint = transduction.presort(both, y, codes)
+        forest = transduction.forest_of([transduction.grow_greedy_tree(joint, limits)], joint)
         counts.append(np.asarray(leaf_counts(forest, both[len(known) :]))[:, 0])
-    return label_average(np.stack(counts, axis=1))
+    return transduction.label_average(np.stack(counts, axis=1))
 
 
 # What the paper's Figure 3 warns of: the inserted instance makes thresholds, as any training instance does.
@@ -330,7 +320,7 @@ def own_threshold_counts(data: DataSet) -> np.ndarray:
     The set with the instance under a label is the set with that label changed, so nothing is sorted anew: the tree for
     its own label is the tree of the set, of the others only the instance's path is grown.
     """
-    sample, y = presort(data.X, data.y, data.nominal), data.y
+    sample, y = transduction.presort(data.X, data.y, data.nominal), data.y
     if tuple(sample.class_labels) != tuple(range(len(data.class_labels))):
         raise ValueError(f"{data.name}: a class without an instance.")
     tree = ju.transduction.grow_greedy_trees(data.X, y, nominal=data.nominal)
@@ -342,13 +332,13 @@ def own_threshold_counts(data: DataSet) -> np.ndarray:
     return counts
 
 
-def _leaf_of(sample: Presorted, i: int, label: int) -> np.ndarray:
+def _leaf_of(sample: transduction.Presorted, i: int, label: int) -> np.ndarray:
     """The class counts at the end of an instance's path, with that label."""
     labels = sample.label.copy()
     labels[i] = label
-    changed, limits = sample._replace(label=labels), SplitLimits(True, 2, None)
+    changed, limits = sample._replace(label=labels), transduction.SplitLimits(True, 2, None)
     order, members = sample.order, np.arange(sample.n, dtype=np.int32)
-    while (test := best_test(changed, order, members, limits)) is not None:
+    while (test := transduction.best_test(changed, order, members, limits)) is not None:
         flags = np.zeros(sample.n, bool)
         flags[test.members] = True
         side = flags if flags[i] else ~flags

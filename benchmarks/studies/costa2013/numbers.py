@@ -41,18 +41,10 @@ AVERAGES = {
 Finished = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """{set: {protocol: record}}."""
 METHODS = {
-    "tpce": "TPCE",
-    "tree": "tree",
-    "tree_laplace": "tree, Laplace",
-    "bag": "bag",
-    "bag_laplace": "bag, Laplace",
-    "many": "bag of 20",
-    "many_laplace": "bag of 20, Laplace",
-    "kk": "K&K",
-    "tpce_own": "TPCE, own thresholds",
-    "tpce_frequencies": "TPCE, frequencies",
-    "batch": "batch",
-}
+    "tpce": "TPCE", "tree": "tree", "tree_laplace": "tree, Laplace", "bag": "bag", "bag_laplace": "bag, Laplace",
+    "many": "bag of 20", "many_laplace": "bag of 20, Laplace", "kk": "K&K", "tpce_own": "TPCE, own thresholds",
+    "tpce_frequencies": "TPCE, frequencies", "batch": "batch",
+}  # fmt: skip
 """What the methods are called."""
 
 

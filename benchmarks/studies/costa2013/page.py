@@ -8,22 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks.pages import fill, save, table, wrap
+from benchmarks.studies.costa2013 import numbers
 from benchmarks.studies.costa2013.methods import MEASURES
-from benchmarks.studies.costa2013.numbers import (
-    AVERAGES,
-    DUELS,
-    METHODS,
-    Duel,
-    Finished,
-    against,
-    average,
-    brier_by_class,
-    called_shares,
-    duel,
-    p_in_words,
-    records,
-    values,
-)
 from benchmarks.studies.costa2013.sets import FOLDS_RUN, SETS, TOO_WIDE
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -36,17 +22,14 @@ RIVALS = {
 ACCURACY_RIVALS = ("tree", "bag", "bag_laplace", "many", "many_laplace")
 FOLD_RIVALS = ("tree", "bag", "tree_laplace", "bag_laplace")
 READ_OUTS = {
-    "frequencies": "relative frequencies",
-    "laplace": "Laplace (the paper)",
+    "frequencies": "relative frequencies", "laplace": "Laplace (the paper)",
     "m": "m-estimate: as many instances as classes, by the prior",
-    "eb": "empirical Bayes (prior of the tree's leaves)",
-    "pool": "pooled leaves",
-    "eva": "evidence accumulation",
-}
+    "eb": "empirical Bayes (prior of the tree's leaves)", "pool": "pooled leaves", "eva": "evidence accumulation",
+}  # fmt: skip
 POOLED = {"ahead": "better by all three measures", "behind": "worse by all three measures"}
 
 
-def study_page(finished: Finished, out: Path, further: Sequence[str] = ()) -> str:
+def study_page(finished: numbers.Finished, out: Path, further: Sequence[str] = ()) -> str:
     """The page, with further sections; its figures are written to ``out``."""
     draw_all(finished, out)
     own = {name: found for name, found in finished.items() if "own" in found}
@@ -76,20 +59,20 @@ def study_page(finished: Finished, out: Path, further: Sequence[str] = ()) -> st
     return wrap(text)
 
 
-def claims(finished: Finished, own: Finished, both: Finished) -> dict:
+def claims(finished: numbers.Finished, own: numbers.Finished, both: numbers.Finished) -> dict:
     """What the cells say of the paper's claims, for the slots of the template."""
-    of_folds = lambda measure, rival, method="tpce": duel(finished, "folds", measure, rival, method)
+    of_folds = lambda measure, rival, method="tpce": numbers.duel(finished, "folds", measure, rival, method)
     smoothed = [of_folds(m, rival).verdict for m in MEASURES[:3] for rival in ("tree_laplace", "bag_laplace")]
     pooled = {of_folds(m, "tpce", "tpce_pool").verdict for m in MEASURES[:3]}
     wins, upper = _by_size_of_score(finished)
-    called = called_shares(finished)
+    called = numbers.called_shares(finished)
     return {
-        "paper": lambda measure, rival: duel(finished, "paper", measure, rival),
-        "printed": lambda measure, rival: "{0.wins}/{0.ties}/{0.losses}".format(DUELS[measure, rival]),
+        "paper": lambda measure, rival: numbers.duel(finished, "paper", measure, rival),
+        "printed": lambda measure, rival: "{0.wins}/{0.ties}/{0.losses}".format(numbers.DUELS[measure, rival]),
         "folds": of_folds,
-        "both": lambda measure, rival, protocol: duel(both, protocol, measure, rival),
+        "both": lambda measure, rival, protocol: numbers.duel(both, protocol, measure, rival),
         "own": lambda measure: own_duel(own, measure),
-        "mean": lambda method, measure: average(finished, "folds", method, measure),
+        "mean": lambda method, measure: numbers.average(finished, "folds", method, measure),
         "share": lambda measure: _share_of_smoothing(finished, measure),
         "half": lambda half, rival: int(wins[rival][upper == (half == "upper")].sum()),
         "n_upper": int(upper.sum()),
@@ -101,57 +84,57 @@ def claims(finished: Finished, own: Finished, both: Finished) -> dict:
         "best": lambda measure: _best_reading(finished, measure),
         "pool_verdict": POOLED.get(*pooled, "not told apart") if len(pooled) == 1 else "not better throughout",
         "called": lambda method, which: called[method][("called", "right", "others").index(which)],
-        "by_class": lambda method: brier_by_class(finished, "paper", method),
-        "average": lambda method: AVERAGES["brier"][method],
+        "by_class": lambda method: numbers.brier_by_class(finished, "paper", method),
+        "average": lambda method: numbers.AVERAGES["brier"][method],
     }
 
 
-def _by_size_of_score(finished: Finished) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def _by_size_of_score(finished: numbers.Finished) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Whether TPCE wins by Brier score, for each rival; and which sets have large scores of both TPCE and bagging."""
-    scores = {name: values(finished, "paper", name, "brier") for name in ("tpce", "bag", "tree_laplace")}
+    scores = {name: numbers.values(finished, "paper", name, "brier") for name in ("tpce", "bag", "tree_laplace")}
     least = np.minimum(scores["tpce"], scores["bag"])
     return {name: scores["tpce"] < other for name, other in scores.items()}, least > np.median(least)
 
 
-def _share_of_smoothing(finished: Finished, measure: str) -> float:
+def _share_of_smoothing(finished: numbers.Finished, measure: str) -> float:
     """The part of the lead over the single tree that smoothing its leaves gives."""
-    tree, smoothed = (duel(finished, "paper", measure, rival) for rival in ("tree", "tree_laplace"))
+    tree, smoothed = (numbers.duel(finished, "paper", measure, rival) for rival in ("tree", "tree_laplace"))
     return (smoothed.other - tree.other) / (tree.mean - tree.other)
 
 
-def _best_reading(finished: Finished, measure: str) -> str:
+def _best_reading(finished: numbers.Finished, measure: str) -> str:
     rules = {
         "tpce_frequencies": "relative frequencies", "tpce": "Laplace", "tpce_m": "the m-estimate",
         "tpce_eb": "empirical Bayes", "tpce_pool": "pooling", "tpce_eva": "evidence accumulation",
     }  # fmt: skip
-    means = {rule: average(finished, "folds", rule, measure) for rule in rules}
+    means = {rule: numbers.average(finished, "folds", rule, measure) for rule in rules}
     best = (min if measure == "brier" else max)(means, key=lambda rule: means[rule])
     return f"{rules[best]} ({means[best]:.3f})"
 
 
-def _duels(finished: Finished, measure: str) -> str:
+def _duels(finished: numbers.Finished, measure: str) -> str:
     lines = []
     for rival in RIVALS.get(measure, ACCURACY_RIVALS):
-        of, printed = duel(finished, "paper", measure, rival), DUELS.get((measure, rival))
-        line = [METHODS[rival], of.score, p_in_words(of.p), f"{of.mean:.4f}", f"{of.other:.4f}"]
+        of, printed = numbers.duel(finished, "paper", measure, rival), numbers.DUELS.get((measure, rival))
+        line = [numbers.METHODS[rival], of.score, numbers.p_in_words(of.p), f"{of.mean:.4f}", f"{of.other:.4f}"]
         if printed is None:
             line += [""] * 4
         else:
-            shown = [f"{AVERAGES[measure][name]:g}" for name in ("tpce", rival)]
+            shown = [f"{numbers.AVERAGES[measure][name]:g}" for name in ("tpce", rival)]
             line += [f"{printed.wins}/{printed.ties}/{printed.losses}", printed.p, *shown]
         lines.append(line)
     head = ["TPCE against", "wins/ties/losses", "p", "mean TPCE", "mean of it", "paper: w/t/l", "p", "TPCE", "of it"]
-    shown = len(head) if measure in AVERAGES else 5
+    shown = len(head) if measure in numbers.AVERAGES else 5
     return table(head[:shown], [line[:shown] for line in lines])
 
 
-def _folds(finished: Finished, both: Finished) -> str:
+def _folds(finished: numbers.Finished, both: numbers.Finished) -> str:
     lines = []
     for measure in RIVALS:
         for rival in FOLD_RIVALS if measure != "reliability" else (*FOLD_RIVALS, "kk"):
-            line = [TITLES[measure] if rival == "tree" else "", METHODS[rival]]
+            line = [TITLES[measure] if rival == "tree" else "", numbers.METHODS[rival]]
             for sets, protocol in ((both, "loo"), (both, "folds"), (finished, "folds")):
-                of = duel(sets, protocol, measure, rival)
+                of = numbers.duel(sets, protocol, measure, rival)
                 line += [of.cell, f"{of.mean:.4f}, {of.other:.4f}"]
             lines.append(line)
     head = ["", "TPCE against", f"leave-one-out, {len(both)} sets: w/t/l, p", "means"]
@@ -159,43 +142,45 @@ def _folds(finished: Finished, both: Finished) -> str:
     return table(head, lines)
 
 
-def _own(there: Finished) -> str:
+def _own(there: numbers.Finished) -> str:
     head = ["", *TITLES.values(), "won over by every label"]
     lines = []
     for protocol, method in (("loo", "tpce"), ("own", "tpce_own")):
-        shown = [f"{average(there, protocol, method, measure):.4f}" for measure in TITLES]
+        shown = [f"{numbers.average(there, protocol, method, measure):.4f}" for measure in TITLES]
         agreeing = np.mean([found[protocol]["agreeing"] for found in there.values()])
-        lines.append([METHODS[method], *shown, f"{agreeing:.1%}"])
+        lines.append([numbers.METHODS[method], *shown, f"{agreeing:.1%}"])
     lines.append(["own against not: w/t/l, p", *(own_duel(there, measure).cell for measure in TITLES), ""])
     return table(head, lines)
 
 
-def own_duel(there: Finished, measure: str) -> Duel:
+def own_duel(there: numbers.Finished, measure: str) -> numbers.Duel:
     """Own thresholds against those of the training set."""
-    return against(values(there, "own", "tpce_own", measure), values(there, "loo", "tpce", measure), measure)
+    return numbers.against(
+        numbers.values(there, "own", "tpce_own", measure), numbers.values(there, "loo", "tpce", measure), measure
+    )
 
 
-def _read_outs(finished: Finished) -> str:
+def _read_outs(finished: numbers.Finished) -> str:
     lines = []
     for rule, said in READ_OUTS.items():
         own = "tpce" if rule == "laplace" else f"tpce_{rule}"
         tree = "tree" if rule == "frequencies" else f"tree_{rule}"
-        shown = [f"{average(finished, 'folds', own, measure):.4f}" for measure in RIVALS]
+        shown = [f"{numbers.average(finished, 'folds', own, measure):.4f}" for measure in RIVALS]
         if rule in ("pool", "eva"):
             lines.append([said, *shown, *[""] * 6])
             continue
-        of = [duel(finished, "folds", measure, tree, own) for measure in RIVALS]
+        of = [numbers.duel(finished, "folds", measure, tree, own) for measure in RIVALS]
         lines.append([said, *shown, *(f"{d.other:.4f}" for d in of), *(d.cell for d in of)])
     head = ["reading", *(f"TPCE: {TITLES[m]}" for m in RIVALS), *(f"tree: {TITLES[m]}" for m in RIVALS)]
     return table([*head, *(f"{TITLES[m]}: w/t/l, p" for m in RIVALS)], lines)
 
 
-def _batch(finished: Finished) -> str:
+def _batch(finished: numbers.Finished) -> str:
     lines = []
     for rival in ("tree", "tree_laplace", "bag", "bag_laplace", "tpce"):
-        line = [METHODS[rival]]
+        line = [numbers.METHODS[rival]]
         for measure in RIVALS:
-            of = duel(finished, "folds", measure, rival, "batch")
+            of = numbers.duel(finished, "folds", measure, rival, "batch")
             line += [of.cell, f"{of.mean:.4f}, {of.other:.4f}"]
         lines.append(line)
     head = ["batch against"]
@@ -204,22 +189,22 @@ def _batch(finished: Finished) -> str:
     return table(head, lines)
 
 
-def _called(finished: Finished) -> str:
+def _called(finished: numbers.Finished) -> str:
     lines = []
-    for method, shares in called_shares(finished).items():
-        lines.append([METHODS[method], *(f"{share:.1%}" for share in shares)])
+    for method, shares in numbers.called_shares(finished).items():
+        lines.append([numbers.METHODS[method], *(f"{share:.1%}" for share in shares)])
     head = ["reliability", "called reliable", "right among them", "right among the others", "right of all"]
     return table(head, lines)
 
 
-def _sets(finished: Finished, measure: str) -> str:
+def _sets(finished: numbers.Finished, measure: str) -> str:
     methods = ("tpce", *RIVALS[measure])
-    found = {method: values(finished, "paper", method, measure) for method in methods}
+    found = {method: numbers.values(finished, "paper", method, measure) for method in methods}
     lines = []
-    for place, (name, record) in enumerate(records(finished, "paper").items()):
+    for place, (name, record) in enumerate(numbers.records(finished, "paper").items()):
         size = [str(record[key]) for key in ("n", "features", "classes")]
         lines.append([name, *size, *(_number(of[place]) for of in found.values())])
-    return table(["set", "n", "features", "classes", *(METHODS[method] for method in methods)], lines)
+    return table(["set", "n", "features", "classes", *(numbers.METHODS[method] for method in methods)], lines)
 
 
 def _number(value: float) -> str:
@@ -236,7 +221,7 @@ FIGURES = {
 BETTER, WORSE = "#0072B2", "#D55E00"
 
 
-def draw_all(finished: Finished, out: Path) -> None:
+def draw_all(finished: numbers.Finished, out: Path) -> None:
     """Figures 4 to 6, and what own thresholds do."""
     with matplotlib.rc_context({"font.size": 9}):
         for name, (measure, title, rivals) in FIGURES.items():
@@ -244,25 +229,25 @@ def draw_all(finished: Finished, out: Path) -> None:
         draw_own(finished, out / "figure-3.svg")
 
 
-def draw_duels(finished: Finished, measure: str, title: str, rivals: Sequence[str], path: Path) -> None:
+def draw_duels(finished: numbers.Finished, measure: str, title: str, rivals: Sequence[str], path: Path) -> None:
     """TPCE against each rival."""
     figure = Figure(figsize=(2.6 * len(rivals), 2.9), layout="constrained")
-    own = values(finished, "paper", "tpce", measure)
-    others = {rival: values(finished, "paper", rival, measure) for rival in rivals}
+    own = numbers.values(finished, "paper", "tpce", measure)
+    others = {rival: numbers.values(finished, "paper", rival, measure) for rival in rivals}
     ends = np.nanmin([own, *others.values()]), np.nanmax([own, *others.values()])
     for place, (rival, other) in enumerate(others.items()):
         ax = figure.add_subplot(1, len(rivals), place + 1)
         _scatter(ax, other, own, own < other if measure == "brier" else own > other, ends)
-        ax.set(xlabel=METHODS[rival], ylabel="TPCE" if place == 0 else "", title=title if place == 0 else "")
+        ax.set(xlabel=numbers.METHODS[rival], ylabel="TPCE" if place == 0 else "", title=title if place == 0 else "")
     save(figure, path)
 
 
-def draw_own(finished: Finished, path: Path) -> None:
+def draw_own(finished: numbers.Finished, path: Path) -> None:
     """Brier score, and how many instances every label wins over, with own thresholds against without."""
     there = {name: found for name, found in finished.items() if "own" in found}
     figure = Figure(figsize=(6.4, 3.2), layout="constrained")
     pairs = {
-        "Brier score": [values(there, *of, "brier") for of in (("loo", "tpce"), ("own", "tpce_own"))],
+        "Brier score": [numbers.values(there, *of, "brier") for of in (("loo", "tpce"), ("own", "tpce_own"))],
         "share won over by every label": [
             np.array([found[protocol]["agreeing"] for found in there.values()]) for protocol in ("loo", "own")
         ],

@@ -17,22 +17,13 @@ import numpy as np
 import jaxunc as ju
 from benchmarks.cells import Journal, Part
 from benchmarks.data import DataSet, load
-from benchmarks.studies.costa2013.methods import (
-    DECIMALS,
-    MEASURES,
-    Probabilities,
-    by_rule,
-    frequencies,
-    laplace,
-    measured,
-    widened,
-)
+from benchmarks.studies.costa2013 import methods
 from benchmarks.studies.costa2013.sets import LARGE, SETS, fold_of
 from benchmarks.studies.learning.methods import merged_pair, venn_abers_pair
 from jaxunc import metrics, transduction
 from jaxunc.learning import OobDataset, dataset_from_counts, fit_combiner
 
-POOL_MEASURES = (*MEASURES, "log")
+POOL_MEASURES = (*methods.MEASURES, "log")
 """``log`` is the log loss in nats."""
 CLIP = 1e-6
 """Least probability of a class in the log loss."""
@@ -46,10 +37,10 @@ def left_out(data: DataSet) -> Measures:
     """{reading: `POOL_MEASURES`} of instances left out one by one."""
     counts = transduction.transductive_leaf_counts(data.X, data.y, nominal=data.nominal, inductive=True)
     probs = {
-        "tree": frequencies(counts[:, -1:]),
-        "tree_laplace": laplace(counts[:, -1:]),
-        "tpce": laplace(counts[:, :-1]),
-        "tpce_frequencies": frequencies(counts[:, :-1]),
+        "tree": methods.frequencies(counts[:, -1:]),
+        "tree_laplace": methods.laplace(counts[:, -1:]),
+        "tpce": methods.laplace(counts[:, :-1]),
+        "tpce_frequencies": methods.frequencies(counts[:, :-1]),
         "tpce_pool": pooled(counts[:, :-1]),
     }
     return scored(probs, data.y)
@@ -60,7 +51,7 @@ def cross_validated(data: DataSet) -> Measures:
     return by_folds(data, _of_fold)
 
 
-def by_folds(data: DataSet, of_fold: Callable[..., Probabilities]) -> Measures:
+def by_folds(data: DataSet, of_fold: Callable[..., methods.Probabilities]) -> Measures:
     """Measures of all instances; ``of_fold`` takes data, training instances, test instances, the fold's number."""
     fold = fold_of(data.y, N_FOLDS)
     tests = [np.flatnonzero(fold == number) for number in range(N_FOLDS)]
@@ -70,7 +61,7 @@ def by_folds(data: DataSet, of_fold: Callable[..., Probabilities]) -> Measures:
     )
 
 
-def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) -> Probabilities:
+def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) -> methods.Probabilities:
     X, y, nominal, n_classes = data.X[train], data.y[train], data.nominal, len(data.class_labels)
     classes, position = np.unique(y, return_inverse=True)
     counts = transduction.transductive_leaf_counts(X, position, data.X[test], nominal=nominal, inductive=True)
@@ -78,18 +69,18 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) ->
     leaves, tree = counts[:, :-1], counts[:, -1:]
     rows = {name: dataset_from_counts(of, position) for name, of in _both(known).items()}
     probs = {
-        "tree": frequencies(tree),
-        "tree_laplace": laplace(tree),
+        "tree": methods.frequencies(tree),
+        "tree_laplace": methods.laplace(tree),
         "tree_learned": learned(rows["tree"])(tree),
-        "tpce": laplace(leaves),
-        "tpce_frequencies": frequencies(leaves),
+        "tpce": methods.laplace(leaves),
+        "tpce_frequencies": methods.frequencies(leaves),
         "tpce_pool": pooled(leaves),
         "tpce_learned": learned(rows["tpce"])(leaves),
         "tpce_weights": learned(rows["tpce"], freeze=("scale", "bias", "noise"))(leaves),
     }
     if len(classes) == 2:
         probs["venn_abers"] = venn_abers(pooled(known[:, :-1])[:, 1], position, pooled(leaves)[:, 1])
-    wide = {name: widened(of, classes, n_classes) for name, of in probs.items()}
+    wide = {name: methods.widened(of, classes, n_classes) for name, of in probs.items()}
     return wide | bags(data, train, test, number)
 
 
@@ -99,13 +90,13 @@ def _both(known: np.ndarray) -> dict[str, np.ndarray]:
 
 def pooled(counts: np.ndarray) -> np.ndarray:
     """The leaves' instances counted together ``[instances leaves classes]``; the inserted ones are among them."""
-    return (counts.sum(axis=-2) / counts.sum(axis=(-2, -1))[..., None]).round(DECIMALS)
+    return (counts.sum(axis=-2) / counts.sum(axis=(-2, -1))[..., None]).round(methods.DECIMALS)
 
 
 def learned(rows: OobDataset, freeze: tuple[str, ...] = ()) -> Callable[[np.ndarray], np.ndarray]:
     """A reading by a `LearnedPool` that was fitted to rows by log loss, starting from pooling."""
     start = ju.LearnedPool(rows.prior, size_power=1.0)
-    return by_rule(fit_combiner(start, rows, freeze=freeze).combiner)
+    return methods.by_rule(fit_combiner(start, rows, freeze=freeze).combiner)
 
 
 def venn_abers(known: np.ndarray, y: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -116,10 +107,10 @@ def venn_abers(known: np.ndarray, y: np.ndarray, scores: np.ndarray) -> np.ndarr
     those without it, which costs a score its exact exchangeability.
     """
     p1 = merged_pair(*venn_abers_pair(known, y == 1, scores))
-    return np.column_stack([1 - p1, p1]).round(DECIMALS)
+    return np.column_stack([1 - p1, p1]).round(methods.DECIMALS)
 
 
-def bags(data: DataSet, train: np.ndarray, test: np.ndarray, seed: int) -> Probabilities:
+def bags(data: DataSet, train: np.ndarray, test: np.ndarray, seed: int) -> methods.Probabilities:
     """Means over bootstrap samples: of the pooled leaves of transduction, and of the samples' trees."""
     drawn = np.random.default_rng(seed).integers(len(train), size=(BAG, len(train)))
     n_classes = len(data.class_labels)
@@ -128,17 +119,17 @@ def bags(data: DataSet, train: np.ndarray, test: np.ndarray, seed: int) -> Proba
         X, y = data.X[train[sample]], data.y[train[sample]]
         classes, position = np.unique(y, return_inverse=True)
         counts = transduction.transductive_leaf_counts(X, position, data.X[test], nominal=data.nominal, inductive=True)
-        found["bag_tpce_pool"].append(widened(pooled(counts[:, :-1]), classes, n_classes))
+        found["bag_tpce_pool"].append(methods.widened(pooled(counts[:, :-1]), classes, n_classes))
         wide = np.zeros((len(test), 1, n_classes))
         wide[:, 0, classes] = counts[:, -1]
-        found["bag"].append(frequencies(wide))
-        found["bag_laplace"].append(laplace(wide))
-    return {name: np.mean(of, axis=0).round(DECIMALS) for name, of in found.items()}
+        found["bag"].append(methods.frequencies(wide))
+        found["bag_laplace"].append(methods.laplace(wide))
+    return {name: np.mean(of, axis=0).round(methods.DECIMALS) for name, of in found.items()}
 
 
-def scored(probs: Probabilities, y: np.ndarray) -> Measures:
+def scored(probs: methods.Probabilities, y: np.ndarray) -> Measures:
     """`POOL_MEASURES` of every reading."""
-    plain = measured(probs, y)
+    plain = methods.measured(probs, y)
     return {name: [*plain[name], round(log_loss(of, y), 6)] for name, of in probs.items()}
 
 
@@ -182,7 +173,7 @@ def run_cell(cell: PoolCell, data: DataSet) -> dict:
     return {"n": len(data.y), "classes": len(data.class_labels), **RUNS[cell.protocol](data)}
 
 
-def run_five(cell: SetCell, data: DataSet, of_fold: Callable[..., Probabilities]) -> dict:
+def run_five(cell: SetCell, data: DataSet, of_fold: Callable[..., methods.Probabilities]) -> dict:
     """{reading: measures} `by_folds`, with the set's sizes."""
     return {"n": len(data.y), "classes": len(data.class_labels), **by_folds(data, of_fold)}
 

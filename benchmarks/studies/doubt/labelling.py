@@ -17,14 +17,8 @@ POOLED = 2 / 3
 """The share of the rows that may be labelled; the others are asked."""
 RANDOM = "random//"
 CHOICES = (
-    RANDOM,
-    "margin//",
-    "entropy, BALD//",
-    "epistemic/train/",
-    "credal width/in-bag/",
-    "outside share//",
-    "distance//",
-)
+    RANDOM, "margin//", "entropy, BALD//", "epistemic/train/", "credal width/in-bag/", "outside share//", "distance//",
+)  # fmt: skip
 """What the next rows are chosen by."""
 
 

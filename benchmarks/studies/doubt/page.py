@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from benchmarks import many_sets
-from benchmarks.pages import digits, fill, table_rows
+from benchmarks.pages import bold, digits, fill, table_rows
 from benchmarks.pages import table as table_of
 from benchmarks.studies.doubt.doubts import LEAVES
 from benchmarks.studies.doubt.drift import DRIFTS, FLIPPED, WATCHED, WEIGHT
@@ -21,16 +21,11 @@ TEMPLATE = Path(__file__).with_name("page.md")
 SEEN = ("biodeg", "cmc", "vowel", "yeast")
 """Sets of development that stand beside the others, told apart."""
 TITLES = {
-    "answers": "Wrong answers",
-    "a column": "A column of other rows",
-    "all columns": "All columns of other rows",
-    "far out": "Rows far out",
-    "a class": "A class left out",
-    "uniform, 5%": "Wrong labels, uniform, 5 %",
-    "uniform, 10%": "Wrong labels, uniform, 10 %",
-    "by class, 5%": "Wrong labels, by class, 5 %",
+    "answers": "Wrong answers", "a column": "A column of other rows", "all columns": "All columns of other rows",
+    "far out": "Rows far out", "a class": "A class left out", "uniform, 5%": "Wrong labels, uniform, 5 %",
+    "uniform, 10%": "Wrong labels, uniform, 10 %", "by class, 5%": "Wrong labels, by class, 5 %",
     "by class, 10%": "Wrong labels, by class, 10 %",
-}
+}  # fmt: skip
 """The problems."""
 LATER = {"next": "Rows to label next"} | {name: name.capitalize() for name in DRIFTS}
 """The problems of the two later jobs."""
@@ -39,13 +34,8 @@ ALPHA = 0.05
 REFERENCE, OF_LABELS = "1 - p/in-bag/{}", "self-confidence//{}"
 """What the doubts of a table are compared with, of new rows and of labels."""
 REJECTED = (
-    REFERENCE,
-    "learned p//{}",
-    "1 - p/oob/{}",
-    "epistemic/train/{}",
-    "credal width/in-bag/{}",
-    "RF-ICE//{}",
-)
+    REFERENCE, "learned p//{}", "1 - p/oob/{}", "epistemic/train/{}", "credal width/in-bag/{}", "RF-ICE//{}",
+)  # fmt: skip
 """Doubts by which answers are rejected."""
 EXPECTED = (
     ("answers", "learned p//1", "1 - p/in-bag/1"),
@@ -87,21 +77,12 @@ FURTHER = (
 )
 """What was asked once the cells were there."""
 COLUMNS = (
-    "learned p//1",
-    "1 - p/in-bag/1",
-    "epistemic/train/1",
-    "credal width/in-bag/1",
-    "outside share//1",
-    "distance//",
-)
+    "learned p//1", "1 - p/in-bag/1", "epistemic/train/1", "credal width/in-bag/1", "outside share//1", "distance//",
+)  # fmt: skip
 LABEL_COLUMNS = (
-    "learned p of the label//1",
-    "self-confidence//1",
-    "self-confidence, adjusted//1",
-    "labels of the nearest//",
-    "1 - p, no label//1",
-    "epistemic//1",
-)
+    "learned p of the label//1", "self-confidence//1", "self-confidence, adjusted//1", "labels of the nearest//",
+    "1 - p, no label//1", "epistemic//1",
+)  # fmt: skip
 """What the table of the verdict shows."""
 
 
@@ -197,11 +178,14 @@ def verdict(frame: pd.DataFrame) -> str:
         for problem in (name for name in TITLES if ("%" in name) == are_labels):
             values = wide(frame, problem)
             means = [digits(values[doubt].mean()) if doubt in values else "" for doubt in columns]
-            rows.append(
-                [TITLES[problem], str(len(values)), *(f"**{each}**" if each == max(means) else each for each in means)]
-            )
+            rows.append([TITLES[problem], str(len(values)), *best_in_bold(means)])
         parts.append(table_of(["", "sets", *map(named, columns)], rows))
     return "\n\n".join(parts)
+
+
+def best_in_bold(cells: list[str]) -> list[str]:
+    """The cells of a row, the largest in bold."""
+    return [bold(each, each == max(cells)) for each in cells]
 
 
 def first_measure(problem: str) -> str:
@@ -235,6 +219,13 @@ def said(of: Duel) -> str:
     return f"{of.wins}:{of.losses}, {of.median:+.3f}"
 
 
+def verdict_of(of: Duel, p: float) -> str:
+    """What the test says of an expectation."""
+    if p >= ALPHA:
+        return "not told apart"
+    return "**yes**" if of.correlation > 0 else "**the reverse**"
+
+
 def compared(pairs: Sequence[tuple[str, str, str]], fresh: pd.DataFrame, seen: pd.DataFrame) -> list[list[str]]:
     """Rows of what is asked of two doubts: their means, the duel, and what the test says."""
     duels = [duel(fresh, *of) for of in pairs]
@@ -242,19 +233,11 @@ def compared(pairs: Sequence[tuple[str, str, str]], fresh: pd.DataFrame, seen: p
     rows = []
     for (problem, first, second), of, p in zip(pairs, duels, p_values, strict=True):
         both = wide(fresh, problem)[[first, second]].dropna().mean()
-        verdict = ("**yes**" if of.correlation > 0 else "**the reverse**") if p < ALPHA else "not told apart"
+        verdict = verdict_of(of, p)
         others = duel(seen, problem, first, second) if len(seen) else Duel(0, 0, 0, 0, 1)
+        words = [(TITLES | LATER)[problem], named(first), named(second)]
         numbers = [f"{digits(both[first])} : {digits(both[second])}", said(of), f"{of.correlation:+.2f}", f"{p:.4f}"]
-        rows.append(
-            [
-                (TITLES | LATER)[problem],
-                named(first),
-                named(second),
-                *numbers,
-                verdict,
-                f"{others.wins}:{others.losses}",
-            ]
-        )
+        rows.append([*words, *numbers, verdict, f"{others.wins}:{others.losses}"])
     return rows
 
 

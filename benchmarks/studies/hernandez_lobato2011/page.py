@@ -8,20 +8,7 @@ import numpy as np
 
 from benchmarks.many_sets import friedman, ranking
 from benchmarks.pages import fill, table
-from benchmarks.studies.hernandez_lobato2011 import figures
-from benchmarks.studies.hernandez_lobato2011.numbers import (
-    KINDS,
-    PAPER,
-    RULES,
-    Found,
-    Row,
-    columns,
-    doubt,
-    errors,
-    of_kind,
-    rate,
-    shares,
-)
+from benchmarks.studies.hernandez_lobato2011 import figures, numbers
 from benchmarks.studies.hernandez_lobato2011.votes import N_CIRCLE, N_GRID, N_TEST, N_TRAIN, NOISE
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -32,17 +19,17 @@ NAMED = ("threenorm", "liver")
 
 
 def study_page(
-    finished: Mapping[str, Found],
+    finished: Mapping[str, numbers.Found],
     needed: Sequence[Sequence[int]],
     settings: Mapping[str, Any],
     out: Path,
     constant: Sequence[Mapping] = (),
 ) -> str:
     """The page; its figures are written to ``out``. ``constant``: of led, by `run_constant`."""
-    figures.draw_all(finished, needed, settings, {kind: errors(finished, kind) for kind in KINDS}, out)
+    figures.draw_all(finished, needed, settings, {kind: numbers.errors(finished, kind) for kind in numbers.KINDS}, out)
     repeats: dict[int, list[str]] = {}
     for name, found in finished.items():
-        repeats.setdefault(len(of_kind(found, "bagging")), []).append(name)
+        repeats.setdefault(len(numbers.of_kind(found, "bagging")), []).append(name)
     most = max(repeats)
     circle = {"n_train": N_CIRCLE, "noise": NOISE, "n_grid": N_GRID, "n_circles": len(needed)}
     of_circle = {key: settings[key] for key in ("infinite", "confidence")}
@@ -64,11 +51,14 @@ def study_page(
     )
 
 
-def claims(finished: Mapping[str, Found], confidence: float) -> dict:
+def claims(finished: Mapping[str, numbers.Found], confidence: float) -> dict:
     """What the cells say of the paper's claims, for the slots of the template."""
-    means = {rule: _means(finished, rule) for rule in RULES}
-    bound, place = means["bound"], Row._fields.index
-    rates = {rule: {pair: rate(found, pair[1], rule, confidence) for pair, found in _each(finished)} for rule in RULES}
+    means = {rule: _means(finished, rule) for rule in numbers.RULES}
+    bound, place = means["bound"], numbers.Row._fields.index
+    rates = {
+        rule: {pair: numbers.rate(found, pair[1], rule, confidence) for pair, found in _each(finished)}
+        for rule in numbers.RULES
+    }
     named = {pair: of.mean - rates["bound"][pair].mean for pair, of in rates["fitted"].items() if pair[0] in NAMED}
     doubtful = {pair: found for pair, found in _each(finished) if pair in named}
     several = [len(next(iter(found.values()))["prior"]["fitted"]) > 2 for _, found in _each(finished)]
@@ -76,11 +66,13 @@ def claims(finished: Mapping[str, Found], confidence: float) -> dict:
     n_beyond = sum(of.verdict == "**no**" for of in rates["bound"].values())
 
     def beyond(rule: str) -> str:
-        names = [f"{name} with {KINDS[kind]}" for (name, kind), of in rates[rule].items() if of.verdict == "**no**"]
+        names = [
+            f"{name} with {numbers.KINDS[kind]}" for (name, kind), of in rates[rule].items() if of.verdict == "**no**"
+        ]
         return f" ({', '.join(names)})" if names else ""
 
     def of_problem(name: str, rule: str) -> str:
-        there = [rates[rule][name, kind] for kind in KINDS] if name in finished else []
+        there = [rates[rule][name, kind] for kind in numbers.KINDS] if name in finished else []
         return " and ".join(f"{of.mean:.1f} ± {of.error:.1f}" for of in there)
 
     return {
@@ -95,46 +87,48 @@ def claims(finished: Mapping[str, Found], confidence: float) -> dict:
         "count": lambda rule, verdict: sum(of.verdict.strip("*") == verdict for of in rates[rule].values()),
         "named": beyond,
         "rates": of_problem,
-        "doubt": max((doubt(found, kind, "bound") for (_, kind), found in doubtful.items()), default=0.0),
+        "doubt": max((numbers.doubt(found, kind, "bound") for (_, kind), found in doubtful.items()), default=0.0),
         "n_less": sum(of < 0 for of in named.values()),
         "n_named": len(named),
         "doubtful": _doubtful(finished),
         "saved": -gained[:, 1].mean() + 0.0,
         "saved_most": -gained[:, 1].min() + 0.0,
         "more_settled": gained[:, 0].mean(),
-        "tests": ", ".join(f"{_told_apart(errors(finished, kind))} for {said}" for kind, said in KINDS.items()),
+        "tests": ", ".join(
+            f"{_told_apart(numbers.errors(finished, kind))} for {said}" for kind, said in numbers.KINDS.items()
+        ),
     }
 
 
-def _each(finished: Mapping[str, Found]) -> Iterator[tuple[tuple[str, str], Found]]:
-    return (((name, kind), found) for kind in KINDS for name, found in finished.items())
+def _each(finished: Mapping[str, numbers.Found]) -> Iterator[tuple[tuple[str, str], numbers.Found]]:
+    return (((name, kind), found) for kind in numbers.KINDS for name, found in finished.items())
 
 
-def _means(finished: Mapping[str, Found], rule: str) -> np.ndarray:
+def _means(finished: Mapping[str, numbers.Found], rule: str) -> np.ndarray:
     """``[kinds × problems, 7]``: means over the repetitions."""
-    return np.array([np.nanmean(columns(found, kind, rule), axis=0) for (_, kind), found in _each(finished)])
+    return np.array([np.nanmean(numbers.columns(found, kind, rule), axis=0) for (_, kind), found in _each(finished)])
 
 
-def _apart_from_the_paper(finished: Mapping[str, Found], ours: np.ndarray) -> dict:
+def _apart_from_the_paper(finished: Mapping[str, numbers.Found], ours: np.ndarray) -> dict:
     """By how much the first two columns differ from the paper's: the number of rows, the median, the furthest row."""
     pairs = [pair for pair, _ in _each(finished)]
-    rows = [i for i, (name, kind) in enumerate(pairs) if name in PAPER[kind]]
-    printed = np.array([[mean for mean, _ in PAPER[pairs[i][1]][pairs[i][0]]] for i in rows])
-    apart, place = np.abs(ours[rows] - printed), Row._fields.index
+    rows = [i for i, (name, kind) in enumerate(pairs) if name in numbers.PAPER[kind]]
+    printed = np.array([[mean for mean, _ in numbers.PAPER[pairs[i][1]][pairs[i][0]]] for i in rows])
+    apart, place = np.abs(ours[rows] - printed), numbers.Row._fields.index
 
     def furthest(column: str) -> str:
         i, unit = int(apart[:, place(column)].argmax()), " %" if column == "settled" else " trees"
         (name, kind), values = pairs[rows[i]], [of[i, place(column)] for of in (ours[rows], printed)]
-        return f"{name} ({KINDS[kind]}: {values[0]:.1f}{unit}, paper {values[1]:.1f})"
+        return f"{name} ({numbers.KINDS[kind]}: {values[0]:.1f}{unit}, paper {values[1]:.1f})"
 
     return {"n_rows": len(rows), "middle": lambda column: np.median(apart[:, place(column)]), "furthest": furthest}
 
 
-def _doubtful(finished: Mapping[str, Found]) -> str:
+def _doubtful(finished: Mapping[str, numbers.Found]) -> str:
     """The problems where many instances are doubtful, by either kind of ensemble."""
     alphas: dict[str, list[float]] = {}
     for (name, kind), found in _each(finished):
-        symmetric = np.median([record["prior"]["symmetric"][0] for record in of_kind(found, kind)])
+        symmetric = np.median([record["prior"]["symmetric"][0] for record in numbers.of_kind(found, kind)])
         alphas.setdefault(name, []).append(symmetric)
     return ", ".join(name for name, of in alphas.items() if min(of) > 1) or "none"
 
@@ -142,60 +136,62 @@ def _doubtful(finished: Mapping[str, Found]) -> str:
 def _constant(records: Sequence[Mapping]) -> str:
     if not records:
         return ""
-    values = np.nanmean([shares(record, "bound") for record in records], axis=0)
-    printed, place = PAPER["forest"]["led"], Row._fields.index
+    values = np.nanmean([numbers.shares(record, "bound") for record in records], axis=0)
+    printed, place = numbers.PAPER["forest"]["led"], numbers.Row._fields.index
     ours = lambda column: values[place(column)]
     paper = lambda column: printed[place(column)][0]
     return fill(TEMPLATE, "constant", n=len(records), ours=ours, paper=paper) + "\n"
 
 
-def _beside_the_paper(finished: Mapping[str, Found], kind: str) -> str:
+def _beside_the_paper(finished: Mapping[str, numbers.Found], kind: str) -> str:
     lines = []
     for name, found in finished.items():
-        values = columns(found, kind)
+        values = numbers.columns(found, kind)
         spread = np.nanstd(values, axis=0, ddof=1) if len(values) > 1 else np.full(len(COLUMNS), np.nan)
         lines.append([name, "ours", *map(_plus_minus, np.nanmean(values, axis=0), spread)])
-        printed = PAPER[kind].get(name)
+        printed = numbers.PAPER[kind].get(name)
         lines.append(
             ["", "paper", *(("–",) * len(COLUMNS) if printed is None else (_plus_minus(*of) for of in printed))]
         )
     return table(["problem", "", *COLUMNS], lines)
 
 
-def _kept(finished: Mapping[str, Found], confidence: float) -> str:
+def _kept(finished: Mapping[str, numbers.Found], confidence: float) -> str:
     lines = []
     for name, found in finished.items():
         line = [name]
-        for kind in KINDS:
+        for kind in numbers.KINDS:
             for rule in ("bound", "fitted"):
-                of = rate(found, kind, rule, confidence)
-                line.append(f"{of.mean:.2f} ± {of.error:.2f} ({doubt(found, kind, rule):.2f}) {of.verdict}")
+                of = numbers.rate(found, kind, rule, confidence)
+                line.append(f"{of.mean:.2f} ± {of.error:.2f} ({numbers.doubt(found, kind, rule):.2f}) {of.verdict}")
         lines.append(line)
     return table(
-        ["problem", *(f"{kind}, {of} prior" for kind in KINDS.values() for of in ("uniform", "fitted"))], lines
+        ["problem", *(f"{kind}, {of} prior" for kind in numbers.KINDS.values() for of in ("uniform", "fitted"))], lines
     )
 
 
-def _rules(finished: Mapping[str, Found]) -> str:
+def _rules(finished: Mapping[str, numbers.Found]) -> str:
     lines = []
     for name, found in finished.items():
-        for kind, said in KINDS.items():
+        for kind, said in numbers.KINDS.items():
             line = [name if kind == "bagging" else "", said]
-            for rule in RULES:
-                values = np.nanmean(columns(found, kind, rule), axis=0)
+            for rule in numbers.RULES:
+                values = np.nanmean(numbers.columns(found, kind, rule), axis=0)
                 line.append(f"{values[0]:.1f}, {values[1]:.1f}, {values[3]:.2f}")
-            priors = [record["prior"] for record in of_kind(found, kind)]
+            priors = [record["prior"] for record in numbers.of_kind(found, kind)]
             line.append(", ".join(f"{v:.2g}" for v in np.median([p["fitted"] for p in priors], axis=0)))
             line.append(f"{np.median([p['symmetric'][0] for p in priors]):.2g}")
             lines.append(line)
-    return table(["problem", "kind", *RULES, "α fitted", "α symmetric"], lines)
+    return table(["problem", "kind", *numbers.RULES, "α fitted", "α symmetric"], lines)
 
 
-def _tests(finished: Mapping[str, Found]) -> str:
+def _tests(finished: Mapping[str, numbers.Found]) -> str:
     lines = []
-    for kind, said in KINDS.items():
-        printed = np.array([[row.error_fixed[0], row.error[0], row.error_infinite[0]] for row in PAPER[kind].values()])
-        for source, values in {"ours": errors(finished, kind), "paper, as printed": printed}.items():
+    for kind, said in numbers.KINDS.items():
+        printed = np.array(
+            [[row.error_fixed[0], row.error[0], row.error_infinite[0]] for row in numbers.PAPER[kind].values()]
+        )
+        for source, values in {"ours": numbers.errors(finished, kind), "paper, as printed": printed}.items():
             if len(values) < 2:
                 continue
             test, (ranks, difference, groups) = friedman(values), ranking(values, larger_is_better=False)
@@ -203,15 +199,8 @@ def _tests(finished: Mapping[str, Found]) -> str:
             together = "; ".join(" = ".join(names[i] for i in group) for group in groups) or "none"
             values_said = [f"{rank:.2f}" for rank in ranks]
             lines.append([said, source, *values_said, f"{test.p_value:.2g}", f"{difference:.2f}", together])
-    head = [
-        "kind",
-        "",
-        *(f"rank {name}" for name in METHODS.values()),
-        "Friedman p",
-        "critical difference",
-        "not apart",
-    ]
-    return table(head, lines)
+    ranks_of = [f"rank {name}" for name in METHODS.values()]
+    return table(["kind", "", *ranks_of, "Friedman p", "critical difference", "not apart"], lines)
 
 
 def _plus_minus(mean: float, spread: float) -> str:

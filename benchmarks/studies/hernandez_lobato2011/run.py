@@ -23,24 +23,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.cells import Journal, keys, run_missing, study_options
+from benchmarks.studies.hernandez_lobato2011 import votes as polls
 from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, MEASURES, RULES
 from benchmarks.studies.hernandez_lobato2011.page import study_page
-from benchmarks.studies.hernandez_lobato2011.votes import (
-    KINDS,
-    N_GRID,
-    PROBLEMS,
-    Problem,
-    Split,
-    Votes,
-    counted,
-    problem,
-    trees_needed,
-    vote,
-)
 from jaxunc import voting
 
 CIRCLE = "circle"
-SETS = (*PROBLEMS, CIRCLE)
+SETS = (*polls.PROBLEMS, CIRCLE)
 TAKES = "10 data sets and six problems that are drawn; ensembles of 2101 trees"
 FLOAT64 = True
 RESULTS = Path(__file__).parent
@@ -64,16 +53,16 @@ class Cell(NamedTuple):
 
 def cells(name: str, n_repeats: int) -> list[Cell]:
     """All that is to be run on a set, in order: more repetitions come after fewer."""
-    kinds = ("bagging",) if name == CIRCLE else tuple(KINDS)
+    kinds = ("bagging",) if name == CIRCLE else tuple(polls.KINDS)
     return [Cell(name, repeat, kind) for repeat in range(n_repeats) for kind in kinds]
 
 
-def run_cell(cell: Cell, of: Problem, settings: Settings) -> dict:
+def run_cell(cell: Cell, of: polls.Problem, settings: Settings) -> dict:
     """{rule: the measures of the page}, the priors, and what the figures want; of the circle, trees needed."""
     if cell.data == CIRCLE:
-        return {"needed": trees_needed(cell.repeat, settings.infinite, settings.confidence)}
-    split, seed = of.split(cell.repeat), [cell.repeat, list(KINDS).index(cell.kind)]
-    votes = vote(split, of.n_classes, cell.kind, settings.trees, settings.infinite, seed)
+        return {"needed": polls.trees_needed(cell.repeat, settings.infinite, settings.confidence)}
+    split, seed = of.split(cell.repeat), [cell.repeat, list(polls.KINDS).index(cell.kind)]
+    votes = polls.vote(split, of.n_classes, cell.kind, settings.trees, settings.infinite, seed)
     priors = {
         "fitted": _rounded(voting.fit_vote_prior(votes.outside)),
         "symmetric": _rounded(voting.fit_vote_prior(votes.outside, symmetric=True)),
@@ -93,25 +82,25 @@ def run_cell(cell: Cell, of: Problem, settings: Settings) -> dict:
     return found
 
 
-def measures(stopped: voting.StoppingResult, votes: Votes, y: np.ndarray) -> list[int]:
+def measures(stopped: voting.StoppingResult, votes: polls.Votes, y: np.ndarray) -> list[int]:
     """`MEASURES` of the instances that were settled: how many, trees polled in all, size of FS, and what went wrong."""
     settled, polled = np.asarray(stopped.settled), np.asarray(stopped.n_trees_used)
     n, n_polled = int(settled.sum()), int(polled[settled].sum())
     size = max(1, -(-n_polled // max(n, 1)))
-    fixed = counted(votes.polled[:, :size], votes.reference.shape[1]).argmax(axis=1)
+    fixed = polls.counted(votes.polled[:, :size], votes.reference.shape[1]).argmax(axis=1)
     infinite, found = votes.reference.argmax(axis=1), np.asarray(stopped.predicted)
     apart = [answer != infinite for answer in (fixed, found)]
     wrong = [answer != y for answer in (fixed, found, infinite)]
     return [n, n_polled, size, *(int(of[settled].sum()) for of in (*apart, *wrong))]
 
 
-def doubt(stopped: voting.StoppingResult, votes: Votes) -> float:
+def doubt(stopped: voting.StoppingResult, votes: polls.Votes) -> float:
     """In how many of the settled instances the large ensemble is expected, at most, to differ from the infinite one."""
     sure = np.asarray(voting.win_probability(jnp.asarray(votes.reference))).max(axis=1)
     return _rounded([(1 - sure)[np.asarray(stopped.settled)].sum()])[0]
 
 
-def settled_at(votes: Votes, n_classes: int, confidence: float) -> list[int]:
+def settled_at(votes: polls.Votes, n_classes: int, confidence: float) -> list[int]:
     """How many instances are settled at that confidence, and how many of them disagree with the large ensemble."""
     stopped = voting.stop_after(votes.polled, n_classes, confidence=confidence)
     settled = np.asarray(stopped.settled)
@@ -131,7 +120,7 @@ def journal(out: Path, name: str, n_repeats: int = 0) -> Journal:
 
 def _is_sound(record: dict, cell: Cell) -> bool:
     if cell.data == CIRCLE:
-        return len(record["needed"]) == N_GRID**2
+        return len(record["needed"]) == polls.N_GRID**2
     sizes = {len(record[rule]) for rule in RULES}
     of_figures = len(record["confidences"]) == len(CONFIDENCES)
     return sizes == {len(MEASURES)} and of_figures and sum(record["polled"]) == record["bound"][0]
@@ -158,7 +147,7 @@ def run_all(
     journals = {name: journal(out, name, n_repeats) for name in sets}
     return run_missing(
         journals,
-        lambda name: None if name == CIRCLE else problem(name, data_folder),
+        lambda name: None if name == CIRCLE else polls.problem(name, data_folder),
         lambda cell, of: run_cell(cell, of, settings),
     )
 
@@ -184,7 +173,7 @@ def write_page(out: Path) -> None:
         (out / "README.md").write_text(page, encoding="utf-8")
 
 
-def constant_votes(split: Split, n_classes: int, n_tries: int, rng: np.random.Generator) -> np.ndarray:
+def constant_votes(split: polls.Split, n_classes: int, n_tries: int, rng: np.random.Generator) -> np.ndarray:
     """The votes for the test instances of one tree that gives up; features are 0 or 1.
 
     Where a feature that a node draws is constant among its instances, scikit-learn draws another one in its place.
@@ -219,13 +208,13 @@ def constant_votes(split: Split, n_classes: int, n_tries: int, rng: np.random.Ge
 
 def run_constant(repeat: int, settings: Settings) -> dict:
     """The number of test instances, and `MEASURES` of led by trees that give up."""
-    of = problem("led", None)
+    of = polls.problem("led", None)
     split, rng = of.split(repeat), np.random.default_rng([repeat, 2])
     n_tries = int(split.X_train.shape[1] ** 0.5)
     grown = lambda n: np.stack([constant_votes(split, of.n_classes, n_tries, rng) for _ in range(n)], axis=1)
-    polled, reference = grown(settings.trees).astype(np.int32), counted(grown(settings.infinite), of.n_classes)
+    polled, reference = grown(settings.trees).astype(np.int32), polls.counted(grown(settings.infinite), of.n_classes)
     stopped = voting.stop_after(polled, of.n_classes, confidence=settings.confidence)
-    votes = Votes(polled, np.zeros((0, of.n_classes), int), reference)
+    votes = polls.Votes(polled, np.zeros((0, of.n_classes), int), reference)
     return {"n": len(split.y_test), "bound": measures(stopped, votes, split.y_test)}
 
 

@@ -17,20 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import jaxunc as ju
-from benchmarks.studies.learning.methods import (
-    CLIPS,
-    best_calibrator,
-    fit_calibrator,
-    isotonic,
-    measures,
-    merged_pair,
-    merged_pairs,
-    venn_abers_pair,
-)
+from benchmarks.studies.learning import methods
 
 INSTEAD = (
     "tuned mean", "tuned mean, calibrated", "tuned mean, P", "tuned and calibrated jointly", "pool, tuned",
@@ -77,7 +67,7 @@ def run_instead(X, y, X_test, y_test, fold: int) -> dict:
     found["tuned mean"] = answers
     seconds = {"tune": round(time.perf_counter() - start, 3)}
     found["tuned mean, calibrated"] = tuned.calibrate(answers)
-    found["tuned mean, P"] = best_calibrator(tuned.own, y)(answers)
+    found["tuned mean, P"] = methods.best_calibrator(tuned.own, y)(answers)
     joint = min(finalists, key=lambda one: one.calibrated_loss)
     found["tuned and calibrated jointly"] = joint.calibrate(joint.model.predict_proba(X_test))
     rows = ju.learning.oob_dataset(tuned.model, X, y, counts="both")
@@ -88,9 +78,9 @@ def run_instead(X, y, X_test, y_test, fold: int) -> dict:
     found["CaliForest"] = stable_isotonic(own, y)(mean)
     trees = np.stack([tree.predict_proba(np.asarray(X_test, np.float32)) for tree in base.estimators_])
     weighted = np.tensordot(own.weights / own.weights.sum(), trees, 1)
-    found["trees by Brier, isotonic"] = isotonic(own.weighted, y)(weighted)
+    found["trees by Brier, isotonic"] = methods.isotonic(own.weighted, y)(weighted)
     return {
-        "methods": {name: measures(probs, y_test) for name, probs in found.items()},
+        "methods": {name: methods.measures(probs, y_test) for name, probs in found.items()},
         "seconds": seconds,
         "chosen": {"tuned": [tuned.least_leaf, tuned.share, tuned.kind]},
         "rows": [len(y), n_classes],
@@ -125,22 +115,11 @@ def stable_isotonic(own: OutOfBag, y) -> Calibrate:
     """CaliForest's calibration (Park and Ho 2020): isotonic regression in which rows that trees agree on count more.
 
     A row of n out-of-bag trees with variance v has the weight (100 + n/2) / (25 + n v/2): the mean precision by a gamma
-    prior. Each class against the rest, clipped to 1/(rows + 2) and normalised, as `isotonic`.
+    prior.
     """
-    n_classes, least = own.probability.shape[1], 1 / (len(y) + 2)
     n = own.n_trees[:, None]
     weights = (PRIOR_SHAPE + n / 2) / (PRIOR_SCALE + n * own.variance / 2)
-    fits = [
-        IsotonicRegression(out_of_bounds="clip").fit(own.probability[:, c], y == c, weights[:, c])
-        for c in range(n_classes)
-    ]
-
-    def calibrated(probability: np.ndarray) -> np.ndarray:
-        shares = np.stack([fit.predict(probability[:, c]) for c, fit in enumerate(fits)], axis=1)
-        shares = np.clip(shares, least, 1 - least)
-        return shares / shares.sum(axis=1, keepdims=True)
-
-    return calibrated
+    return methods.isotonic(own.probability, y, weights)
 
 
 class _Finalist(NamedTuple):
@@ -187,12 +166,15 @@ def _loss(probability: np.ndarray, y: np.ndarray) -> float:
 
 
 def _temperature(probability: np.ndarray, y: np.ndarray) -> Calibrate:
-    return min((fit_calibrator("temperature", clip, probability, y) for clip in CLIPS), key=lambda one: one.loss)
+    return min(
+        (methods.fit_calibrator("temperature", clip, probability, y) for clip in methods.CLIPS),
+        key=lambda one: one.loss,
+    )
 
 
 def _simple_calibrator(own: np.ndarray, y: np.ndarray) -> tuple[str, float, Calibrate]:
     """Temperature or isotonic regression, by cross-validation: name, loss, and what was fitted on all rows."""
-    kinds: dict[str, Callable] = {"temperature": _temperature, "isotonic": isotonic}
+    kinds: dict[str, Callable] = {"temperature": _temperature, "isotonic": methods.isotonic}
     folds = list(KFold(5, shuffle=True, random_state=0).split(own))
     losses = {
         name: float(
@@ -216,8 +198,8 @@ def _venn_abers(parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], n_classe
     """Each class against the rest, normalised; of two classes the second alone."""
     columns = []
     for c in [1] if n_classes == 2 else range(n_classes):
-        pairs = [venn_abers_pair(own[:, c], y == c, new[:, c]) for own, y, new in parts]
-        columns.append(merged_pair(*pairs[0]) if len(pairs) == 1 else merged_pairs(pairs))
+        pairs = [methods.venn_abers_pair(own[:, c], y == c, new[:, c]) for own, y, new in parts]
+        columns.append(methods.merged_pair(*pairs[0]) if len(pairs) == 1 else methods.merged_pairs(pairs))
     if n_classes == 2:
         return np.stack([1 - columns[0], columns[0]], axis=1)
     shares = np.stack(columns, axis=1)

@@ -92,12 +92,19 @@ def _slope(kind: str, values, shares, own) -> np.ndarray:
     return each * (1 - each) / each.sum(axis=1, keepdims=True) - own * (1 - each)
 
 
-def isotonic(probability: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Isotonic regression of each class against the rest, clipped to 1/(n + 2) and normalised."""
+def isotonic(
+    probability: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Isotonic regression of each class against the rest, clipped to 1/(n + 2) and normalised.
+
+    ``weights [rows classes]`` say how much a row counts.
+    """
     n, n_classes = probability.shape
     least = 1 / (n + 2)
     fits: list[Any] = [
-        IsotonicRegression(out_of_bounds="clip").fit(probability[:, c], y == c)
+        IsotonicRegression(out_of_bounds="clip").fit(
+            probability[:, c], y == c, None if weights is None else weights[:, c]
+        )
         for c in ([1] if n_classes == 2 else range(n_classes))
     ]
 

@@ -173,13 +173,9 @@ def _instead_group(title: str, joined: Mapping[Any, dict]) -> str:
 
 def _shrinkage(found: Mapping[Any, dict]) -> str:
     """Hierarchical shrinkage."""
-    groups = []
-    for part, title in {
-        "other-sets": "sets that nothing here was developed on",
-        "development": "sets of development",
-    }.items():
-        if joined := beside(found, "shrinkage", part):
-            groups.append(_shrinkage_group(title, joined))
+    titles = {"other-sets": "sets that nothing here was developed on", "development": "sets of development"}
+    joined = {title: beside(found, "shrinkage", part) for part, title in titles.items()}
+    groups = [_shrinkage_group(title, cells) for title, cells in joined.items() if cells]
     strengths = ", ".join(f"{one:g}" for one in STRENGTHS)
     return fill(TEMPLATE, "shrinkage", strengths=strengths, groups="\n\n".join(groups))
 

@@ -31,17 +31,9 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 import jaxunc as ju
 from benchmarks.cells import Journal, Part, Study, fold
 from benchmarks.data import load
+from benchmarks.studies.learning import methods
 from benchmarks.studies.learning.further import NOISE, NOISE_SETS, SHRINKAGE, fit_leaf_counts, run_noise, run_shrinkage
 from benchmarks.studies.learning.instead import INSTEAD, run_instead
-from benchmarks.studies.learning.methods import (
-    adaptive_sets,
-    best_calibrator,
-    conformal_sets,
-    filled,
-    isotonic,
-    measures,
-    set_utilities,
-)
 from benchmarks.studies.learning.page import PICTURE, draw_gain, page
 from benchmarks.studies.rules.run import SETS, table
 from jaxunc.combiners import combiner_by_name
@@ -123,9 +115,9 @@ def run_cell(cell: Cell, data: Rows) -> dict:
         return np.asarray(ju.bind(target, rule).probability(X_test), float)
 
     found: dict[str, np.ndarray] = {"mean": probability(ju.Mean())}
-    calibrator, seconds["calibrate"] = _timed(lambda: best_calibrator(own_mean, own_y))
+    calibrator, seconds["calibrate"] = _timed(lambda: methods.best_calibrator(own_mean, own_y))
     found["P"] = calibrator(found["mean"])
-    found["isotonic"] = isotonic(own_mean, own_y)(found["mean"])
+    found["isotonic"] = methods.isotonic(own_mean, own_y)(found["mean"])
     found["fixed"] = probability(_best_fixed(rows, forest))
     fits: dict[str, Any] = {}
     for name, rule in _learned(forest, wide, cell).items():
@@ -139,10 +131,10 @@ def run_cell(cell: Cell, data: Rows) -> dict:
         found |= _by_tree_and_leaf(rows, forest, X_test, seconds)
     if cell.part in WITH_PEERS and cell.fold < N_PEER_FOLDS:
         found |= _peers(cell, X, y, X_test, seconds)
-    sets = {name: set_utilities(found[name], y_test) for name in ("mean", "P", "pool", "selected", "blend")}
+    sets = {name: methods.set_utilities(found[name], y_test) for name in ("mean", "P", "pool", "selected", "blend")}
     sets |= _sets(rows, own_mean, own_y, forest, found["mean"], X_test, y_test)
     return {
-        "methods": {name: measures(probs, y_test) for name, probs in found.items()},
+        "methods": {name: methods.measures(probs, y_test) for name, probs in found.items()},
         "sets": sets,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "rows": [len(y), int(data.y.max()) + 1],
@@ -158,9 +150,9 @@ def _timed(make):
 def _forest(cell: Cell, X, y):
     """(model or forest, forest, what makes out-of-sample rows of a kind of counts)."""
     if cell.part == "random-trees":
-        filled = _filled(X)
-        forest = ju.grow_random_trees(jax.random.key(cell.fold), filled, y, n_trees=N_TREES, min_samples_leaf=4)
-        return forest, forest, lambda counts: ju.learning.oob_dataset(forest, filled, y)
+        whole = _filled(X)
+        forest = ju.grow_random_trees(jax.random.key(cell.fold), whole, y, n_trees=N_TREES, min_samples_leaf=4)
+        return forest, forest, lambda counts: ju.learning.oob_dataset(forest, whole, y)
     model = _model(cell.part, cell.fold).fit(X, y)
     source: Any = "cross_fit" if cell.part == "whole-sample" else "oob"
     rows_of = lambda counts: ju.learning.oob_dataset(model, X, y, source=source, counts=counts)
@@ -233,17 +225,21 @@ def _peers(cell: Cell, X, y, X_test, seconds) -> dict[str, np.ndarray]:
 
 def _sets(rows: OobDataset, own_mean, own_y, forest, mean, X_test, y_test) -> dict[str, list[float]]:
     """Sets that are not made of probabilities and a utility: cautious forests with a learned s, conformal ones."""
-    found = {"conformal 90 %": set_utilities(filled(conformal_sets(own_mean, own_y, mean, seed=0), mean), y_test)}
+    found = {
+        "conformal 90 %": methods.set_utilities(
+            methods.filled(methods.conformal_sets(own_mean, own_y, mean, seed=0), mean), y_test
+        )
+    }
     if forest.n_classes > 2:  # of two classes these are the same sets
-        found["conformal 90 %, adaptive"] = set_utilities(adaptive_sets(own_mean, own_y, mean), y_test)
+        found["conformal 90 %, adaptive"] = methods.set_utilities(methods.adaptive_sets(own_mean, own_y, mean), y_test)
     if forest.n_classes > MOST_PAIRED:
         return found
     sets = {s: ju.decisions.nondominated(rows.answer(ju.GeneralizedVote(s))) for s in STRENGTHS}
-    utilities = {s: set_utilities(np.asarray(members), own_y) for s, members in sets.items()}
+    utilities = {s: methods.set_utilities(np.asarray(members), own_y) for s, members in sets.items()}
     for i, kind in enumerate(("u65", "u80")):
         best = max(STRENGTHS, key=lambda s: utilities[s][i])
         members = ju.decisions.nondominated(ju.bind(forest, ju.GeneralizedVote(best))(X_test))
-        found[f"cautious forest, s for {kind}"] = set_utilities(np.asarray(members), y_test)
+        found[f"cautious forest, s for {kind}"] = methods.set_utilities(np.asarray(members), y_test)
     return found
 
 

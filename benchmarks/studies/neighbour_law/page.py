@@ -28,16 +28,9 @@ def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     for cell, record in found.items():
         own = record["methods"][LEARNED]
         for name, of in record["methods"].items():
-            rows.append(
-                {
-                    "problem": cell.data,
-                    "leaf": cell.leaf,
-                    "method": name,
-                    "score": of["score"] / own["score"],
-                    "loss": of["loss"] / own["loss"],
-                    "coverage": of["covered"] / of["rows"],
-                }
-            )
+            ratios = {measure: of[measure] / own[measure] for measure in ("score", "loss")}
+            told = {"problem": cell.data, "leaf": cell.leaf, "method": name}
+            rows.append(told | ratios | {"coverage": of["covered"] / of["rows"]})
     return pd.DataFrame(rows)
 
 

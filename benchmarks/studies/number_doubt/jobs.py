@@ -28,13 +28,8 @@ SHIFT, SCALE = 0.5, 1.5
 STRATEGIES = ("random", "epistemic", "std", "distance")
 DRIFTS = ("none", "mix", "mean", "noise")
 TESTS = (
-    "e-process",
-    "beta-binomial",
-    "binomial, each look alone",
-    "KS of residuals",
-    "CUSUM of residuals",
-    "classifier",
-)
+    "e-process", "beta-binomial", "binomial, each look alone", "KS of residuals", "CUSUM of residuals", "classifier",
+)  # fmt: skip
 
 
 def doubts_of(model: Any, known: np.ndarray, X: np.ndarray, seed: int) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.pages import digits, fill, table
-from benchmarks.studies.doubt.page import ALPHA, Duel, duel_of, said
+from benchmarks.studies.doubt.page import Duel, best_in_bold, duel_of, said, verdict_of
 from benchmarks.studies.number_doubt import jobs
 from jaxunc.compare import holm
 
@@ -79,12 +79,9 @@ def curves(found: Cells, measure: str) -> pd.DataFrame:
 
 def streams(found: Cells, drift: str) -> pd.DataFrame:
     """A row a stream: its problem, its length, and the rows until each test tells, NaN if it does not."""
-    return pd.DataFrame(
-        [
-            {"data": data, "rows": record["rows"][drift], **record["told"][drift]}
-            for data, record in of_part(found, "drift")
-        ]
-    ).astype(dict.fromkeys(jobs.TESTS, float))
+    cells = of_part(found, "drift")
+    rows = [{"data": data, "rows": record["rows"][drift], **record["told"][drift]} for data, record in cells]
+    return pd.DataFrame(rows).astype(dict.fromkeys(jobs.TESTS, float))
 
 
 def values_of(found: Cells, problem: str) -> tuple[pd.DataFrame, bool]:
@@ -109,13 +106,6 @@ def duels(found: Cells) -> dict[tuple[str, str, str], tuple[Duel, pd.Series, flo
     return {key: (*each, float(p)) for (key, each), p in zip(compared.items(), adjusted, strict=True)}
 
 
-def verdict_of(of: Duel, p: float) -> str:
-    """What the test says of an expectation."""
-    if p >= ALPHA:
-        return "not told apart"
-    return "**yes**" if of.correlation > 0 else "**the reverse**"
-
-
 def compared(found: Cells) -> str:
     """The table of what was expected."""
     rows = []
@@ -130,7 +120,7 @@ def areas_table(found: Cells) -> str:
     rows = []
     for problem in PROBLEMS:
         means = [digits(value) for value in areas(found, problem).mean()]
-        rows.append([problem, *(f"**{each}**" if each == max(means) else each for each in means)])
+        rows.append([problem, *best_in_bold(means)])
     return table(["", *DOUBTS], rows)
 
 

@@ -104,13 +104,8 @@ def of_jackknife(fold: Fold) -> np.ndarray:
     from mapie.regression import JackknifeAfterBootstrapRegressor
 
     settings = fold.settings | {"n_estimators": max(10, fold.settings["n_estimators"] // 10)}
-    model = JackknifeAfterBootstrapRegressor(
-        RandomForestRegressor(**settings),
-        confidence_level=1 - MISS,
-        resampling=RESAMPLED,
-        method="plus",
-        random_state=0,
-    )
+    how = {"confidence_level": 1 - MISS, "resampling": RESAMPLED, "method": "plus", "random_state": 0}
+    model = JackknifeAfterBootstrapRegressor(RandomForestRegressor(**settings), **how)
     _, bounds = model.fit_conformalize(fold.X, fold.y).predict_interval(fold.X_test)
     return np.asarray(bounds)[:, :, 0]
 
@@ -195,10 +190,5 @@ def measured(quantiles: np.ndarray, y: np.ndarray) -> Measures:
         short = y[:, None] - quantiles
         loss = float(np.maximum(TAUS * short, (TAUS - 1) * short).mean(axis=1).sum())
     parts = np.array_split(np.argsort(width, kind="stable"), N_STRATA)
-    return Measures(
-        rows=len(y),
-        covered=int(covered.sum()),
-        score=float(score.sum()),
-        loss=loss,
-        strata=[[len(part), int(covered[part].sum())] for part in parts],
-    )
+    strata = [[len(part), int(covered[part].sum())] for part in parts]
+    return Measures(len(y), int(covered.sum()), float(score.sum()), loss, strata)

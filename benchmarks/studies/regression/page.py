@@ -92,6 +92,7 @@ def page(found: Mapping[Any, dict]) -> str:
     said = lambda rows: digits(geometric(per_problem[LEARNED][rows]))
     score = ratios(frame, "score")
     finer = (score[FINER] / score[LEARNED]).dropna()
+    body = [[name, *(digits(row[m]) for m in SHOWN)] for name, row in per_problem.iterrows()]
     return fill(
         TEMPLATE,
         n_problems=len(per_problem),
@@ -104,9 +105,7 @@ def page(found: Mapping[Any, dict]) -> str:
         old=said(~fresh),
         fresh=said(fresh),
         n_fresh=int(fresh.sum()),
-        problems=text_table(
-            ["", *SHOWN], [[name, *(digits(row[m]) for m in SHOWN)] for name, row in per_problem.iterrows()]
-        ),
+        problems=text_table(["", *SHOWN], body),
     )
 
 

@@ -35,13 +35,8 @@ class Cell(NamedTuple):
 def run_cell(cell: Cell, data: Rows) -> dict:
     """{"methods": {method: measures and "seconds"}}."""
     train, test = list(KFold(N_FOLDS, shuffle=True, random_state=0).split(data.X))[cell.fold]
-    settings = {
-        "n_estimators": cell.trees,
-        "min_samples_leaf": cell.leaf,
-        "max_features": 1 / 3,
-        "random_state": cell.fold,
-        "n_jobs": 2,
-    }
+    settings = {"n_estimators": cell.trees, "min_samples_leaf": cell.leaf, "max_features": 1 / 3}
+    settings |= {"random_state": cell.fold, "n_jobs": 2}
     fold = Fold(data.X[train], data.y[train], data.X[test], settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of other packages, and of forests whose rows all trees may have seen

@@ -13,12 +13,9 @@ from jaxunc import compare
 TEMPLATE = Path(__file__).with_name("page.md")
 BASELINE = "probability"
 AIMS = {
-    "auc": "to rank (AUC)",
-    "accuracy": "to decide (accuracy)",
-    "brier": "probabilities (Brier)",
-    "log_loss": "probabilities (log loss)",
-    "risk_coverage": "to abstain (risk-coverage)",
-}
+    "auc": "to rank (AUC)", "accuracy": "to decide (accuracy)", "brier": "probabilities (Brier)",
+    "log_loss": "probabilities (log loss)", "risk_coverage": "to abstain (risk-coverage)",
+}  # fmt: skip
 """What an answer is wanted for, and the measure that says how well it serves."""
 COUNTS = {"inbag": "in-bag", "oob": "out-of-bag", "held_out": "held-out"}
 

@@ -133,16 +133,11 @@ def _against(frame: pd.DataFrame) -> str:
     head = ["", *(f"{NEEDS[kind]}, by {kind}" for kind in NEEDS), f"{COVERS}, by u80", "sets kept", "classes kept"]
     sums = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
     n_sets = frame["set"].nunique()
-    body = [
-        [
-            name,
-            *(duel(frame, name, rival, kind) for kind, rival in NEEDS.items()),
-            duel(frame, name, COVERS, "u80"),
-            f"{sums.loc[name, 'kept']:.0f} of {n_sets}",
-            f"{sums.loc[name, 'n_classes_kept']:.0f} of {sums.loc[name, 'n_classes_told']:.0f}",
-        ]
-        for name in NAMES
-    ]
+    body = []
+    for name in NAMES:
+        duels = [duel(frame, name, rival, kind) for kind, rival in (*NEEDS.items(), ("u80", COVERS))]
+        classes = f"{sums.loc[name, 'n_classes_kept']:.0f} of {sums.loc[name, 'n_classes_told']:.0f}"
+        body.append([name, *duels, f"{sums.loc[name, 'kept']:.0f} of {n_sets}", classes])
     return text_table(head, body)
 
 

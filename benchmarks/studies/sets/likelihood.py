@@ -6,14 +6,14 @@ highest u65, the highest u80, or the smallest sets that hold 90 % of every class
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from benchmarks.studies.sets.intervals import decalibrate, dirichlet_lower, dominating, profile_lower
-from benchmarks.studies.sets.methods import N_TREES, PROMISE, Sets
+from benchmarks.studies.sets.methods import N_TREES, PROMISE, Sets, answer_of
 from jaxunc.counting import oob_mask
 
 ALPHAS = (0.99, 0.95, 0.8, 0.6, 0.4, 0.15, 0.05, 0.01, 0.001)
@@ -73,7 +73,7 @@ def likelihood_methods(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[dict[st
         kinds[f"likelihood, {counts}"] = _of_leaves(grown, counts, profile_lower, ALPHAS)
     answers = {
         "mean": (_mean(_shares(grown.own["in-bag"]), grown.unseen), _answer_of_means(grown)),
-        "learned": (np.asarray(rows.answer(pool).probability, float)[: rows.n], _answer_of(rows.forest, pool)),
+        "learned": (np.asarray(rows.answer(pool).probability, float)[: rows.n], answer_of(rows.forest, pool)),
     }
     for name, (own, answer) in answers.items():
         kinds[f"decalibrated, {name}"] = _decalibrated(own, grown.y, answer)
@@ -151,11 +151,6 @@ def _of_leaves(grown: Grown, counts: str, lower_of: Callable[..., np.ndarray], n
 def _answer_of_means(grown: Grown) -> Callable[[np.ndarray], np.ndarray]:
     shares = _shares(grown.counts["in-bag"])
     return lambda X: shares[grown.at(X)].mean(axis=1)
-
-
-def _answer_of(forest: ju.Forest, rule: ju.Combiner) -> Callable[[np.ndarray], np.ndarray]:
-    bound: Any = ju.bind(forest, rule)
-    return lambda X: np.asarray(bound.probability(X), float)
 
 
 def _decalibrated(own: np.ndarray, y: np.ndarray, answer: Callable[[np.ndarray], np.ndarray]) -> Kind:

@@ -48,7 +48,9 @@ def methods(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Sets]:
         found |= {f"u{kind}, {name}": _best_by_utility(known, kind) for kind in (65, 80)}
     counted = {"in-bag": inbag, "oob": ju.count_leaves(inbag, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))}
     for counts, forest in counted.items():
-        found |= {f"cautious, {counts}, s = {s}": _cautious(forest, s) for s in VOTE_STRENGTHS}
+        found |= {
+            f"cautious, {counts}, s = {s}": nondominated_sets(forest, ju.GeneralizedVote(s)) for s in VOTE_STRENGTHS
+        }
         found |= {f"intervals, {counts}, s = {s}": _by_intervals(forest, s) for s in INTERVAL_STRENGTHS}
     known = {"oob": mean_of, "learned, oob": pool_of, "held-out": _held_out(X, y, seed)}
     return found | {
@@ -70,16 +72,22 @@ def plain_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, *, by_
 CONFORMAL = {"conformal": plain_sets, "adaptive": adaptive_sets, "by class": partial(plain_sets, by_class=True)}
 
 
+def answer_of(forest: ju.Forest, rule: ju.Combiner) -> Callable[[np.ndarray], np.ndarray]:
+    """Instances to probabilities."""
+    bound: Any = ju.bind(forest, rule)
+    return lambda X: np.asarray(bound.probability(X), float)
+
+
 def _known(rows: Any, forest: ju.Forest, rule: ju.Combiner) -> Known:
-    own, bound = np.asarray(rows.answer(rule).probability, float)[: rows.n], ju.bind(forest, rule)
-    return Known(own, np.asarray(rows.y)[: rows.n], lambda X: np.asarray(bound.probability(X), float))
+    own = np.asarray(rows.answer(rule).probability, float)[: rows.n]
+    return Known(own, np.asarray(rows.y)[: rows.n], answer_of(forest, rule))
 
 
 def _held_out(X: np.ndarray, y: np.ndarray, seed: int) -> Known:
     """A forest of three quarters of the rows; the others calibrate."""
     fit, held = train_test_split(np.arange(len(y)), test_size=HELD_OUT, stratify=y, random_state=seed)
-    bound = ju.bind(ju.from_sklearn(RandomForestClassifier(N_TREES, random_state=seed).fit(X[fit], y[fit])), ju.Mean())
-    probability = lambda X: np.asarray(bound.probability(X), float)
+    model = RandomForestClassifier(N_TREES, random_state=seed).fit(X[fit], y[fit])
+    probability = answer_of(ju.from_sklearn(model), ju.Mean())
     return Known(probability(X[held]), y[held], probability)
 
 
@@ -95,8 +103,9 @@ def _best_by_utility(known: Known, kind: Any) -> Sets:
     return lambda X: np.asarray(ju.decisions.expected_utility_set(known.probability(X), kind))
 
 
-def _cautious(forest: ju.Forest, s: float) -> Sets:
-    bound = ju.bind(forest, ju.GeneralizedVote(s))
+def nondominated_sets(forest: ju.Forest, rule: ju.Combiner) -> Sets:
+    """The sets of a rule that compares classes."""
+    bound: Any = ju.bind(forest, rule)
     return lambda X: np.asarray(ju.decisions.nondominated(bound(X)))
 
 
@@ -120,16 +129,9 @@ def counted(sets: np.ndarray, y: np.ndarray) -> dict[str, list]:
 # Measures of sets, made of a study's cells, and how methods are compared by them.
 
 COLUMNS = {
-    "coverage": "coverage",
-    "worst_class": "worst class",
-    "worst_size": "worst size",
-    "u65": "u65",
-    "u80": "u80",
-    "size": "mean size",
-    "single": "single",
-    "right": "single, right",
-    "ms": "ms",
-}
+    "coverage": "coverage", "worst_class": "worst class", "worst_size": "worst size", "u65": "u65", "u80": "u80",
+    "size": "mean size", "single": "single", "right": "single, right", "ms": "ms",
+}  # fmt: skip
 WORTH = {"u65": (1.6, 0.6), "u80": (2.2, 1.2)}
 LEAST_ROWS = 10
 """Test rows below which a class or a size of sets is not looked at alone."""

@@ -1,6 +1,7 @@
 """The page of the study of sets: tables made of its cells."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def _numbers(frame: pd.DataFrame) -> dict[str, Any]:
     by_class, _, plain = chosen(frame).values()
     kept = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
     classes = lambda name: f"{kept.loc[name, 'n_classes_kept']} of {kept.loc[name, 'n_classes_told']}"
-    against = lambda first, second, measure: duel(frame, first, second, measure)
+    against = partial(duel, frame)
     n_smaller, n_larger, *_ = compared(frame, "conformal, held-out", "conformal, oob", "size")
     return {
         "by_class": by_class,
@@ -140,13 +141,8 @@ def _promises(frame: pd.DataFrame) -> str:
     """On how many sets, and for how many classes, each method keeps 90 %."""
     sums = frame.groupby("method", sort=False)[["kept", "n_classes_kept", "n_classes_told"]].sum()
     n_sets = frame.groupby("method")["set"].nunique()
-    body = [
-        [
-            name,
-            "yes" if name in PROVED else "",
-            f"{row['kept']:.0f} of {n_sets[name]}",
-            f"{row['n_classes_kept']:.0f} of {row['n_classes_told']:.0f}",
-        ]
-        for name, row in sums.iterrows()
-    ]
+    body = []
+    for name, row in sums.iterrows():
+        classes = f"{row['n_classes_kept']:.0f} of {row['n_classes_told']:.0f}"
+        body.append([name, "yes" if name in PROVED else "", f"{row['kept']:.0f} of {n_sets[name]}", classes])
     return text_table(["", "proved", "sets", "classes"], body)

@@ -27,7 +27,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from benchmarks.studies.sets.likelihood import chosen
-from benchmarks.studies.sets.methods import N_TREES, Sets
+from benchmarks.studies.sets.methods import N_TREES, Sets, nondominated_sets
 from jaxunc.combiners import columns_of
 from jaxunc.counting import oob_mask
 
@@ -70,7 +70,7 @@ def vote_methods(X: np.ndarray, y: np.ndarray, seed: int) -> Learned:
             rules = (ju.GeneralizedVote(s), vote.hardened(), vote)
             numbers = [float(vote.s), float(vote.size_power), float(vote.half_size)]
             for name, rule in zip(named, rules, strict=True):
-                found.sets[name] = _sets(forest, rule)
+                found.sets[name] = nondominated_sets(forest, rule)
                 found.numbers[name] = [float(s), 0.0, 0.0] if name == named[0] else numbers
     return found
 
@@ -87,7 +87,7 @@ def step_methods(X: np.ndarray, y: np.ndarray, seed: int) -> Learned:
             seconds = (chosen_at - start, time.perf_counter() - chosen_at)
             for kind, rule, taken in zip(STEP_KINDS, rules, seconds, strict=True):
                 name = f"{kind}, {counts}, for u{utility}"
-                found.sets[name], found.learning[name] = _sets(forest, rule), taken
+                found.sets[name], found.learning[name] = nondominated_sets(forest, rule), taken
                 found.numbers[name] = [float(rule.s), float(rule.size_power), float(rule.half_size)]
     return found
 
@@ -123,8 +123,3 @@ def learned(rows: Any, s: float, utility: Any, freeze: tuple[str, ...] = ()) -> 
     """The vote that learns from `sloped` on, but for what ``freeze`` names."""
     loss = ju.learning.UtilityLoss.of(len(rows.class_labels), utility)
     return ju.learning.fit_combiner(sloped(s), rows, loss=loss, freeze=freeze).combiner
-
-
-def _sets(forest: ju.Forest, rule: Any) -> Sets:
-    bound: Any = ju.bind(forest, rule)
-    return lambda X: np.asarray(ju.decisions.nondominated(bound(X)))

@@ -23,18 +23,7 @@ import jaxunc as ju
 from benchmarks.cells import Journal, Part, fold
 from benchmarks.data import DataSet, load
 from benchmarks.pages import fill, table
-from benchmarks.studies.suttoncharani2020.methods import (
-    CLIP,
-    N_FOLDS,
-    Cell,
-    columns,
-    interval_log_loss,
-    jousselme_distance,
-    measures,
-    predictive_mass,
-    pruned_trees,
-    rounded,
-)
+from benchmarks.studies.suttoncharani2020 import methods
 from benchmarks.studies.suttoncharani2020.methods import SETS as PAPER_SETS
 from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
 from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, gain_cells, in_words
@@ -47,12 +36,12 @@ GROUPS = {"open": GROWTHS} | {f"open {growth}": (growth,) for growth in (*EVIDEN
 """The ways to grow trees that share cells, by the name of their part."""
 
 
-def run_cell(cell: Cell, data: DataSet, growths: Sequence[str] = GROWTHS) -> dict:
+def run_cell(cell: methods.Cell, data: DataSet, growths: Sequence[str] = GROWTHS) -> dict:
     """{growth: {tree: what `evaluate` finds}}."""
-    X, found = columns(data), {}
-    train, test = fold(data, N_FOLDS, cell.fold, cell.repeat)
+    X, found = methods.columns(data), {}
+    train, test = fold(data, methods.N_FOLDS, cell.fold, cell.repeat)
     for growth in growths:
-        trees = pruned_trees(X[train], data.y[train], cell.repeat, partial(grow_by_gain, growth=growth))
+        trees = methods.pruned_trees(X[train], data.y[train], cell.repeat, partial(grow_by_gain, growth=growth))
         found[growth] = {name: evaluate(tree, X[test], data.y[test]) for name, tree in trees.items()}
     return {"growths": found}
 
@@ -66,8 +55,8 @@ def evaluate(tree: PrunedTree, X: np.ndarray, y: np.ndarray) -> dict:
     smoothed = np.asarray(ju.smoothing.smooth(counts, prior))[:, 1]
     found: dict = {"leaves": len(tree.counts)}
     for name, p in zip(ESTIMATES, (tree.counts[:, 1] / tree.counts.sum(axis=1), smoothed), strict=True):
-        found[name] = rounded(measures(p[place], y))
-    masses = (predictive_mass(counts, prior), ju.scorers.likelihood_mass(counts))
+        found[name] = methods.rounded(methods.measures(p[place], y))
+    masses = (methods.predictive_mass(counts, prior), ju.scorers.likelihood_mass(counts))
     for name, mass in zip(BELIEFS, masses, strict=True):
         found[name] = believed(np.asarray(mass), place, y)
     return found
@@ -78,24 +67,27 @@ def believed(mass: np.ndarray, place: np.ndarray, y: np.ndarray) -> dict:
     p = np.asarray(ju.belief.pignistic(mass))[:, 1]
     interval = Interval(mass[place, 2], np.minimum(mass[place, 2] + mass[place, 3], 1.0))
     truth = np.eye(4)[1 + y]
-    distance = np.asarray(jousselme_distance(mass[place], truth))
+    distance = np.asarray(methods.jousselme_distance(mass[place], truth))
     return {
-        "scores": rounded(measures(p[place], y)),
-        "log_loss": rounded(interval_log_loss(interval, y, clip=CLIP)),
-        "brier": rounded(ju.metrics.interval_brier(interval, y)),
-        "ignorance": rounded([mass[place, 3].mean(), (mass[place, 3] ** 2).mean()]),
-        "distance": rounded([distance.mean(), (distance**2).mean()]),
+        "scores": methods.rounded(methods.measures(p[place], y)),
+        "log_loss": methods.rounded(methods.interval_log_loss(interval, y, clip=methods.CLIP)),
+        "brier": methods.rounded(ju.metrics.interval_brier(interval, y)),
+        "ignorance": methods.rounded([mass[place, 3].mean(), (mass[place, 3] ** 2).mean()]),
+        "distance": methods.rounded([distance.mean(), (distance**2).mean()]),
     }
 
 
 def journal(out: Path, name: str, group: str = "open") -> Journal:
     """The finished cells of a set, of one group of growths."""
     return Journal(
-        out, group, [Cell(name, 0, number) for number in range(N_FOLDS)], partial(_is_sound, growths=GROUPS[group])
+        out,
+        group,
+        [methods.Cell(name, 0, number) for number in range(methods.N_FOLDS)],
+        partial(_is_sound, growths=GROUPS[group]),
     )
 
 
-def _is_sound(record: dict, cell: Cell, growths: Sequence[str]) -> bool:
+def _is_sound(record: dict, cell: methods.Cell, growths: Sequence[str]) -> bool:
     trees = [tree for growth in growths for tree in record["growths"][growth].values()]
     return len(trees) == len(growths) * len(ALL_TREES) and all(
         len(tree[name]) == 3 if name in ESTIMATES else len(tree[name]["distance"]) == 2
@@ -125,12 +117,9 @@ def records(out: Path) -> dict[str, list[dict]]:
 ESTIMATES = ("raw", "eb")
 BELIEFS = ("correction", "likelihood")
 GAINS = {
-    "level": "prior of each level",
-    "twice": "prior of a first tree",
-    "evidential": "evidential, λ = 1/2",
-    "quarter": "evidential, λ = 1/4",
-    "entropy": "entropy",
-}
+    "level": "prior of each level", "twice": "prior of a first tree", "evidential": "evidential, λ = 1/2",
+    "quarter": "evidential, λ = 1/4", "entropy": "entropy",
+}  # fmt: skip
 SIZES = ("0", "pruned")
 
 

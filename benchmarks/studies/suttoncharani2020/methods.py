@@ -17,14 +17,9 @@ from jaxunc.scorers import Interval
 from jaxunc.smoothing import BetaPrior
 
 SETS = {
-    "banana": "banana",
-    "bankLoan": "bankLoan",
-    "banknote-eb": "banknote",
-    "mammo": "mammo",
-    "diabetes": "pima",
-    "tic-tac-toe": "ticTacToe",
-    "banknote": None,
-}
+    "banana": "banana", "bankLoan": "bankLoan", "banknote-eb": "banknote", "mammo": "mammo", "diabetes": "pima",
+    "tic-tac-toe": "ticTacToe", "banknote": None,
+}  # fmt: skip
 """The sets, and what the paper calls them."""
 COMPLEXITIES = (0.0, 0.001, 0.005, 0.01, 0.05)
 TREES = (*map(str, (0, 0.001, 0.005, 0.01, 0.05)), "pruned")

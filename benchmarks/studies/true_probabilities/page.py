@@ -16,11 +16,8 @@ from benchmarks.studies.true_probabilities.methods import LOGISTIC
 
 TEMPLATE = Path(__file__).with_name("page.md")
 MEAN, POOL, CHOSEN, BOTH = (
-    "mean, leaves of 1",
-    "learned pool",
-    "mean, leaf size chosen",
-    "learned pool, leaf size chosen",
-)
+    "mean, leaves of 1", "learned pool", "mean, leaf size chosen", "learned pool, leaf size chosen",
+)  # fmt: skip
 OUT_OF_BAG, CALIBRATED, ORACLE = "mean, out-of-bag counts", "calibrated mean", "logistic regression"
 SHOWN_BESIDE = (MEAN, POOL)
 NAMED = {
@@ -34,15 +31,10 @@ NAMES = (
 )  # fmt: skip
 """The estimates; ``page.md`` says what they are."""
 TITLES = {
-    "mae": "mean absolute error",
-    "rmse": "root mean squared error",
-    "log_loss": "expected log loss",
-    "excess": "excess over the entropy",
-    "slope": "calibration slope",
-    "auc_loss": "loss of AUC",
-    "train_auc": "training AUC",
-    "spike": "spike",
-}
+    "mae": "mean absolute error", "rmse": "root mean squared error", "log_loss": "expected log loss",
+    "excess": "excess over the entropy", "slope": "calibration slope", "auc_loss": "loss of AUC",
+    "train_auc": "training AUC", "spike": "spike",
+}  # fmt: skip
 """Titles of the columns."""
 PER_PROBLEM = (MEAN, CHOSEN, OUT_OF_BAG, POOL, BOTH, ORACLE)
 
@@ -94,15 +86,8 @@ def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (problem, size, repetition, method)."""
     logistic = {one.name for one in LOGISTIC}
     rows = [
-        {
-            "problem": cell.data,
-            "size": cell.size,
-            "repetition": cell.repetition,
-            "logistic": cell.data in logistic,
-            "true_auc": record["true_auc"],
-            "method": name,
-            **own,
-        }
+        {"problem": cell.data, "size": cell.size, "repetition": cell.repetition, "logistic": cell.data in logistic}
+        | {"method": name, "true_auc": record["true_auc"], **own}
         for cell, record in found.items()
         for name, own in record["methods"].items()
     ]
@@ -144,13 +129,8 @@ def _of_methods(rows: pd.DataFrame) -> str:
         against = duel(rows, name, MEAN, gain=False) if name != MEAN else ""
         n, n_all = (len(set(some["problem"])) for some in (rows.loc[rows["method"] == name], rows))
         few = f" ({n} problems)" if n < n_all else ""
-        body.append(
-            [
-                name + few,
-                against,
-                *(f"{medians[m][name]:{'.2f' if m in ('slope', 'spike') else '.4f'}}" for m in TITLES),
-            ]
-        )
+        decimals = {m: 2 if m in ("slope", "spike") else 4 for m in TITLES}
+        body.append([name + few, against, *(f"{medians[m][name]:.{n}f}" for m, n in decimals.items())])
     return text_table(head, body)
 
 

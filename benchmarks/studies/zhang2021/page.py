@@ -18,13 +18,9 @@ RULES = ("equal", "leaf_size", "certainty", "averaged")
 """The three masses, and the slides' baseline."""
 STRENGTHS = (0.5, 1, 2, 3, 5, 7, 10, 15, 20, 30)
 TITLES = {
-    "u65": "u65",
-    "u80": "u80",
-    "u50": "u50 (discounted accuracy)",
-    "determinacy": "determinacy",
-    "single": "accuracy on single classes",
-    "size": "set size",
-}
+    "u65": "u65", "u80": "u80", "u50": "u50 (discounted accuracy)", "determinacy": "determinacy",
+    "single": "accuracy on single classes", "size": "set size",
+}  # fmt: skip
 _UTILITIES = {"u50": (1.0, 0.0), "u65": (1.6, 0.6), "u80": (2.2, 1.2)}
 SETTINGS = tuple((leaf_size, counts) for leaf_size in LEAF_SIZES for counts in COUNTS)
 
