@@ -12,7 +12,7 @@ import numpy as np
 import jaxunc as ju
 
 from ._compare import Way
-from ._tables import Menu, Table, ask, draw_table, draw_target, drawn
+from ._tables import Menu, Table, ask, draw_table, draw_target, drawn, n_trees
 from ._thresholds import of_catboost
 
 FLOOR = 0.7
@@ -69,7 +69,7 @@ def _features(table: Table, rng: np.random.Generator) -> list[int]:
 
 def _params(rng: np.random.Generator, loss: str) -> dict[str, Any]:
     params: dict[str, Any] = {
-        "loss_function": loss, "iterations": int(rng.choice([1, 3, 3, 3, 6])), "depth": int(rng.choice([1, 2, 3])),
+        "loss_function": loss, "iterations": n_trees(rng), "depth": int(rng.choice([1, 2, 3])),
         "thread_count": 1, "logging_level": "Silent", "allow_writing_files": False,
         "random_seed": int(rng.integers(1000)), "one_hot_max_size": 100,
     }  # fmt: skip

@@ -13,7 +13,7 @@ import scipy.sparse
 import jaxunc as ju
 
 from ._compare import Way
-from ._tables import Menu, Table, ask, draw_table, draw_target, drawn
+from ._tables import Menu, Table, ask, draw_table, draw_target, drawn, n_trees
 from ._thresholds import of_lightgbm
 from ._treelite import ways_of_treelite
 
@@ -105,7 +105,7 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
     if rng.random() < 0.25 and params["boosting"] != "dart" and group is None:
         stop = lightgbm.early_stopping(2, verbose=False)
         more = {"valid_sets": [made(rng.permutation(y), data)], "callbacks": [stop]}
-    booster = lightgbm.train(params, data, int(rng.choice([1, 3, 3, 3, 6])), **more)
+    booster = lightgbm.train(params, data, n_trees(rng), **more)
     if rng.random() < 0.1 and params["boosting"] == "gbdt":
         booster = lightgbm.train(params, made(y), 2, init_model=booster, keep_training_booster=bool(rng.random() < 0.5))
     chance = rng.random()
@@ -162,7 +162,7 @@ def _reference(booster: lightgbm.Booster, rows: Any, params: dict, each: int) ->
 def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:
     form, categories = _form(rng, table)
     settings = {name: value for name, value in params.items() if name not in ("num_class", "num_threads", "boosting")}
-    settings |= {"boosting_type": params["boosting"], "n_estimators": int(rng.choice([1, 3, 3, 3, 6])), "n_jobs": 1}
+    settings |= {"boosting_type": params["boosting"], "n_estimators": n_trees(rng), "n_jobs": 1}
     classifies = params["objective"] in _CLASSES
     rows = _rows(table, form)
     labels = [[0, 1, 2], ["a", "b", "c"], [-1, 1, 5]][rng.integers(3)][: _CLASSES.get(params["objective"], 0)]

@@ -6,17 +6,16 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, numpy_helper
 
 import jaxunc as ju
+from tests.interop.test_from_onnx import MODES, graph
 
 from ._compare import Way
-from ._tables import ASKED
+from ._tables import n_asked, n_trees
 
 FLOOR = 0.6
 WAYS = ("TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble")
-_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
-_TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
 _THRESHOLDS = (0.0, -0.0, 0.25, 1.0, 3.0, 1e-40, 2.0**24, -1e30, 0.1, -1.0, 1 + 2.0**-23, 7.0)
 onnxruntime.set_default_logger_severity(4)
 
@@ -27,9 +26,9 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     operator = str(rng.choice(["TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble"]))
     if operator != "TreeEnsembleClassifier" and dtype == "int64":  # which ONNX Runtime has for classifiers alone
         dtype = "float32"
-    trees = [_grown(rng, columns, operator == "TreeEnsemble", dtype) for _ in range(int(rng.choice([1, 3, 3, 3, 6])))]
-    outputs, attributes = _written(rng, operator, trees, dtype)
-    model = _model(rng, operator, attributes, dtype, columns, outputs)
+    trees = [_grown(rng, columns, operator == "TreeEnsemble", dtype) for _ in range(n_trees(rng))]
+    attributes = _written(rng, operator, trees, dtype)
+    model = _model(rng, operator, attributes, dtype, columns)
     rows = _rows(rng, trees, columns, dtype)
     content = model.SerializeToString()
     options = onnxruntime.SessionOptions()
@@ -45,7 +44,7 @@ def _grown(rng: np.random.Generator, columns: int, sets: bool, dtype: str) -> li
     """The nodes of a random tree, the root first: dictionaries, of which leaves have no mode."""
     nodes: list[dict[str, Any]] = [{}]
     # Some trees test by one mode alone, as converters write them.
-    modes = _MODES if rng.random() < 0.5 else (str(rng.choice(_MODES)),)
+    modes = MODES if rng.random() < 0.5 else (str(rng.choice(MODES)),)
     for _ in range(int(rng.integers(0, 9))):
         leaf = nodes[rng.choice([i for i, node in enumerate(nodes) if not node])]
         value = float(rng.choice(_THRESHOLDS)) + (float(rng.choice([0.0, 1e-9])) if dtype == "float64" else 0.0)
@@ -57,7 +56,7 @@ def _grown(rng: np.random.Generator, columns: int, sets: bool, dtype: str) -> li
     return nodes
 
 
-def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -> tuple[int, dict[str, Any]]:
+def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -> dict[str, Any]:
     if operator == "TreeEnsemble":
         return _new_form(rng, trees, dtype)
     double = dtype == "float64"
@@ -103,7 +102,7 @@ def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -
             "n_targets": classes,
             "aggregate_function": str(rng.choice(["SUM", "AVERAGE", "MIN", "MAX"], p=[0.7, 0.2, 0.05, 0.05])),
         }
-    return classes, attributes
+    return attributes
 
 
 def _numbers(attributes: dict[str, Any], name: str, values: list[float], double: bool) -> None:
@@ -113,7 +112,7 @@ def _numbers(attributes: dict[str, Any], name: str, values: list[float], double:
         attributes[name] = values
 
 
-def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> tuple[int, dict[str, Any]]:
+def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> dict[str, Any]:
     """The attributes of ``TreeEnsemble``, which lists inner nodes and leaves by themselves."""
     inner: list[dict[str, Any]] = []
     leaves, roots, places = [], [], {}
@@ -131,7 +130,7 @@ def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> tuple[int, d
                 leaves.append(i)
         trees[t] = tree
     classes = int(rng.choice([1, 2, 3]))
-    mode = [(*_MODES, "BRANCH_MEMBER").index(node["mode"]) for node in inner]
+    mode = [(*MODES, "BRANCH_MEMBER").index(node["mode"]) for node in inner]
     members: list[float] = []
     for node in inner:
         members += [*map(float, node["set"]), np.nan] if node["mode"] == "BRANCH_MEMBER" else []
@@ -150,29 +149,19 @@ def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> tuple[int, d
         attributes[f"nodes_{side}leafs"] = [int(not trees[n["tree"]][n[side]]) for n in inner]
     if members:
         attributes["membership_values"] = tensor(members)
-    return classes, attributes
+    return attributes
 
 
 def _model(
-    rng: np.random.Generator, operator: str, attributes: dict[str, Any], dtype: str, columns: int, outputs: int
+    rng: np.random.Generator, operator: str, attributes: dict[str, Any], dtype: str, columns: int
 ) -> onnx.ModelProto:
-    name, nodes = "X", []
+    more: dict[str, Any] = {"columns": columns, "opset": 5 if operator == "TreeEnsemble" else 3}
     if rng.random() < 0.2 and dtype != "float64":
-        nodes.append(helper.make_node("Cast", [name], ["cast"], to=TensorProto.FLOAT))
-        name = "cast"
-    ends = ["label", "scores"] if operator == "TreeEnsembleClassifier" else ["scores"]
-    nodes.append(helper.make_node(operator, [name], ends, domain="ai.onnx.ml", **attributes))
-    last, chance = "scores", rng.random()
-    if chance < 0.15:
+        more["before"] = [("Cast", {"to": TensorProto.FLOAT})]
+    if rng.random() < 0.15:
         after = str(rng.choice(["Sigmoid", "Softmax", "Exp", "Normalizer"]))
-        domain, more = ("ai.onnx.ml", {"norm": "L1"}) if after == "Normalizer" else ("", {})
-        nodes.append(helper.make_node(after, [last], ["after"], domain=domain, **more))
-        last = "after"
-    given = helper.make_tensor_value_info("X", _TYPES[dtype], [None, columns])
-    graph = helper.make_graph(nodes, "trees", [given], [onnx.ValueInfoProto(name=one) for one in [*ends[:-1], last]])
-    opset = 5 if operator == "TreeEnsemble" else 3
-    domains = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", opset)]
-    return helper.make_model(graph, opset_imports=domains, ir_version=9)
+        more["after"] = [(after, {"norm": "L1"} if after == "Normalizer" else {})]
+    return graph(operator, attributes, getattr(np, dtype), **more)
 
 
 def _rows(rng: np.random.Generator, trees: list, columns: int, dtype: str) -> np.ndarray:
@@ -185,7 +174,7 @@ def _rows(rng: np.random.Generator, trees: list, columns: int, dtype: str) -> np
         at = np.concatenate([at, *[np.asarray(node["set"], np.float64) for node in own if "set" in node]]).astype(kind)
         steps = [at, np.nextafter(at, kind(np.inf)), np.nextafter(at, kind(-np.inf)), at + kind(0.5)]
         odd = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45, 2.0**24 + 2, 5.0, -1.5], kind)
-        values = rng.choice(np.concatenate([*steps, odd]), ASKED)
+        values = rng.choice(np.concatenate([*steps, odd]), n_asked())
         # ONNX Runtime truncates what is no whole number before it looks for it in some sets, the standard in none.
         made.append(np.round(values) if any("set" in node for node in own) else values)
     rows = np.stack(made, axis=1)

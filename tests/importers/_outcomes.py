@@ -35,12 +35,13 @@ class Outcome(NamedTuple):
     refused: Counter  # ways and reasons
     not_made: Counter  # what the library itself raised
     faults: list[Fault]
+    leaves: Counter  # ways, and the leaves that were compared
 
 
 def try_model(make: Callable[[np.random.Generator], Iterator[Way]], seed: list[int]) -> Outcome:
     """Make one model by its seed, and ask it by every way in."""
     # What we draw ourselves changes nothing of what the library is asked.
-    rng, outcome = np.random.default_rng([*seed, 1]), Outcome(Counter(), Counter(), Counter(), [])
+    rng, outcome = np.random.default_rng([*seed, 1]), Outcome(Counter(), Counter(), Counter(), [], Counter())
     ways = make(np.random.default_rng(seed))
     while True:
         try:
@@ -60,7 +61,7 @@ def _try_way(way: Way, rng: np.random.Generator, outcome: Outcome) -> None:
         warnings.simplefilter("always")
         try:
             model = way.load()
-            check(way, model, way.rows)
+            outcome.leaves[way.name] += check(way, model, way.rows)
         except Exception as error:
             _sort(error, way.name, outcome)
             return

@@ -1,5 +1,6 @@
 """scikit-learn's models of trees."""
 
+import copy
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ from sklearn import ensemble, tree
 import jaxunc as ju
 
 from ._compare import Way
-from ._tables import Menu, Table, ask, draw_table, draw_target, drawn
+from ._tables import Menu, Table, ask, draw_table, draw_target, drawn, n_trees
 from ._thresholds import of_sklearn
 from ._treelite import ways_of_treelite
 
@@ -95,7 +96,7 @@ def _forest(rng: np.random.Generator) -> Iterator[Way]:
         settings = {"max_features": float(rng.choice([1.0, 0.6])), "bootstrap_features": bool(rng.random() < 0.3)}
         settings |= {"estimator": inner, "random_state": 0, "max_samples": float(rng.choice([0.2, 1.0]))}
     if issubclass(kind, ensemble.BaseEnsemble):
-        settings["n_estimators"] = int(rng.choice([1, 3, 3, 3, 6]))
+        settings["n_estimators"] = n_trees(rng)
     if kind in (ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier):
         settings |= {"bootstrap": bool(rng.random() < 0.6), "warm_start": bool(rng.random() < 0.1)}
     model = kind(**settings).fit(_rows(form, table), y, sample_weight=_weights(rng, len(y)))
@@ -132,7 +133,7 @@ def _regressor(rng: np.random.Generator) -> Iterator[Way]:
     if settings["criterion"] == "absolute_error" and gaps:
         settings["criterion"] = "squared_error"
     if issubclass(kind, ensemble.BaseEnsemble):
-        settings["n_estimators"] = int(rng.choice([1, 3, 3, 3, 6]))
+        settings["n_estimators"] = n_trees(rng)
     model = kind(**settings).fit(_rows(form, table), y, sample_weight=_weights(rng, len(y)))
     asked, rows = _asked(rng, menu, table, form, list(getattr(model, "estimators_", [model])))
     answer = model.predict(rows)
@@ -146,7 +147,7 @@ def _boosted(rng: np.random.Generator) -> Iterator[Way]:
     table = Table(tuple(c._replace(values=np.nan_to_num(c.values)) if c.is_number else c for c in table.columns))
     classes = int(rng.choice([0, 2, 3]))
     settings = _tree_settings(rng)
-    settings |= {"n_estimators": int(rng.choice([1, 3, 3, 3, 6])), "learning_rate": float(rng.choice([0.1, 1.0]))}
+    settings |= {"n_estimators": n_trees(rng), "learning_rate": float(rng.choice([0.1, 1.0]))}
     settings["subsample"] = float(rng.choice([1.0, 0.6]))
     if rng.random() < 0.2:
         settings["init"] = "zero"
@@ -181,7 +182,7 @@ def _histogram(rng: np.random.Generator) -> Iterator[Way]:
     form = str(rng.choice(["frame", "frame", "array", "array32"]))
     table = draw_table(rng, menu := _HISTOGRAM)
     classes = int(rng.choice([0, 0, 2, 2, 3]))
-    settings: dict[str, Any] = {"max_iter": int(rng.choice([1, 3, 3, 3, 6])), "random_state": int(rng.integers(1000))}
+    settings: dict[str, Any] = {"max_iter": n_trees(rng), "random_state": int(rng.integers(1000))}
     choices = {"learning_rate": [0.1, 1.0], "max_leaf_nodes": [2, 5, 31], "max_depth": [None, 1, 3]}
     choices |= {"min_samples_leaf": [1, 5], "l2_regularization": [0.0, 1.0], "max_bins": [3, 30, 255]}
     settings |= drawn(rng, choices | {"max_features": [1.0, 0.5], "early_stopping": [False, True]}, 0.5)
@@ -213,9 +214,21 @@ def _histogram(rng: np.random.Generator) -> Iterator[Way]:
     rows = _rows(form, asked)
     answer = model.predict_proba(rows) if classes else model.predict(rows)
     raw = model._raw_predict(rows)
-    yield Way("histogram boosting", lambda: ju.from_any(model), rows, raw, answer, labels=labels, steps=6)
+    leaves = _histogram_leaves(model, rows)
+    yield Way("histogram boosting", lambda: ju.from_any(model), rows, raw, answer, leaves, labels, steps=6)
     if rng.random() < 0.3:
         yield from ways_of_treelite(rng, "sklearn", model, asked)
+
+
+def _histogram_leaves(model: Any, rows: Any) -> np.ndarray:
+    """What the stages of a copy add whose leaves hold their numbers."""
+    model = copy.deepcopy(model)
+    model._baseline_prediction = np.zeros_like(model._baseline_prediction)
+    for one in (one for stage in model._predictors for one in stage):
+        one.nodes = one.nodes.copy()
+        one.nodes["value"] = np.arange(len(one.nodes))
+    stages = np.stack([np.array(raw) for raw in model._staged_raw_predict(rows)], axis=1)
+    return np.diff(stages, axis=1, prepend=0).reshape(len(stages), -1)
 
 
 def _by_onnx(rng: np.random.Generator, model: Any, asked: Table) -> Iterator[Way]:

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-ASKED = 64  # rows that models are asked about: one number, so that programs are compiled once
-_TRAINED = (60, 90, 150)
 _WIDTHS, _SHARES = (1, 3, 5), (0.1, 0.6, 0.3)
 PLAIN_NAMES = ("a", "b1", "c_2", "Column_1", "f3", "x", "Y")
 ODD_NAMES = ("mean radius", "größe", "x=1", "a.b", "%", "0", "ü é", "tab\tname", "a/b", "日本")
@@ -19,6 +17,17 @@ _LEVELS = (
 _NUMBER_LEVELS = (
     (0, 1, 2), (3, 7, 100, 5), (-1, 0, 4), (0.5, 1.5, 2.0), tuple(range(10, 80, 3)), (2**24, 2**24 + 2, 5),
 )  # fmt: skip
+
+
+class Size(NamedTuple):
+    asked: int  # rows that models are asked about: one number, so that programs are compiled once
+    trained: tuple[int, ...]
+    trees: tuple[int, ...]
+
+
+SMALL, LARGE = Size(64, (60, 90, 150), (1, 3, 3, 3, 6)), Size(9000, (3000,), (240,))
+SIZE = SMALL
+"""Of tables and models; a test of large ones takes the other."""
 
 
 class Menu(NamedTuple):
@@ -87,8 +96,16 @@ def drawn(rng: np.random.Generator, choices: dict[str, list], share: float) -> d
     return {name: own[rng.integers(len(own))] for name, own in choices.items() if rng.random() < share}
 
 
+def n_asked() -> int:
+    return SIZE.asked
+
+
+def n_trees(rng: np.random.Generator) -> int:
+    return int(rng.choice(SIZE.trees))
+
+
 def draw_table(rng: np.random.Generator, menu: Menu) -> Table:
-    number, rows = int(rng.choice(_WIDTHS, p=_SHARES)), int(rng.choice(_TRAINED))
+    number, rows = int(rng.choice(_WIDTHS, p=_SHARES)), int(rng.choice(SIZE.trained))
     pool = menu.names if rng.random() < 0.4 else PLAIN_NAMES
     names = rng.choice(pool, number, replace=False).tolist()
     return Table(tuple(_draw_column(rng, name, rows, menu) for name in names))
@@ -165,29 +182,30 @@ def ask(rng, table: Table, menu: Menu, thresholds: Sequence[np.ndarray] | None =
 
 
 def _asked(rng: np.random.Generator, column: Column, thresholds: np.ndarray | None, menu: Menu, unseen: bool) -> Column:
-    values = rng.choice(column.values, ASKED)
+    number = n_asked()
+    values = rng.choice(column.values, number)
     if column.kind == "word":
         if menu.word_gaps and rng.random() < 0.4:
-            values[rng.random(ASKED) < 0.15] = None
+            values[rng.random(number) < 0.15] = None
         if unseen and rng.random() < 0.4:
             other = "some other word" if isinstance(column.levels[0], str) else 999
-            values[rng.random(ASKED) < 0.15] = other
+            values[rng.random(number) < 0.15] = other
             return column._replace(values=values, levels=(*column.levels, other))
     if not column.is_number:
         return column._replace(values=values)
     pool = _near(column.values, thresholds, "float32" if column.carrier == "float32" else "float64")
-    values = np.where(rng.random(ASKED) < 0.7, rng.choice(pool, ASKED), values)
+    values = np.where(rng.random(number) < 0.7, rng.choice(pool, number), values)
     if not menu.infinite:
         values = np.where(np.isinf(values), 0.0, values)
     carrier = column.carrier
     if "int" in carrier.lower():
         if rng.random() < 0.5:
             values = np.where(np.isnan(values), np.nan, np.clip(np.round(values), -120, 120))
-            values = np.where(rng.random(ASKED) < 0.7, rng.choice(column.values, ASKED), values)
+            values = np.where(rng.random(number) < 0.7, rng.choice(column.values, number), values)
         else:
             carrier = "float64"
     if menu.gaps and rng.random() < 0.4 and "int" not in carrier:
-        values[rng.random(ASKED) < 0.15] = np.nan
+        values[rng.random(number) < 0.15] = np.nan
     return column._replace(values=values, carrier=carrier)
 
 

@@ -14,7 +14,7 @@ import xgboost
 import jaxunc as ju
 
 from ._compare import Way
-from ._tables import ODD_NAMES, PLAIN_NAMES, Menu, Table, ask, draw_table, draw_target
+from ._tables import ODD_NAMES, PLAIN_NAMES, Menu, Table, ask, draw_table, draw_target, n_trees
 from ._thresholds import of_xgboost
 from ._treelite import ways_of_treelite
 
@@ -106,7 +106,7 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
     if form in ("array", "sparse") and table.words:
         form = "codes"
     matrix = _matrix(table, form, y, rng)
-    rounds = int(rng.choice([1, 3, 3, 3, 6]))
+    rounds = n_trees(rng)
     more: dict[str, Any] = {}
     if rng.random() < 0.2:
         held = _matrix(table, form, rng.permutation(y))
@@ -206,7 +206,7 @@ def _rows(table: Table, form: str) -> Any:
 
 def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:
     params = {name: value for name, value in params.items() if name not in ("nthread", "seed")}
-    params |= {"n_jobs": 1, "n_estimators": int(rng.choice([1, 3, 3, 3, 6])), "enable_categorical": bool(table.words)}
+    params |= {"n_jobs": 1, "n_estimators": n_trees(rng), "enable_categorical": bool(table.words)}
     classifies = params["objective"] in _CLASSES
     forest = rng.random() < 0.15
     if forest:

@@ -12,7 +12,7 @@ import ydf
 import jaxunc as ju
 
 from ._compare import Way
-from ._tables import ASKED, Menu, Table, ask, draw_table, draw_target, drawn
+from ._tables import Menu, Table, ask, draw_table, draw_target, drawn, n_asked, n_trees
 
 FLOOR = 0.9
 WAYS = ("boosted", "forest")
@@ -80,7 +80,7 @@ def _learner(rng: np.random.Generator, classes: int, table: Table) -> Any:
         settings["discretize_numerical_columns"] = True
     chance = rng.random()
     if chance < 0.5:
-        more = {"num_trees": int(rng.choice([1, 3, 3, 3, 6])), "validation_ratio": float(rng.choice([0.0, 0.2]))}
+        more = {"num_trees": n_trees(rng), "validation_ratio": float(rng.choice([0.0, 0.2]))}
         if classes == 2 and rng.random() < 0.2:
             more["loss"] = "BINARY_FOCAL_LOSS"
         elif not classes and rng.random() < 0.3:
@@ -89,7 +89,7 @@ def _learner(rng: np.random.Generator, classes: int, table: Table) -> Any:
             more["growing_strategy"], more["max_num_nodes"] = "BEST_FIRST_GLOBAL", int(rng.integers(2, 9))
         return ydf.GradientBoostedTreesLearner(**settings, **more)
     if chance < 0.85:
-        more = {"num_trees": int(rng.choice([1, 3, 3, 3, 6])), "compute_oob_performances": bool(rng.random() < 0.5)}
+        more = {"num_trees": n_trees(rng), "compute_oob_performances": bool(rng.random() < 0.5)}
         more["winner_take_all"] = bool(rng.random() < 0.2)
         return ydf.RandomForestLearner(**settings, **more)
     return ydf.CartLearner(**settings, validation_ratio=float(rng.choice([0.0, 0.2])))
@@ -114,7 +114,7 @@ def _rows(table: Table, form: str, objects: bool) -> Any:
 
 def _with_label(rows: Any, target: np.ndarray) -> Any:
     """The rows with a label, which YDF asks for where it tells leaves."""
-    some = np.resize(target, ASKED)
+    some = np.resize(target, n_asked())
     return rows.assign(**{"the label": some}) if isinstance(rows, pd.DataFrame) else {**rows, "the label": some}
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from jaxunc.additive import AdditiveTrees
-from jaxunc.forest import Trees
+from jaxunc.forest import Forest, Trees
 from jaxunc.tables import encode_instances
 from tests._forests import order_key
 
@@ -74,6 +74,22 @@ def walked(trees: Trees, X: Any) -> np.ndarray:
         goes_right = np.where(np.isnan(values[rows, column]), missing_right[tree, node], goes_right)
         node = np.where(left == node, node, left + goes_right)
     return node
+
+
+def counts_of(forest: Forest) -> np.ndarray:
+    """The counts of every node ``[trees nodes classes]``."""
+    return np.asarray(forest.count_table)[np.asarray(forest.code)]
+
+
+def counts_at(forest: Forest, X: Any) -> np.ndarray:
+    """What `leaf_counts` are ``[rows trees classes]``."""
+    return counts_of(forest)[np.arange(forest.n_trees), walked(forest.trees, X)]
+
+
+def mean_shares(forest: Forest, X: Any) -> np.ndarray:
+    """What the mean over trees is."""
+    counts = counts_at(forest, X)
+    return (counts / counts.sum(axis=2, keepdims=True)).mean(axis=1)
 
 
 def raw_of(model: AdditiveTrees, X: Any) -> np.ndarray:

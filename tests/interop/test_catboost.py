@@ -65,16 +65,34 @@ def assert_agrees(model, X, **options):
 
 GROWN = [{}, {"nan_mode": "Max"}, {"grow_policy": "Depthwise"}]
 GROWN += [{"grow_policy": "Lossguide", "max_leaves": 9, "nan_mode": "Max"}]
+CLASSES = {  # by loss, with the targets
+    "CrossEntropy": lambda y: np.digitize(y, [0]),
+    "Focal:focal_alpha=0.4;focal_gamma=1": lambda y: np.digitize(y, [0]),
+    "MultiClassOneVsAll": lambda y: np.digitize(y, [0, 1]),
+    "MultiLogloss": lambda y: np.stack([y > 0, y > 1], 1) * 1,
+}
+NUMBERS = {
+    "MultiRMSE": lambda y: np.stack([y, -y, y**2], 1),
+    **dict.fromkeys(["Poisson", "Tweedie:variance_power=1.3", "MultiQuantile:alpha=0.2,0.7", "LogCosh"], np.abs),
+}
+MODELS = [("RMSE", options, missing) for options in GROWN for missing in (True, False)]
+MODELS += [(loss, {}, True) for loss in (*CLASSES, *NUMBERS)]
+MODELS += [(loss, {"grow_policy": "Depthwise"}, True) for loss in CLASSES if loss != "MultiLogloss"]
 
 
-@pytest.mark.parametrize("missing", [True, False])
-@pytest.mark.parametrize("options", GROWN, ids=str)
-def test_leaves_and_sums(options, missing, rng):
+@pytest.mark.parametrize(("loss", "options", "missing"), MODELS, ids=str)
+def test_leaves_sums_and_answers(loss, options, missing, rng):
     X, y = data(missing)
-    model = catboost.CatBoostRegressor(**SMALL, **options).fit(X, y)
-    ensemble = assert_agrees(model, near(borders(model), 3000, rng))
+    target = (CLASSES | NUMBERS).get(loss, np.asarray)(y)
+    kind = catboost.CatBoostClassifier if loss in CLASSES else catboost.CatBoostRegressor
+    model = kind(**SMALL, loss_function=loss, **options).fit(X, target)
+    X = near(borders(model), 3000, rng)
+    ensemble = assert_agrees(model, X)
+    wanted, rtol = (model.predict_proba(X), 1e-7) if loss in CLASSES else (model.predict(X), 3e-6)
+    np.testing.assert_allclose(answers_of(ensemble, X), wanted, rtol=rtol, atol=1e-6)
+    has_labels = loss in CLASSES and loss != "MultiLogloss"
+    assert ensemble.class_labels == (tuple(range(target.max() + 1)) if has_labels else None)
     assert ensemble.n_trees == 12
-    assert ensemble.class_labels is None
 
 
 def test_files_and_live_models_are_one(tmp_path):
@@ -103,32 +121,6 @@ def test_labels_of_classes(labels):
     probability = answers_of(ensemble, X)
     np.testing.assert_allclose(probability, model.predict_proba(X), atol=1e-6)
     np.testing.assert_array_equal(np.array(labels)[probability.argmax(1)], model.predict(X).ravel())
-
-
-LOSSES = ["CrossEntropy", "Focal:focal_alpha=0.4;focal_gamma=1", "MultiClassOneVsAll", "MultiLogloss"]
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("policy", ["SymmetricTree", "Depthwise"])
-def test_probabilities(loss, policy):
-    X, y = data()
-    several = loss == "MultiLogloss"
-    target = np.stack([y > 0, y > 1], 1) * 1 if several else np.digitize(y, [0, 1] if loss.startswith("Multi") else [0])
-    options = {"loss_function": loss} | ({} if several else {"grow_policy": policy})
-    model = catboost.CatBoostClassifier(**SMALL, **options).fit(X, target)
-    ensemble = assert_agrees(model, X)
-    np.testing.assert_allclose(answers_of(ensemble, X), model.predict_proba(X), atol=1e-6)
-    assert ensemble.class_labels == (None if several else tuple(range(target.max() + 1)))
-
-
-@pytest.mark.parametrize(
-    "loss", ["Poisson", "Tweedie:variance_power=1.3", "MultiQuantile:alpha=0.2,0.7", "LogCosh", "MultiRMSE"]
-)
-def test_regressors(loss):
-    X, y = data()
-    target = np.stack([y, -y, y**2], 1) if loss == "MultiRMSE" else np.abs(y)
-    model = catboost.CatBoostRegressor(**SMALL, loss_function=loss).fit(X, target)
-    np.testing.assert_allclose(answers_of(assert_agrees(model, X), X), model.predict(X), rtol=3e-6, atol=1e-6)
 
 
 def test_scale_and_bias_and_sample_weights(rng):
@@ -301,7 +293,7 @@ def test_sums_of_models(name, rng, tmp_path):
     for made in (from_catboost(whole), ju.from_any(tmp_path / "model.json")):
         for X in fitted:
             known = whole.predict(X, prediction_type="RawFormulaVal")
-            np.testing.assert_allclose(np.asarray(made.raw(X)).squeeze(), known, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(raw_of(made, X).squeeze(), known, rtol=1e-5, atol=1e-5)
         assert made.class_labels == (tuple(models[0].classes_) if y.dtype.kind == "U" else None)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.interop import from_onnx
+from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
 
 from ._rows import answers_of, near, raw_of, walked
@@ -23,9 +24,7 @@ THRESHOLDS = np.array([0.0, 0.25, 1.0, 3.0, 1e-40, 2.0**24, -1e30, 0.1], np.floa
 TYPES = {np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE, np.int64: TensorProto.INT64}
 
 
-def graph(
-    operator, attributes, dtype=np.float32, *, opset=3, before=(), after=(), output=None, producer="", classes=True
-):
+def graph(operator, attributes, dtype=np.float32, *, opset=3, before=(), after=(), producer="", columns=3):
     """Return a model of one node of trees, with nodes before and after it: operators, and their attributes."""
     nodes, name = [], "X"
     for i, (op, own) in enumerate(before):
@@ -38,7 +37,7 @@ def graph(
         domain = "ai.onnx.ml" if op in ("ZipMap", "Normalizer") else ""
         nodes.append(helper.make_node(op, [last], [f"after{i}"], domain=domain, **own))
         last = f"after{i}"
-    given = helper.make_tensor_value_info("X", TYPES[dtype], [None, 3])
+    given = helper.make_tensor_value_info("X", TYPES[dtype], [None, columns])
     # Without types for outputs, which the runtime infers.
     outputs = [onnx.ValueInfoProto(name=one) for one in [*ends[:-1], last]]
     made = helper.make_graph(nodes, "trees", [given], outputs)
@@ -79,10 +78,10 @@ def weighted(rng, kind, outputs, *, least=-1.0, double=False, **more):
     return attributes | ids | {f"{kind}_weights": weight.tolist()}
 
 
-def rows(rng, dtype=np.float32):
+def rows(rng, dtype=np.float32, number=ROWS):
     if dtype is np.int64:
-        return rng.choice([0, 1, 2, 3, 2**24, 2**24 + 1, 2**24 + 2, -5], (ROWS, 3))
-    return near([THRESHOLDS] * 3, ROWS, rng, dtype)
+        return rng.choice([0, 1, 2, 3, 2**24, 2**24 + 1, 2**24 + 2, -5], (number, 3))
+    return near([THRESHOLDS] * 3, number, rng, dtype)
 
 
 def run(model, X):
@@ -102,18 +101,17 @@ def assert_agrees(model, X, labels=True):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", a_few_of(range(8), range(6)))
 def test_all_modes(seed, dtype):
-    """One target a tree tells which leaf was reached: weights are powers of four, the sum is exact."""
-    rng = np.random.default_rng(seed)
-    double = dtype is np.float64
-    attributes = weighted(rng, "target", [0], n_trees=1, double=double)
-    number = len(attributes["target_ids"])
-    ids = np.arange(number, dtype=np.float64)
+    """A target of each tree tells which leaf was reached: in the last cases ten million, of large models."""
+    rng, double, n_trees = np.random.default_rng(seed), dtype is np.float64, 240 if seed > 5 else 1
+    attributes, tree, node = trees(rng, n_trees, 63 if seed > 5 else 31, double=double)
+    attributes |= {"target_treeids": tree.tolist(), "target_nodeids": node.tolist(), "target_ids": tree.tolist()}
+    ids = node.astype(np.float64)
     attributes |= {"target_weights_as_tensor": numpy_helper.from_array(ids)} if double else {"target_weights": [*ids]}
-    model = graph("TreeEnsembleRegressor", attributes | {"n_targets": 1}, dtype)
-    X = rows(rng, dtype)
-    np.testing.assert_array_equal(answers_of(from_onnx(model), X), run(model, X)[0].ravel())
+    model = graph("TreeEnsembleRegressor", attributes | {"n_targets": n_trees}, dtype)
+    X = rows(rng, dtype, 12_000 if seed > 5 else ROWS)
+    np.testing.assert_array_equal(answers_of(from_onnx(model), X).reshape(len(X), -1), run(model, X)[0])
 
 
 @pytest.mark.parametrize("mode", ["BRANCH_EQ", "BRANCH_NEQ"])

@@ -4,15 +4,17 @@
 library this takes.
 """
 
+import itertools
 import os
 
 import pytest
 
 from tests._exhaustive import SEED
-from tests.importers import _run
+from tests.importers import _run, _tables
 
 pytestmark = pytest.mark.once
 MODELS = int(os.environ.get("JAXUNC_TEST_MODELS", "5"))
+LEAST = 10_000_000  # leaves of large models that are compared
 FEW = 2  # models by which a small sample may lie below its library's floor
 
 
@@ -28,3 +30,17 @@ def test_models_are_answered_as_by_their_library(library):
     assert answered >= maker.FLOOR * tried - FEW, f"{answered} of {tried} are answered; refused: {fixed['refused']}"
     closed = [way for way in maker.WAYS if way not in fixed["answered"]]
     assert MODELS < 60 or not closed, f"no model goes in by {closed}; refused: {fixed['refused']}"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("library", [name for name in _run.installed() if name != "onnx"])
+def test_leaves_of_large_models(library, monkeypatch):
+    """Of 240 trees and 9000 rows each; those of ONNX are in `test_from_onnx`."""
+    monkeypatch.setattr(_tables, "SIZE", _tables.LARGE)
+    visits = 0
+    for seed in itertools.count(SEED):
+        outcome = _run.try_seed(library, seed)
+        assert not outcome.faults, f"{seed}: {outcome.faults}"
+        visits += outcome.leaves.total()
+        if visits >= LEAST:
+            break

@@ -12,8 +12,9 @@ import jaxunc as ju
 from jaxunc.inference import encode_for
 from jaxunc.interop import from_lightgbm
 from tests._refusal import refusals, refuses
+from tests.importers._thresholds import of_lightgbm
 
-from ._rows import WIDE, answers_of, assert_same_leaves, near, raw_of, summed, walked
+from ._rows import WIDE, answers_of, assert_same_leaves, counts_at, near, raw_of, summed, walked
 
 lgb = pytest.importorskip("lightgbm")
 pd = pytest.importorskip("pandas")
@@ -74,13 +75,8 @@ MODELS = {
 
 def adversarial(booster, seed, number, dtype=np.float64):
     """Rows of the numbers that each column is compared with; of columns of categories all of them, and more."""
-    found = {}
-    for line in booster.model_to_string().split("Tree=")[1:]:
-        lines = dict(one.partition("=")[::2] for one in line.split("\n"))
-        for j, t in zip(lines.get("split_feature", "").split(), lines.get("threshold", "").split(), strict=True):
-            found.setdefault(int(j), set()).add(float(t))
     codes = {*range(-2, 80), 2.0**31 - 1, 2.0**31, 2.0**32 + 1}
-    own = [sorted(found.get(j, set()) | (codes if j in (3, 4) else set())) for j in range(6)]
+    own = [[*found, *(codes if j in (3, 4) else ())] for j, found in enumerate(of_lightgbm(booster, 6))]
     more = [np.append(column, WIDE) for column in data()[0].T]
     with np.errstate(over="ignore"):
         return near(own, number, np.random.default_rng(seed), dtype, more).astype(dtype)
@@ -208,11 +204,11 @@ def test_float32_in_a_program_is_compared_as_float64():
 def test_counts_of_its_leaves():
     booster = train("two", objective="binary", **FOREST)
     model, (X, z) = from_lightgbm(booster), data()
-    counts = ju.leaf_counts(ju.count_leaves(model.trees, X, z > 1.5), X)
+    counts = counts_at(ju.count_leaves(model.trees, X, z > 1.5), X)
     leaves = booster.predict(X, pred_leaf=True)
     for t in (0, 11):
         sizes = np.bincount(leaves[:, t])[leaves[:, t]]
-        np.testing.assert_array_equal(np.asarray(counts)[:, t].sum(axis=1), sizes)
+        np.testing.assert_array_equal(counts[:, t].sum(axis=1), sizes)
 
 
 def test_which_columns_had_categories_is_told_where_the_file_does_not():

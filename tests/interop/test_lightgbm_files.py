@@ -136,7 +136,8 @@ def test_codes_small_and_large(rng, start):
     code = start + rng.integers(0, 30, 900)
     X = np.stack([code, rng.normal(size=900)], axis=1).astype(float)
     X[rng.random(900) < 0.1, 0] = np.nan
-    few = {"n_estimators": 2} if start > 2**20 else {}  # a test has a bit for each code, which the text writes out
+    # A test has a bit for each code, which the text writes out.
+    few = {"n_estimators": 1, "num_leaves": 5} if start > 2**20 else {}
     known = fitted(X, (code % 3) + X[:, 1], categorical=[0], max_cat_to_onehot=1, **few)
     odd = [3.7, -0.5, -1, -1.5, np.nan, np.inf, -np.inf, 1e10, 2.0**31, 2.0**32 + 3, start + 2.99, -0.0, -start, 1e300]
     rows = np.concatenate([X, [[one, 0.0] for one in odd]])

@@ -22,7 +22,7 @@ import jaxunc as ju
 from tests._forests import leaf_nodes, toy_data
 from tests._refusal import refuses
 
-from ._rows import answers_of, walked
+from ._rows import answers_of, counts_of, mean_shares, walked
 
 pytestmark = pytest.mark.once
 
@@ -49,16 +49,6 @@ MODELS = {
     ),
     "pruned": RandomForestClassifier(20, ccp_alpha=0.005, random_state=0),
 }
-
-
-def counts_of(forest) -> np.ndarray:
-    return np.asarray(forest.count_table)[np.asarray(forest.code)]
-
-
-def mean_shares(forest, X) -> np.ndarray:
-    """What the mean over trees is, by loops in NumPy."""
-    counts = counts_of(forest)[np.arange(forest.n_trees), walked(forest.trees, X)]
-    return (counts / counts.sum(axis=2, keepdims=True)).mean(axis=1)
 
 
 @pytest.mark.parametrize(("name", "n_classes"), [(name, 2 + 2 * (i % 2)) for i, name in enumerate(MODELS)])

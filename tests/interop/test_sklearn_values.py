@@ -23,6 +23,7 @@ import jaxunc as ju
 from jaxunc.inference import encode_for
 from jaxunc.interop import from_sklearn_values
 from tests._refusal import refusals, refuses
+from tests.importers._thresholds import of_sklearn
 
 from ._rows import WIDE, answers_of, assert_same_leaves, near, raw_of, summed, walked
 
@@ -62,8 +63,7 @@ REGRESSORS = {
 
 
 def rows(members, missing, rng):
-    own = [np.concatenate([m.tree_.threshold[m.tree_.feature == j] for m in members] + [[0.0]]) for j in range(4)]
-    X = near(own, 2000, rng)
+    X = near([np.append(own, 0.0) for own in of_sklearn(members, 4)], 2000, rng)
     return np.where((np.abs(X) > 3e38) | (np.isnan(X) & (not missing)), np.float32(1), X)  # it refuses infinite values
 
 

@@ -30,18 +30,18 @@ def test_xgboost(tmp_path):
     np.testing.assert_array_equal(counted.probability(X), counted.probability(np.where(DENSE == 0, np.nan, DENSE)))
 
 
-def test_lightgbm():
-    lightgbm = pytest.importorskip("lightgbm")
-    model = lightgbm.LGBMClassifier(n_estimators=6, verbose=-1).fit(X, Y)
+MODELS = {
+    "lightgbm": lambda m: m.LGBMClassifier(n_estimators=6, verbose=-1).fit(X, Y),
+    "catboost": lambda m: m.CatBoostClassifier(iterations=6, verbose=0, allow_writing_files=False).fit(DENSE, Y),
+}
+
+
+@pytest.mark.parametrize("library", MODELS)
+def test_what_is_not_stored_is_zero(library):
+    model = MODELS[library](pytest.importorskip(library))
+    made, expected = ju.from_any(model), model.predict_proba(DENSE)
     for data in (X, X.tocsc(), DENSE):
-        np.testing.assert_allclose(ju.from_lightgbm(model).predict(data), model.predict_proba(data), atol=1e-6)
-
-
-def test_catboost():
-    catboost = pytest.importorskip("catboost")
-    model = catboost.CatBoostClassifier(iterations=6, verbose=0, allow_writing_files=False).fit(DENSE, Y)
-    for data in (X, DENSE):
-        np.testing.assert_allclose(ju.from_catboost(model).predict(data), model.predict_proba(data), atol=1e-6)
+        np.testing.assert_allclose(made.predict(data), expected, atol=1e-6)
 
 
 def test_treelite():

@@ -12,7 +12,7 @@ import jaxunc as ju
 from jaxunc.interop import from_ydf
 from tests._refusal import refuses
 
-from ._rows import answers_of, assert_same_leaves, near, raw_of, walked
+from ._rows import answers_of, assert_same_leaves, counts_at, mean_shares, near, raw_of, walked
 
 ydf: Any = pytest.importorskip("ydf")
 pytestmark = pytest.mark.once
@@ -68,7 +68,7 @@ def rows(model, rng, number: int = 2000) -> pd.DataFrame:
     frame["word"] = rng.choice([*WORDS, "new", "<OOD>", "1"], number)
     frame["flag"] = rng.random(number) < 0.5
     frame["number"] = rng.choice([-3, -2, -1, 0, 1, 2, 3, 99], number)
-    return frame.assign(y=0, score=0.0)  # which YDF asks for, and does not read
+    return frame.assign(y=0, sign="no", score=0.0)  # which YDF asks for, and does not read
 
 
 def assert_agrees(model, X: pd.DataFrame) -> Any:
@@ -79,42 +79,35 @@ def assert_agrees(model, X: pd.DataFrame) -> Any:
     return made
 
 
-KINDS = [{}, {"allow_na_conditions": True}, {"discretized": True}, {"growing_strategy": "BEST_FIRST_GLOBAL"}]
+BOOSTED, SCORE = "GradientBoostedTrees", {"label": "score", "task": ydf.Task.REGRESSION}
+ADDITIVE = {
+    "boosted": (BOOSTED, {}, "softmax"),
+    "gaps": (BOOSTED, {"allow_na_conditions": True}, "softmax"),
+    "discretized": (BOOSTED, {"discretized": True}, "softmax"),
+    "best first": (BOOSTED, {"growing_strategy": "BEST_FIRST_GLOBAL"}, "softmax"),
+    "two classes": (BOOSTED, {"label": "sign"}, "logistic"),
+    "numbers": (BOOSTED, {"loss": "SQUARED_ERROR"} | SCORE, "identity"),
+    "poisson": (BOOSTED, {"loss": "POISSON"} | SCORE, "exp"),
+    "forest of numbers": ("RandomForest", SCORE, "identity"),
+    "tree of numbers": ("Cart", SCORE, "identity"),
+}
 
 
-@pytest.mark.parametrize("options", KINDS, ids=str)
-def test_boosted_classes(options, rng):
-    model = fitted("GradientBoostedTrees", **options)
+@pytest.mark.parametrize("name", ADDITIVE)
+def test_sums_and_answers(name, rng):
+    kind, options, link = ADDITIVE[name]
+    frame = data().assign(sign=np.where(data().score > 0, "yes", "no"))
+    model = fitted(kind, frame.assign(score=data().score.abs()) if "loss" in options else frame, **options)
     X = rows(model, rng)
     made = assert_agrees(model, X)
-    assert (made.n_outputs, made.class_labels, made.link) == (3, ("0", "1", "2"), "softmax")
-    power = np.exp(raw_of(made, X[COLUMNS]))
-    np.testing.assert_allclose(power / power.sum(axis=1, keepdims=True), model.predict(X), atol=2e-5)
-    model.set_output_logits(True)
-    np.testing.assert_allclose(raw_of(made, X[COLUMNS]), model.predict(X), rtol=2e-5, atol=2e-5)
-
-
-def test_two_classes(rng):
-    model = fitted("GradientBoostedTrees", data().assign(y=np.where(data().score > 0, "yes", "no")))
-    X = rows(model, rng).assign(y="no")
-    made = assert_agrees(model, X)
-    assert made.class_labels == tuple(model.label_classes())
-    theirs = model.predict(X)
-    np.testing.assert_allclose(made.predict(X[COLUMNS]), np.stack([1 - theirs, theirs], axis=1), atol=2e-5)
-
-
-REGRESSORS = [("GradientBoostedTrees", {"loss": "SQUARED_ERROR"}), ("GradientBoostedTrees", {"loss": "POISSON"})]
-
-
-@pytest.mark.parametrize(("kind", "options"), [*REGRESSORS, ("RandomForest", {}), ("Cart", {})], ids=str)
-def test_regression(kind, options, rng):
-    frame = data().assign(score=data().score.abs()) if options else data()
-    model = fitted(kind, frame, label="score", task=ydf.Task.REGRESSION, **options)
-    X = rows(model, rng)
-    made, link = assert_agrees(model, X), "exp" if options.get("loss") == "POISSON" else "identity"
-    assert (made.class_labels, made.link) == (None, link)
-    raw = raw_of(made, X[COLUMNS])[:, 0]
-    np.testing.assert_allclose(np.exp(raw) if link == "exp" else raw, model.predict(X), rtol=2e-5, atol=2e-5)
+    labels = tuple(model.label_classes()) if link in ("softmax", "logistic") else None
+    assert (made.class_labels, made.link) == (labels, link)
+    ours, theirs = answers_of(made, X[COLUMNS]), model.predict(X)
+    np.testing.assert_allclose(ours[:, 1] if link == "logistic" else ours, theirs, rtol=2e-5, atol=2e-5)
+    if link == "softmax":
+        assert labels == ("0", "1", "2")
+        model.set_output_logits(True)
+        np.testing.assert_allclose(raw_of(made, X[COLUMNS]), model.predict(X), rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("votes", [True, False])
@@ -125,10 +118,11 @@ def test_forests(votes, rng):
     forest = ju.forest.check_forest(assert_agrees(model, X))
     assert np.issubdtype(forest.count_table.dtype, np.integer)
     assert float(forest.n_samples) == len(data())
-    share = np.asarray(ju.bind(forest, ju.Vote() if votes else ju.Mean()).probability(X[COLUMNS]))
+    counts = counts_at(forest, X[COLUMNS])
+    share = np.eye(3)[counts.argmax(axis=2)].mean(axis=1) if votes else mean_shares(forest, X[COLUMNS])
     # YDF gives the vote of a leaf with a tie to one class.
-    counts = np.sort(np.asarray(ju.leaf_counts(forest, X[COLUMNS])), axis=-1)
-    clear = np.all(counts[..., -1] > counts[..., -2], axis=1) if votes else np.ones(len(X), bool)
+    second, first = np.sort(counts, axis=2)[..., -2:].T
+    clear = np.all(first > second, axis=0) if votes else np.ones(len(X), bool)
     assert clear.mean() > 0.2
     np.testing.assert_allclose(share[clear], model.predict(X)[clear], atol=2e-6)
 
@@ -137,7 +131,7 @@ def test_counts_of_a_tree():
     """They are those of the rows that training kept, which without validation are all."""
     model = fitted("Cart", validation_ratio=0.0)
     forest = assert_agrees(model, data())
-    leaf, counts = model.predict_leaves(data())[:, 0], np.asarray(ju.leaf_counts(forest, data()[COLUMNS]))[:, 0]
+    leaf, counts = model.predict_leaves(data())[:, 0], counts_at(forest, data()[COLUMNS])[:, 0]
     for one in np.unique(leaf):
         at = leaf == one
         np.testing.assert_array_equal(counts[at], np.tile(np.bincount(data().y[at], minlength=3), (at.sum(), 1)))

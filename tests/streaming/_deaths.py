@@ -7,26 +7,8 @@ from typing import Any
 from jaxunc.streaming import _run, _stream
 
 SHIM = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/types.h>
-#include <sys/uio.h>
-#include <unistd.h>
-static int number, left, calls;
-void shim_set(int with, int at) { number = with; left = at; calls = 0; }
-int shim_calls(void) { return calls; }
-static int ours(const char* path) { return path && strstr(path, "shimmed") != 0; }
-static int is_ours(int fd) {
-  char link[64], path[512]; snprintf(link, 64, "/proc/self/fd/%d", fd);
-  ssize_t k = readlink(link, path, 511); if (k < 1) return 0; path[k] = 0; return ours(path); }
 static int dies(void) { __sync_fetch_and_add(&calls, 1); return __sync_sub_and_fetch(&left, 1) == 0; }
-static void die(void) { kill(getpid(), number); pause(); }
-#define REAL(name, ...) static __typeof__(&name) real; if (!real) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+static void die(void) { kill(getpid(), kind); pause(); }
 ssize_t write(int fd, const void* b, size_t n) {
   REAL(write);
   if (is_ours(fd) && dies()) { if (n > 1) real(fd, b, n / 2); die(); }

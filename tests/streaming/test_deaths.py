@@ -38,8 +38,8 @@ def few(frame, tmp_path_factory):
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 @pytest.mark.parametrize("every", [pytest.param(True, marks=pytest.mark.exhaustive), False])
 def test_a_run_that_dies_at_a_step_goes_on(every, form, saved, few, tmp_path, monkeypatch):
-    settings = OPTIONS | {"file_format": form}
     steps = Steps(monkeypatch)
+    settings = OPTIONS | {"file_format": form, "progress": lambda _: steps.take()}
     steps.begin(0)
     predict_files(saved, few, tmp_path / "whole", **settings)
     expected, number = contents(tmp_path / "whole"), steps.taken

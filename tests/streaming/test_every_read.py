@@ -20,25 +20,25 @@ from ._made import NEEDS_SHIM, shimmed
 
 pytestmark = pytest.mark.once
 WANTED = Wanted(Columns(2, ("a", "b")), None, ("text",))
-N = 40
+N, FEW = 40, 16  # rows; of files that are read hundreds of times
 
 
-def frame() -> pd.DataFrame:
-    words = [f'word {i}, "of" {i % 7}' if i % 3 else f"line {i}\nend" for i in range(N)]
-    return pd.DataFrame({"a": np.arange(N) * 1.25, "text": words, "b": np.arange(N) % 5})
+def frame(n: int = N) -> pd.DataFrame:
+    words = [f'word {i}, "of" {i % 7}' if i % 3 else f"line {i}\nend" for i in range(n)]
+    return pd.DataFrame({"a": np.arange(n) * 1.25, "text": words, "b": np.arange(n) % 5})
 
 
-def written(folder: Path, form: str) -> Path:
+def written(folder: Path, form: str, n: int = N) -> Path:
     path = folder / f"x.{form}"
     match form:
         case "csv" | "tsv":
-            frame().to_csv(path, index=False, sep="," if form == "csv" else "\t")
+            frame(n).to_csv(path, index=False, sep="," if form == "csv" else "\t")
         case "csv.gz":
-            path.write_bytes(gzip.compress(frame().to_csv(index=False).encode(), mtime=0))
+            path.write_bytes(gzip.compress(frame(n).to_csv(index=False).encode(), mtime=0))
         case "parquet":
-            frame().to_parquet(path, row_group_size=11)
+            frame(n).to_parquet(path, row_group_size=11)
         case "arrow":
-            table = pa.Table.from_pandas(frame(), preserve_index=False)
+            table = pa.Table.from_pandas(frame(n), preserve_index=False)
             with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
                 writer.write_table(table, max_chunksize=11)
     return path
@@ -80,7 +80,7 @@ class Reads(io.RawIOBase):
 @pytest.mark.parametrize("fault", ["short", "all short", "failing", "ends"])
 @pytest.mark.parametrize("form", ["csv", "csv.gz"])
 def test_reads_of_texts(form, fault, small_blocks, tmp_path, monkeypatch):
-    path = written(tmp_path, form)
+    path = written(tmp_path, form, FEW)
     expected, refused = rows(path), 0
     for at in range(1, 60):
         changed = lambda path, mode, at=at: io.BufferedReader(Reads(path, mode, fault, at), 100)
@@ -106,12 +106,13 @@ def rows_or_refusal(path):
 @pytest.mark.room
 def test_files_that_are_cut(form, small_blocks, tmp_path):
     """Of texts what stands before the cut is there, up to a whole line; of other forms nothing."""
-    content, (texts, _) = written(tmp_path, form).read_bytes(), rows(written(tmp_path, form))
+    path = written(tmp_path, form, FEW if form in ("csv", "tsv") else N)
+    content, (texts, _) = path.read_bytes(), rows(path)
     whole_lines = {0}
     if form in ("csv", "tsv"):
         text = lambda part: part.to_csv(index=False, sep="," if form == "csv" else "\t").encode()
-        assert text(frame()) == content
-        whole_lines |= {len(text(frame()[:i])) for i in range(N + 1)}
+        assert text(frame(FEW)) == content
+        whole_lines |= {len(text(frame(i))) for i in range(FEW + 1)}
     step = 1 if len(content) < 2500 else 7
     for cut in range(SEED % step, len(content), step):
         (tmp_path / f"y.{form}").write_bytes(content[:cut])
@@ -205,36 +206,18 @@ def test_arrow_files_of_others(tmp_path):
 
 
 SHIM = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/types.h>
-#include <unistd.h>
-static int fault, left, calls;
-void shim_set(int kind, int at) { fault = kind; left = at; calls = 0; }
-int shim_calls(void) { return calls; }
-static int is_ours(int fd) {
-  char link[64], path[512]; snprintf(link, 64, "/proc/self/fd/%d", fd);
-  ssize_t k = readlink(link, path, 511); if (k < 1) return 0; path[k] = 0;
-  return strstr(path, "shimmed") != 0; }
 static int now(int fd, size_t* n) {
   if (!is_ours(fd)) return 0;
   calls++;
   if (--left != 0) return 0;
-  if (fault == 1 && *n > 1) *n = *n / 2;
-  if (fault == 2) usleep(20000);
-  if (fault == 3) { errno = EINTR; return -1; }
-  if (fault == 4) { errno = EIO; return -1; }
-  if (fault == 5) *n = 0;
+  if (kind == 1 && *n > 1) *n = *n / 2;
+  if (kind == 2) usleep(20000);
+  if (kind == 3) { errno = EINTR; return -1; }
+  if (kind == 4) { errno = EIO; return -1; }
+  if (kind == 5) *n = 0;
   return 0; }
-ssize_t read(int fd, void* b, size_t n) {
-  static ssize_t (*real)(int, void*, size_t); if (!real) real = dlsym(RTLD_NEXT, "read");
-  return now(fd, &n) ? -1 : real(fd, b, n); }
-ssize_t pread(int fd, void* b, size_t n, off_t o) {
-  static ssize_t (*real)(int, void*, size_t, off_t); if (!real) real = dlsym(RTLD_NEXT, "pread");
-  return now(fd, &n) ? -1 : real(fd, b, n, o); }
+ssize_t read(int fd, void* b, size_t n) { REAL(read); return now(fd, &n) ? -1 : real(fd, b, n); }
+ssize_t pread(int fd, void* b, size_t n, off_t o) { REAL(pread); return now(fd, &n) ? -1 : real(fd, b, n, o); }
 ssize_t pread64(int fd, void* b, size_t n, off_t o) { return pread(fd, b, n, o); }
 """
 PROGRAM = """

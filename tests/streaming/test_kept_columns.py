@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 import jaxunc as ju
 from jaxunc.streaming import BatchPredictor, predict_files, stream
 from tests._exhaustive import SEED
-from tests._refusal import refusals, refuses
+from tests._refusal import refusals
 
 pytestmark = pytest.mark.once
 
@@ -327,10 +327,3 @@ test_refusals = refusals(
     ("lazy", lambda path, features: _scorer(path, [])(pl.LazyFrame(features)), r"pass batch\.collect\(\)", TypeError),
     ("array", lambda path: _scorer(path, [])(np.zeros((3, 2))), "batch is a ndarray", TypeError),
 )
-
-
-def test_files_of_other_types(features, path, tmp_path):
-    for name, ids in (("a", WORDS), ("b", LARGE)):
-        parquet.write_table(pa.table(features | {"id": ids}), tmp_path / f"{name}.parquet")
-    with refuses(ValueError, "would not fit together"):
-        predict_files(path, tmp_path, tmp_path.with_name("out of it"), keep=["id"])

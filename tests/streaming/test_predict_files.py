@@ -1,13 +1,9 @@
 """Runs from files to files: whole, cut short, and gone on with."""
 
 import errno
-import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 import weakref
 
 import numpy as np
@@ -21,15 +17,12 @@ import jaxunc as ju
 from jaxunc.streaming import _run, predict_files
 from jaxunc.streaming._scoring import Scoring
 from jaxunc.streaming._stream import PART_ENDINGS, PartWriter
-from tests._exhaustive import SEED
-from tests._patience import Deadline, patience
 from tests._refusal import refuses
 
-from ._deaths import Death
 from ._made import contents, written
 
 pytestmark = pytest.mark.once
-OPTIONS = {"keep": ["id"], "outputs": ["class", "probability", "set", "trees_polled"], "chunk_rows": 16}
+OPTIONS = {"keep": ["id"], "outputs": ["class", "probability", "set"], "chunk_rows": 16}
 
 
 def answers(folder, ending="parquet"):
@@ -37,10 +30,16 @@ def answers(folder, ending="parquet"):
     return pd.concat([read(file) for file in sorted(folder.glob(f"part-*.{ending}"))], ignore_index=True)
 
 
+def moments(folder, pattern="part-*"):
+    """When files were written last."""
+    return {file.name: file.stat().st_mtime_ns for file in folder.glob(pattern)}
+
+
 @pytest.mark.room
 def test_a_folder_of_files(saved, model, data, frame, tmp_path):
     seen = []
-    manifest = predict_files(saved, data, tmp_path / "out", **OPTIONS, progress=seen.append)
+    asked = OPTIONS | {"outputs": [*OPTIONS["outputs"], "trees_polled"]}
+    manifest = predict_files(saved, data, tmp_path / "out", **asked, progress=seen.append)
     found = answers(tmp_path / "out")
     np.testing.assert_array_equal(found["id"], np.arange(len(frame)))
     np.testing.assert_array_equal(found["class"], model.predict(frame))
@@ -49,6 +48,9 @@ def test_a_folder_of_files(saved, model, data, frame, tmp_path):
     assert [part["file"] for part in manifest["parts"]] == [0] * 4 + [2] * 5
     assert [part["rows"] for part in manifest["parts"][:4]] == [128, 128, 128, 46]
     assert len(pd.read_parquet(tmp_path / "out")) == len(frame), "the folder is a data set"
+    before = moments(tmp_path / "out")
+    predict_files(saved, data, tmp_path / "out", **asked)
+    assert before == moments(tmp_path / "out"), "what is finished is not scored again"
 
 
 @pytest.mark.exhaustive
@@ -67,48 +69,6 @@ def test_columns_are_let_go_once_they_are_encoded(saved, data, tmp_path, monkeyp
         count()
     assert len(alive) == len(read) == 2 * (27 + 36)
     assert max(alive) <= 2, "that which is encoded and the one before it, not those that wait to be scored and written"
-
-
-@pytest.mark.room
-@pytest.mark.exhaustive(keep=1)
-@pytest.mark.parametrize("form", ["parquet", "csv"])
-@pytest.mark.parametrize("moments", [(1,), (3, 9, 2), (8, 8, 8), (40, 20), None])
-def test_a_run_that_is_cut_short_goes_on(moments, form, saved, data, tmp_path):
-    settings = OPTIONS | {"file_format": form}
-    moments = moments or np.random.default_rng(SEED).integers(1, 12, 5).tolist()  # at random
-    predict_files(saved, data, tmp_path / "whole", **settings)
-    for moment in moments:
-        calls = []
-
-        def cut(now, calls=calls, moment=moment):
-            calls.append(now)
-            if len(calls) == moment:
-                raise Death
-
-        with pytest.raises(Death):
-            predict_files(saved, data, tmp_path / "again", **settings, progress=cut)
-    (tmp_path / "again" / f".part-00000-00001.{form}.77").write_bytes(b"left behind")
-    predict_files(saved, data, tmp_path / "again", **settings)
-    assert contents(tmp_path / "again") == contents(tmp_path / "whole")
-    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "again").glob("part-*")}
-    predict_files(saved, data, tmp_path / "again", **settings)
-    assert before == {file: file.stat().st_mtime_ns for file in before}, "what is finished is not scored again"
-
-
-@pytest.mark.exhaustive
-def test_a_process_that_is_killed(saved, data, tmp_path):
-    predict_files(saved, data, tmp_path / "whole", **OPTIONS)
-    places = [str(path) for path in (saved, data, tmp_path / "again")]
-    then = f"predict_files(*{places!r}, **{OPTIONS!r}, progress=lambda now: time.sleep(.1))"
-    run = subprocess.Popen([sys.executable, "-c", f"import time\nfrom jaxunc.streaming import predict_files\n{then}"])
-    manifest, deadline = tmp_path / "again" / "_manifest.json", Deadline(6)
-    while deadline.left() and not (manifest.exists() and len(json.loads(manifest.read_text())["parts"]) >= 2):
-        time.sleep(0.02)
-    os.kill(run.pid, signal.SIGKILL)
-    assert run.wait(patience(1)) == -signal.SIGKILL
-    assert not json.loads(manifest.read_text())["complete"]
-    predict_files(saved, data, tmp_path / "again", **OPTIONS)
-    assert contents(tmp_path / "again") == contents(tmp_path / "whole")
 
 
 @pytest.mark.exhaustive
@@ -138,10 +98,10 @@ def test_an_unreadable_file_in_the_middle(saved, data, frame, tmp_path):
     (folder / "b.parquet").write_bytes(b"PAR1 this is no Parquet PAR1")
     refuses(ValueError, r"b\.parquet cannot be read", predict_files, saved, folder, tmp_path / "out", **OPTIONS)
     assert len(answers(tmp_path / "out")) == 430, "what came before it is kept"
-    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").glob("part-*")}
+    before = moments(tmp_path / "out")
     (folder / "b.parquet").write_bytes(good)
     predict_files(saved, folder, tmp_path / "out", **OPTIONS)
-    assert before == {file: file.stat().st_mtime_ns for file in before}, "finished parts are kept"
+    assert before.items() <= moments(tmp_path / "out").items(), "finished parts are kept"
     predict_files(saved, folder, tmp_path / "whole", **OPTIONS)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
@@ -150,10 +110,10 @@ def test_a_file_that_is_replaced_is_scored_anew(saved, data, frame, tmp_path):
     folder = tmp_path / "data"
     shutil.copytree(data, folder)
     predict_files(saved, folder, tmp_path / "out", **OPTIONS)
-    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out").glob("part-00002-*")}
+    before = moments(tmp_path / "out", "part-00002-*")
     frame[100:250].assign(id=range(5000, 5150)).to_parquet(folder / "a.parquet")
     predict_files(saved, folder, tmp_path / "out", **OPTIONS)
-    assert before == {file: file.stat().st_mtime_ns for file in before}
+    assert before == moments(tmp_path / "out", "part-00002-*")
     assert list(answers(tmp_path / "out")["id"]) == [*range(5000, 5150), *range(430, 1000)]
     (folder / "a.parquet").unlink()
     with pytest.raises(ValueError, match=r"another run: it differs in inputs \(a\.parquet is gone\)"):

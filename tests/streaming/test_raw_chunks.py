@@ -1,5 +1,7 @@
 """Files of raw columns through a classifier with a pipeline: the answers of the classifier itself."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -71,9 +73,9 @@ def test_files(kind, model, tmp_path):
             write(frame, path)
         np.testing.assert_array_equal(shown(ju.stream(model, path, chunk_rows=50)), expected)
         outputs = ["class", "probability", "uncertainty", "interval", "set"]
-        by_rows = kind == "csv" and frame is RAW
-        found = shown(ju.stream(model, path, chunk_rows=1 if by_rows else 17, outputs=outputs))
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(shown(ju.stream(model, path, chunk_rows=17, outputs=outputs)), expected)
+        first = itertools.islice(ju.stream(model, path, chunk_rows=1, outputs=outputs), 9)
+        np.testing.assert_array_equal(shown(first), expected[:9])
     ju.save(tmp_path / "m", model)
     predict_files(tmp_path / "m", path, tmp_path / "out", keep=["n"], known=[texts], chunk_rows=40)
     found = pd.read_parquet(tmp_path / "out")

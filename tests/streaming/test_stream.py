@@ -1,13 +1,10 @@
 """Any source, any chunk: the answers of the model itself."""
 
-import pickle
-
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
-import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -20,6 +17,8 @@ from jaxunc.tables import encode_arrow, encode_instances
 from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
 from tests._rules import RULES
+
+from ._made import by_other_doors
 
 pytestmark = pytest.mark.once
 FOREST = RandomForestClassifier(30, min_samples_leaf=2, max_leaf_nodes=30, random_state=0)
@@ -260,14 +259,10 @@ def test_decisions_and_promised_sets_are_the_estimator_s(frame, tmp_path):
     np.testing.assert_array_equal(found["decision"][~decided.rejected], decided.label[~decided.rejected])
     sets = model.predict_set(X, coverage=0.9, by_class=True)
     assert [[*row] for row in found["set"]] == [model.classes_[row].tolist() for row in sets]
-    ju.save(tmp_path / "model", model)
-    X.to_parquet(tmp_path / "data.parquet")
-    asked = {"outputs": ["class", "decision", "set"], **COSTS}
-    manifest = ju.streaming.predict_files(tmp_path / "model", tmp_path / "data.parquet", tmp_path / "out", **asked)
-    assert manifest["settings"]["costs"] == {"yes": {"no": 7.0}}
-    pd.testing.assert_frame_equal(pq.read_table(tmp_path / "out" / "part-00000-00000.parquet").to_pandas(), found)
-    batches = pickle.loads(pickle.dumps(ju.streaming.BatchPredictor(tmp_path / "model", **asked)))
-    pd.testing.assert_frame_equal(batches(X).reset_index(drop=True), found)
+    settings, *others = by_other_doors(model, X, tmp_path, outputs=["class", "decision", "set"], **COSTS)
+    assert settings["costs"] == {"yes": {"no": 7.0}}
+    for other in others:
+        pd.testing.assert_frame_equal(other, found)
     boundless = whole(ju.stream(model.bound_, X, outputs=["decision"]))
     np.testing.assert_array_equal(boundless["decision"], model.predict(X))
 
@@ -308,16 +303,12 @@ def test_numbers(numbers, frame, tmp_path):
     expected += [numbers.predict(X, quantiles=[0.05, 0.5])]
     np.testing.assert_array_equal(found[names[1:]], np.column_stack(expected))
     assert list(whole(ju.stream(numbers, X[:1]))) == names[:6]
-    ju.save(tmp_path / "model", numbers)
-    frame.to_parquet(tmp_path / "data.parquet")
-    asked = {"outputs": ["interval", "mean", "quantile"], "quantiles": np.array([0.1]), "chunk_rows": 50}
-    manifest = ju.streaming.predict_files(tmp_path / "model", tmp_path / "data.parquet", tmp_path / "out", **asked)
-    assert manifest["settings"]["quantiles"] == [0.1]
-    of_files = pq.read_table(tmp_path / "out").to_pandas()
+    asked = {"outputs": ["interval", "mean", "quantile"], "quantiles": np.array([0.1])}
+    settings, of_files, of_batches = by_other_doors(numbers, frame, tmp_path, **asked)
+    assert settings["quantiles"] == [0.1]
     assert list(of_files) == ["mean", "lower", "upper", "quantile_0.1"]
     np.testing.assert_array_equal(of_files["upper"], numbers.predict_interval(X)[:, 1])
-    batches = ju.streaming.BatchPredictor(tmp_path / "model", outputs=asked["outputs"], quantiles=[0.1])
-    pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(batches))(X).reset_index(drop=True), of_files)
+    pd.testing.assert_frame_equal(of_batches, of_files)
     alone = whole(ju.stream(numbers, X, outputs=["quantile"]))
     assert list(alone) == ["quantile_0.05", "quantile_0.5", "quantile_0.95"]
 
@@ -333,12 +324,8 @@ def test_chances_and_several_intervals(numbers, frame, tmp_path):
     np.testing.assert_array_equal(found[names[:4]], numbers.predict_interval(X, [0.5, 0.75]).reshape(-1, 4))
     np.testing.assert_array_equal(found[names[4:]], np.column_stack([distribution.exceeds(limit) for limit in limits]))
     assert list(whole(ju.stream(numbers, X[:1], limits=2)))[-1] == "exceeds_2"
-    ju.save(tmp_path / "model", numbers)
-    frame.to_parquet(tmp_path / "data.parquet")
-    ju.streaming.predict_files(tmp_path / "model", tmp_path / "data.parquet", tmp_path / "out", **asked)
-    pd.testing.assert_frame_equal(pq.read_table(tmp_path / "out").to_pandas(), found, check_index_type=False)
-    batches = pickle.loads(pickle.dumps(ju.streaming.BatchPredictor(tmp_path / "model", **asked)))
-    pd.testing.assert_frame_equal(batches(X).reset_index(drop=True), found.reset_index(drop=True))
+    for other in by_other_doors(numbers, frame, tmp_path, **asked)[1:]:
+        pd.testing.assert_frame_equal(other, found.reset_index(drop=True))
 
 
 def stream(change=lambda frame: frame, **asked):
