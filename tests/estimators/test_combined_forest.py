@@ -1,4 +1,4 @@
-"""The classifier: its counts, and what it refuses."""
+"""Classifiers of forests: their counts, sets and intervals, and what they refuse."""
 
 import json
 import pickle
@@ -13,21 +13,18 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from jaxunc.estimators import CombinedForestClassifier, PureLeavesWarning
+from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, PureLeavesWarning
 from tests._refusal import refusals, refuses
+from tests.estimators._models import SMALL, two_parts
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*are in every tree's bag")]
 
-X, X_test, y, y_test = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
-# Of so few leaves that all forests have one shape, which is compiled once.
-SMALL = RandomForestClassifier(8, min_samples_leaf=2, max_leaf_nodes=30, random_state=0)
+X, X_test, y, y_test = two_parts()
 
 
 def test_the_mean_is_scikit_learns_forest():
@@ -57,13 +54,6 @@ def test_the_default_rule_is_no_worse_than_the_mean_by_the_committed_numbers(is_
         assert better >= worse, measure
 
 
-def test_the_default_takes_any_number_of_classes():
-    X, y = load_iris(return_X_y=True)
-    model = CombinedForestClassifier(SMALL).fit(X, y)
-    assert model.score(X, y) > 0.95
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
-
-
 @pytest.mark.parametrize("counts", ["inbag", "train", "oob", "held_out"])
 @pytest.mark.room(keep=1)
 def test_counts(counts):
@@ -79,6 +69,11 @@ def test_counts(counts):
     elif counts == "held_out":
         np.testing.assert_array_equal(totals, np.ceil(0.2 * len(y)))
     assert hasattr(model, "oob_score_") == (counts == "oob")
+    others = (X_test, y_test) if counts == "held_out" else (X, y)
+    for forest, rows in ((SMALL, (X, y)), (FrozenEstimator(clone(SMALL).fit(X, y)), others)):
+        cautious = CautiousForestClassifier(forest, counts=counts, random_state=0).fit(*rows)
+        assert cautious.score(X_test, y_test) > 0.9
+        assert cautious.predict_set(X_test).any(axis=1).all()
 
 
 @pytest.mark.room
@@ -94,43 +89,27 @@ def test_every_face_of_the_answer():
     assert uncertainty.total.shape == (len(X_test),)
 
 
-@pytest.mark.room
-def test_more_classes_text_labels_and_frames():
+@pytest.mark.parametrize(
+    "model",
+    [
+        CombinedForestClassifier(SMALL),
+        pytest.param(CombinedForestClassifier(SMALL, "one_vs_rest", {"rule": "dempster"}), marks=pytest.mark.room),
+        pytest.param(CautiousForestClassifier(SMALL, s=4), marks=pytest.mark.room),
+    ],
+    ids=["default", "one vs rest", "cautious"],
+)
+def test_more_classes_text_labels_and_frames(model):
     X, y = load_iris(return_X_y=True, as_frame=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    model = CombinedForestClassifier(SMALL, "one_vs_rest", {"rule": "dempster"}).fit(X, names)
+    assert model.fit(X, names).score(X, names) > 0.9
     assert model.feature_names_in_.tolist() == list(X.columns)
     assert set(model.predict(X)) == set(names)
-    assert model.decision_function(X).shape == (150, 3)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-6)
+    if isinstance(model, CautiousForestClassifier):
+        assert 1 < ju.metrics.set_size(model.predict_set(X)) < 2
+    else:
+        assert model.decision_function(X).shape == (150, 3)
     refuses(ValueError, "feature names should match", model.predict, X[X.columns[::-1]])
-
-
-@pytest.mark.exhaustive
-def test_pipelines_and_searches():
-    pipeline = make_pipeline(StandardScaler(), CombinedForestClassifier(SMALL))
-    search = GridSearchCV(pipeline, {"combinedforestclassifier__combiner": ["mean", "vote", "evidence"]}, cv=2)
-    search.fit(X, y)
-    assert search.score(X_test, y_test) > 0.9
-    assert set(search.cv_results_["param_combinedforestclassifier__combiner"]) == {"mean", "vote", "evidence"}
-    model = CombinedForestClassifier(SMALL, ju.Mean(ju.scorers.laplace)).fit(X, y)
-    assert model.score(X_test, y_test) > 0.9
-    assert cross_val_score(CombinedForestClassifier(SMALL, "pooling"), X, y, cv=2, scoring="roc_auc").min() > 0.9
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        DecisionTreeClassifier(min_samples_leaf=3, random_state=0),
-        ExtraTreesClassifier(5, min_samples_leaf=2, bootstrap=True, random_state=0),
-        BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=2), 5, max_features=0.5, random_state=0),
-    ],
-    ids=lambda e: type(e).__name__,
-)
-@pytest.mark.exhaustive
-def test_other_forests_and_missing_values(estimator):
-    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.05, np.nan, X)
-    assert CombinedForestClassifier(estimator, counts="train").fit(holes, y).score(X_test, y_test) > 0.85
 
 
 @pytest.mark.exhaustive
@@ -154,17 +133,6 @@ def test_a_fitted_forest_knows_its_columns():
     assert CombinedForestClassifier(forest, counts="train").fit(frame, y).feature_names_in_.tolist() == list("abcd")
     turned = frame[list("dcba")]
     refuses(ValueError, "feature names should match", CombinedForestClassifier(forest, counts="train").fit, turned, y)
-
-
-@pytest.mark.parametrize("counts", ["train", "oob", "held_out"])
-@pytest.mark.exhaustive
-def test_class_weights_weigh_the_counts(counts):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(400, 3)), np.arange(400) % 5 == 0
-    forest = RandomForestClassifier(10, min_samples_leaf=20, class_weight="balanced_subsample", random_state=0)
-    model = CombinedForestClassifier(forest, "mean", counts=counts, random_state=0).fit(X, y)
-    np.testing.assert_allclose(model.forest_.prior, 0.5, atol=1e-6)
-    assert 0.3 < model.predict_proba(X)[:, 1].mean() < 0.7, "a fifth of the instances, weighted to a half"
 
 
 @pytest.mark.exhaustive
@@ -217,17 +185,11 @@ def test_rules_with_a_setting_per_tree():
 
 
 @pytest.mark.exhaustive
-def test_bags_without_replacement():
+def test_bags_without_replacement_and_random_states():
     bagging = BaggingClassifier(DecisionTreeClassifier(min_samples_leaf=3), 7, max_samples=0.5, bootstrap=False)
     assert CombinedForestClassifier(bagging, counts="oob", random_state=0).fit(X, y).score(X_test, y_test) > 0.85
-
-
-@pytest.mark.exhaustive
-def test_random_state_makes_it_repeatable():
-    make = lambda seed: CombinedForestClassifier(
-        RandomForestClassifier(5, min_samples_leaf=3), counts="held_out", random_state=seed
-    )
-    one, same, other = (make(seed).fit(X, y).predict_proba(X_test) for seed in (1, 1, 2))
+    made = (CombinedForestClassifier(bagging, counts="held_out", random_state=seed) for seed in (1, 1, 2))
+    one, same, other = (model.fit(X, y).predict_proba(X_test) for model in made)
     np.testing.assert_array_equal(one, same)
     assert np.abs(one - other).max() > 0
 
@@ -317,7 +279,6 @@ def test_polling_trees():
     out = CombinedForestClassifier(FrozenEstimator(model.estimator_), combiner="evidence", counts="oob")
     polled = out.fit(X[::2], names[::2]).predict_polled(X[1::2])
     assert np.any(polled.votes.sum(axis=1) < polled.n_trees_used), "trees whose leaf is empty out of bag abstain"
-    assert np.mean(polled.predicted == names[1::2]) > 0.9
 
 
 @pytest.mark.once
@@ -338,6 +299,71 @@ def test_polling_by_a_prior_fitted_out_of_bag():
     whole = model.predict_polled(X[1::2], criterion="certain")
     assert found.n_trees_used.mean() < 0.6 * model.predict_polled(X[1::2], prior=prior).n_trees_used.mean()
     assert np.mean(found.predicted != whole.predicted) < 0.04
+
+
+@pytest.fixture(scope="module")
+def cautious():
+    """Cautious enough to be undecided about some."""
+    return CautiousForestClassifier(SMALL, s=20, mass="leaf_size").fit(X, y)
+
+
+@pytest.mark.room
+def test_every_face_of_a_cautious_answer(cautious):
+    vote = ju.bind(cautious.forest_, ju.GeneralizedVote(20, "leaf_size"))(X_test)
+    sets = cautious.predict_set(X_test)
+    np.testing.assert_array_equal(sets, ju.decisions.nondominated(vote))
+    assert sets.dtype == bool
+    assert 0 < ju.metrics.determinacy(sets) < 1
+    assert ju.metrics.single_set_accuracy(sets, y_test) >= cautious.score(X_test, y_test)
+    interval = cautious.predict_interval(X_test)
+    for own, bound in zip(interval, ju.bind(cautious.forest_, ju.AveragedIntervals(20))(X_test), strict=True):
+        np.testing.assert_array_equal(own, bound)
+    probs = cautious.predict_proba(X_test)
+    assert np.all((probs >= interval.lower) & (probs <= interval.upper))
+    np.testing.assert_allclose(probs.sum(axis=1), 1, rtol=1e-6)
+    predicted = cautious.predict(X_test)
+    assert np.all(sets[np.arange(len(sets)), predicted]), "what is predicted is in the set"
+    open_ones = sets.all(axis=1)
+    np.testing.assert_array_equal(predicted[open_ones], np.argmax(probs[open_ones], axis=1))
+    assert cautious.score(X_test, y_test) > 0.9
+
+
+@pytest.mark.room
+def test_explanations(cautious):
+    why = cautious.explain(X_test)
+    np.testing.assert_array_equal(why.largest_s >= 20, cautious.predict_set(X_test).sum(axis=1) == 1)
+    np.testing.assert_allclose(why.support.sum(axis=1) + why.abstaining, 1, rtol=1e-6)
+    assert why.abstaining_trees.shape == (len(X_test), 8)
+    assert all(isinstance(part, np.ndarray) for part in why)
+    changed = clone(cautious).fit(X, y).set_params(s=100)
+    np.testing.assert_array_equal(changed.explain(X_test).abstaining, why.abstaining)
+
+
+@pytest.mark.room
+def test_cautious_answers_of_the_own_sample(cautious):
+    assert cautious.oob_set_.shape == cautious.oob_decision_function_.shape == (len(y), 2)
+    assert 0.9 < cautious.oob_score_ < 1
+    honest = ju.metrics.single_set_accuracy(cautious.oob_set_, y)
+    assert honest <= ju.metrics.single_set_accuracy(cautious.predict_set(X), y), "its own labels are in the leaves"
+    assert not hasattr(clone(cautious).set_params(counts="inbag").fit(X, y), "oob_set_")
+
+
+@pytest.mark.exhaustive
+def test_grown_out_forests_decide_too_much_in_their_own_bags():
+    """Why out-of-bag counts are the default: pure leaves hardly ever abstain."""
+    grown_out = RandomForestClassifier(20, random_state=0)
+    with pytest.warns(PureLeavesWarning) as caught:
+        inbag = CautiousForestClassifier(grown_out, counts="inbag").fit(X, y)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert ju.metrics.determinacy(inbag.predict_set(X_test)) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outside = CautiousForestClassifier(grown_out).fit(X, y)
+    assert ju.metrics.determinacy(outside.predict_set(X_test)) < 1
+
+
+def fit_cautious(estimator=SMALL, **settings):
+    return lambda: CautiousForestClassifier(estimator, **settings).fit(X, y)
 
 
 def fit(estimator=SMALL, combiner=None, options=None, X=X, y=y, **settings):
@@ -365,6 +391,7 @@ def poll_without_bags():
 
 RARE = np.where(np.arange(len(y)) == 0, 2, y)
 WORDS = pd.DataFrame({"a": ["x", "y"] * 20, "b": np.arange(40)})
+OUT_OF_BAG = fit(combiner=ju.Vote(), counts="oob")
 TWO_RULES = ju.combiners.Together(a=ju.Mean())
 
 test_refusals = refusals(
@@ -399,10 +426,14 @@ test_refusals = refusals(
     ("training alone", poll(X, prior="fitted"), "training is a ndarray"),
     ("training unasked", poll((X, y)), "leave training out"),
     ("other data", poll((X[::-1], y[::-1]), prior="fitted"), "not the rows that this RandomForestClassifier was gr"),
-    (
-        "votes of other counts",
-        lambda: fit(combiner=ju.Vote(), counts="oob")().predict_polled(X, prior="fitted", training=(X, y)),
-        "counts='oob' leaves count others",
-    ),
+    ("votes of other counts", lambda: poll((X, y), prior="fitted")(OUT_OF_BAG()), "counts='oob' leaves count others"),
     ("polled without bags", poll_without_bags, "bootstrap=False"),
+    ("s", fit_cautious(s=0), "s=0 must be a positive"),
+    ("negative s", fit_cautious(s=-1.0), "s=-1.0 must be a positive"),
+    ("several s", fit_cautious(s=np.ones(3)), r"s has shape \(3,\)"),
+    ("mass", fit_cautious(mass="size"), "mass='size' is unknown"),
+    ("cautious counts", fit_cautious(counts="bag"), "counts='bag' is unknown"),
+    ("cautious, no bags", fit_cautious(ExtraTreesClassifier(3)), "bootstrap=False"),
+    ("cautious, a tree", fit_cautious(DecisionTreeClassifier()), "DecisionTreeClassifier has none"),
+    ("names none", fit(combiner="generalized_vote", options={"s": 1}), "answers with Preference", TypeError),
 )

@@ -63,6 +63,7 @@ def test_ranks_are_those_of_each_value_alone(coded):
     south = SITE[NEW] == "south"
     assert 3 * width[~south].mean() < width[south].mean()
     np.testing.assert_array_equal(coded.predict(CODED[NEW], quantiles=levels), found)
+    assert coded.bound_.answer(CODED[NEW]).interval.shape == (60, 2)
 
 
 @pytest.mark.parametrize("counts", ["cross_fit", "held_out"])
@@ -120,11 +121,10 @@ def test_files_and_streams(name, request, tmp_path):
     refuses(ValueError, r"row 0 of .* has (west|7\.0) in column 'site'", lambda: list(ju.stream(model, unknown)))
 
 
-def test_positions_and_bools_and_missing_values():
+def test_positions_and_bools_and_missing_values(coded):
     values = CODED.to_numpy()
-    np.testing.assert_array_equal(
-        fit(rows=values, coverage_by=2).predict_interval(values[NEW]), fit().predict_interval(CODED[NEW])
-    )
+    by_position = fit(rows=values, coverage_by=2).predict_interval(values[NEW])
+    np.testing.assert_array_equal(by_position, coded.predict_interval(CODED[NEW]))
     flagged = RAW.assign(site=SITE == "south")
     model = fit(rows=flagged)
     assert model.law_.strata.values == (0.0, 1.0)
@@ -136,32 +136,13 @@ def test_positions_and_bools_and_missing_values():
     assert np.isfinite(model.predict_interval(holed[NEW])).all()
 
 
-def test_rows_that_do_not_show_the_column(coded, raw):
-    assert coded.bound_.answer(CODED[NEW]).interval.shape == (60, 2)
-    refuses(ValueError, "which these rows do not show", raw.bound_.answer, ROWS[NEW].to_numpy())
+def damaged(change):
+    law = lambda coded: coded.law_._replace(strata=coded.law_.strata._replace(**change(coded.law_.strata)))
+    return lambda coded: check_law(law(coded))
 
 
-def test_other_engines_look_no_column_up(coded):
-    pytest.importorskip("onnx")
-    refuses(ValueError, "such a program cannot look up", ju.to_onnx, coded)
-
-
-def test_strata_of_a_damaged_file_are_refused(coded):
-    law = coded.law_
-    strata = law.strata
-    number = strata.number
-    for wrong, words in (
-        ({"number": number[1:]}, "expected"),
-        ({"number": number - 1}, "residuals of none of its values"),
-        ({"number": number + 1}, "residuals of none of its values"),
-        ({"number": np.zeros_like(number)}, "or none of some"),
-        ({"position": -1}, "no column with levels"),
-        ({"column": dataclasses.replace(strata.column, levels=None)}, "no column with levels"),
-    ):
-        refuses(ValueError, words, check_law, law._replace(strata=strata._replace(**wrong)))
-    refuses(ValueError, "has strata, and no ranks", check_law, law._replace(is_by_rank=False))
-
-
+without_levels = lambda strata: {"column": dataclasses.replace(strata.column, levels=None)}
+MORE = r"of the rows with 0\.0 in column 'site': a conformal quantile .* needs 1999 calibration rows"
 few = CODED.assign(site=np.r_[np.full(5, 9.0), CODED.site[5:]])
 test_refusals = refusals(
     ("no name", lambda: fit(coverage_by="place"), "coverage_by='place' is no column of X, which has a, b, site"),
@@ -171,22 +152,19 @@ test_refusals = refusals(
     ("a bool", lambda: fit(coverage_by=True), "is no column; pass its name", TypeError),
     ("a name of an array", lambda: fit(rows=CODED.to_numpy()), "has no names: pass a position"),
     ("few rows", lambda: fit(rows=few), r"coverage_by='site': 5 rows have 9\.0, and ranks of their own need 19"),
-    (
-        "few that are ranked",
-        lambda: fit(counts="held_out", held_out_size=0.2),
-        r"coverage_by='site': \d+ rows that are ranked have",
-    ),
-    (
-        "more coverage",
-        lambda coded: coded.predict_interval(CODED[NEW], 0.999),
-        r"of the rows with 0\.0 in column 'site': a conformal quantile .* needs 1999 calibration rows",
-    ),
-    (
-        "another value",
-        lambda coded: coded.predict_interval(CODED[NEW].assign(site=7)),
-        r"row 0 of X has 7.* knows 0\.0",
-    ),
+    ("few that are ranked", lambda: fit(counts="held_out", held_out_size=0.2), r"site': \d+ rows that are ranked have"),
+    ("more coverage", lambda coded: coded.predict_interval(CODED[NEW], 0.999), MORE),
+    ("another value", lambda coded: coded.predict_interval(CODED.assign(site=7)), r"row 0 of X has 7.* knows 0\.0"),
     ("no column", lambda raw: raw.predict_interval(ROWS[NEW]), "site"),
+    ("no column, bound", lambda raw: raw.bound_.answer(ROWS[NEW].to_numpy()), "which these rows do not show"),
+    ("onnx", lambda coded: pytest.importorskip("onnx") and ju.to_onnx(coded), "such a program cannot look up"),
+    ("damaged, length", damaged(lambda strata: {"number": strata.number[1:]}), "expected"),
+    ("damaged, less", damaged(lambda strata: {"number": strata.number - 1}), "residuals of none of its values"),
+    ("damaged, more", damaged(lambda strata: {"number": strata.number + 1}), "residuals of none of its values"),
+    ("damaged, one", damaged(lambda strata: {"number": 0 * strata.number}), "or none of some"),
+    ("damaged, position", damaged(lambda strata: {"position": -1}), "no column with levels"),
+    ("damaged, levels", damaged(without_levels), "no column with levels"),
+    ("damaged, ranks", lambda coded: check_law(coded.law_._replace(is_by_rank=False)), "has strata, and no ranks"),
 )
 
 

@@ -7,13 +7,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
-from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, RandomDecisionTreesClassifier
+from jaxunc.estimators import (
+    CautiousForestClassifier,
+    CombinedForestClassifier,
+    RandomDecisionTreesClassifier,
+    TransductiveClassifier,
+    TransductiveTreeClassifier,
+    UncertainForestRegressor,
+)
 from tests._refusal import refusals, refuses
 from tests.estimators._models import MODELS, OTHERS, answers, sample
 from tests.storage._mutations import joined, split
@@ -30,26 +38,37 @@ REPEATED = {
 }
 EXPECTED = {
     CautiousForestClassifier: BOOTSTRAPS | REPEATED,
+    TransductiveTreeClassifier: {},
+    TransductiveClassifier: {},
     RandomDecisionTreesClassifier: {
         "check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights"
     },
 }
 
 
-@pytest.mark.room(keep=1)
-@pytest.mark.filterwarnings("ignore:.*are in every tree's bag", "ignore:.*rows repeat others")
+# Of so few leaves that most forests have one shape, which is compiled once.
+FOREST, EXTRA = RandomForestClassifier(5, max_leaf_nodes=8, random_state=0), ExtraTreesRegressor(5, max_leaf_nodes=8)
+
+
+@pytest.mark.room(keep=7)
+@pytest.mark.filterwarnings("ignore:.*(in every tree's bag|rows repeat others|no residual is known|law is fitted to)")
 @parametrize_with_checks(
     [
         CautiousForestClassifier(RandomForestClassifier(10, max_depth=3, random_state=0)),
-        CombinedForestClassifier(RandomForestClassifier(5, random_state=0)),
-        CombinedForestClassifier(
-            make_pipeline(StandardScaler(with_mean=False), RandomForestClassifier(5, random_state=0))
-        ),
+        CombinedForestClassifier(FOREST),
+        CombinedForestClassifier(make_pipeline(StandardScaler(with_mean=False), FOREST)),
         RandomDecisionTreesClassifier(5),
+        TransductiveTreeClassifier(),
+        TransductiveClassifier(DecisionTreeClassifier()),
+        UncertainForestRegressor(RandomForestRegressor(10, max_leaf_nodes=8)),
+        UncertainForestRegressor(EXTRA, law="neighbours", counts="cross_fit"),
+        UncertainForestRegressor(EXTRA, law="conformal", counts="held_out", held_out_size=0.5),
     ],
-    expected_failed_checks=lambda model: EXPECTED.get(type(model), BOOTSTRAPS),
+    expected_failed_checks=lambda model: (
+        {} if getattr(model, "counts", "") == "cross_fit" else EXPECTED.get(type(model), BOOTSTRAPS)
+    ),
 )
-@pytest.mark.exhaustive(keep=4)
+@pytest.mark.exhaustive(keep=24)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -110,31 +129,29 @@ def test_no_rows_of_a_frame(name):
     refuses(ValueError, "at least one|0 sample", MODELS[name]().fit, frame[:0], Y[:0])
 
 
-@pytest.mark.parametrize(("n", "message"), [(0, "0 sample"), (1, "1 class")])
-def test_too_little_to_fit_on(name, n, message):
-    refuses(ValueError, message, MODELS[name]().fit, X[:n], Y[:n])
+def test_what_no_classifier_is_fitted_to(name):
+    fit = MODELS[name]().fit
+    for rows, labels, words in (
+        (X[:0], Y[:0], "0 sample"),
+        (X[:1], Y[:1], "1 class"),
+        (X, np.zeros(len(X)), "1 class"),
+    ):
+        refuses(ValueError, words, fit, rows, labels)
+    if name != "transduction":
+        weight = np.where(np.arange(len(X)) == 3, -1.0, 1.0)
+        refuses(ValueError, "sample_weight holds .*finite numbers >= 0", fit, X, Y, sample_weight=weight)
 
 
 @pytest.mark.room(keep=1)
-def test_one_class_and_one_column(name):
-    refuses(ValueError, "1 class", MODELS[name]().fit, X, np.zeros(len(X)))
+def test_one_column(name):
     np.testing.assert_allclose(MODELS[name]().fit(X[:, :1], Y).predict_proba(X[:, :1]).sum(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.room(keep=1)
-def test_copies(fitted):
+def test_clones_are_fitted_anew(fitted):
     model, expected = fitted
-    assert_same(answers(pickle.loads(pickle.dumps(model)), ROWS), expected)
     assert not hasattr(clone(model), "classes_")
     assert_same(answers(clone(model).fit(X, Y), ROWS), expected)
-
-
-def test_negative_weights_are_refused(name):
-    if name == "transduction":
-        return
-    weight = np.ones(len(X))
-    weight[3] = -1
-    refuses(ValueError, "sample_weight holds .*finite numbers >= 0", MODELS[name]().fit, X, Y, sample_weight=weight)
 
 
 TAMPERED = {

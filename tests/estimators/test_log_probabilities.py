@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import jaxunc as ju
 from jaxunc import estimators
 from tests._refusal import refuses
+from tests.estimators._models import MODELS, sample
 
 X, y = load_breast_cancer(return_X_y=True)
 X, y = X[:120], y[:120]
@@ -16,22 +17,17 @@ X, y = X[:120], y[:120]
 FOREST = RandomForestClassifier(20, min_samples_leaf=4, random_state=0)
 
 
+KINDS = MODELS | {"any classifier": lambda: estimators.TransductiveClassifier(LogisticRegression(C=1e-4))}
+
+
 @pytest.mark.room(keep=1)
-@pytest.mark.parametrize(
-    "model",
-    [
-        estimators.CombinedForestClassifier(FOREST, combiner="plausibility"),
-        estimators.CautiousForestClassifier(FOREST),
-        estimators.RandomDecisionTreesClassifier(10, random_state=0),
-        estimators.TransductiveClassifier(LogisticRegression(max_iter=5000, C=1e-4)),
-        estimators.TransductiveTreeClassifier(combiner="mean"),
-    ],
-    ids=lambda model: type(model).__name__,
-)
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.exhaustive(keep=3)
-def test_are_those_of_its_probabilities(model):
-    model.fit(X[:100], y[:100])
-    probs, logs = model.predict_proba(X[100:]), model.predict_log_proba(X[100:])
+@pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")
+def test_are_those_of_its_probabilities(name):
+    rows, labels = sample()
+    model = KINDS[name]().fit(rows, labels)
+    probs, logs = model.predict_proba(rows[:12]), model.predict_log_proba(rows[:12])
     assert logs.shape == probs.shape
     np.testing.assert_allclose(np.exp(logs), probs, rtol=2e-6, atol=1e-7)
     np.testing.assert_array_equal(np.isneginf(logs), probs == 0)

@@ -28,7 +28,6 @@ def held_out(name):
 
 
 def check_loaded(path, model, new):
-    """What comes back from a file answers alike, whatever grew the trees."""
     ju.save(path, model)
     loaded = ju.load(path)
     assert loaded.estimator is None
@@ -47,15 +46,11 @@ def test_forests_of_files(name, tmp_path):
     assert made.n_features_in_ == model.n_features
     assert (made.predict(new) == table()[1][450:]).mean() > 0.9
     assert clone(made).estimator.estimator is model
-    check_loaded(tmp_path / "saved", made, new)
-
-
-def test_a_cautious_forest_of_a_file(tmp_path):
-    X, y, new = held_out(FILES[0])
-    model = CautiousForestClassifier(FrozenEstimator(ju.from_any(FOLDER / FILES[0])), counts="held_out", s=2).fit(X, y)
-    assert model.predict_set(new).any(axis=1).all()
-    assert model.explain(new).largest_s.shape == (len(new),)
-    check_loaded(tmp_path / "saved", model, new)
+    cautious = CautiousForestClassifier(FrozenEstimator(model), counts="held_out", s=2).fit(X, y)
+    assert cautious.predict_set(new).any(axis=1).all()
+    assert cautious.explain(new).largest_s.shape == (len(new),)
+    for one in (made, cautious):
+        check_loaded(tmp_path / "saved", one, new)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -81,18 +76,12 @@ def test_weights_are_counted():
     assert np.asarray(whole.forest_.n_samples) == weights.sum()
 
 
-def test_own_counts():
-    """treelite keeps those of scikit-learn's forests; a Forest has its own."""
-    _, _, new = held_out("treelite_forest.bin")
-    forest = ju.from_any(FOLDER / "treelite_forest.bin")
-    made = CombinedForestClassifier(FrozenEstimator(forest), combiner="mean").fit()
-    np.testing.assert_array_equal(made.predict_proba(new), ju.bind(forest, ju.Mean()).probability(new))
-
-
-def test_boosted_trees_where_one_says_so():
-    X, y, new = held_out("xgboost.json")
-    ensemble = ju.from_any(FOLDER / "xgboost.json")
-    forest = ju.count_leaves(ensemble.trees, X, y)
+@pytest.mark.parametrize(("name", "is_counted"), [("treelite_forest.bin", False), ("xgboost.json", True)])
+def test_own_counts(name, is_counted):
+    """treelite keeps those of scikit-learn's forests; a Forest has its own, of boosted trees where one says so."""
+    X, y, new = held_out(name)
+    model = ju.from_any(FOLDER / name)
+    forest = ju.count_leaves(model.trees, X, y) if is_counted else model
     made = CombinedForestClassifier(FrozenEstimator(forest), combiner="mean").fit()
     np.testing.assert_array_equal(made.predict_proba(new), ju.bind(forest, ju.Mean()).probability(new))
 

@@ -32,8 +32,6 @@ import jaxunc as ju
 from jaxunc.estimators import (
     CautiousForestClassifier,
     CombinedForestClassifier,
-    RandomDecisionTreesClassifier,
-    TransductiveTreeClassifier,
 )
 from tests._refusal import refusals, refuses
 
@@ -47,7 +45,6 @@ N = 240
 
 
 def raw_table(n: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Columns of every kind, some cells of them missing, and labels."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -80,14 +77,6 @@ def pipeline(last=None, **settings):
     return Pipeline([("prep", columns()), ("forest", forest() if last is None else last)], **settings)
 
 
-class DropsRows(BaseEstimator, TransformerMixin):
-    def fit(self, X, y=None):
-        return self
-
-    def transform(self, X):
-        return X[~X["age"].isna()]
-
-
 class OwnColumns(BaseEstimator, TransformerMixin):
     """Someone's own step, without anything that it learns."""
 
@@ -98,19 +87,25 @@ class OwnColumns(BaseEstimator, TransformerMixin):
         return X.assign(ratio=X["debt"] / (1 + X["n"]))
 
 
-class OtherWhenFitted(BaseEstimator, TransformerMixin):
-    """Makes other rows of those that it is fitted on than of the same ones later, as `TargetEncoder` does."""
+class DropsRows(OwnColumns):
+    def transform(self, X):
+        return X[~X["age"].isna()]
 
+
+class Seen(BaseEstimator, TransformerMixin):
     def fit(self, X, y=None):
-        self.fitted_ = True
+        self.rows_ = np.asarray(X["debt"])
         return self
-
-    def fit_transform(self, X, y=None):
-        self.fit(X)
-        return np.asarray(X[NUMBERS].fillna(0)) + np.arange(len(X))[:, None] % 2
 
     def transform(self, X):
         return np.asarray(X[NUMBERS].fillna(0))
+
+
+class OtherWhenFitted(Seen):
+    """Makes other rows of those that it is fitted on than of the same ones later, as `TargetEncoder` does."""
+
+    def fit_transform(self, X, y=None):
+        return self.fit(X).transform(X) + np.arange(len(X))[:, None] % 2
 
 
 selected = make_column_selector(dtype_include="number")
@@ -153,9 +148,8 @@ def test_answers_are_those_of_the_pipeline(name):
 @pytest.mark.exhaustive
 def test_counts_and_learning_are_those_of_the_rows_that_come_to_the_forest(name):
     whole = PIPELINES[name]()
-    before, last = (Pipeline([*whole[:-1].steps, *whole[-1][:-1].steps]), whole[-1][-1]) if name == "nested" else (
-        whole[:-1], whole[-1]
-    )  # fmt: skip
+    whole = Pipeline([*whole[:-1].steps, *whole[-1].steps]) if name == "nested" else whole
+    before, last = whole[:-1], whole[-1]
     rows = before.fit_transform(RAW, Y)
     for make in (CombinedForestClassifier, lambda one: CombinedForestClassifier(one, combiner="mean", counts="oob")):
         raw, plain = make(whole).fit(RAW, Y), make(last).fit(rows, Y)
@@ -169,29 +163,27 @@ def test_counts_and_learning_are_those_of_the_rows_that_come_to_the_forest(name)
 
 
 @pytest.mark.exhaustive
-def test_every_answer_takes_raw_columns():
+def test_every_answer_takes_raw_columns(tmp_path):
     made = CombinedForestClassifier(pipeline()).fit(RAW, Y)
     rows = made.estimator_[:-1].transform(RAW)
     bound = ju.bind(made.forest_, made.combiner_)
     np.testing.assert_allclose(made.predict_proba(RAW), bound.probability(rows), atol=1e-6)
     assert made.decision_function(RAW).shape == (N,)
     assert made.predict_uncertainty(RAW).total.shape == (N,)
-    votes = CombinedForestClassifier(pipeline(), combiner="mean").fit(RAW, Y)
+    votes, *kept = (
+        CombinedForestClassifier(pipeline(memory=memory), combiner="mean").fit(RAW, Y)
+        for memory in (None, str(tmp_path), str(tmp_path))
+    )
+    for one in kept:
+        np.testing.assert_array_equal(one.predict_proba(RAW), votes.predict_proba(RAW))
     polled = votes.predict_polled(RAW, confidence=0.95, prior="fitted", training=(RAW, Y))
     assert polled.n_trees_used.max() <= 60
+    assert not hasattr(clone(made), "classes_")
+    for again in (pickle.loads(pickle.dumps(made)), clone(made).fit(RAW, Y)):
+        np.testing.assert_array_equal(again.predict_proba(RAW), made.predict_proba(RAW))
+    assert "OneHotEncoder" in made._repr_html_()
     why = CautiousForestClassifier(pipeline()).fit(RAW, Y).explain(RAW[:3])
     assert why.largest_s.shape == (3,)
-
-
-class Seen(BaseEstimator, TransformerMixin):
-    """Keeps the rows that it was fitted on."""
-
-    def fit(self, X, y=None):
-        self.rows_ = np.asarray(X["debt"])
-        return self
-
-    def transform(self, X):
-        return np.asarray(X[NUMBERS].fillna(0))
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(N) // 4])
@@ -251,24 +243,6 @@ def test_validation_searches_and_routing():
         assert np.isclose(sum(float(one.forest_.n_samples) for one in found["estimator"]), sum(weights))
 
 
-@pytest.mark.exhaustive
-def test_copies_pickles_and_display():
-    made = CombinedForestClassifier(pipeline()).fit(RAW, Y)
-    again = pickle.loads(pickle.dumps(made))
-    np.testing.assert_array_equal(again.predict_proba(RAW), made.predict_proba(RAW))
-    assert not hasattr(clone(made), "classes_")
-    np.testing.assert_array_equal(clone(made).fit(RAW, Y).predict_proba(RAW), made.predict_proba(RAW))
-    assert "OneHotEncoder" in made._repr_html_()
-
-
-@pytest.mark.exhaustive
-def test_memory_of_a_pipeline(tmp_path):
-    made = [CombinedForestClassifier(pipeline(memory=str(tmp_path)), combiner="mean").fit(RAW, Y) for _ in range(2)]
-    expected = CombinedForestClassifier(pipeline(), combiner="mean").fit(RAW, Y).predict_proba(RAW)
-    for one in made:
-        np.testing.assert_array_equal(one.predict_proba(RAW), expected)
-
-
 def test_other_frames_and_arrays():
     made = CombinedForestClassifier(pipeline(), combiner="mean").fit(RAW, Y)
     expected = made.predict_proba(RAW)
@@ -293,7 +267,6 @@ def small():
 
 
 def predict(make):
-    """Of raw rows, by a pipeline that was fitted here."""
     return lambda small: small.predict(make())
 
 
@@ -335,9 +308,9 @@ def test_fitted_wrappers_are_opened(name):
     model = FITTED[name](pipeline(forest(5)))
     made = CombinedForestClassifier(model if name == "its last step" else FrozenEstimator(model)).fit(RAW, Y)
     assert made.forest_.n_trees == 5
-    mean = clone(made).set_params(combiner="probability") if name != "its last step" else made
-    if mean is not made:
-        np.testing.assert_allclose(mean.fit().predict_proba(RAW), model.predict_proba(RAW), atol=1e-6)
+    if name != "its last step":
+        mean = clone(made).set_params(combiner="probability").fit()
+        np.testing.assert_allclose(mean.predict_proba(RAW), model.predict_proba(RAW), atol=1e-6)
 
 
 def test_a_threshold_is_left_with_a_warning():
@@ -415,6 +388,8 @@ def made_frozen():
 WORDS_HELD = r"X's column 'job' holds numbers, and held words .*astype\('str'\)"
 HALF_FITTED = r"a step of \['columntransformer'\] is not fitted, .*Freeze the whole fitted pipeline"
 UNTOLD = "'owncolumns', does not tell on which columns it was fitted; pass rows"
+WORDS_LEFT = r"steps \['columntransformer'\] leave words for the forest: .*Encode them"
+ROWS_LEFT = r"\['dropsrows', .* made 205 rows of 240, .*Drop or add rows before fit"
 EXPORT = "of a pipeline, and only its forest can be exported: pass model.bound_"
 WHOLE = r"taken whole by CombinedForestClassifier\(FrozenEstimator\(pipeline\)\) .*pipeline\[-1\]"
 
@@ -428,16 +403,8 @@ test_refusals = refusals(
     ("nothing", predict(lambda: None), "X is a NoneType; pass the raw columns", TypeError),
     ("onnx", lambda small: ju.interop.to_onnx(small), EXPORT, TypeError),
     ("half fitted", fit(lambda: make_pipeline(columns(), FrozenEstimator(forest(5).fit(RAW[["n"]], Y)))), HALF_FITTED),
-    (
-        "words for the forest",
-        fit(lambda: make_pipeline(columns("passthrough"), forest(5))),
-        r"steps \['columntransformer'\] leave words for the forest: .*Encode them",
-    ),
-    (
-        "rows dropped",
-        fit(lambda: make_pipeline(DropsRows(), columns(), forest(5))),
-        r"\['dropsrows', .* made 205 rows of 240, .*Drop or add rows before fit",
-    ),
+    ("words for the forest", fit(lambda: make_pipeline(columns("passthrough"), forest(5))), WORDS_LEFT),
+    ("rows dropped", fit(lambda: make_pipeline(DropsRows(), columns(), forest(5))), ROWS_LEFT),
     ("not fitted", fit(lambda: FrozenEstimator(pipeline())), "not fitted"),
     ("no rows", lambda: CombinedForestClassifier(frozen(OwnColumns(), columns(), forest(5))()).fit(), UNTOLD),
     ("any model", lambda: ju.from_any(pipeline(forest(5)).fit(RAW, Y)), WHOLE, TypeError),
@@ -472,10 +439,3 @@ def test_pipelines_of_imbalanced_learn():
     balanced = pytest.importorskip("imblearn.ensemble").BalancedRandomForestClassifier(5, random_state=0)
     made = CombinedForestClassifier(pipeline(balanced), combiner="mean", counts="held_out", random_state=0).fit(RAW, Y)
     assert made.score(RAW, Y) > 0.6
-
-
-@pytest.mark.exhaustive
-def test_classifiers_without_a_forest_end_a_pipeline():
-    for last in (RandomDecisionTreesClassifier(5, random_state=0), TransductiveTreeClassifier()):
-        made = make_pipeline(columns(OrdinalEncoder(encoded_missing_value=-1)), last).fit(RAW[:60], Y[:60])
-        assert made.predict(RAW[60:70]).shape == (10,)

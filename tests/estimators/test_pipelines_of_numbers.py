@@ -30,6 +30,7 @@ RAW = pd.DataFrame(
 )
 Y = 3 * RAW["debt"].to_numpy() + 2 * (RAW["job"] == "cook").to_numpy() + RNG.normal(size=N)
 OLD, NEW = slice(0, 160), slice(160, N)
+CATEGORIES = RAW.drop(columns="id").astype({"job": "category"})
 
 
 def forest(**settings):
@@ -118,7 +119,7 @@ def test_copies_are_those_of_the_rows_that_come_to_the_forest():
 
 @pytest.mark.parametrize("frozen", [True, False])
 def test_categories_that_a_library_splits_itself(frozen):
-    frame = RAW.drop(columns="id").astype({"job": "category"})
+    frame = CATEGORIES
     whole = make_pipeline(FunctionTransformer(doubled), boosted())
     for model in (whole, boosted()):
         given, rows = (FrozenEstimator(model.fit(frame[OLD], Y[OLD])), NEW) if frozen else (model, slice(None))
@@ -131,7 +132,7 @@ def test_categories_that_a_library_splits_itself(frozen):
 def test_lightgbm_and_its_categories(tmp_path):
     lightgbm = pytest.importorskip("lightgbm")
     gbm = lightgbm.LGBMRegressor(n_estimators=8, num_leaves=6, verbose=-1)
-    frame = RAW.drop(columns="id").astype({"job": "category"})
+    frame = CATEGORIES
     made = UncertainForestRegressor(gbm, random_state=0).fit(frame, Y)
     np.testing.assert_array_equal(made.predict(frame), made.estimator_.predict(frame))
     np.testing.assert_allclose(made.moments_.answer(frame).mean, made.predict(frame), rtol=1e-4)
@@ -199,6 +200,10 @@ def fit(model, X=RAW, y=Y, **settings):
     return lambda: UncertainForestRegressor(model, **settings).fit(X, y)
 
 
+def fitted_forest():
+    return FrozenEstimator(forest().fit(RAW[["debt"]], Y))
+
+
 def fitted(name):
     return UncertainForestRegressor(FrozenEstimator(MODELS[name]().fit(RAW[OLD], Y[OLD]))).fit(RAW[NEW], Y[NEW])
 
@@ -208,16 +213,7 @@ test_refusals = refusals(
     ("words", fit(make_pipeline(FunctionTransformer(doubled), forest())), "leave words for the forest"),
     ("seen", lambda: fit(FrozenEstimator(MODELS["boosted"]().fit(RAW, Y)))(), "rows that this frozen model was grown"),
     ("seen by bags", lambda: fit(FrozenEstimator(MODELS["forest"]().fit(RAW, Y)), counts="held_out")(), "was grown on"),
-    (
-        "steps without a fit",
-        lambda: fit(make_pipeline(columns(), FrozenEstimator(forest().fit(RAW[["debt"]], Y))))(),
-        "not fitted",
-    ),
-    (
-        "other types",
-        lambda: fitted("boosted").predict(RAW.assign(debt="x")),
-        "holds words, and held numbers",
-        TypeError,
-    ),
+    ("steps without a fit", lambda: fit(make_pipeline(columns(), fitted_forest()))(), "not fitted"),
+    ("other types", lambda: fitted("boosted").predict(RAW.assign(debt="x")), "holds words, and held", TypeError),
     ("no column", lambda: fitted("boosted").predict(RAW.drop(columns="job")), "missing"),
 )

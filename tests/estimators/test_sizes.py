@@ -19,7 +19,7 @@ from tests._exhaustive import a_few_of
 pytestmark = pytest.mark.once
 
 FIRST, MOST = (1, 2, 3, 5, 9, 17, 33, 60, 100, 200, 300, 500, 900), 900
-OTHERS = tuple(np.random.default_rng(0).permutation(np.arange(1, MOST))[:50])
+OTHERS = tuple(np.random.default_rng(0).permutation(np.arange(1, MOST))[:15])
 Y = np.random.default_rng(1).integers(0, 3, MOST)
 X = (np.random.default_rng(2).normal(size=(MOST, 4)) + Y[:, None]).astype(np.float32)
 FOREST = RandomForestClassifier(5, max_depth=4, random_state=0)
@@ -53,6 +53,6 @@ def test_classifiers(name):
     for n in FIRST + ((400, 700) if outputs else ()):  # of votes the rounds of those that are left, too
         ask(n)
     with compilations() as names:
-        for n in OTHERS[:15] if is_slow else OTHERS:
+        for n in OTHERS:
             ask(n)
     assert names == []

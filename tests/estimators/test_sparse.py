@@ -25,7 +25,6 @@ FORESTS = {
 
 
 def fitted(kind, forest, **settings):
-    """The classifier fitted on sparse data, and on the same as dense ones."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PureLeavesWarning)
         warnings.filterwarnings("ignore", "[0-9]+ of 300 training instances are in every tree's bag")

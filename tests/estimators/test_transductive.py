@@ -18,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, TransductiveClassifier, TransductiveTreeClassifier
@@ -69,13 +68,6 @@ def brute(model, X, y, x, weight=None) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.room(keep=2)
-@parametrize_with_checks([TransductiveTreeClassifier(), TransductiveClassifier(DecisionTreeClassifier())])
-@pytest.mark.exhaustive(keep=16)
-def test_scikit_learn(estimator, check):
-    check(estimator)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("combine", ["mean", "pnml"])
 def test_brute_force(combine, weighted, rng):
@@ -91,19 +83,17 @@ def test_brute_force(combine, weighted, rng):
     assert (model.predict_proba_by_label(X[TEST]) != model.estimator_.predict_proba(X[TEST])[:, None]).any()
 
 
-def test_trees_of_nominal_features_are_those_that_are_found_together(rng):
+def test_trees_are_those_that_are_found_together(rng):
+    """Of nominal features; of numbers where an instance has no values of its own."""
     levels = rng.integers(3, size=(60, 4)).astype(float)
     y = (levels[:, 0] + levels[:, 1] + rng.integers(2, size=60) > 2).astype(int)
-    slow = TransductiveClassifier(GreedyTree(nominal=[0, 1, 2, 3])).fit(levels[:40], y[:40])
-    exact = TransductiveTreeClassifier(nominal=[0, 1, 2, 3], candidates="all", combiner=None).fit(levels[:40], y[:40])
-    np.testing.assert_allclose(slow.predict_proba(levels[40:]), exact.predict_proba(levels[40:]), rtol=1e-12)
-
-
-def test_trees_of_numbers_are_those_that_are_found_together_where_an_instance_has_no_values_of_its_own():
-    slow = TransductiveClassifier(GreedyTree()).fit(X[TRAIN], Y[TRAIN])
-    exact = TransductiveTreeClassifier(candidates="all", combiner=None).fit(X[TRAIN], Y[TRAIN])
-    met = X[TRAIN][::6]
-    np.testing.assert_allclose(slow.predict_proba(met), exact.predict_proba(met), rtol=1e-12)
+    for nominal, rows, labels, new in (
+        ([0, 1, 2, 3], levels[:40], y[:40], levels[40:50]),
+        (None, X[TRAIN], Y[TRAIN], X[TRAIN][::10]),
+    ):
+        slow = TransductiveClassifier(GreedyTree(nominal)).fit(rows, labels)
+        exact = TransductiveTreeClassifier(nominal=nominal, candidates="all", combiner=None).fit(rows, labels)
+        np.testing.assert_allclose(slow.predict_proba(new), exact.predict_proba(new), rtol=1e-12)
 
 
 def test_nearest_neighbours_have_a_closed_form(rng):
@@ -176,8 +166,9 @@ def test_no_rows_parameters_set_after_fit_and_what_has_no_place_in_files_and_str
 
 @pytest.mark.exhaustive
 def test_processes_change_no_answer():
-    answers = [TransductiveClassifier(GaussianNB(), n_jobs=n).fit(X[TRAIN], Y[TRAIN]) for n in (None, 2)]
-    np.testing.assert_array_equal(*(model.predict_proba(X[1::3]) for model in answers))
+    for make in (lambda n: TransductiveClassifier(GaussianNB(), n_jobs=n), lambda n: bag(n_jobs=n)):
+        alone, several = (make(n).fit(X[HALF], WORDS[HALF]) for n in (None, 2))
+        np.testing.assert_array_equal(alone.predict_proba(X[SOME]), several.predict_proba(X[SOME]))
 
 
 def fit(*arguments, X=X, y=Y, sample_weight=None, **settings):
@@ -242,15 +233,6 @@ def test_leaves_are_counted_together_unless_another_combiner_is_asked_for():
     assert published.combiner_ is None
     expected = ((counts + 1) / (counts.sum(axis=2, keepdims=True) + 3)).mean(axis=1)
     np.testing.assert_allclose(published.predict_proba(X[1::2]), expected, rtol=1e-12)
-
-
-def test_frames_with_words(rng):
-    word = rng.choice(["a", "b", "c"], 120)
-    frame = pd.DataFrame({"number": rng.normal(size=120), "word": pd.Series(word, dtype=object)})
-    y = np.where(word == "a", "yes", "no")
-    model = TransductiveTreeClassifier().fit(frame, y)
-    assert model.score(frame, y) == 1
-    assert np.all(np.isfinite(model.predict_proba(frame.assign(word="unheard", number=np.nan))))
 
 
 @pytest.mark.parametrize("name", ["mean", "laplace", "pooling", "evidence", "plausibility-p"])
@@ -327,6 +309,7 @@ def test_frames_with_words_and_missing_values(rng):
     assert model.feature_names_in_.tolist() == ["word", "width"]
     assert model.estimators_[0].bound_.columns.is_nominal.tolist() == [True, False]
     assert model.score(frame[SOME], WORDS[SOME]) > 0.8
+    assert np.all(np.isfinite(model.predict_proba(frame.assign(word="unheard", width=np.nan))))
     # scikit-learn hands arrays to the trees of a bag, so that columns have places and no names.
     by_place = BaggingClassifier(TransductiveTreeClassifier(nominal=[0]), 2, random_state=0).fit(frame, WORDS)
     assert by_place.estimators_[0].bound_.columns.is_nominal.tolist() == [True, False]
@@ -341,12 +324,6 @@ def test_a_class_that_samples_lack_is_answered_and_a_sample_of_one_class_is_refu
     np.testing.assert_allclose(probs.sum(), 1)
     assert probs[0, 2] > 0
     refuses(ValueError, "1 class", lambda: bag(30).fit(X[45:52], np.r_[[0] * 6, 1]))
-
-
-@pytest.mark.exhaustive
-def test_processes_change_no_answer_of_bags(fitted):
-    side_by_side = bag(n_jobs=2).fit(X[HALF], WORDS[HALF])
-    np.testing.assert_array_equal(side_by_side.predict_proba(X[SOME]), fitted.predict_proba(X[SOME]))
 
 
 def test_what_is_not_possible_is_said(fitted, tmp_path):

@@ -15,7 +15,7 @@ import jaxunc as ju
 from jaxunc.__main__ import main
 from jaxunc.estimators import UncertainForestRegressor
 from jaxunc.streaming import BatchPredictor
-from tests._refusal import refusals, refuses
+from tests._refusal import refusals
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*gaps in the test:UserWarning")]
 RNG = np.random.default_rng(0)
@@ -76,7 +76,6 @@ CASES = [
 @pytest.mark.parametrize(("name", "model", "settings"), CASES)
 @pytest.mark.exhaustive(keep=6)
 def test_a_transform_inside(name, model, settings):
-    """The model of transformed targets, beside the one of targets that the user transformed."""
     found = UncertainForestRegressor(around(model, name), **settings).fit(X[OLD], Y[OLD])
     transformer = around(model, name).fit(X[OLD], Y[OLD]).transformer_
     plain = UncertainForestRegressor(model, **settings).fit(X[OLD], transformer.transform(Y[OLD, None])[:, 0])
@@ -182,9 +181,6 @@ def test_files_and_streams(tmp_path, capsys):
     np.testing.assert_allclose(ju.load(tmp_path / "taken").predict(new), written["mean"], rtol=1e-4)
 
 
-# Whole targets.
-
-
 @pytest.mark.parametrize("settings", [{}, {"law": "bins"}, {"law": "conformal"}, {"estimator": around(FOREST)}])
 def test_whole_targets(settings, tmp_path):
     settings = {"estimator": FOREST} | settings
@@ -220,35 +216,29 @@ def fit(estimator=FOREST, y=Y, **settings):
     return lambda: UncertainForestRegressor(estimator, **settings).fit(X, y)
 
 
+def of_functions(there, back=None):
+    return TransformedTargetRegressor(FOREST, func=there, inverse_func=back)
+
+
+def half_frozen():
+    return TransformedTargetRegressor(FrozenEstimator(FOREST.fit(X, Y)), transformer=StandardScaler())
+
+
+def exported():
+    pytest.importorskip("onnx")
+    ju.to_onnx(fit(around(FOREST))())
+
+
 test_refusals = refusals(
     ("own functions in a file", lambda: ju.save("m", fit(around(FOREST, "own"))()), "cannot name", TypeError),
-    (
-        "no finite number",
-        fit(TransformedTargetRegressor(FOREST, func=np.log, inverse_func=np.exp), np.r_[0.0, Y[1:]]),
-        "y holds 0, which the transform",
-    ),
-    ("no inverse", fit(TransformedTargetRegressor(FOREST, func=np.log)), "pass func and inverse_func, or a trans"),
-    ("no order", fit(TransformedTargetRegressor(FOREST, func=np.sin, inverse_func=np.arcsin)), "neither rises nor"),
-    (
-        "a frozen model in a transformer that is not fitted",
-        lambda: fit(TransformedTargetRegressor(FrozenEstimator(FOREST.fit(X, Y)), transformer=StandardScaler()))(),
-        "freeze the whole",
-    ),
+    ("no finite number", fit(of_functions(np.log, np.exp), np.r_[0.0, Y[1:]]), "y holds 0, which the transform"),
+    ("no inverse", fit(of_functions(np.log)), "pass func and inverse_func, or a trans"),
+    ("no order", fit(of_functions(np.sin, np.arcsin)), "neither rises nor"),
+    ("a frozen model inside", lambda: fit(half_frozen())(), "freeze the whole"),
     ("a transform that is not fitted", fit(FrozenEstimator(around(FOREST))), "not fitted"),
     ("a target off the steps", fit(support=(0, np.inf, 1)), r"y holds \S+ in row 0, which steps of 1 do not reach"),
     ("half steps", fit(support=(0, np.inf, 0.5)), "a step that is no whole number"),
     ("ends off the steps", fit(support=(0.5, np.inf, 1)), "or ends that are none"),
     ("four numbers", fit(support=(0, 9, 1, 1)), "must be two numbers in their order"),
+    ("onnx", exported, "fitted to transformed targets"),
 )
-
-
-def test_onnx_has_no_map_of_targets():
-    pytest.importorskip("onnx")
-    refuses(ValueError, "fitted to transformed targets", ju.to_onnx, fit(around(FOREST))())
-
-
-def test_a_pipeline_of_transformers():
-    transformer = make_pipeline(FunctionTransformer(np.log1p, np.expm1), StandardScaler())
-    model = UncertainForestRegressor(TransformedTargetRegressor(FOREST, transformer=transformer)).fit(X[OLD], Y[OLD])
-    assert [step[0] for step in model.law_.target_map.steps] == ["log1p", "affine"]
-    assert (np.diff(model.predict_interval(X[NEW])) > 0).all()

@@ -55,7 +55,6 @@ EXACT = {"rtol": 1e-9, "atol": 1e-12}
 
 
 def drawn(kind: str = "zero") -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, targets, classes and weights."""
     rng = np.random.default_rng(SEED)
     X = rng.normal(size=(N, 3)).astype(np.float32)
     y = X[:, 0] + 0.5 * rng.normal(size=N)
@@ -75,7 +74,6 @@ def fit(estimator: Any, *data: Any, **how: Any) -> Any:
 
 
 def answers(model: Any) -> dict[str, np.ndarray]:
-    """Whatever a fitted estimator says of new rows."""
     if isinstance(model, UncertainForestRegressor):
         found = {
             "quantiles": model.predict(NEW, quantiles=[0.1, 0.5, 0.9]),
@@ -105,24 +103,16 @@ def check_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], **
 @pytest.mark.once
 def test_bins_of_weights(kind):
     _, y, _, weight = drawn(kind)
-    found, expected = target_bins(y, 12, sample_weight=weight), target_bins(np.repeat(y, weight.astype(int)), 12)
-    for part, other in zip(found[:3], expected[:3], strict=True):
-        np.testing.assert_allclose(part, other, **EXACT)
+    found = target_bins(y, 12, sample_weight=weight)
+    shares = target_bins(y, 12, sample_weight=np.full(N, 1 / N))  # which cannot be numbers of rows
+    for weighed, rows in ((found, np.repeat(y, weight.astype(int))), (shares, y)):
+        for part, other in zip(weighed[:3], target_bins(rows, 12)[:3], strict=True):
+            np.testing.assert_allclose(part, other, **EXACT)
     far = np.where(weight > 0, y, 1e3)
     for least, tolerance in ((0.0, 0.0), (1e-12, 1e-6)):
         weighed = target_bins(far, 12, sample_weight=np.where(weight > 0, weight, least))
         for part, other in zip(weighed[:3], found[:3], strict=True):
             np.testing.assert_allclose(part, other, atol=tolerance, rtol=0)
-
-
-@pytest.mark.once
-def test_bins_of_shares_are_those_of_rows():
-    """Weights that add to 1 cannot be numbers of rows."""
-    _, y, _, _ = drawn()
-    for part, other in zip(
-        target_bins(y, 12, sample_weight=np.full(N, 1 / N))[:3], target_bins(y, 12)[:3], strict=True
-    ):
-        np.testing.assert_allclose(part, other, **EXACT)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -163,7 +153,7 @@ def test_ranks_of_weights(kind, by_class):
 @pytest.mark.parametrize("kind", KINDS)
 def test_moments_of_weights(kind):
     X, y, _, weight = drawn(kind)
-    forest = RandomForestRegressor(3, max_leaf_nodes=6, random_state=0).fit(GROWN_ON, GROWN_FOR)
+    forest = RandomForestRegressor(5, max_leaf_nodes=8, random_state=0).fit(GROWN_ON, GROWN_FOR)
     rows = np.repeat(np.arange(N), weight.astype(int))
     expected = LeafMoments(forest, X[rows], y[rows])
     found = LeafMoments(forest, X, np.where(weight > 0, y, 1e6), weight=weight)
@@ -186,7 +176,7 @@ REGRESSORS = {
     "tree": lambda: DecisionTreeRegressor(max_leaf_nodes=6, random_state=0),
     "tree of absolute errors": lambda: DecisionTreeRegressor(max_leaf_nodes=6, criterion="absolute_error"),
     "frozen": lambda: FrozenEstimator(
-        RandomForestRegressor(5, min_samples_leaf=40, random_state=0).fit(GROWN_ON, GROWN_FOR)
+        RandomForestRegressor(5, min_samples_leaf=40, max_leaf_nodes=8, random_state=0).fit(GROWN_ON, GROWN_FOR)
     ),
 }
 CLASSIFIERS = {
@@ -199,7 +189,7 @@ CLASSIFIERS = {
     ),
     "pipeline": lambda: make_pipeline(StandardScaler(), DecisionTreeClassifier(max_leaf_nodes=6, random_state=0)),
     "frozen": lambda: FrozenEstimator(
-        RandomForestClassifier(8, min_samples_leaf=40, random_state=0).fit(GROWN_ON, GROWN_FOR > 0.3)
+        RandomForestClassifier(8, min_samples_leaf=40, max_leaf_nodes=8, random_state=0).fit(GROWN_ON, GROWN_FOR > 0.3)
     ),
 }
 BAGS = ("forest", "bag", "weighted bag")  # those of balanced forests hold most rows of a class
@@ -240,23 +230,49 @@ GIVEN = [
     if mode[1] == "frozen" or (mode[1] == "tree" and (mode[0], mode[3]) != ("classes", "held_out"))
 ]
 DROPPED = [mode for mode in MODES if mode[3] in ("held_out", "cross_fit") and mode[1] != "frozen"]
+# The learned law reads bins that are counted in folds, which are drawn of all rows.
+FROZEN = [mode for mode in GIVEN if mode[1] == "frozen" and mode[2] != "learned"]
 
 
-def made(mode: tuple[str, str, str, str]) -> tuple[Any, int]:
-    """An estimator, and which of the drawn targets it is fitted to."""
+def fits(mode: tuple[str, str, str, str], kind: str = "zero") -> Any:
+    """A function that answers by an estimator of this mode; rows, targets, the same but at weight 0, and weights."""
+    X, *targets, weight = drawn(kind)
     what, *rest = mode
-    return (regressor(*rest), 1) if what == "numbers" else (classifier(*rest), 2)
+    is_number = what == "numbers"
+    estimator, y = (regressor(*rest), targets[0]) if is_number else (classifier(*rest), targets[1])
+    other = np.where(weight > 0, y, 1e3 if is_number else 1 - y)
+    return lambda *data, **how: answers(fit(estimator, *data, **how)), X, y, other, weight
 
 
 @pytest.mark.parametrize("mode", MODES, ids=", ".join)
 @pytest.mark.exhaustive(keep=5)
 def test_what_a_row_of_weight_0_holds(mode):
-    X, *targets, weight = drawn()
-    estimator, which = made(mode)
-    y = targets[which - 1]
-    other = np.where(weight > 0, y, 1e3 if which == 1 else 1 - y)
-    found, expected = (answers(fit(estimator, X, target, weight)) for target in (other, y))
-    check_same(found, expected, rtol=0, atol=0)
+    ask, X, y, other, weight = fits(mode)
+    check_same(ask(X, other, weight), ask(X, y, weight), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("mode", DROPPED, ids=", ".join)
+@pytest.mark.exhaustive(keep=3)
+def test_a_row_of_weight_0_is_left_out(mode):
+    ask, X, y, _, weight = fits(mode, "integers")
+    there = weight > 0
+    check_same(ask(X, y, weight), ask(X[there], y[there], weight[there]), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", GIVEN, ids=", ".join)
+@pytest.mark.exhaustive(keep=6)
+def test_a_row_of_weight_2_is_two(mode, kind):
+    ask, X, y, _, weight = fits(mode, kind)
+    rows = np.repeat(np.arange(N), weight.astype(int))
+    check_same(ask(X, y, weight, groups=np.arange(N)), ask(X[rows], y[rows], groups=rows), **SAME)
+
+
+@pytest.mark.parametrize("mode", FROZEN, ids=", ".join)
+@pytest.mark.exhaustive(keep=2)
+def test_a_row_of_next_to_nothing_is_left_out(mode):
+    ask, X, _, other, weight = fits(mode)
+    check_same(ask(X, other, np.where(weight > 0, 1.0, 1e-12)), ask(X, other, weight), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -267,42 +283,6 @@ def test_what_a_row_of_weight_0_holds_without_counts(name):
     found = answers(fit(OTHERS[name](), X, np.where(there, y, 1 - y), sample_weight=weight))
     check_same(found, answers(fit(OTHERS[name](), X, y, sample_weight=weight)), rtol=0, atol=0)
     check_same(found, answers(fit(OTHERS[name](), X[there], y[there])), **SAME)
-
-
-@pytest.mark.parametrize("mode", DROPPED, ids=", ".join)
-@pytest.mark.exhaustive(keep=3)
-def test_a_row_of_weight_0_is_left_out(mode):
-    X, *targets, weight = drawn("integers")
-    estimator, which = made(mode)
-    y, there = targets[which - 1], weight > 0
-    found = answers(fit(estimator, X, y, weight))
-    check_same(found, answers(fit(estimator, X[there], y[there], weight[there])), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mode", GIVEN, ids=", ".join)
-@pytest.mark.exhaustive(keep=6)
-def test_a_row_of_weight_2_is_two(mode, kind):
-    X, *targets, weight = drawn(kind)
-    estimator, which = made(mode)
-    y, rows = targets[which - 1], np.repeat(np.arange(N), weight.astype(int))
-    found = answers(fit(estimator, X, y, weight, groups=np.arange(N)))
-    check_same(found, answers(fit(estimator, X[rows], y[rows], groups=rows)), **SAME)
-
-
-# The learned law reads bins that are counted in folds, which are drawn of all rows.
-FROZEN = [mode for mode in GIVEN if mode[1] == "frozen" and mode[2] != "learned"]
-
-
-@pytest.mark.parametrize("mode", FROZEN, ids=", ".join)
-@pytest.mark.exhaustive(keep=2)
-def test_a_row_of_next_to_nothing_is_left_out(mode):
-    X, *targets, weight = drawn()
-    estimator, which = made(mode)
-    y = targets[which - 1]
-    y = np.where(weight > 0, y, 1e3 if which == 1 else 1 - y)
-    found, expected = (answers(fit(estimator, X, y, np.where(weight > 0, 1.0, w))) for w in (1e-12, 0))
-    check_same(found, expected, rtol=1e-3, atol=1e-3)
 
 
 # What is learned.
@@ -454,6 +434,8 @@ def test_files_keep_weights(tmp_path):
 ROWS, TARGETS, LABELS, _ = drawn()
 EVERY, NONE = np.ones(N), np.zeros(N)
 LAW = fit_law("residuals", Moments(*np.ones((3, 3))), np.arange(3.0), None, 1.0, sample_weight=np.arange(1.0, 4))
+RANKS = Calibration(np.array([[0.5, 0, 3], [0.5, 1, 0.5]], np.float32))
+of_ranks = lambda: LAW._replace(is_by_rank=True).quantile(Moments(*np.ones((3, 1))), np.array([0.95]), None)
 MASKED = np.ma.masked_less(TARGETS, 0)
 test_refusals = refusals(
     ("bins, no weight", lambda: target_bins(TARGETS, sample_weight=NONE), "sample_weight is 0 throughout"),
@@ -468,16 +450,8 @@ test_refusals = refusals(
     ("one row", lambda: regressor("tree", "bins", "held_out").fit(ROWS, TARGETS, np.eye(N)[0]), "n_samples = 1"),
     ("masked numbers", lambda: regressor("forest", "bins", "oob").fit(ROWS, MASKED), "y is a masked array, of which"),
     ("masked classes", lambda: classifier("tree", "mean", "train").fit(ROWS, MASKED > 0), "masked: missing, as NaN is"),
-    (
-        "ranks",
-        lambda: Calibration(np.array([[0.5, 0, 3], [0.5, 1, 0.5]], np.float32)).least(0.9, False, [0, 1]),
-        "needs 9 calibration rows, and there are 2, which weigh 3.5",
-    ),
-    (
-        "ranks of numbers",
-        lambda: LAW._replace(is_by_rank=True).quantile(Moments(*np.ones((3, 1))), np.array([0.95]), None),
-        "needs 19 calibration rows, and there are 3, which weigh 6",
-    ),
+    ("ranks", lambda: RANKS.least(0.9, False, [0, 1]), "needs 9 calibration rows, and there are 2, which weigh 3.5"),
+    ("ranks of numbers", of_ranks, "needs 19 calibration rows, and there are 3, which weigh 6"),
     ("a law's weights", lambda: check_law(LAW._replace(weights=-LAW.weights)), "weights of a law"),
     ("a law's number of weights", lambda: check_law(LAW._replace(weights=LAW.weights[1:])), "one for each residual"),
 )

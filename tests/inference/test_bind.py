@@ -3,7 +3,7 @@
 import re
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.export
@@ -55,7 +55,6 @@ def test_the_way_of_one_prediction_is_as_listed(rng):
     assert len(listed) > 10
 
 
-ROWS = (1, 65, 513)
 RULES = {
     "mean": lambda forest: ju.Mean(),
     "dempster": lambda forest: ju.DempsterRule(),
@@ -66,14 +65,23 @@ RULES = {
 
 
 def rows(n: int) -> np.ndarray:
-    """Rows of three classes' data, some of their values missing."""
     X = np.resize(toy_data(3)[0], (n, toy_data(3)[0].shape[1])).astype(np.float32)
     X[::7, 1] = np.nan
     return X
 
 
+@cache
+def bound_of(name: str) -> ju.BoundForest:
+    forest = toy_forest(2 if name in ("dempster", "median") else 3)
+    return ju.bind(forest, RULES[name](forest))
+
+
+@cache
+def exported(name: str, reading: str):
+    return bound_of(name).export(reading)
+
+
 def loaded(exported):
-    """What another process makes of the program's bytes."""
     return jax.jit(jax.export.deserialize(exported.serialize()).call)
 
 
@@ -81,11 +89,9 @@ def loaded(exported):
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.exhaustive(keep=1)
 def test_the_bits_of_the_bound_forest(name):
-    forest = toy_forest(2 if name in ("dempster", "median") else 3)
-    bound = ju.bind(forest, RULES[name](forest))
-    scores, shares = loaded(bound.export("class_scores")), loaded(bound.export())
-    for n in ROWS:
-        X = rows(n)[:, : forest.n_features]
+    bound, scores, shares = bound_of(name), *(loaded(exported(name, read)) for read in ("class_scores", "probability"))
+    for n in (1, 513):
+        X = rows(n)[:, : bound.forest.n_features]
         jax.tree.map(np.testing.assert_array_equal, scores(X), bound(X))
         # Newer compilers round them by the size of the batch, those of the bound forest too.
         close = partial(np.testing.assert_allclose, rtol=3e-7, atol=2e-7)
@@ -105,8 +111,7 @@ def test_a_whole_answer_is_arrays_by_name(walk):
 @pytest.mark.room
 @pytest.mark.once
 def test_jax_alone_runs_it(tmp_path):
-    bound = ju.bind(toy_forest(3), ju.Pooling())
-    (tmp_path / "program").write_bytes(bound.export("class_scores").serialize())
+    (tmp_path / "program").write_bytes(exported("mean", "class_scores").serialize())
     np.save(tmp_path / "rows.npy", rows(70))
     program = """
 import sys
@@ -116,17 +121,17 @@ np.save("scores.npy", program(np.load("rows.npy")))
 assert not {"jaxunc", "equinox", "sklearn"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
-    np.testing.assert_array_equal(np.load(tmp_path / "scores.npy"), bound(rows(70)))
+    np.testing.assert_array_equal(np.load(tmp_path / "scores.npy"), bound_of("mean")(rows(70)))
 
 
 @pytest.fixture(scope="module")
 def mean():
-    return ju.bind(toy_forest(3), ju.Mean())
+    return bound_of("mean")
 
 
 @pytest.fixture(scope="module")
-def program(mean):
-    return loaded(mean.export())
+def program():
+    return loaded(exported("mean", "class_scores"))
 
 
 unlike = lambda: ju.bind(toy_forest(3), ju.combiners.UncertaintyDecomposition())
@@ -141,25 +146,23 @@ test_refusals = pytest.mark.once(
 )
 
 
-def test_a_program_takes_no_rows():
-    bound = ju.bind(toy_forest(3), ju.Mean())
-    assert loaded(bound.export())(rows(0)).shape == bound.probability(rows(0)).shape == (0, 3)
+def test_a_program_takes_no_rows(program, mean):
+    assert program(rows(0)).shape == mean(rows(0)).shape == (0, 3)
 
 
 @pytest.mark.parametrize("name", ["mean", "two"])
 @pytest.mark.exhaustive
 def test_a_program_around_it_is_exported_for_any_number(name):
     """Within someone's own program, under a mask, bound there as well as before."""
-    forest = toy_forest(3)
-    rule = RULES[name](forest)
-    bound, trees = ju.bind(forest, rule), forest.n_trees
+    bound, forest = bound_of(name), toy_forest(3)
+    rule, trees = RULES[name](forest), forest.n_trees
     (n,) = jax.export.symbolic_shape("n")
     given = [jax.ShapeDtypeStruct((n, forest.n_features), np.float32), jax.ShapeDtypeStruct((n, trees), bool)]
     before = lambda X, mask: bound(X, tree_mask=mask)
     within = lambda X, mask: ju.bind(forest, rule)(X, tree_mask=mask)
     for program in before, within:
         served = loaded(jax.export.export(jax.jit(program))(*given))
-        for size in ROWS:
+        for size in (1, 65, 513):
             X, mask = rows(size), np.random.default_rng(size).random((size, trees)) < 0.5
             jax.tree.map(np.testing.assert_array_equal, served(X, mask), bound(X, tree_mask=mask))
     table = ju.inference.leaf_table(forest, ju.Mean())
@@ -169,9 +172,8 @@ def test_a_program_around_it_is_exported_for_any_number(name):
 
 @pytest.mark.once
 @pytest.mark.parametrize("taken", [lambda _: "keep", lambda array: None, lambda array: True])
-def test_a_tree_of_something_else_than_arrays_is_shown(taken):
+def test_a_tree_of_something_else_than_arrays_is_shown(mean, taken):
     """As masks and labels of optimisers, and what a partition leaves behind."""
-    bound = ju.bind(toy_forest(3), ju.Mean())
-    for one in (bound, bound.forest, bound.forest.trees):
+    for one in (mean, mean.forest, mean.forest.trees):
         assert "(without its arrays)" in repr(jax.tree.map(taken, one))
         assert "(without its arrays)" not in repr(one)

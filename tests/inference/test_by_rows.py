@@ -59,7 +59,6 @@ def test_empty_leaves(mode):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["sum", "average"])
 def test_leaves_are_followed_in_parts(mode, monkeypatch):
-    """What is under way at a time changes no bit."""
     forest = grown(5, 7, sample_weight=np.linspace(0.1, 2, 60)).with_empty_leaves(mode)
     queries = mixed(40, seed=1)[0]
     queries[::2, 1], queries[::3, 3] = 9, 3
@@ -158,7 +157,6 @@ def test_a_large_leaf_table_is_not_made_for_nominal_features_either(monkeypatch)
 
 
 def below(children, counts, node: int) -> np.ndarray:
-    """What the leaves below a node of a tree hold together."""
     child = children[node]
     return counts[node] if child == node else below(children, counts, child) + below(children, counts, child + 1)
 

@@ -1,6 +1,7 @@
 """JAX's settings that look for mistakes are for a user's own code: the library's answers are as without."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import jax
@@ -43,20 +44,19 @@ MADE = {
     "Weighted": lambda: ju.Weighted(ju.Mean(), np.linspace(1, 2, 6)),
 }
 
-_known: dict[str, Any] = {}
+
+@cache
+def _grown(n_trees: int) -> RandomForestClassifier:
+    return RandomForestClassifier(n_trees, min_samples_leaf=2, random_state=0).fit(X, y)
 
 
 def forest(n_trees: int = 6) -> ju.Forest:
     """A forest that is read anew, so that what is cached with it is computed anew."""
-    model = _known.setdefault(f"forest {n_trees}", RandomForestClassifier(n_trees, min_samples_leaf=2, random_state=0))
-    return ju.from_sklearn(model if hasattr(model, "classes_") else model.fit(X, y))
+    return ju.from_sklearn(_grown(n_trees))
 
 
 def boosted() -> Any:
-    """A boosted model."""
-    if "boosted" not in _known:
-        _known["boosted"] = HistGradientBoostingClassifier(max_iter=3).fit(X, y)
-    return ju.from_any(_known["boosted"])
+    return ju.from_any(HistGradientBoostingClassifier(max_iter=3).fit(X, y))
 
 
 masses = lambda: jnp.asarray(MASSES, jnp.float32)  # under the setting that is tried
@@ -70,6 +70,10 @@ def _of_rule(name: str) -> Any:
 def _bound(name: str) -> Any:
     bound = ju.bind(forest(), MADE.get(name, getattr(ju, name))())
     return bound(X), bound(X[:1]), jax.jit(bound)(X[:5])
+
+
+def _metrics(*names: str) -> list[Any]:
+    return [getattr(metrics, name)(PROBABILITIES, LABELS) for name in names]
 
 
 ENTRIES: dict[str, Callable[[], Any]] = {
@@ -108,13 +112,9 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "conjunctive": lambda: (belief.combine_masses(masses()), belief.combine_masses(masses(), "cautious")),
     "belief": lambda: belief.pignistic(masses()),
     "intervals": lambda: (scorers.dominance(COUNTS[:, 0], s=1.0), scorers.idm_interval(COUNTS[:, 0], s=1.0)),
-    "decisions": lambda: decisions.interval_dominance(intervals.idm_interval(COUNTS[:, 0], s=1.0)),
-    "metrics": lambda: [
-        getattr(metrics, name)(PROBABILITIES, LABELS) for name in ("accuracy", "brier_score", "log_loss")
-    ],
-    "calibration": lambda: [
-        getattr(metrics, name)(PROBABILITIES, LABELS) for name in ("calibration_error", "reliability_curve")
-    ],
+    "decisions": lambda: decisions.interval_dominance(scorers.idm_interval(COUNTS[:, 0], s=1.0)),
+    "metrics": lambda: _metrics("accuracy", "brier_score", "log_loss"),
+    "calibration": lambda: _metrics("calibration_error", "reliability_curve"),
     "auc": lambda: (metrics.auc(PROBABILITIES[:, 1], LABELS), metrics.auc(PROBABILITIES[:2, 1], LABELS[:2])),
     "risk": lambda: metrics.risk_coverage_curve(PROBABILITIES[:, 0], LABELS == 0),
 }

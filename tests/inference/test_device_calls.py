@@ -41,20 +41,13 @@ def rows(n: int) -> np.ndarray:
 
 @pytest.mark.once
 @pytest.mark.parametrize("n", [1, 1000, pytest.param(10**6, marks=pytest.mark.exhaustive)])
-def test_a_call_is_one_program(bound, n):
+def test_a_call_is_one_program(forest, bound, n):
     """What is fetched of rows on the device is the mark alone; answers for the host's are trimmed there."""
-    given = rows(n)
+    given, vote = rows(n), ju.voting.bind_vote(forest, walk="levels")
+    on_device = jax.device_put(given)
     assert profiled(lambda: bound.probability(given)) == Calls(programs=1, sent=2, fetched=2)
-    on_device = jax.device_put(given)
     assert profiled(lambda: bound.probability(on_device)) == Calls(programs=1, sent=0, fetched=1)
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("n", [1, 1000, pytest.param(10**6, marks=pytest.mark.exhaustive)])
-def test_a_vote_is_one_program(forest, n):
-    vote, given = ju.voting.bind_vote(forest, walk="levels"), rows(n)
     assert profiled(lambda: vote(given)) == Calls(programs=1, sent=1, fetched=5)
-    on_device = jax.device_put(given)
     assert profiled(lambda: vote(on_device)) == Calls(programs=1, sent=0, fetched=5)
 
 
@@ -182,7 +175,6 @@ def test_known_rows_within_a_program_that_is_traced(bound):
 
 
 def with_value(value: float, *, row: int = 70, more: float = 0.0, dtype=np.float32) -> np.ndarray:
-    """Rows with a value in column 2 of a row, and another in front of it."""
     given = X[:100].astype(dtype)
     given[row, 2], given[3, 1] = value, more
     return given
@@ -200,11 +192,7 @@ test_refusals = pytest.mark.once(
         ("missing before", lambda bound: bound(with_value(np.inf, more=np.nan)), WORDS),
         ("too large", lambda bound: bound(with_value(1e39, dtype=np.float64)), WORDS),
         ("votes", lambda forest: ju.voting.bind_vote(forest, walk="levels")(with_value(np.inf)), WORDS),
-        (
-            "part",
-            lambda bound, monkeypatch: (small_parts(monkeypatch), bound(with_value(np.inf, more=np.nan))),
-            WORDS,
-        ),
+        ("part", lambda bound, monkeypatch: (small_parts(monkeypatch), bound(with_value(np.inf, more=np.nan))), WORDS),
         ("columns", lambda bound: bound(jnp.zeros((3, 4))), "has 4 features"),
         ("text", lambda bound: bound(np.array([["a"] * N_COLUMNS])), "pass numbers", TypeError),
         ("one row", lambda bound: bound(jnp.zeros(N_COLUMNS)), r"Pass X\[None\]"),

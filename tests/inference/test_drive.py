@@ -1,6 +1,7 @@
 """No program depends on how many instances are asked about: after a few sizes any other compiles nothing."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from jaxunc.inference._by_rows import ByRows
 from jaxunc.inference._drive import over_rows
 from tests._compilations import compilations
 from tests._forests import toy_forest
+from tests._sparse import sparse_data, sparse_forest
 
 pytestmark = pytest.mark.once
 
@@ -26,115 +28,106 @@ MISSING = np.where(np.random.default_rng(3).random(X.shape) < 0.1, np.nan, X).as
 MASK = np.random.default_rng(4).random((MOST, 100)) < 0.7
 
 
-def later_programs(ask, sizes=OTHERS) -> list[str]:
-    """What is compiled for further sizes."""
-    for n in FIRST:
-        ask(n)
-    with compilations() as names:
-        for n in sizes:
-            ask(n)
-    return names
-
-
-@pytest.fixture(scope="module")
 def forest() -> ju.Forest:
     return toy_forest(N_CLASSES)
 
 
-@pytest.fixture(scope="module")
-def nominal() -> ju.Forest:
-    """With empty leaves."""
-    words = np.floor(2.5 * np.abs(X[:100]))
-    return ju.grow_random_trees(jax.random.key(3), words, Y[:100], n_trees=4, nominal=np.ones(6, bool))
-
-
-@pytest.mark.parametrize("walk", ["blocks", "levels"])
-@pytest.mark.parametrize("by_rows", [False, True])
-@pytest.mark.exhaustive
-def test_bound_forests(forest, walk, by_rows):
+def bound_forest(walk: str, by_rows: bool):
     rule = CautiousReport(1.0)
-    bound = BoundForest(ByRows.of(forest, rule, walk), rule, 2) if by_rows else ju.bind(forest, rule, walk=walk)
-
-    def ask(n):
-        bound(X[:n])
-        bound(MISSING[:n])
-        bound(X[:n], tree_mask=MASK[:n, : forest.n_trees])
-
-    assert later_programs(ask) == []
+    bound = BoundForest(ByRows.of(forest(), rule, walk), rule, 2) if by_rows else ju.bind(forest(), rule, walk=walk)
+    return lambda n: (bound(X[:n]), bound(MISSING[:n]), bound(X[:n], tree_mask=MASK[:n, : forest().n_trees]))
 
 
-def read_outs_and_collected_planes(forest):
-    mean, median = ju.bind(forest, ju.Mean()), ju.bind(forest, ju.combiners.Median())
+def read_outs_and_collected_planes():
+    mean, median = ju.bind(forest(), ju.Mean()), ju.bind(forest(), ju.combiners.Median())
     reads = mean, mean.probability, mean.log_probability, mean.answer, median
     return lambda n: [read(X[:n]) for read in reads]
 
 
-def leaves_and_counts(forest):
-    def ask(n):
-        for walk in ("blocks", "levels"):
-            ju.leaf_index(forest, MISSING[:n], walk=walk)
-        ju.leaf_counts(forest, X[:n])
-        counted = ju.count_leaves(forest, X[:n], Y[:n], tree_mask=MASK[:n, : forest.n_trees])
-        ju.counting.leave_one_out(counted, ju.Mean(), X[:n], Y[:n])
-
-    return ask
+def leaves_and_counts(n: int) -> None:
+    for walk in ("blocks", "levels"):
+        ju.leaf_index(forest(), MISSING[:n], walk=walk)
+    ju.leaf_counts(forest(), X[:n])
+    counted = ju.count_leaves(forest(), X[:n], Y[:n], tree_mask=MASK[:n, : forest().n_trees])
+    ju.counting.leave_one_out(counted, ju.Mean(), X[:n], Y[:n])
 
 
-def sharded_forests(forest):
+def sharded_forests():
     mesh = jax.make_mesh((1, 1), ("data", "tree"))
-    sharded = [ju.shard(ju.bind(forest, ju.Mean(), walk=walk), mesh) for walk in ("blocks", "levels")]
-    mask = lambda n: MASK[:n, : forest.n_trees]
-    return lambda n: [(one.answer(X[:n]), one(X[:n], tree_mask=mask(n))) for one in sharded]
+    sharded = [ju.shard(ju.bind(forest(), ju.Mean(), walk=walk), mesh) for walk in ("blocks", "levels")]
+    mask = MASK[:, : forest().n_trees]
+    return lambda n: [(one.answer(X[:n]), one(X[:n], tree_mask=mask[:n])) for one in sharded]
 
 
-@pytest.mark.parametrize("asked", [read_outs_and_collected_planes, leaves_and_counts, sharded_forests])
-@pytest.mark.exhaustive
-def test_what_forests_are_asked(forest, asked):
-    assert later_programs(asked(forest)) == []
+def empty_leaves(mode: str):
+    words = np.floor(2.5 * np.abs(X))
+    grown = ju.grow_random_trees(jax.random.key(3), words[:100], Y[:100], n_trees=4, nominal=np.ones(6, bool))
+    given = grown.with_empty_leaves(mode)
+    bound = ju.bind(given, ju.Mean())
+    return lambda n: (bound(words[:n]), mode == "average" or ju.leaf_counts(given, words[:n]))
 
 
-@pytest.mark.parametrize("mode", ["sum", "average", "parent"])
-@pytest.mark.exhaustive
-def test_empty_leaves(nominal, mode):
-    forest, words = nominal.with_empty_leaves(mode), np.floor(2.5 * np.abs(X))
-    bound = ju.bind(forest, ju.Mean())
+def votes():
+    bound = [ju.voting.bind_vote(forest(), walk=walk) for walk in ("blocks", "levels")]
+    bound.append(ju.voting.bind_vote(forest(), criterion="certain"))
+    return lambda n: [vote(X[:n]) for vote in bound]
 
-    def ask(n):
-        bound(words[:n])
-        if mode != "average":
-            ju.leaf_counts(forest, words[:n])
 
-    for n in range(50, MOST, 50):  # how many pairs are followed depends on the data, by powers of two
+def sparse_rows():
+    bound, halves = ju.bind(sparse_forest(3), ju.Mean()), sparse_data(MOST, seed=1)
+    return lambda n: (bound.probability(halves[:n]), ju.leaf_index(bound.forest, halves[:n]))
+
+
+ASKED = {
+    **{
+        f"{walk}{', by rows' * by_rows}": lambda walk=walk, by_rows=by_rows: bound_forest(walk, by_rows)
+        for walk in ("blocks", "levels")
+        for by_rows in (False, True)
+    },
+    "read-outs": read_outs_and_collected_planes,
+    "leaves": lambda: leaves_and_counts,
+    "sharded": sharded_forests,
+    **{f"empty leaves, {mode}": lambda mode=mode: empty_leaves(mode) for mode in ("sum", "average", "parent")},
+    "votes": votes,
+    "sparse": sparse_rows,
+}
+FURTHER = {"empty": range(50, MOST, 50), "votes": (30, 100, 400, 700), "sparse": (4, 8, 16, 32, 64, 128, 300)}
+"""How many pairs are followed depends on the data, by powers of two; votes have rounds of those that are left."""
+
+
+def later_programs(ask, further=()) -> list[str]:
+    for n in (*FIRST, *further):
         ask(n)
-    assert later_programs(ask, OTHERS[:20]) == []
+    with compilations() as names:
+        for n in OTHERS[: 20 if further else None]:
+            ask(n)
+    return names
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.exhaustive
+def test_no_program_is_for_a_number_of_rows(name):
+    assert later_programs(ASKED[name](), FURTHER.get(name.partition(" ")[0], ())) == []
 
 
 @pytest.mark.exhaustive
-def test_leaves_are_those_of_one_program(forest):
-    """Cut and padded, or traced as a whole: at the ends of all shapes, and beyond the largest."""
+def test_leaves_are_those_of_one_program():
+    """Cut and padded, traced as a whole or row by row: at the ends of all shapes, and beyond the largest."""
     many = np.tile(X, (20, 1))
-    whole = np.asarray(jax.jit(lambda x: ju.leaf_index(forest, x))(many))
+    whole = np.asarray(jax.jit(lambda x: ju.leaf_index(forest(), x))(many))
     for n in (0, 1, 8, 9, 64, 65, 256, 257, 1024, 1025, 1537, 2048, 2049, len(many)):
-        leaves = ju.leaf_index(forest, many[:n])
+        leaves = ju.leaf_index(forest(), many[:n])
         assert isinstance(leaves, jax.Array)
         assert leaves.dtype == np.int32
         np.testing.assert_array_equal(leaves, whole[:n])
+    mapped = jax.vmap(lambda x: ju.leaf_index(forest(), x))(jnp.asarray(many[:500]).reshape(5, 100, 6))
+    np.testing.assert_array_equal(mapped.reshape(500, -1), whole[:500])
 
 
 @pytest.mark.exhaustive
-def test_votes(forest):
-    votes = [ju.voting.bind_vote(forest, walk=walk) for walk in ("blocks", "levels")]
-    votes.append(ju.voting.bind_vote(forest, criterion="certain"))
-    for n in (30, 100, 400, 700):  # the rounds of fewer instances that are left
-        for vote in votes:
-            vote(X[:n])
-    assert later_programs(lambda n: [vote(X[:n]) for vote in votes]) == []
-
-
-@pytest.mark.exhaustive
-def test_functions_of_rows(forest):
+def test_functions_of_rows():
     """Sets of a preference, as outputs of streams have them; a number stands for all rows."""
-    preference = jax.tree.map(np.asarray, ju.bind(forest, ju.GeneralizedVote(1.0))(X))
+    preference = jax.tree.map(np.asarray, ju.bind(forest(), ju.GeneralizedVote(1.0))(X))
     some = lambda n: jax.tree.map(lambda part: part[:n] if part.ndim else part, preference)
     assert later_programs(lambda n: over_rows(nondominated, some(n))) == []
     np.testing.assert_array_equal(over_rows(nondominated, preference), nondominated(preference))

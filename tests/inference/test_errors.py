@@ -3,6 +3,7 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
@@ -24,7 +25,6 @@ def bound():
 
 @pytest.fixture(scope="module")
 def framed():
-    """Rows to a data frame."""
     pandas = pytest.importorskip("pandas")
     return lambda rows: pandas.DataFrame(rows, columns=list("abcdef"))
 
@@ -36,7 +36,6 @@ def frame(framed):
 
 @pytest.fixture(scope="module")
 def named_forest(framed):
-    """A forest that was grown on a data frame."""
     data, y = toy_data(2)
     return ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(framed(data), y))
 
@@ -86,7 +85,6 @@ def _framed(function, change):
 
 
 def _traced(function):
-    """The program of rows that lack a column."""
     return lambda: jax.eval_shape(partial(function, toy_forest(2)), X[:, :5])
 
 
@@ -145,12 +143,7 @@ test_refusals = refusals(
         (f"{name} of words", _framed(function, lambda frame: frame.assign(b="x")), r"\['b'\].*no numbers", TypeError)
         for name, function in LEAVES.items()
     ),
-    (
-        "sparse fold",
-        lambda: ju.inference.merge_leaves(toy_forest(2), ONES, scipy.sparse.csr_matrix(X)),
-        "sparse matrix, but this takes dense data",
-        TypeError,
-    ),
+    ("sparse fold", lambda: fold_leaves(toy_forest(2), scipy.sparse.csr_matrix(X)), "this takes dense data", TypeError),
 )
 
 
@@ -165,7 +158,8 @@ def test_integers_booleans_and_numbers_that_add_up_to_infinity_are_fine(bound):
 
 
 def test_data_frames(named, frame):
-    np.testing.assert_array_equal(named(frame), named(X))
+    for rows in (frame, X.astype(np.float64), np.asfortranarray(X), X[::-1][::-1], jnp.asarray(X)):
+        np.testing.assert_array_equal(named(rows), named(X))
     missing = frame.astype(object).where(frame > -1, None).astype(float)
     np.testing.assert_array_equal(named(missing), named(missing.to_numpy()))
     nullable = frame.astype("Float64")

@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.once, pytest.mark.room]
 
 
 def members(model):
-    """The trees of a model and the columns that each sees."""
     if isinstance(model, DecisionTreeClassifier):
         return [(model.tree_, slice(None))]
     if isinstance(model, BaggingClassifier):
@@ -70,7 +69,6 @@ def near_thresholds(model, X, rng, rows: int) -> np.ndarray:
 
 
 def odd_values(X, rng, rows: int) -> np.ndarray:
-    """Instances with missing and infinite values, signed zeros and subnormal numbers among them."""
     tiny = np.float32(1e-45)
     odd = np.array([np.nan, np.nan, np.inf, -np.inf, 0.0, -0.0, tiny, -tiny, 1e-39, 3.4e38, -3.4e38], np.float32)
     out = X[rng.integers(0, len(X), rows)].copy()
@@ -145,7 +143,6 @@ def test_there_are_enough_visits():
 
 
 def fitted(case, X, y, rng):
-    """The model; one whose thresholds are planted is fitted on data that it can split."""
     model = case.model.fit(X * np.float32(1e38) if case.planted else X, y)
     if case.planted:
         plant_thresholds(model, rng)
@@ -270,7 +267,7 @@ def test_stumps_and_roots_in_one_forest(rng):
 
 @pytest.mark.exhaustive
 def test_streams_reach_the_same_leaves(rng):
-    """What `bind` and `merge_leaves` look up is what `leaf_index` says, missing values or not, for odd numbers."""
+    """What `merge_leaves` looks up is what `leaf_index` says, missing values or not, for odd numbers."""
     X = with_missing(rng, 700, 8)
     model = RandomForestClassifier(10, random_state=0).fit(X, np.nan_to_num(X[:, 0]) > 0)
     forest = ju.from_sklearn(model)
@@ -281,11 +278,6 @@ def test_streams_reach_the_same_leaves(rng):
             one = np.asarray(names) * (np.arange(10) == tree)[:, None]
             total = ju.inference.merge_leaves(forest, jnp.asarray(one), jnp.asarray(data))
             np.testing.assert_array_equal(total, np.asarray(names)[tree, index[:, tree]])
-    finite = np.nan_to_num(X)
-    marks = forest.with_counts(jnp.asarray(rng.integers(0, 2**20, (10, forest.n_nodes, 2)), jnp.int32))
-    for data in (X, finite):
-        expected = ju.Pooling()(ju.leaf_counts(marks, jnp.asarray(data)))
-        np.testing.assert_allclose(ju.bind(marks, ju.Pooling())(data), expected, rtol=1e-6, atol=1e-7)
 
 
 def test_complete_and_wide_data(rng):
@@ -300,19 +292,6 @@ def test_complete_and_wide_data(rng):
     with jax.enable_x64(True):
         index = ju.leaf_index(forest, X)
     np.testing.assert_array_equal(index[-60:], ju.leaf_index(forest, X[-60:]))
-
-
-@pytest.mark.exhaustive
-def test_leaf_index_under_jit_and_vmap_and_of_numpy(rng):
-    X = normal(rng, 500, 8)
-    forest = ju.from_sklearn(RandomForestClassifier(10, random_state=0).fit(X, X[:, 0] > 0))
-    queries = jnp.asarray(X)
-    index = ju.leaf_index(forest, queries)
-    assert index.dtype == jnp.int32
-    mapped = jax.vmap(lambda x: ju.leaf_index(forest, x))(queries.reshape(5, 100, 8)).reshape(500, 10)
-    for found in (jax.jit(ju.leaf_index)(forest, queries), mapped, ju.leaf_index(forest, X)):
-        np.testing.assert_array_equal(found, index)
-    np.testing.assert_array_equal(ju.leaf_counts(forest, X), ju.leaf_counts(forest, queries))
 
 
 @pytest.mark.exhaustive

@@ -14,6 +14,7 @@ from jaxunc.inference._drive import Chunk, Shapes
 from jaxunc.smoothing import MemberSmoothing
 from tests._forests import forest_of_leaves, random_counts, toy_data, toy_forest
 from tests._rules import RULES, by_rule
+from tests.inference._same import assert_same_bits, in_halves, merged
 
 pytestmark = pytest.mark.room
 
@@ -41,7 +42,6 @@ def make(name: str, n_classes: int, n_trees: int) -> ju.Combiner:
 
 
 def data(name: str = "") -> tuple[ju.Forest, np.ndarray, np.ndarray]:
-    """Some rows with missing values, and a mask."""
     n_classes = 9 if name in NINE else 3
     forest, X = toy_forest(n_classes), np.array(toy_data(n_classes)[0][:150])
     X[::7, 1] = np.nan
@@ -49,19 +49,11 @@ def data(name: str = "") -> tuple[ju.Forest, np.ndarray, np.ndarray]:
 
 
 def both_ways(monkeypatch, answer):
-    """What is answered by planes, and by wide planes."""
     found = []
     for width in (MANY, WIDE):
         monkeypatch.setattr(_planes, "WIDE", width)
         found.append(answer())
     return found
-
-
-def assert_same_bits(found, expected):
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        assert np.asarray(a).dtype == np.asarray(b).dtype
-        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -98,20 +90,13 @@ def test_parts_and_padding_of_the_trees(name, monkeypatch):
     X = np.nan_to_num(X)
     monkeypatch.setattr(_planes, "WIDE", WIDE)
     packed = ju.bind(forest, make(name, forest.n_classes, forest.n_trees)).engine.packed
-    merge = jax.jit(lambda packed, X, *mask: packed.merge(X, *mask))
-
-    @jax.jit
-    def in_halves(packed, X):
-        halves = packed.of_trees(0, 2), packed.of_trees(2, forest.n_trees)
-        return packed.result(halves[1].advance(halves[0].advance(packed.start(len(X)), X), X))
-
-    whole = merge(packed, X)
+    whole = merged(packed, X)
     assert_same_bits(in_halves(packed, X), whole)
-    assert_same_bits(merge(pickle.loads(pickle.dumps(packed)), X), whole)
+    assert_same_bits(merged(pickle.loads(pickle.dumps(packed)), X), whole)
     more = np.pad(mask, ((0, 0), (0, 3)), constant_values=True)
     fields = lambda stat: [part for part in jax.tree.leaves(stat) if part.ndim > 1]
     padded = jax.jit(lambda packed, X, mask: packed.padded(3).merge(X, mask))
-    assert_same_bits(fields(padded(packed, X, more)), fields(merge(packed, X, mask)))
+    assert_same_bits(fields(padded(packed, X, more)), fields(merged(packed, X, mask)))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +129,6 @@ def _is_jaxpr(node) -> bool:
 
 @lru_cache
 def wide_forest(n_classes: int, n: int = 40, n_trees: int = 3) -> tuple[ju.Forest, np.ndarray, np.ndarray]:
-    """A forest, its data, and the counts of the leaves that they fall into."""
     counts = random_counts(np.random.default_rng(n_classes), (n, n_trees), n_classes)
     return *forest_of_leaves(counts), counts
 

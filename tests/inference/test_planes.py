@@ -8,6 +8,7 @@ import pytest
 import jaxunc as ju
 from jaxunc.combiners import Together
 from tests._forests import toy_data, toy_forest
+from tests.inference._same import assert_same_bits, in_halves, merged
 
 KINDS = {
     "sum": ("float16", "bfloat16", "float32", "float64"),
@@ -69,21 +70,10 @@ def counted(n_classes: int, kind: str) -> ju.Forest:
     return forest if kind == "whole" else forest.with_counts(np.asarray(forest.counts) * factor)
 
 
-merge = jax.jit(lambda packed, X, *mask: packed.merge(X, *mask))
-
-
 def both_ways(rule, forest, walk: str = "blocks"):
-    """The trees packed from a table of all leaves, and from distinct rows."""
     table = ju.inference.leaf_table(forest, rule)
     of_table = ju.inference.PackedTrees.of(forest.trees, table, rule.merge, missing=False, walk=walk)
     return of_table, ju.bind(forest, rule, walk=walk).engine.packed
-
-
-def assert_same_bits(found, expected):
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        assert a.dtype == b.dtype
-        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
 OTHERS = [(2, "fractions"), (2, "large"), (3, "whole")]
@@ -101,7 +91,7 @@ OTHERS = [(2, "fractions"), (2, "large"), (3, "whole")]
 def test_merges_as_planes_do(name, n_classes, kind):
     forest, X = counted(n_classes, kind), toy_data(n_classes)[0][:100]
     of_table, of_rows = both_ways(RULES[name], forest)
-    assert_same_bits(merge(of_rows, X), merge(of_table, X))
+    assert_same_bits(merged(of_rows, X), merged(of_table, X))
 
 
 @pytest.mark.room
@@ -112,20 +102,14 @@ def test_masks_padding_and_parts_of_the_trees(walk, rng):
     forest, X = counted(2, "whole"), toy_data(2)[0][:100]
     mask = rng.random((len(X), forest.n_trees)) < 0.7
     of_table, of_rows = both_ways(RULES["report by leaf_size"], forest, walk)
-    expected = merge(of_table, X, mask)
-    assert_same_bits(merge(of_rows, X, mask), expected)
+    expected = merged(of_table, X, mask)
+    assert_same_bits(merged(of_rows, X, mask), expected)
     more = np.pad(mask, ((0, 0), (0, 2)), constant_values=True)
     padded = jax.jit(lambda packed, X, mask: packed.padded(2).merge(X, mask))(of_rows, X, more)
     assert_same_bits(padded["vote"]["mass"], expected["vote"]["mass"])
-
-    @jax.jit
-    def in_halves(packed, X):
-        halves = packed.of_trees(0, 2), packed.of_trees(2, forest.n_trees)
-        return packed.result(halves[1].advance(halves[0].advance(packed.start(len(X)), X), X))
-
     halves = in_halves(of_rows, X)
     if walk == "blocks":
-        assert_same_bits(halves, merge(of_table, X))
+        assert_same_bits(halves, merged(of_table, X))
 
 
 @pytest.mark.room

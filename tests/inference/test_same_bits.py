@@ -12,6 +12,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
@@ -27,6 +28,7 @@ FURTHER = {
     "mixture, median": lambda prior: ju.GeneralizedMixture(reference="median"),
     "mixture, maximum": lambda prior: ju.GeneralizedMixture(scorers.laplace, "maximum"),
     "mixture, one vs rest": lambda prior: ju.OneVsRest(ju.GeneralizedMixture(scorers.plausibility)),
+    "one vs rest, a list": lambda prior: ju.OneVsRest([ju.DempsterRule(prior=p) for p in prior]),
     "median of laplace": lambda prior: ju.Median(scorers.laplace),
     "uncertainty": lambda prior: ju.UncertaintyDecomposition(),
     "uncertainty, plausibility": lambda prior: ju.UncertaintyDecomposition("plausibility"),
@@ -38,7 +40,6 @@ FURTHER = {
     "learned vote": lambda prior: ju.LearnedVote(1.5, 0.5, 2.0),
     "calibrated median": lambda prior: ju.Calibrated(ju.Median(), 1.3, np.linspace(0, 1, len(prior))),
     "blend of collected": lambda prior: ju.Stack([ju.GeneralizedMixture(), ju.Median(), ju.Mean()], [0.5, 0.25, 0.25]),
-    "one vs rest, a list": lambda prior: ju.OneVsRest([ju.DempsterRule(prior=p) for p in prior]),
 }
 NEWER = jax.__version_info__ >= (0, 11)  # until jax 0.11: its compiler rounds exponentials alike in every place
 COUNTS = ("own", "oob", "weighted", "held out")
@@ -56,7 +57,6 @@ TREES = {n: size_of("trees", n, low=3, high=40) for n in CLASSES}
 
 @lru_cache
 def leaves(n_classes: int, counts: str) -> tuple[ju.Forest, np.ndarray, np.ndarray]:
-    """A forest, its data, and the counts of the leaves that each row falls into."""
     rng = np.random.default_rng([SEED, n_classes])
     if counts in ("own", "weighted"):
         drawn = random_counts(rng, (N, TREES[n_classes]), n_classes).astype(float)
@@ -81,13 +81,11 @@ def rule_of(name: str, n_classes: int) -> ju.Combiner:
 
 
 def parts_of(answer) -> dict[str, np.ndarray]:
-    """The arrays of an answer by their names."""
     paths = jax.tree_util.tree_leaves_with_path(answer)
     return {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(part) for path, part in paths}
 
 
 def batches(ask, X: np.ndarray, sizes: list[int]) -> dict[str, np.ndarray]:
-    """Answers for parts of the rows, one after the other, joined."""
     ends = np.cumsum([0, *sizes])
     found = [parts_of(ask(X[a:b])) for a, b in pairwise(ends) if a < len(X)]
     joined = lambda parts: np.concatenate(parts) if parts[0].ndim else parts[0]
@@ -117,6 +115,7 @@ WAYS = {
     "mapped": lambda bound, X, counts: jax.tree.map(lambda p: p[:, 0], jax.vmap(lambda x: bound.answer(x[None]))(X)),
     "counts": lambda bound, X, counts: bound.combiner.answer(counts),
     "shard": lambda bound, X, counts: ju.shard(bound, jax.make_mesh((1, 1), ("data", "tree"))).answer(X),
+    "sparse": lambda bound, X, counts: bound.answer(scipy.sparse.csr_array(X)),
     "export": lambda bound, X, counts: exported(bound, X),
     "many": lambda bound, X, counts: bound.answer(many(X)),
 }
@@ -153,7 +152,6 @@ def suits(name: str, n_classes: int) -> bool:
 @pytest.mark.parametrize("name", [*RULES, *FURTHER])
 @pytest.mark.exhaustive(keep=2)
 def test_an_answer_stands_alone(name):
-    """A drawn forest, counting and four ways of each rule."""
     draw = random.Random(f"{SEED} {name}")
     n_classes = draw.choice([n for n in CLASSES if suits(name, n)])
     check(name, n_classes, draw.choice(COUNTS), draw.sample(list(WAYS), 4))

@@ -14,6 +14,7 @@ from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import interval_nodes
 from jaxunc.inference import _bind, _packed_trees, _plan, cut
 from jaxunc.tables import encode_rows
+from tests.inference._same import assert_equal, in_halves
 from tests.interop._random_sets import KINDS, random_sets, rows_of
 
 pytestmark = pytest.mark.room
@@ -25,7 +26,6 @@ def packed_of(bound: Any) -> ju.inference.PackedTrees:
 
 
 def bound_twice(forest: ju.Forest, combiner: ju.Combiner, walk: Any = "blocks") -> tuple[Any, Any]:
-    """A forest bound with sets, and as binary tests."""
     bound = ju.bind(forest, combiner, threads=1, walk=walk)
     assert packed_of(bound).spec.words
     with pytest.MonkeyPatch.context() as patch:
@@ -34,10 +34,6 @@ def bound_twice(forest: ju.Forest, combiner: ju.Combiner, walk: Any = "blocks") 
         binary = ju.bind(forest, combiner, threads=1, walk=walk)
     assert not packed_of(binary).spec.words
     return bound, binary
-
-
-def same(first: Any, second: Any) -> None:
-    jax.tree.map(np.testing.assert_array_equal, first, second)
 
 
 def drawn(rng: np.random.Generator, kind: str = "narrow", n_trees: int = 8) -> AdditiveTrees:
@@ -65,8 +61,8 @@ def test_random_sets(rng, kind, walk, n):
     whole = np.where(np.isnan(x), np.float32(1), x)
     for rows, more in ((x, missing), (whole, False)):
         encoded = ju.tables.Encoded(rows, more)
-        same(bound.answer(encoded), binary.answer(encoded))
-        same(bound._run(encoded, mask, None), binary._run(encoded, mask, None))
+        assert_equal(bound.answer(encoded), binary.answer(encoded))
+        assert_equal(bound._run(encoded, mask, None), binary._run(encoded, mask, None))
 
 
 @pytest.mark.parametrize("most", [(4, 10**6), (5, 10**6), (10**6, 150), (0, 10**6)])
@@ -87,21 +83,13 @@ def test_sets_of_the_first_trees(rng, monkeypatch, most):
     X = rows_of(rng, model, 200, finite=True)[1]
     monkeypatch.setattr(_packed_trees, "compact", lambda trees: few)
     monkeypatch.setattr(_bind, "compact", lambda trees: few)
-    same(*(one(X) for one in bound_twice(counted(rng, model, X), ju.Mean())))
-
-
-def in_program(bound: Any, X: Any) -> Any:
-    return jax.jit(lambda bound, X: bound.probability(X))(bound, X)
-
-
-def on_a_mesh(bound: Any, X: Any) -> Any:
-    return ju.shard(bound, jax.make_mesh((1, 1), ("data", "tree"), devices=jax.devices()[:1])).probability(X)
+    assert_equal(*(one(X) for one in bound_twice(counted(rng, model, X), ju.Mean())))
 
 
 WAYS = {
     "sparse": lambda bound, X: bound.probability(sparse.csr_array(X)),
-    "a mesh": on_a_mesh,
-    "a program": in_program,
+    "a mesh": lambda bound, X: ju.shard(bound, jax.make_mesh((1, 1), ("data", "tree"))).probability(X),
+    "a program": lambda bound, X: jax.jit(lambda bound, X: bound.probability(X))(bound, X),
     "exported": lambda bound, X: jax.jit(bound.export().call)(X[:70]),
     "a copy": lambda bound, X: pickle.loads(pickle.dumps(bound)).probability(X),
 }
@@ -115,7 +103,7 @@ def test_every_way_in(rng, way):
     X[rng.random(X.shape) < 0.3] = 0
     bound, binary = bound_twice(counted(rng, model, X, 3), ju.Mean())
     for rows in (X, np.where(rng.random(X.shape) < 0.1, np.nan, X).astype(np.float32)):
-        same(WAYS[way](bound, rows), WAYS[way](binary, rows))
+        assert_equal(WAYS[way](bound, rows), WAYS[way](binary, rows))
 
 
 @pytest.mark.exhaustive
@@ -126,7 +114,7 @@ def test_every_way_in(rng, way):
 def test_planes_of_all_kinds(rng, combiner):
     model = drawn(rng)
     X = rows_of(rng, model, 90, finite=True)[0].astype(np.float32)
-    same(*(one(X) for one in bound_twice(counted(rng, model, X, 40), combiner)))
+    assert_equal(*(one(X) for one in bound_twice(counted(rng, model, X, 40), combiner)))
 
 
 @pytest.mark.once
@@ -155,11 +143,8 @@ def test_parts_of_the_trees(rng):
     X = rows_of(rng, model, 50, finite=True)[0].astype(np.float32)
     packed, binary = (packed_of(one) for one in bound_twice(counted(rng, model, X), ju.Mean()))
     x = jnp.asarray(np.where(np.isnan(X), np.float32(0), X))
-    carry = packed.start(len(x))
-    for start, stop in ((0, 5), (5, 6), (6, 12)):
-        carry = packed.of_trees(start, stop).advance(carry, x)
-    same(packed.result(carry), binary.merge(x))
-    same(packed.padded(3).merge(x), binary.merge(x))
+    for found in (in_halves(packed, x), packed.padded(3).merge(x)):
+        assert_equal(found, binary.merge(x))
 
 
 def test_what_is_walked_is_short(rng):
