@@ -28,6 +28,7 @@ FURTHER = {
     "mixture, median": lambda prior: ju.GeneralizedMixture(reference="median"),
     "mixture, maximum": lambda prior: ju.GeneralizedMixture(scorers.laplace, "maximum"),
     "mixture, one vs rest": lambda prior: ju.OneVsRest(ju.GeneralizedMixture(scorers.plausibility)),
+    "blend of collected": lambda prior: ju.Stack([ju.GeneralizedMixture(), ju.Median(), ju.Mean()], [0.5, 0.25, 0.25]),
     "one vs rest, a list": lambda prior: ju.OneVsRest([ju.DempsterRule(prior=p) for p in prior]),
     "median of laplace": lambda prior: ju.Median(scorers.laplace),
     "uncertainty": lambda prior: ju.UncertaintyDecomposition(),
@@ -39,7 +40,6 @@ FURTHER = {
     "cautious report": lambda prior: ju.decisions.CautiousReport(2.0, "certainty"),
     "learned vote": lambda prior: ju.LearnedVote(1.5, 0.5, 2.0),
     "calibrated median": lambda prior: ju.Calibrated(ju.Median(), 1.3, np.linspace(0, 1, len(prior))),
-    "blend of collected": lambda prior: ju.Stack([ju.GeneralizedMixture(), ju.Median(), ju.Mean()], [0.5, 0.25, 0.25]),
 }
 NEWER = jax.__version_info__ >= (0, 11)  # until jax 0.11: its compiler rounds exponentials alike in every place
 COUNTS = ("own", "oob", "weighted", "held out")
