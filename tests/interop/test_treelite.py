@@ -255,7 +255,7 @@ def forest_of_counts(values, *, count=None, weight=None, kind="float32"):
 def test_counts_where_they_are_exact():
     """Shares in float32 times a number of instances are counts, as cuML's are; what is none stays a value."""
     forest = from_treelite(forest_of_counts([[1 / 3, 2 / 3], [1, 0]], count=[9, 4]))
-    np.testing.assert_array_equal(counts_at(forest, np.array([[0.0], [1.0]]))[:, 0], [[3, 6], [4, 0]])
+    np.testing.assert_array_equal(ju.leaf_counts(forest, np.array([[0.0], [1.0]]))[:, 0], [[3, 6], [4, 0]])
     np.testing.assert_allclose(forest.prior, [7 / 13, 6 / 13], rtol=1e-6)
     assert forest.n_samples == 13
     weighted = from_treelite(forest_of_counts([[0.25, 0.75], [1, 0]], weight=[1.5, 2.25], kind="float64"))

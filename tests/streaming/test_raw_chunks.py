@@ -74,8 +74,8 @@ def test_files(kind, model, tmp_path):
         np.testing.assert_array_equal(shown(ju.stream(model, path, chunk_rows=50)), expected)
         outputs = ["class", "probability", "uncertainty", "interval", "set"]
         np.testing.assert_array_equal(shown(ju.stream(model, path, chunk_rows=17, outputs=outputs)), expected)
-        first = itertools.islice(ju.stream(model, path, chunk_rows=1, outputs=outputs), 9)
-        np.testing.assert_array_equal(shown(first), expected[:9])
+    first = itertools.islice(ju.stream(model, path, chunk_rows=1, outputs=outputs), 9)
+    np.testing.assert_array_equal(shown(first), expected[:9])
     ju.save(tmp_path / "m", model)
     predict_files(tmp_path / "m", path, tmp_path / "out", keep=["n"], known=[texts], chunk_rows=40)
     found = pd.read_parquet(tmp_path / "out")
