@@ -56,10 +56,7 @@ class Answer(NamedTuple):
         return ("class", "score", *(("probability",) if self.probability is not None else ()))
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return ``{output: array}``: "class" ``[instances]``, "probability" ``[instances classes]``, or "score".
-
-        "score" is the margin ``[instances]`` for two classes, the class scores ``[instances classes]`` for more.
-        """
+        """Return ``{output: array}`` for "class", "probability" or "score" (the margin for two classes)."""
         if output == "class":
             return {output: np.asarray(self.predicted)}
         if output == "probability":
