@@ -1,11 +1,14 @@
-"""Counting what a call asks of a device, by JAX's profiler."""
+"""Calls: what they ask of a device, counted by JAX's profiler, and many at the same time."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from threading import Barrier
+from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 
 class Calls(NamedTuple):
@@ -34,3 +37,17 @@ def profiled(call: Callable[[], object]) -> Calls:
     # What each of several devices does stands by itself, behind a number in brackets.
     names = [name for name in names if not name.startswith("[")]
     return Calls(*[sum(any(part in name for part in parts) for name in names) for parts in EVENTS])
+
+
+def agree_at_once(ask: Callable[[Any], Any], batches: Sequence[Any]) -> None:
+    """Have a thread for each batch ask, all of them beginning together; the answers are those of a batch alone."""
+    start = Barrier(len(batches))
+
+    def wait_and_ask(batch: Any) -> Any:
+        start.wait(60)
+        return ask(batch)
+
+    with ThreadPoolExecutor(len(batches)) as pool:
+        answers = list(pool.map(wait_and_ask, batches))
+    for answer, batch in zip(answers, batches, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, answer, ask(batch))

@@ -89,7 +89,7 @@ def values_by(
 
     def answer(missing: bool, x: Any, mask: Any) -> tuple[Array, Array]:
         return _values_and_mark(
-            missing or not depends_on_missing, *static, arrays, None if mask is None else weights, x, mask
+            missing or not depends_on_missing, static, arrays, None if mask is None else weights, x, mask
         )
 
     row_bytes = jnp.result_type(float).itemsize * X.values.shape[1] * (1 + n_stats)
@@ -98,13 +98,10 @@ def values_by(
     return answer_on_device(answer, X.values, mask, row_bytes, missing=X.missing, guess=True, least=least)[0]
 
 
-@partial(HostProgram, static_argnums=(0, 1, 2, 3, 4))
+@partial(HostProgram, static_argnums=(0, 1))
 def _values_and_mark(
     has_missing: bool,
-    function: Any,
-    setting: int,
-    block: int,
-    last_follows: bool,
+    static: tuple[Any, int, int, bool],
     arrays: Any,
     weights: Array | None,
     x: Array,
@@ -112,8 +109,10 @@ def _values_and_mark(
 ) -> tuple[Array, Array]:
     """Return (Shapley values of all instances, mark of missing or infinite values in ``x``), as `in_blocks` does.
 
-    ``function``, ``setting`` and ``arrays`` are those of a `Kernel`; ``block`` is the number of instances at a time.
+    ``static`` are the function and the setting of a `Kernel`, the number of instances at a time, and
+    `Completion.last_follows`; ``arrays`` are the kernel's.
     """
+    function, setting, block, last_follows = static
     completion = Completion(last_follows, weights)
 
     def of_block(x: Array, mask: Array | None) -> Array:

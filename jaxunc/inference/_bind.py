@@ -42,18 +42,7 @@ from jaxunc.tables import (
 
 from ._by_rows import ByRows, answer_by_rows
 from ._device_calls import answer_on_device, in_blocks
-from ._drive import (
-    HostProgram,
-    Part,
-    Shapes,
-    bound_shapes,
-    by_float32,
-    call_shapes,
-    cut,
-    drive,
-    encode_for,
-    narrow_trees,
-)
+from ._drive import HostProgram, Part, Shapes, by_float32, call_shapes, cap_shapes, cut, drive, encode_for, narrow_trees
 from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import CompactTrees, compact
@@ -157,7 +146,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
             return _finish_chunk(combiner, readout, merged)
         return merge_and_finish(spec, combiner, readout, arrays, *rows, number)
 
-    return drive(score, cut(len(values), bound_shapes(shapes, values), threads), threads)
+    return drive(score, cut(len(values), cap_shapes(shapes, values), threads), threads)
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
@@ -577,7 +566,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     def with_rule(self, combiner: Combiner[Any] | Mapping[str, Combiner[Any]]) -> "BoundForest[Any]":
         """Return the forest bound to another combiner, with the same number of threads and the same walk."""
-        return bind(self.forest, combiner, threads=self.threads, walk=self._walk)
+        return bind(self.forest, combiner, threads=self.threads, walk=self.engine.walk)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
         """Return one read-out, or the whole answer for None; traced instances are answered within their program."""
@@ -678,12 +667,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         """The bound forest whose thresholds are float32 numbers in place of codes, for instances that float32 holds."""
         engine = self.engine
         forest = dataclasses.replace(engine.forest, trees=by_float32(engine.forest.trees))
-        return bind(forest, self.combiner, threads=self.threads, walk=self._walk)
-
-    @property
-    def _walk(self) -> Walk | None:
-        """The way instances are walked to their leaves; None for a forest that was bound within a program."""
-        return None if isinstance(self.engine, Traced) else self.engine.walk
+        return bind(forest, self.combiner, threads=self.threads, walk=self.engine.walk)
 
     def _engine(self, missing: bool) -> Engine:
         """Return the engine for data with or without missing values; cached unless it is traced."""

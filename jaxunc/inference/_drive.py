@@ -361,7 +361,7 @@ _INFINITE = order_key_at_or_below(np.array(np.inf))
 """Order key of +inf: a threshold beyond it sends every number left, and needs no other value for float32."""
 
 
-def bound_shapes(shapes: Shapes, values) -> Shapes:
+def cap_shapes(shapes: Shapes, values) -> Shapes:
     """Return the shapes of calls for ``values``; for `SparseRows` those that make at most `MOST_DENSE` values dense.
 
     If no shape does, the smallest one is left.

@@ -21,7 +21,7 @@ from jaxunc._numerics import counts_dtype, default_platform, jit, map_over_devic
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, encode_traced
 
-from ._drive import Part, bound_shapes, call_shapes, cut, drive_on_host, encode_for, on_tested
+from ._drive import Part, call_shapes, cap_shapes, cut, drive_on_host, encode_for, on_tested
 from ._plan import Plan, column_keys, known_plan, make_plan, node_at
 from ._walk import (
     Walk,
@@ -151,7 +151,7 @@ def leaf_index_on_host(
     shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features)
     return drive_on_host(
         lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
-        cut(len(values), bound_shapes(shapes, values), 1),
+        cut(len(values), cap_shapes(shapes, values), 1),
         1,
         ahead=default_platform() != "cpu",
     )

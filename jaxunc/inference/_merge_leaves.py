@@ -8,7 +8,7 @@ differentiable in the combiner and in the counts.
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeAlias, get_args
+from typing import Any, ClassVar, TypeAlias, get_args
 
 import equinox as eqx
 import jax
@@ -253,6 +253,8 @@ def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) ->
 class Traced(eqx.Module):
     """The engine of a traced combiner or forest: it lifts the leaves in every program."""
 
+    walk: ClassVar[None] = None
+    """What it is bound to again takes the default walk."""
     forest: Forest
 
     @classmethod

@@ -10,10 +10,9 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 import jaxunc as ju
 from jaxunc._numerics import KeptWhileAlive
 from jaxunc.explanations import _by_background, _by_cover, _explain
-from tests._profiles import profiled
+from tests._profiles import agree_at_once, profiled
 from tests._refusal import refuses
 from tests._sparse import sparse_data, sparse_forest
-from tests._threads import agree_at_once
 from tests.conftest import TYPED
 
 from .test_by_cover import LIMIT, grown

@@ -91,12 +91,12 @@ def test_shapes_that_are_bounded():
     rows = ju.tables.encode_rows(scipy.sparse.csr_array((5, 2**13)), ju.tables.Columns(2**13)).values
     chunk = lambda n: Chunk(n, 64)
     shapes = Shapes(chunk(2048), chunk(8192), (chunk(1), chunk(64), chunk(512)))
-    assert _drive.bound_shapes(shapes, np.zeros((5, 2**13))) == shapes
-    assert _drive.bound_shapes(shapes, rows) == Shapes(chunk(512), None, (chunk(1), chunk(64)))
-    assert _drive.bound_shapes(shapes, rows.of(np.arange(2**10), ju.tables.Columns(2**10))) == shapes
+    assert _drive.cap_shapes(shapes, np.zeros((5, 2**13))) == shapes
+    assert _drive.cap_shapes(shapes, rows) == Shapes(chunk(512), None, (chunk(1), chunk(64)))
+    assert _drive.cap_shapes(shapes, rows.of(np.arange(2**10), ju.tables.Columns(2**10))) == shapes
     few = rows.of(np.arange(2**11), ju.tables.Columns(2**11))
-    assert _drive.bound_shapes(shapes, few) == shapes._replace(large=None)
-    assert _drive.bound_shapes(Shapes(chunk(2048), chunk(8192)), rows) == Shapes(chunk(2048))
+    assert _drive.cap_shapes(shapes, few) == shapes._replace(large=None)
+    assert _drive.cap_shapes(Shapes(chunk(2048), chunk(8192)), rows) == Shapes(chunk(2048))
 
 
 @pytest.mark.once

@@ -8,9 +8,8 @@ from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor, Ran
 import jaxunc as ju
 from jaxunc.inference import known_plan
 from jaxunc.proximity import NeighbourIndex, _neighbours
-from tests._profiles import Calls, profiled
+from tests._profiles import Calls, agree_at_once, profiled
 from tests._refusal import refuses
-from tests._threads import agree_at_once
 
 from .test_neighbours import FOREST, NEW, ROWS, WORDS, Y, forest
 

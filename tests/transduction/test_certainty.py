@@ -27,9 +27,8 @@ from jaxunc.transduction import (
     transductive_leaf_counts,
 )
 from tests._golden import golden
-from tests._profiles import profiled
+from tests._profiles import agree_at_once, profiled
 from tests._refusal import refusals
-from tests._threads import agree_at_once
 from tests.transduction._slow import drawn_set, slow_leaf
 
 pytestmark = pytest.mark.once
