@@ -109,7 +109,7 @@ def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) ->
     size = ceil_div(len(values), n_groups)
 
     def grouped(array: np.ndarray, neutral: int = 0) -> Array:
-        """Return a tree's array in groups ``[groups trees ...]``; ``neutral`` pads the last group."""
+        """Return an array ``[trees ...]`` cut into ``[groups trees ...]``; ``neutral`` pads the last group."""
         whole = np.full((n_groups * size, *array.shape[1:]), neutral, array.dtype)
         whole[: len(array)] = array
         return jnp.asarray(whole.reshape(n_groups, size, *array.shape[1:]))

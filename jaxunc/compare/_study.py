@@ -232,9 +232,9 @@ def _root_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[
 
 
 def _add_file_columns(row: dict[str, Any], i: int, table: Table, columns: list[str]) -> dict[str, Any]:
-    """Return a doubtful row with its number in the file as "row", and the values there of ``columns`` as texts.
+    """Return a doubtful row with its number in the file as "row", and as "columns" {name: text} of its values there.
 
-    ``i`` is the position of the row in the table.
+    ``i`` is the position of the row in the table, and ``columns`` are the names of the columns that are shown.
     """
     if table.frame is None:
         return {**row, "row": _number_in_file(i, table), "columns": {}}

@@ -156,7 +156,11 @@ class GroupCounts(NamedTuple):
 
     @classmethod
     def of(cls, groups, leaves, position, weights, n_classes: int, mask=None) -> "GroupCounts":
-        """Count rows of ``groups`` in ``leaves`` ``[rows trees]`` by weight, in trees where the mask is True."""
+        """Count the rows of each group in the leaves, by weight, in trees where the mask is True.
+
+        ``groups``, ``position`` (of a row's label among the classes) and ``weights`` are ``[rows]``; ``leaves`` and
+        ``mask`` are ``[rows trees]``.
+        """
         tables, code, start = [], np.empty(leaves.shape, np.int64), 0
         for t, leaf in enumerate(leaves.T):
             index = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]

@@ -32,7 +32,7 @@ from jaxunc.regression import (
 from ._forest_rows import Grown, Sample, check_unseen, fold_numbers, split
 from ._pipelines import rounds
 
-FIRST_TREES, FEW_LEAVES, SAME = 12, 10, 1e-3
+FIRST_STAGES, FEW_LEAVES, LARGEST_MISFIT = 12, 10, 1e-3
 """Limits of `steps_fit`: stages that are read, fewest leaves that are evidence, largest misfit per residual."""
 
 
@@ -91,7 +91,7 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
     leaves of these rows, but not those of other rows. False, too, where trees grew on parts of the rows, or for
     another loss.
     """
-    n_stages = min(model.n_trees // model.trees_per_stage, FIRST_TREES)
+    n_stages = min(model.n_trees // model.trees_per_stage, FIRST_STAGES)
     first = model.first_stages(n_stages)
     values, leaves = np.asarray(first.values, np.float64)[:, :, 0], _leaves(first, X)
     inverse = LINKS[model.link][0]
@@ -110,7 +110,7 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
         return False
     lines = np.stack([value * slope, value], axis=1)
     misfit = residual - lines @ np.linalg.lstsq(lines, residual)[0]
-    return bool(np.abs(misfit).sum() < SAME * np.abs(residual).sum())
+    return bool(np.abs(misfit).sum() < LARGEST_MISFIT * np.abs(residual).sum())
 
 
 def rounds_of(model: Any) -> dict[str, Any]:

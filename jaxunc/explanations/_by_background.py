@@ -38,8 +38,8 @@ FEW = 8
 BLOCK_BYTES = 2**29
 """Memory of a block on an accelerator; blocks have fewer instances rather than more memory."""
 MOST_FEATURES = 2**10
-"""Number of columns up to which an accelerator adds by a product of matrices: additions at indices wait for each other,
-and come in any order."""
+"""Largest number of columns for which an accelerator sums the paths' shares by a product of matrices: additions at
+indices wait for each other, and come in any order."""
 
 
 def paths_on_device(unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], platform: str) -> tuple[Any, ...]:

@@ -78,7 +78,7 @@ class Unrolled(NamedTuple):
 
     nodes: Nodes
     levels: list[slice]
-    """The nodes of each level."""
+    """For each level of the trees, the slice of ``nodes`` that lies in it."""
     edge: Int[np.ndarray, "paths"]
     """The edge that leads to the leaf; -1 if the leaf is a root."""
     tree: Int[np.ndarray, "paths"]

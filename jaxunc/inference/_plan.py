@@ -98,7 +98,7 @@ class Sets(NamedTuple):
     """The sets of values that nodes of all trees test, as bits of words; a word has up to 31 sets of one column."""
 
     borders: Borders
-    """Borders of the codes: values between two neighbours are in the same sets."""
+    """Borders by which values get codes: no set tells values between two neighbouring borders apart."""
     row: Int32[Array, "words"]
     """The row of codes by which each word is looked up; 0 for padding words."""
     start: Int32[Array, "words"]
@@ -484,9 +484,10 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
 
 
 def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (height, rank) of each node ``[trees nodes]``: the number of tests on the longest path below it, twice.
+    """Return (height, rank) of each node, both ``[trees nodes]``.
 
-    Both are 0 for nodes that no path leads to. The rank is also 0 for nodes that several paths lead to.
+    The height is the number of tests on the longest path below the node, 0 for nodes that no path leads to. The rank is
+    the height, but 0 for nodes that several paths lead to.
     """
     n_trees, n_nodes = child.shape
     roots = np.arange(n_trees) * n_nodes

@@ -35,7 +35,7 @@ _DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
 
 
 class ModelFile(NamedTuple):
-    """The model that a file of another library holds, not yet imported."""
+    """A model that was read from a file of another library, and the library whose format the file has."""
 
     library: str  # the library whose format it is
     model: Forest | AdditiveTrees

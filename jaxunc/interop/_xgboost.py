@@ -266,7 +266,10 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
 
 
 def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Levels | None, ...] | None:
-    """Return the categories of nominal columns by their codes; None if the file has none. ``cut``: see `_CUT_WORDS`."""
+    """Return the levels of each column, None for a column without; None if the file has no levels at all.
+
+    ``cut``: the file is of a version that cuts bytes off words with characters outside of ASCII (`_CUT_WORDS`).
+    """
     categories = model.get("cats")
     if not isinstance(categories, dict) or not categories.get("enc"):
         return None

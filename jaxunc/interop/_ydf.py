@@ -152,7 +152,10 @@ def _levels(column: Any) -> Levels:
 
 
 def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str, list], np.ndarray]) -> ComparingTree:
-    """Return a tree, depth first, negative children left; ``read_leaves`` makes values of leaves, None for others."""
+    """Return a YDF tree, its nodes depth first, negative children left; ``what`` names the tree in messages.
+
+    ``read_leaves(what, values)`` makes an array of a list that holds each leaf's value, and None for inner nodes.
+    """
     left, right, tests, leaves = [], [], [], []
     stack = [(root, None)]
     while stack:

@@ -225,7 +225,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
     def _run_on_accelerators(self, X, tree_mask, readout: str | None) -> PyTree:
         """Return the answers for rows by one program, which also looks for missing values, on a mesh of one process.
 
-        Where nobody has looked for missing values, the program that suited the last batch runs first.
+        If nobody has looked for missing values, the program runs first that the last batch needed, with or without
+        missing values; if that guess was wrong, the other program answers.
         """
         forest, grid = self.bound.forest, self._grid
         if is_sparse(X):

@@ -216,7 +216,10 @@ def _holds_jax(part: Any) -> bool:
 
 
 def _set_estimator(model: Any, name: str, state: dict[str, Any], kept: Any) -> None:
-    """Give an estimator of class ``name`` the attributes in ``state``, and those in ``kept``, which were encoded."""
+    """Set the attributes of an estimator of class ``name``: plain ones from ``state``, decoded ones from ``kept``.
+
+    ``kept`` is {"params": parameters, "fitted": fitted parts, or None before `fit`}.
+    """
     from ._estimators import refit
 
     if not isinstance(kept, dict) or set(kept) != {"params", "fitted"} or not isinstance(kept["params"], dict):

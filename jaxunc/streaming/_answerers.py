@@ -51,7 +51,7 @@ class Answerer(NamedTuple):
     report's sets must hold.
     """
     is_report: bool = False
-    """Whether the answer is that of a cautious report beside the model's own combiner."""
+    """Whether the answer is a cautious report: sets and intervals are read from it, the class from ``beside``."""
     deciding: HowDecided = HowDecided()
     """Costs and thresholds for decisions and sets from the answer's probabilities."""
 

@@ -175,11 +175,12 @@ def _with_codes(columns: Columns, data: Any) -> Any:
 def encode_arrow(
     table: Any, columns: Columns, name: str = "data", *, are_cells: bool = False, first: int = 0
 ) -> Encoded:
-    """Encode an Arrow table or record batch, whose columns are in the model's order, as `encode_instances` its frame.
+    """Encode an Arrow table or record batch as `encode_instances` does a frame; columns are in the model's order.
 
     Numbers and bools may have any width. Columns with levels hold strings (or bytes that are UTF-8), numbers or
-    dictionaries of these. Null and NaN are missing values, and so are ``columns.missing_words`` if strings
-    ``are_cells`` of a text file. Messages give the first row the number ``first``. Raises a TypeError also for lists.
+    dictionaries of these. Null and NaN are missing values. With ``are_cells`` strings come from a text file, where
+    ``columns.missing_words`` are missing, too. Messages give the first row the number ``first``. Raises a TypeError for
+    a table of another kind, and for columns of lists.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     check_bool("are_cells", are_cells)

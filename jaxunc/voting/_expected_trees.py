@@ -245,7 +245,7 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
 
 @jit(static_argnames=("max_trees", "draws"))
 def _open_votes(rule: StoppingRule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
-    """Return for each probability vector the share of simulated votes that are open after 0, 1, … trees."""
+    """Return the share of simulated votes that are open after 0, 1, … trees, ``[1 + max_trees, n]``."""
     n = log_p.shape[0]
     votes = jnp.zeros((rule.n_rows, n * draws), jnp.int32)
 

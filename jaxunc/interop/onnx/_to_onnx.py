@@ -290,7 +290,10 @@ def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
 
 
 def _instances(graph: Graph, trees: Trees) -> str:
-    """Return the name of the instances in double precision, which changes neither their order nor missing values."""
+    """Return the name of the instances, which a node casts to double if no column has cuts.
+
+    A cast changes neither the order of values nor which are missing.
+    """
     return graph.cast(INPUT, np.float64) if trees.columns.cuts is None else INPUT
 
 
