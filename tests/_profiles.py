@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from tests._patience import patience
+
 
 class Calls(NamedTuple):
     """What a device was asked for."""
@@ -44,7 +46,7 @@ def agree_at_once(ask: Callable[[Any], Any], batches: Sequence[Any]) -> None:
     start = Barrier(len(batches))
 
     def wait_and_ask(batch: Any) -> Any:
-        start.wait(60)
+        start.wait(patience(1))
         return ask(batch)
 
     with ThreadPoolExecutor(len(batches)) as pool:

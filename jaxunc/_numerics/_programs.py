@@ -85,8 +85,7 @@ class KeptWhileAlive(Generic[Result]):
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self._results: dict[tuple, tuple[Result]] = {}
-        self._watched: set[tuple] = set()
+        self._results: dict[tuple, tuple[Result, list[weakref.finalize]]] = {}
         self._most = most
 
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Result]) -> Result:
@@ -98,12 +97,18 @@ class KeptWhileAlive(Generic[Result]):
             result = make()
         if any(isinstance(array, np.ndarray) and array.flags.writeable for array in arrays):
             return result  # the array's values may be others the next time
-        if self._most is not None and len(self._results) >= self._most and (oldest := next(iter(self._results), None)):
-            self._results.pop(oldest, None)
-        self._results[key] = (result,)
-        for array in arrays:  # a later array may have the same address in memory, and so the same id
-            weakref.finalize(array, self._results.pop, key, None)
+        if self._most is not None and len(self._results) >= self._most:
+            for oldest in list(self._results)[:1]:
+                self._drop(oldest)
+        # A later array may have the same address in memory, and so the same id.
+        self._results[key] = result, [weakref.finalize(array, self._drop, key) for array in arrays]
         return result
+
+    def _drop(self, key: tuple) -> None:
+        """Forget a result, and stop watching its arrays, which may live much longer."""
+        _, watching = self._results.pop(key, (None, []))
+        for finalizer in watching:
+            finalizer.detach()
 
     def __len__(self) -> int:
         return len(self._results)

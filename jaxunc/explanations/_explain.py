@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from jaxunc._checks import check_integer, is_concrete, outside_traces
@@ -251,7 +252,8 @@ def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) 
 def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, X: Any, tree_mask: Any) -> Attributions:
     """Return the shares of the trees' columns; ``covered`` is the background. X and the mask may be traced."""
     traced, all_trees, tested_columns = not is_concrete(X, tree_mask), trees, None
-    platform = "cpu" if default_platform() == "cpu" else "accelerator"
+    # Within someone's program all instances are one block: blocks of few paths bound what it holds.
+    platform = "cpu" if traced or default_platform() == "cpu" else "accelerator"
     if traced:
         encoded = Encoded(encode_traced(X, trees.columns), True)
     elif platform == "cpu":
@@ -278,7 +280,8 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
         values = values_by(kernel, Completion(summands.last_follows, stat.weights), encoded, mask, platform, n_stats)
     base = by_tree.sum(axis=0)
     if mask is not None:
-        base = number(mask) @ number(by_tree)
+        masks, expected = number(mask), number(by_tree)
+        base = jnp.matmul(masks, expected, precision=lax.Precision.HIGHEST) if traced else masks @ expected
         base = base if stat.weights is None else base / sum_of_weights(mask, stat.weights)
     if tested_columns is not None:
         tested_values, values = values, np.zeros((n_rows, all_trees.n_features, n_stats), dtype)
@@ -393,10 +396,12 @@ def _statistic(forest: Any, combiner: Any) -> LeafStatistic:
 
     def make() -> LeafStatistic:
         stat = _choose_statistic(forest, combiner)
-        stat.table.setflags(write=False)  # what is made of it is kept, too
-        return stat
+        table = stat.table.view()  # the caller's own array stays as it is
+        table.setflags(write=False)  # what is made of it is kept, too
+        return stat._replace(table=table)
 
-    return _STATISTICS.get((forest, *jax.tree.leaves(forest), *arrays), (structure, others), make)
+    settings = structure, others, jnp.result_type(float)
+    return _STATISTICS.get((forest, *jax.tree.leaves(forest), *arrays), settings, make)
 
 
 def _choose_statistic(forest: Any, combiner: Any) -> LeafStatistic:

@@ -66,20 +66,26 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
     constant
         Whether all rows have one s²: the mean square.
     """
-    log_square, residuals, weights = [], [], []
+    bases, totals, residuals, weights = [], [], [], []
     for fold in folds:
-        log_square.append(_log_squares(fold, (SHRINKAGES[0],) if constant else SHRINKAGES, 0 if constant else LENGTHS))
+        base, total = _sum_steps(fold, (SHRINKAGES[0],) if constant else SHRINKAGES, 0 if constant else LENGTHS)
+        bases.append(np.full(total.shape[-1], base))
+        totals.append(total)
         residuals.append(fold.other_residual)
         weights.append(fold.other_weight)
-    log_square, r, w = np.concatenate(log_square, axis=2), np.concatenate(residuals), np.concatenate(weights)
+    base, r, w = map(np.concatenate, (bases, residuals, weights))
+    total = np.concatenate(totals, axis=2)
     subset = np.random.default_rng(0).permutation(len(r))[:MOST_SCORED]
-    best = _best_setting(log_square[:, :, subset], r[subset], w[subset], np.array(LEVELS[score]))
-    setting, length, floor = best
-    s = np.sqrt(np.exp(log_square[setting, length]) + floor)
+    log_square = base[subset] + np.array(GAINS)[:, None, None] * total[:, None, :, subset]
+    log_square[:, :, 0] = 0
+    log_square = log_square.reshape(-1, *log_square.shape[2:])
+    setting, length, floor = _best_setting(log_square, r[subset], w[subset], np.array(LEVELS[score]))
+    (i, shrinkage), gain = tuple(product(enumerate(SHRINKAGES), GAINS))[setting]
+    s = np.sqrt(np.exp(base + gain * total[i, length] if length else np.zeros(len(r))) + floor)
     factor = float(np.average((r / s) ** 2, weights=w)) or 1.0
     z, weight = r / s / math.sqrt(factor), None if (w == w[:1]).all() else w
     parts = *in_order(z, weight), order_of(z, weight)
-    return Scale(*tuple(product(SHRINKAGES, GAINS))[setting], length / LENGTHS, factor, factor * floor, *parts)
+    return Scale(shrinkage, gain, length / LENGTHS, factor, factor * floor, *parts)
 
 
 def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: np.ndarray) -> tuple[int, int, float]:
@@ -102,20 +108,20 @@ def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: 
     return best
 
 
-def _log_squares(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> np.ndarray:
-    """Return log s² of a fold's other rows ``[settings lengths rows]``, by steps of the first trees, 0 without.
+def _sum_steps(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> tuple[float, np.ndarray]:
+    """Return (base of log s², sums of steps of the first trees) for a fold's other rows.
 
-    A setting is a shrinkage and a gain, the gains of a shrinkage one after the other.
+    The sums are ``[shrinkages lengths rows]``, 0 for length 0.
     """
     n_trees, n = fold.other_leaves.shape
-    log_square = np.zeros((len(shrinkages), len(GAINS), n_lengths + 1, n))
+    totals, start = np.zeros((len(shrinkages), n_lengths + 1, n)), 0
     base, steps = scale_steps(fold.leaves, fold.residual, fold.weight, shrinkages, fold.n_nodes)
-    total, start = np.zeros((len(shrinkages), n)), 0
     for k in range(1, n_lengths + 1):
+        totals[:, k] = totals[:, k - 1]
         for t in range(start, end := trees_of(k / LENGTHS, n_trees)):
-            total += steps[:, t].take(fold.other_leaves[t], axis=1)
-        log_square[:, :, k], start = base + np.array(GAINS)[:, None] * total[:, None], end
-    return log_square.reshape(-1, n_lengths + 1, n)
+            totals[:, k] += steps[:, t].take(fold.other_leaves[t], axis=1)
+        start = end
+    return base, totals
 
 
 def trees_of(length: float, n_trees: int) -> int:

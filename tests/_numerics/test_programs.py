@@ -1,6 +1,7 @@
 """Sizes of programs, arrays padded to them, and what is kept while arrays live."""
 
 import gc
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -42,13 +43,15 @@ def test_results_are_kept_while_all_arrays_live():
 
 def test_the_newest_results_are_kept():
     kept, array, made = _numerics.KeptWhileAlive(most=2), jnp.arange(3), []
+    n_watched = len(weakref.finalize._registry)
     for settings in "abcbca":
         kept.get((array,), settings, lambda: made.append(0))
     assert len(made) == 4
     assert len(kept) == 2
+    assert len(weakref.finalize._registry) == n_watched + 2
     del array
     gc.collect()
-    assert len(kept) == len(kept._watched) == 0
+    assert len(kept) == 0
 
 
 def test_the_platform_is_that_of_the_device_that_is_named(monkeypatch):

@@ -1,7 +1,5 @@
 """The study of boosters: codes of words, classes that a fit lacks, weights of mixtures, what enough is."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -92,7 +90,8 @@ def test_enough_is_a_mean_and_the_end_of_an_interval():
 
 def test_what_the_docs_say():
     of = Losses(study.kept(study.RESULTS))
-    text, noisy = " ".join(Path("docs/learning.md").read_text(encoding="utf-8").split()), of.sets["error"] >= NOISY
+    guide = study.RESULTS.parents[2] / "docs" / "learning.md"
+    text, noisy = " ".join(guide.read_text(encoding="utf-8").split()), of.sets["error"] >= NOISY
 
     def said(first: str, second: str, where=slice(None)) -> tuple[str, str]:
         logs = of.logs(first, second)[where]

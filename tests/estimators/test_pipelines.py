@@ -32,6 +32,8 @@ import jaxunc as ju
 from jaxunc.estimators import (
     CautiousForestClassifier,
     CombinedForestClassifier,
+    RandomDecisionTreesClassifier,
+    TransductiveTreeClassifier,
 )
 from tests._refusal import refusals, refuses
 
@@ -439,3 +441,9 @@ def test_pipelines_of_imbalanced_learn():
     balanced = pytest.importorskip("imblearn.ensemble").BalancedRandomForestClassifier(5, random_state=0)
     made = CombinedForestClassifier(pipeline(balanced), combiner="mean", counts="held_out", random_state=0).fit(RAW, Y)
     assert made.score(RAW, Y) > 0.6
+
+
+def test_classifiers_without_a_forest_end_a_pipeline():
+    for last in (RandomDecisionTreesClassifier(5, random_state=0), TransductiveTreeClassifier()):
+        pipeline = make_pipeline(columns(OrdinalEncoder(encoded_missing_value=-1)), last).fit(RAW[:60], Y[:60])
+        assert pipeline.predict(RAW[60:70]).shape == (10,)

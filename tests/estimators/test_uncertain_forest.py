@@ -394,6 +394,15 @@ def test_a_constant_target_is_certain(law):
     np.testing.assert_allclose(model.predict_uncertainty(X[NEW]).std, 0, atol=1e-13)
 
 
+@pytest.mark.room
+def test_the_learned_law_is_better_than_its_parts():
+    scores = {}
+    for law in ("learned", "residuals", "bins"):
+        model = UncertainForestRegressor(FrozenEstimator(FITTED), law=law).fit(X[TRAIN], Y[TRAIN])
+        scores[law] = float(interval_score(model.predict_interval(X[NEW]), Y[NEW]))
+    assert scores["learned"] <= 1.02 * min(scores.values())
+
+
 ODD_TARGETS = {
     "mostly one value": np.where(np.random.default_rng(0).random(512) < 0.85, 0.0, np.exp(Y / 8)),
     "1e8": 1e8 + Y,
@@ -405,6 +414,7 @@ def test_odd_targets(name):
     target = ODD_TARGETS[name]
     model = UncertainForestRegressor(FOREST).fit(X[TRAIN], target[TRAIN])
     low, high = model.predict_interval(X[NEW]).T
+    assert np.isfinite([low, high]).all()
     least, most = (0.83, 0.99) if name == "1e8" else (0.85, 1.01)
     assert least < ((low <= target[NEW]) & (target[NEW] <= high)).mean() < most
     assert name != "1e8" or 0.1 < np.median(model.predict_uncertainty(X[NEW]).aleatoric) < 40

@@ -304,4 +304,6 @@ def test_large_integers():
     np.testing.assert_array_equal(counts[:, 0], np.eye(5))
     np.testing.assert_array_equal(ju.leaf_counts(forest, X), counts)
     np.testing.assert_array_equal(ju.leaf_index(forest, X), ju.leaf_index(forest, X.astype(np.float32)))
+    traced = jax.jit(ju.leaf_index)(forest, jnp.asarray(X, np.float32))
+    np.testing.assert_array_equal(ju.leaf_index(forest, X), traced)
     np.testing.assert_array_equal(ju.inference.merge_leaves(forest, forest.counts.astype(np.float32), X), np.eye(5))

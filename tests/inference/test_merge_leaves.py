@@ -117,6 +117,28 @@ def test_padding_nodes_change_nothing(name):
     np.testing.assert_array_equal(ju.leaf_index(larger, jnp.asarray(X)), ju.leaf_index(forest, jnp.asarray(X)))
 
 
+@pytest.mark.exhaustive
+def test_ten_thousand_trees(rng, tolerance):
+    counts = random_counts(rng, (3, 10_000), 2, largest=8)
+    forest, X = forest_of_leaves(counts)
+    rules = ju.combiners.Together(mean=ju.Mean(), pooling=ju.Pooling(), evidence=ju.EvidenceAccumulation(0.375))
+    expected = rules.answer(jnp.asarray(counts))
+    check_same(tolerance, "mean", ju.bind(forest, rules).answer(X), expected)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", ["mean", "vote", "pooling", "dempster"])
+@pytest.mark.exhaustive(keep=1)
+def test_a_lead_of_one_in_a_billion_is_no_tie(name):
+    counts = np.full((3, 4, 2), 10**9)
+    counts[0, :, 1] += 1
+    counts[1, :, 0] += 1
+    forest, X = forest_of_leaves(counts)
+    assert jnp.issubdtype(forest.count_table.dtype, jnp.integer)
+    margin = ju.margin(ju.bind(forest, make(name, 2, 4))(X))
+    np.testing.assert_array_equal(np.sign(margin), [1, -1, 0])
+
+
 # Gradients
 
 
@@ -443,9 +465,11 @@ def test_forward_mode_is_the_transpose_of_backward_mode(merge, masked):
 
 
 @pytest.mark.room
-def test_second_derivatives_in_the_weights():
+def test_derivatives_in_the_weights():
     forest, X = toy_forest(2, TREES), jnp.asarray(toy_data(2)[0][:20])
     loss = lambda weights: ju.bind(forest, ju.Weighted(ju.Mean(), weights)).score(X).mean() ** 2
     weights = jnp.linspace(0.5, 1.5, TREES)
-    mixed, twice = jax.jit(lambda weights: [jax.hessian(loss)(weights), jax.jacrev(jax.jacrev(loss))(weights)])(weights)
+    ways = jax.jacfwd(loss), jax.grad(loss), jax.hessian(loss), jax.jacrev(jax.jacrev(loss))
+    forward, backward, mixed, twice = jax.jit(lambda weights: [way(weights) for way in ways])(weights)
+    np.testing.assert_allclose(forward, backward, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(mixed, twice, rtol=1e-3, atol=1e-6)
