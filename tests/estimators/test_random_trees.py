@@ -32,7 +32,7 @@ def shop():
 @pytest.mark.room
 def test_words_and_categories_are_nominal(shop):
     frame, y = shop
-    model = RandomDecisionTreesClassifier(20, min_samples_leaf=2, random_state=0).fit(frame, y)
+    model = RandomDecisionTreesClassifier(5, min_samples_leaf=2, random_state=0).fit(frame, y)
     assert model.nominal_.tolist() == [False, True, True, False]
     assert model.score(frame, y) > 0.9
     codes = model.encode(pd.DataFrame({"number": [0.5], "grade": ["odd"], "word": [np.nan], "flag": [True]}))
@@ -78,7 +78,7 @@ def fit_shop(change=lambda frame: frame, **options):
 
 
 def fitted(shop):
-    return RandomDecisionTreesClassifier(2, random_state=0).fit(*shop)
+    return RandomDecisionTreesClassifier(5, random_state=0).fit(*shop)
 
 
 def with_gaps(frame):

@@ -81,6 +81,8 @@ def test_brute_force(combine, weighted, rng):
     np.testing.assert_allclose(model.predict_proba(X[TEST]), expected, rtol=1e-14)
     assert model.predict(X[TEST]).tolist() == model.classes_[expected.argmax(axis=1)].tolist()
     assert (model.predict_proba_by_label(X[TEST]) != model.estimator_.predict_proba(X[TEST])[:, None]).any()
+    model.fit(scipy.sparse.csr_array(X[TRAIN]), WORDS[TRAIN], sample_weight=weight)
+    np.testing.assert_array_equal(model.predict_proba_by_label(scipy.sparse.csr_array(X[TEST])), by_label)
 
 
 def test_trees_are_those_that_are_found_together(rng):
