@@ -170,11 +170,11 @@ def compiled_explanation(device, background: bool, n_rows: int):
     statistic = leaf_statistic(forest, ju.Mean())
     summands = _explain._summands(forest.trees, statistic, covered, "accelerator", False)
     kernel, _ = _explain._kernel(forest.trees, statistic, covered, summands, "accelerator", False)
-    how = True, kernel.program.function, kernel.setting, kernel.shapes.single.rows, summands.last_follows
+    static = kernel.program.function, kernel.setting, kernel.shapes.single.rows, summands.last_follows
     sharding = jax.sharding.SingleDeviceSharding(device)
     placed = lambda a: jax.ShapeDtypeStruct(np.shape(a), a.dtype, sharding=sharding)
     x = jax.ShapeDtypeStruct((n_rows, N_COLUMNS), jnp.float32, sharding=sharding)
-    program = jax.jit(lambda arrays, x: _values_and_mark.function(*how, arrays, None, x, None))
+    program = jax.jit(lambda arrays, x: _values_and_mark.function(True, static, arrays, None, x, None))
     return program.trace(jax.tree.map(placed, kernel.arrays), x).lower(lowering_platforms=("cuda",)).compile()
 
 
