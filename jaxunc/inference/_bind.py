@@ -144,7 +144,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
         if not walks_at_once(part.chunk.rows, n_trees):
             merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
             return _finish_chunk(combiner, readout, merged)
-        return merge_and_finish(spec, combiner, readout, arrays, *rows, number)
+        return merge_and_finish(spec, combiner, readout, arrays, *rows, number, part.chunk.block)
 
     return drive(score, cut(len(values), cap_shapes(shapes, values), threads), threads)
 
@@ -153,7 +153,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
     """Return the shapes of calls for ``n_trees`` packed trees; ``n_tests`` is as for `call_shapes`."""
     on_host, layout = spec.walk == "blocks", spec.layout
     columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
-    shapes = call_shapes(spec.walk, n_trees, columns, n_tests)
+    shapes = call_shapes(spec.walk, n_trees, columns, n_tests, spec.complete)
     if layout.is_wide:
         collected = n_trees if layout.planes.collects else 1
         return shapes.of_at_most(MERGED_NUMBERS // (layout.width * collected), spec.block)
@@ -182,12 +182,12 @@ def answer_and_mark(
     return in_blocks(partial(merge_and_finish.function, spec, combiner, readout, arrays), block, x, mask)
 
 
-@partial(HostProgram, static_argnums=(0, 2))
+@partial(HostProgram, static_argnums=(0, 2, 7))
 def merge_and_finish(
-    spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
+    spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None, block: int = 1
 ) -> PyTree:
-    """Return the answers of a chunk by one program; with ``n_blocks`` only its first ``n_blocks`` rows are walked."""
-    stat = PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (1, n_blocks))
+    """Return the answers of a chunk by one program; with ``n_blocks`` only of its first blocks of ``block`` rows."""
+    stat = PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
     return finish_rows(combiner, readout, stat, len(x))
 
 

@@ -105,8 +105,8 @@ class Shapes(NamedTuple):
 
 SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Rows of the small shapes on a CPU: powers of two, since calls often have as many, and to cut off padding takes longer
-than eight rows. Up to 16 instances go one by one, in the calling thread, and padding is not walked. Up to 64 instances
-walk all trees at once."""
+than eight rows. Up to 16 instances go in blocks of one or a few, in the calling thread; padding is not walked. Up to
+64 instances walk all trees at once, or select leaves tree by tree."""
 
 LEAST_SHARED = 64
 """Rows of the smallest shape in which several threads share a batch."""
@@ -119,16 +119,17 @@ HANDOVER = 2**20
 one of XLA's."""
 
 
-def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0) -> Shapes:
+def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, complete: int = 0) -> Shapes:
     """Return the shapes of calls that walk ``n_trees`` trees, on ``n_columns`` columns of keys.
 
-    ``n_tests`` is about the number of tests that an instance meets in all trees; 0 if it is not known.
+    ``n_tests`` is about the number of tests that an instance meets in all trees; 0 if it is not known. ``complete`` is
+    as for `block_size`.
     """
     size = block_size(walk, n_trees, n_columns)
     if walk == "levels":
         smallest, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
         return Shapes(middle, Chunk(size, size), (smallest,), DISPATCHED)
-    small = tuple(Chunk(rows, block_size(walk, n_trees, n_columns, rows)) for rows in SMALL)
+    small = tuple(Chunk(rows, block_size(walk, n_trees, n_columns, rows, complete)) for rows in SMALL)
     large = Chunk(CHUNK_BLOCKS * BLOCKS[0], size)
     # 4096 rows in one call, since joining the answers of two takes 200 µs: as much as 100 shallow trees for these rows.
     small = (*small, Chunk(BLOCKS[0], size))

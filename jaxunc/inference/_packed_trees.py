@@ -47,13 +47,15 @@ from ._plan import (
 )
 from ._planes import Layout, columns_of_planes, cut, cut_rows, neutral_columns, pack, rejoin, unpack, values_of
 from ._walk import (
+    LEAST_TOGETHER,
     Walk,
     block_size,
     by_column,
     keys_and_words,
-    keys_of_one,
+    keys_of_few,
     over_blocks,
     select_leaves,
+    selects,
     unrolled_depth,
     walk_few,
     walk_levels,
@@ -192,7 +194,7 @@ class PackedTrees(eqx.Module):
         merging = spec.layout.planes if mask is None else spec.layout.both
         columns = spec.n_columns(X.shape[1])
         most = min(n, spec.block)
-        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n), most), None)
+        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n, spec.complete), most), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
         # The second axis of a collected plane is as long as the number of trees in the carry.
         widths = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]
@@ -200,12 +202,13 @@ class PackedTrees(eqx.Module):
 
         merge_block = self._by_level
         if spec.walk == "blocks":
-            merge_block = self._few if walks_at_once(size, self.n_trees) else self._by_tree
+            at_once = walks_at_once(size, self.n_trees) and not selects(size, spec.complete)
+            merge_block = self._few if at_once else self._by_tree
 
         def include_block(out, start, _):
             """Return ``out`` with the carry of the block at ``start``; this carry itself if there is one block."""
             # Keys are made for one block at a time: the keys of all instances would take as much memory as the data.
-            keys_of = keys_of_one if spec.walk == "blocks" and size == 1 else column_keys
+            keys_of = keys_of_few if spec.walk == "blocks" and size < LEAST_TOGETHER else column_keys
             keys = keys_of(rows(X, start), missing=spec.missing)
             in_mask = None if mask is None else rows(mask, start)
             before = varying_as(X, merging.start(shapes(size)))

@@ -31,7 +31,11 @@ FEW, FEW_PAIRS = 64, 2**17
 """Most instances of a block, and most pairs of an instance and a tree, for which a CPU walks all trees at once."""
 
 LEAST_TOGETHER = 32
-"""Fewest instances that a CPU walks together; fewer are walked one by one (`walk_one`)."""
+"""Fewest instances that a CPU walks together; fewer are walked one by one (`walk_one`), or select (`selects`)."""
+
+QUICK_DEPTH, CHEAP_TESTS = 4, 120
+"""Depth of the deepest complete trees in which few instances select leaves sooner than they walk; most tests in such a
+tree, of all instances of a block, that keep a program cheap (as `CHEAP_TREES`)."""
 
 CHEAP_TREES, CHEAP_COLUMNS = 32, 32
 """Number of trees that one instance walks at a time, and of columns whose keys are made at a time. XLA on CPU runs a
@@ -63,6 +67,11 @@ def walks_at_once(block: int, n_trees: int) -> bool:
     return block <= FEW and block * n_trees <= FEW_PAIRS
 
 
+def selects(block: int, complete: int) -> bool:
+    """Whether a block of ``block`` instances selects leaf values; ``complete`` is as for `block_size`."""
+    return complete > 0 and (block >= LEAST_TOGETHER or complete <= QUICK_DEPTH)
+
+
 def unrolled_depth(walk: Walk, trees: Trees) -> int:
     """Return the number of levels to unroll: the trees' depth, -1 if it is traced; 0 in the walk "blocks"."""
     if walk == "blocks":
@@ -70,13 +79,18 @@ def unrolled_depth(walk: Walk, trees: Trees) -> int:
     return trees.depth if is_concrete(trees.tree_depth) else -1
 
 
-def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0]) -> int:
-    """Return the number of instances that are walked at a time, in the walk "blocks" at most ``n_instances``."""
+def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0], complete: int = 0) -> int:
+    """Return the number of instances that are walked at a time, in the walk "blocks" at most ``n_instances``.
+
+    ``complete`` is the depth of complete trees, whose leaf values are selected; 0 for trees that are walked.
+    """
     if walk == "levels":
         # An instance takes 12 bytes a tree (a place, and the 8 bytes gathered for it), and 4 bytes for each key.
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
     if n_instances < LEAST_TOGETHER:
-        return 1
+        if not selects(n_instances, complete):
+            return 1
+        return min(n_instances, 1 << (CHEAP_TESTS // (2**complete - 1)).bit_length() - 1)
     # Trees come one by one: only the keys and the state of one walk count.
     size = next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
     return min(size, n_instances)
@@ -165,6 +179,16 @@ def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array,
     n, size = x.shape[1], min(x.shape[1], CHEAP_COLUMNS // (1 + missing))
     room = varying_as(x, jnp.zeros((1 + missing, n), jnp.int32))
     return over_blocks(piece, room, n, size).reshape(1, -1)
+
+
+def keys_of_few(x: Float[Array, "block features"], *, missing: bool) -> Int32[Array, "block columns"]:
+    """Return the keys of few instances, equal to those of `column_keys`, made for one at a time by `keys_of_one`."""
+
+    def write(keys, start, _):
+        row = keys_of_one(lax.dynamic_slice_in_dim(x, start, 1), missing=missing)
+        return lax.dynamic_update_slice_in_dim(keys, row, start, axis=0)
+
+    return over_blocks(write, varying_as(x, jnp.zeros((len(x), (1 + missing) * x.shape[1]), jnp.int32)), len(x), 1)
 
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
