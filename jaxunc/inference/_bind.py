@@ -46,10 +46,15 @@ from ._drive import HostProgram, Part, Shapes, by_float32, call_shapes, cap_shap
 from ._merge_leaves import Traced, answer_traced, as_mask, is_large, leaf_table, lifted_rows, merge_lifted
 from ._packed_trees import MERGED_NUMBERS, PackedTrees, Spec, of_jax
 from ._plan import CompactTrees, compact
-from ._walk import BLOCKS, CHUNK_BLOCKS, FEW, Walk, default_walk, walks_at_once
+from ._walk import BLOCKS, CHUNK_BLOCKS, FEW, Walk, default_walk
 
 MOST_COLLECTED = 2**22
 """Most values of a collected plane, one for each instance and tree, that one call makes."""
+
+ONE_PROGRAM = 256
+"""Most rows of a part that one program merges and finishes: a call of a program takes 30 µs. Of more rows two programs
+do so, since combiners may take long to compile: then all read-outs share the first, and forests of all sizes the
+second."""
 
 
 class ByTable(eqx.Module):
@@ -94,7 +99,7 @@ class ByTable(eqx.Module):
         packed = self.packed
         n_tests = int(np.sum(np.asarray(packed.plan.depth))) if is_concrete(packed.plan.depth) else 0
         shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features, n_tests)
-        return TableCall(packed.spec, packed.arrays, packed.n_trees, shapes)
+        return TableCall(packed.spec, packed.arrays, shapes)
 
     def lower(self, n_instances: int, combiner: Combiner) -> jax.stages.Lowered:
         """Return the lowered program that merges the first chunk of ``n_instances``, or on accelerators answers all."""
@@ -123,7 +128,6 @@ class TableCall(NamedTuple):
 
     spec: Spec
     arrays: tuple[Any, ...]
-    n_trees: int
     shapes: Shapes
 
     @property
@@ -134,17 +138,14 @@ class TableCall(NamedTuple):
 
 def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
     """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host."""
-    spec, arrays, n_trees, shapes = call
+    spec, arrays, shapes = call
 
     def score(part: Part) -> PyTree:
-        """Return the answer of one part: merged and finished by two programs, or by one for few instances."""
-        rows, number = (part.of(values), part.of(mask)), part.number
-        # Two programs: many combiners take long to compile, and the finishing program serves forests of all sizes. For
-        # few instances one program, since the time of each call counts there.
-        if not walks_at_once(part.chunk.rows, n_trees):
-            merged = merge_chunk(spec, part.chunk.block, arrays, *rows, number)
-            return _finish_chunk(combiner, readout, merged)
-        return merge_and_finish(spec, combiner, readout, arrays, *rows, number, part.chunk.block)
+        """Return the answer of one part: merged and finished by one program where its call takes long, else by two."""
+        chunk, rows = part.chunk, (part.of(values), part.of(mask))
+        if chunk.rows <= ONE_PROGRAM:
+            return merge_and_finish(spec, chunk.block, combiner, readout, arrays, *rows, part.number)
+        return _finish_chunk(combiner, readout, merge_chunk(spec, chunk.block, arrays, *rows, part.number))
 
     return drive(score, cut(len(values), cap_shapes(shapes, values), threads), threads)
 
@@ -153,7 +154,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
     """Return the shapes of calls for ``n_trees`` packed trees; ``n_tests`` is as for `call_shapes`."""
     on_host, layout = spec.walk == "blocks", spec.layout
     columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
-    shapes = call_shapes(spec.walk, n_trees, columns, n_tests, spec.complete)
+    shapes = call_shapes(spec.walk, n_trees, columns, n_tests, spec.few)
     if layout.is_wide:
         collected = n_trees if layout.planes.collects else 1
         return shapes.of_at_most(MERGED_NUMBERS // (layout.width * collected), spec.block)
@@ -179,14 +180,14 @@ def answer_and_mark(
 
     The mark says whether values are missing or infinite (`in_blocks`).
     """
-    return in_blocks(partial(merge_and_finish.function, spec, combiner, readout, arrays), block, x, mask)
+    return in_blocks(partial(merge_and_finish.function, spec, block, combiner, readout, arrays), block, x, mask)
 
 
-@partial(HostProgram, static_argnums=(0, 2, 7))
+@partial(HostProgram, static_argnums=(0, 1, 3))
 def merge_and_finish(
-    spec: Spec, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None, block: int = 1
+    spec: Spec, block: int, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
 ) -> PyTree:
-    """Return the answers of a chunk by one program; with ``n_blocks`` only of its first blocks of ``block`` rows."""
+    """Return the answers of a chunk; with ``n_blocks`` only its first blocks of ``block`` instances are walked."""
     stat = PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
     return finish_rows(combiner, readout, stat, len(x))
 

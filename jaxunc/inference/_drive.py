@@ -119,17 +119,17 @@ HANDOVER = 2**20
 one of XLA's."""
 
 
-def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, complete: int = 0) -> Shapes:
+def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, few: int = 1) -> Shapes:
     """Return the shapes of calls that walk ``n_trees`` trees, on ``n_columns`` columns of keys.
 
-    ``n_tests`` is about the number of tests that an instance meets in all trees; 0 if it is not known. ``complete`` is
-    as for `block_size`.
+    ``n_tests`` is about the number of tests that an instance meets in all trees; 0 if it is not known. ``few`` is that
+    of `block_size`.
     """
     size = block_size(walk, n_trees, n_columns)
     if walk == "levels":
         smallest, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
         return Shapes(middle, Chunk(size, size), (smallest,), DISPATCHED)
-    small = tuple(Chunk(rows, block_size(walk, n_trees, n_columns, rows, complete)) for rows in SMALL)
+    small = tuple(Chunk(rows, block_size(walk, n_trees, n_columns, rows, few)) for rows in SMALL)
     large = Chunk(CHUNK_BLOCKS * BLOCKS[0], size)
     # 4096 rows in one call, since joining the answers of two takes 200 µs: as much as 100 shallow trees for these rows.
     small = (*small, Chunk(BLOCKS[0], size))

@@ -55,7 +55,6 @@ from ._walk import (
     keys_of_few,
     over_blocks,
     select_leaves,
-    selects,
     unrolled_depth,
     walk_few,
     walk_levels,
@@ -69,6 +68,10 @@ STEPS = 5
 
 MERGED_NUMBERS, CACHED_NUMBERS, SMALLEST_BLOCK = 2**22, 2**16, 64
 """Most numbers of wide planes that are merged in a call; most in a block on a CPU; fewest instances of a block."""
+
+QUICK_DEPTH, CHEAP_TESTS = 4, 120
+"""Depth of the deepest complete trees in which few instances select leaf values sooner than they walk; most tests of a
+block in such a tree that keep the program cheap (`CHEAP_TREES` in ``_walk.py``), where leaves have one column."""
 
 _ARRAYS = ("plan", "tables", "scalars", "totals", "rows", "sets")
 
@@ -96,6 +99,19 @@ class Spec(NamedTuple):
     def n_columns(self, n_features: int) -> int:
         """Return the number of columns of keys and words; with missing values each column is there twice."""
         return n_features * (1 + self.missing) + self.words
+
+    def selects(self, block: int) -> bool:
+        """Whether a block of ``block`` instances selects leaf values, which needs complete trees."""
+        return self.complete > 0 and (block >= LEAST_TOGETHER or self.complete <= QUICK_DEPTH)
+
+    @property
+    def few(self) -> int:
+        """Most instances of a block on a CPU where there are few: one, or as many as select leaves at a low cost."""
+        if not self.selects(1):
+            return 1
+        # Each column makes the tests again, and more columns take longer to merge and to finish.
+        tests = len(self.layout.columns) ** 2 * (2**self.complete - 1)
+        return 1 << max(CHEAP_TESTS // tests, 1).bit_length() - 1
 
     @property
     def block(self) -> int:
@@ -194,7 +210,7 @@ class PackedTrees(eqx.Module):
         merging = spec.layout.planes if mask is None else spec.layout.both
         columns = spec.n_columns(X.shape[1])
         most = min(n, spec.block)
-        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n, spec.complete), most), None)
+        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n, spec.few), most), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
         # The second axis of a collected plane is as long as the number of trees in the carry.
         widths = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]
@@ -202,7 +218,7 @@ class PackedTrees(eqx.Module):
 
         merge_block = self._by_level
         if spec.walk == "blocks":
-            at_once = walks_at_once(size, self.n_trees) and not selects(size, spec.complete)
+            at_once = walks_at_once(size, self.n_trees) and not spec.selects(size)
             merge_block = self._few if at_once else self._by_tree
 
         def include_block(out, start, _):

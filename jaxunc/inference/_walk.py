@@ -31,11 +31,7 @@ FEW, FEW_PAIRS = 64, 2**17
 """Most instances of a block, and most pairs of an instance and a tree, for which a CPU walks all trees at once."""
 
 LEAST_TOGETHER = 32
-"""Fewest instances that a CPU walks together; fewer are walked one by one (`walk_one`), or select (`selects`)."""
-
-QUICK_DEPTH, CHEAP_TESTS = 4, 120
-"""Depth of the deepest complete trees in which few instances select leaves sooner than they walk; most tests in such a
-tree, of all instances of a block, that keep a program cheap (as `CHEAP_TREES`)."""
+"""Fewest instances that a CPU walks together; fewer are walked one by one (`walk_one`), or select leaves (`few`)."""
 
 CHEAP_TREES, CHEAP_COLUMNS = 32, 32
 """Number of trees that one instance walks at a time, and of columns whose keys are made at a time. XLA on CPU runs a
@@ -67,11 +63,6 @@ def walks_at_once(block: int, n_trees: int) -> bool:
     return block <= FEW and block * n_trees <= FEW_PAIRS
 
 
-def selects(block: int, complete: int) -> bool:
-    """Whether a block of ``block`` instances selects leaf values; ``complete`` is as for `block_size`."""
-    return complete > 0 and (block >= LEAST_TOGETHER or complete <= QUICK_DEPTH)
-
-
 def unrolled_depth(walk: Walk, trees: Trees) -> int:
     """Return the number of levels to unroll: the trees' depth, -1 if it is traced; 0 in the walk "blocks"."""
     if walk == "blocks":
@@ -79,18 +70,16 @@ def unrolled_depth(walk: Walk, trees: Trees) -> int:
     return trees.depth if is_concrete(trees.tree_depth) else -1
 
 
-def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0], complete: int = 0) -> int:
+def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0], few: int = 1) -> int:
     """Return the number of instances that are walked at a time, in the walk "blocks" at most ``n_instances``.
 
-    ``complete`` is the depth of complete trees, whose leaf values are selected; 0 for trees that are walked.
+    ``few`` is the most instances of a block on a CPU if there are fewer than `LEAST_TOGETHER`.
     """
     if walk == "levels":
         # An instance takes 12 bytes a tree (a place, and the 8 bytes gathered for it), and 4 bytes for each key.
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
     if n_instances < LEAST_TOGETHER:
-        if not selects(n_instances, complete):
-            return 1
-        return min(n_instances, 1 << (CHEAP_TESTS // (2**complete - 1)).bit_length() - 1)
+        return min(n_instances, few)
     # Trees come one by one: only the keys and the state of one walk count.
     size = next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
     return min(size, n_instances)

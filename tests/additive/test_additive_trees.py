@@ -109,7 +109,7 @@ def test_few_rows_stay_in_the_thread_that_calls(outputs, link, n):
     chunk = cut(n, call.shapes, 1)[0]
     x = jax.ShapeDtypeStruct((chunk.chunk.rows, trees.n_features), jnp.float32)
     given = few.combiner, None, call.arrays, x, None, chunk.number
-    program = merge_and_finish.jitted.lower(call.spec, *given).compile()
+    program = merge_and_finish.jitted.lower(call.spec, chunk.chunk.block, *given).compile()
     assert 0 < program.cost_analysis()["flops"] < 1000
     assert "outer_dimension_partitions" not in program.as_text()
 

@@ -150,14 +150,18 @@ def test_rows_that_a_mesh_of_explicit_axes_deals_out_are_answered():
 @pytest.mark.skipif(jax.__version_info__ >= (0, 12), reason="it divides what slices a large array, however small")
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("n", [1, 4, 16])
-def test_few_instances_stay_in_the_thread_that_calls(n, missing):
+@pytest.mark.parametrize("depth", [None, 3, 4])
+def test_few_instances_stay_in_the_thread_that_calls(n, missing, depth):
     """XLA on CPU hands a program over that counts 1000 operations, and an operation that touches more than 512 KB."""
-    forest = padded(toy_forest(2, TREES), 4096)
+    X, y = toy_data(2)
+    model = RandomForestClassifier(TREES, max_depth=depth, random_state=0).fit(X, y)
+    forest = padded(ju.from_sklearn(model), 4096)
     call = ju.bind(forest, ju.Mean())._engine(missing).call()
+    assert call.spec.complete == (depth or 0)
     chunk = cut(n, call.shapes, 1)[0]
     x = jax.ShapeDtypeStruct((chunk.chunk.rows, forest.n_features), jnp.float32)
     given = ju.Mean(), "probability", call.arrays, x, None, chunk.number
-    program = merge_and_finish.jitted.lower(call.spec, *given).compile()
+    program = merge_and_finish.jitted.lower(call.spec, chunk.chunk.block, *given).compile()
     assert call.arrays[0].nodes.nbytes > 3 * SPLIT_BYTES, "else nothing would be split"
     assert program.cost_analysis()["flops"] < 1000
     assert "outer_dimension_partitions" not in program.as_text()

@@ -178,3 +178,27 @@ def test_shares_of_many_classes_stand_alone(n_classes, rng):
     whole = np.asarray(finish(stat))
     for rows in (2, 64, 2048):
         np.testing.assert_array_equal(finish(stat[:rows]), whole[:rows])
+
+
+@pytest.mark.parametrize(("depth", "masked"), [(2, False), (3, True), (4, False), (4, True), (5, True)])
+@pytest.mark.parametrize("name", ["mean", "evidence"])
+@pytest.mark.exhaustive(keep=2)
+def test_shallow_trees_in_batches_of_any_size(name, depth, masked):
+    """Few rows select leaf values or walk, one by one or some together; many rows select them."""
+    rng = np.random.default_rng([SEED, depth])
+    X = rng.normal(size=(400, 6)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = RandomForestClassifier(23, max_depth=depth, random_state=SEED).fit(X, np.nan_to_num(X[:, 0]) > 0.3)
+    forest = ju.from_sklearn(model)
+    mask = rng.random((len(X), forest.n_trees)) < 0.7 if masked else None
+    bound = ju.bind(forest, {"mean": ju.Mean(), "evidence": ju.EvidenceAccumulation(forest.prior)}[name], threads=2)
+    whole = bound.answer(X, tree_mask=mask).class_scores
+    if not masked:
+        by_counts = bound.combiner.answer(np.asarray(ju.leaf_counts(forest, X))).class_scores
+        np.testing.assert_allclose(whole, by_counts, rtol=2e-5, atol=1e-5)
+    start = 0
+    for size in (1, 2, 3, 7, 8, 13, 16, 31, 40, 64, 100):
+        rows = slice(start, start + size)
+        part = bound.answer(X[rows], tree_mask=None if mask is None else mask[rows]).class_scores
+        np.testing.assert_array_equal(part, whole[rows], f"JAXUNC_TEST_SEED={SEED}, {size} rows")
+        start += size

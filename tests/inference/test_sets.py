@@ -129,7 +129,7 @@ def test_few_rows_stay_in_the_thread_that_calls(rng, n):
     chunk = cut(n, call.shapes, 1)[0]
     x = jax.ShapeDtypeStruct((chunk.chunk.rows, forest.n_features), jnp.float32)
     given = ju.Mean(), "probability", call.arrays, x, None, chunk.number
-    program = _bind.merge_and_finish.jitted.lower(call.spec, *given).compile()
+    program = _bind.merge_and_finish.jitted.lower(call.spec, chunk.chunk.block, *given).compile()
     operations = program.cost_analysis()
     assert isinstance(operations, dict)
     assert 0 < operations["flops"] < 1000

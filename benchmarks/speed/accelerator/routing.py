@@ -83,7 +83,7 @@ def _call(forest: ju.Forest, depth: int, rows: int, form: str, quick: bool) -> C
         spec = stream.spec if form == "unrolled" else stream.spec._replace(depth=-1)
         X, run = make_rows(rows), merge_and_finish.jitted
         start = time.perf_counter()
-        program = run.lower(spec, rule, "probability", stream.arrays, X, None).compile()
+        program = run.lower(spec, rows, rule, "probability", stream.arrays, X, None).compile()
         compile_s = time.perf_counter() - start
         # A compiled program takes what is not static alone.
         found = timed(lambda: jax.block_until_ready(program(rule, stream.arrays, X, None)), repeats(quick))
