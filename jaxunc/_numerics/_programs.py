@@ -80,12 +80,12 @@ class KeptWhileAlive(Generic[Result]):
     """Results by the identity of the arrays that they were made of; forgotten as soon as one of these arrays is gone.
 
     Results of a writable array of NumPy are not kept. Results are made outside of any trace, also while a program is
-    being traced.
+    being traced. A number in the place of an array, such as a scalar of NumPy, lives as long as the result.
     ``most`` is the largest number of results, the newest ones, that are kept at a time; None for all.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self._results: dict[tuple, tuple[Result, list[weakref.finalize]]] = {}
+        self._results: dict[tuple, tuple[Result, list[weakref.finalize], list[Any]]] = {}
         self._most = most
 
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Result]) -> Result:
@@ -100,13 +100,17 @@ class KeptWhileAlive(Generic[Result]):
         if self._most is not None and len(self._results) >= self._most:
             for oldest in list(self._results)[:1]:
                 self._drop(oldest)
-        # A later array may have the same address in memory, and so the same id.
-        self._results[key] = result, [weakref.finalize(array, self._drop, key) for array in arrays]
+        # A later array may have the same address in memory, and so the same id. Numbers cannot be watched: a reference
+        # keeps their ids.
+        numbers = [array for array in arrays if isinstance(array, _NUMBER)]
+        watching = [weakref.finalize(array, self._drop, key) for array in arrays if not isinstance(array, _NUMBER)]
+        if watching:  # without arrays nothing would ever drop the result
+            self._results[key] = result, watching, numbers
         return result
 
     def _drop(self, key: tuple) -> None:
         """Forget a result, and stop watching its arrays, which may live much longer."""
-        _, watching = self._results.pop(key, (None, []))
+        _, watching, _ = self._results.pop(key, (None, [], []))
         for finalizer in watching:
             finalizer.detach()
 
@@ -126,7 +130,8 @@ def copy_in(values: Any, dtype: Any = None) -> Array:
     return jax.numpy.asarray(values, dtype)
 
 
-_OF_NO_MEMORY = (jax.Array, np.generic, bool, int, float, complex, list, tuple)
+_NUMBER = (np.generic, bool, int, float, complex)
+_OF_NO_MEMORY = (jax.Array, *_NUMBER, list, tuple)
 
 
 def on_host(*arrays: Any) -> bool:

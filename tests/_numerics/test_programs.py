@@ -41,6 +41,19 @@ def test_results_are_kept_while_all_arrays_live():
     assert len(made) == 3
 
 
+@pytest.mark.parametrize("number", [np.float32(0.25), 0.25, np.bool_(True)])
+def test_numbers_beside_arrays(number):
+    """They cannot be watched; the result is kept while the arrays live, and none of numbers alone is."""
+    kept, array, made = _numerics.KeptWhileAlive(), jnp.arange(3), []
+    for _ in range(2):
+        kept.get((array, number), None, lambda: made.append(0))
+    assert len(made) == len(kept) == 1
+    assert kept.get((number,), None, lambda: "made") == "made"
+    del array
+    gc.collect()
+    assert len(kept) == 0
+
+
 def test_the_newest_results_are_kept():
     kept, array, made = _numerics.KeptWhileAlive(most=2), jnp.arange(3), []
     n_watched = len(weakref.finalize._registry)
