@@ -166,16 +166,22 @@ def join_names(names: Sequence[str], most: int = 5) -> str:
 
 def check_numbers(name: str, value) -> None:
     """Raise a TypeError unless ``value`` is a real number or an array (or list) of real numbers, none masked."""
-    refuse_masked(name, value)
+    check_readable(name, value)
     if not _holds_numbers(value):
         words = text if len(text := repr(value)) < 200 else f"a {type(value).__name__}"
         raise TypeError(f"{name}={words} is no number and no array of numbers; pass numbers, in rows of one length.")
 
 
-def refuse_masked(name: str, value) -> None:
-    """Raise a TypeError if ``value`` is a masked array of NumPy in which some values are masked."""
+def check_readable(name: str, value) -> None:
+    """Raise an error if numbers of ``value`` cannot be read.
+
+    That is a TypeError for a masked array of NumPy in which some values are masked, and a ValueError for an array of
+    JAX that was deleted.
+    """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked values; fill them ({name}.filled(…)) or leave them out.")
+    if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer) and value.is_deleted():
+        raise ValueError(f"{name} was deleted, as an array is that was donated to a program; pass a copy.")
 
 
 def as_native(array: np.ndarray) -> np.ndarray:
@@ -242,7 +248,7 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
     is_number = isinstance(value, float | int) and not is_bool and shape in ((), None)
     if is_number and above(value, low) and below(value, high):
         return  # most calls end here, without an array
-    refuse_masked(name, value)
+    check_readable(name, value)
     if is_bool or not _holds_numbers(value):
         raise TypeError(_outside(name, value, within, why).replace(" must ", " is no number; it must ", 1))
     if shape is not None and np.shape(value) != shape:
@@ -354,6 +360,7 @@ def check_counts(counts, name: str = "counts") -> None:
     """Raise a ValueError unless every count is a finite number >= 0. Traced counts are not checked."""
     if not is_concrete(counts):
         return
+    check_readable(name, counts)
     values = np.asarray(counts)
     if values.dtype.kind not in "biuf":
         check_numbers(name, counts)
@@ -413,6 +420,7 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
         )
     if not is_concrete(prior):
         return
+    check_readable(name, prior)
     values = np.asarray(prior, dtype=np.float64)
     if not np.all(values > 0):
         raise ValueError(

@@ -205,7 +205,8 @@ class Call:
             said = f"{type(error).__name__}: {str(error)[:150]!r}"
         else:
             said = "taken"
-        return f"{name}={wrong!r:.60}: {said}"
+        is_deleted = isinstance(wrong, jax.Array) and wrong.is_deleted()  # such an array cannot be shown
+        return f"{name}={'a deleted array' if is_deleted else repr(wrong)[:60]}: {said}"
 
 
 def wrong_numbers(function: str, name: str, value):
@@ -222,10 +223,19 @@ def wrong_numbers(function: str, name: str, value):
             yield -3.0
 
 
+def deleted(value: np.ndarray) -> jax.Array:
+    """What is left of an array that was donated to a program."""
+    array = jax.device_put(value)
+    array.delete()
+    return array
+
+
 def wrong_arrays(function: str, name: str, value):
-    """Arrays of strings, with NaN or too long."""
+    """Arrays of strings, with NaN or too long; arrays of JAX that were deleted."""
     if not isinstance(value, np.ndarray):
         return
+    if value.dtype.kind in "biuf":
+        yield deleted(value)
     if not WITH_STRINGS & {name, (function, name)}:
         yield np.full(value.shape, "seven")
     if value.dtype.kind == "f" and not WITH_NAN & {name, (function, name)}:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.stats
 from jaxtyping import Array, Float, Int, Real
 
-from jaxunc._checks import check_bool, check_integer, check_within
+from jaxunc._checks import check_bool, check_integer, check_readable, check_within
 
 Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
 """Table with a value for each block (a data set or a split) and method."""
@@ -236,6 +236,7 @@ def _checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks meth
 
 def _checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
     """Return the values in float64; a TypeError unless they are numbers."""
+    check_readable(name, values)
     values = np.asarray(values)
     if values.dtype.kind not in "iuf":
         raise TypeError(f"{name} has dtype {values.dtype}; expected numbers. Turn other entries into floats first.")

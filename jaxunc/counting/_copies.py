@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxunc._checks import distinct_labels, refuse_masked, warn
+from jaxunc._checks import check_readable, distinct_labels, warn
 from jaxunc.tables import SparseRows, are_missing, as_column
 
 CHUNK = 2**22
@@ -84,7 +84,7 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
 
     Raises a ValueError unless there are n labels, none missing; a TypeError if they have no order or some are masked.
     """
-    refuse_masked("groups", groups)
+    check_readable("groups", groups)
     labels = np.asarray(as_column(groups, "groups"))
     if labels.shape != (n,):
         raise ValueError(f"groups has shape {labels.shape}; pass one label of a group for each of the {n} instances.")

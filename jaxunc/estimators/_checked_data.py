@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing, check_array, check_consistent_length, check_X_y
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from jaxunc._checks import as_weights, refuse_masked
+from jaxunc._checks import as_weights, check_readable
 from jaxunc.counting import as_groups
 from jaxunc.tables import (
     Columns,
@@ -27,7 +27,7 @@ def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
     """Return weights ≥ 0 ``[instances]``; None for None, and where all are 1. A ValueError for other weights."""
     if sample_weight is None:
         return None
-    refuse_masked("sample_weight", sample_weight)  # before scikit-learn, which reads the values under a mask
+    check_readable("sample_weight", sample_weight)  # before scikit-learn, which reads the values under a mask
     weights = _check_sample_weight(sample_weight, X)
     as_weights(weights, len(weights))
     return None if np.all(weights == 1) else weights

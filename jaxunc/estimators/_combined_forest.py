@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from jaxunc._checks import warn
+from jaxunc._checks import check_readable, warn
 from jaxunc.combiners import LearnedPool
 from jaxunc.counting import TooFewUnseenError, check_unseen, has_bags, oob_mask, ungrouped_mask, warn_of_pure_leaves
 from jaxunc.decisions import Calibration
@@ -188,6 +188,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         """
         vars(self).pop("learned_", None)
         self._check_parameters()
+        check_readable("sample_weight", sample_weight)
         name = self._default_name(X, y, sample_weight) if self.combiner is None else self.combiner
         if isinstance(name, str) and name == "learned":
             self._check_learning(X)

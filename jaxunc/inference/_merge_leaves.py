@@ -18,7 +18,7 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int32, Num
 
-from jaxunc._checks import check_bool, check_numbers, check_one_of, is_concrete, refuse_masked
+from jaxunc._checks import check_bool, check_numbers, check_one_of, check_readable, is_concrete
 from jaxunc._numerics import copy_in, jit, map_over_devices, own_settings, varying_as
 from jaxunc._types import PyTree
 from jaxunc.combiners import (
@@ -235,7 +235,7 @@ def as_mask(mask, n_instances: Any, n_trees: int):
     """
     if mask is None:
         return None
-    refuse_masked("tree_mask", mask)
+    check_readable("tree_mask", mask)
     mask = mask if hasattr(mask, "dtype") else np.asarray(mask)
     if mask.dtype != bool:
         raise TypeError(f"tree_mask has dtype {mask.dtype}; pass booleans, True where the tree counts.")

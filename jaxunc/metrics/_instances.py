@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int32, Integer, Real
 
-from jaxunc._checks import as_native, check_numbers, is_concrete, refuse_masked
+from jaxunc._checks import as_native, check_numbers, check_readable, is_concrete
 from jaxunc._numerics import TwoFloat, float_dtype, order_key, replicate
 
 Labels: TypeAlias = Integer[Array | np.ndarray, "instances"] | Bool[Array | np.ndarray, "instances"]
@@ -22,22 +22,22 @@ _SLACK = 1e-3
 """Tolerance by which a sum of probabilities may miss 1: room for sums over many trees in float32."""
 
 
-def as_array(values, *, name: str | None = None) -> Array | np.ndarray:
+def as_array(values, *, name: str, numbers: bool = True) -> Array | np.ndarray:
     """Return JAX arrays as they are (gathered if sharded), other values as a NumPy copy, which JAX may read later.
 
-    With a name, raises a TypeError unless they are numbers.
+    With ``numbers``, raises a TypeError unless they are numbers.
     """
+    check_readable(name, values)
     if isinstance(values, jax.Array):
         return replicate(values)  # means and sorts over instances need all of them in one place
-    if name is not None:
+    if numbers:
         check_numbers(name, values)
-    refuse_masked(name or "y", values)
     return as_native(np.array(values))
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
     """Return the labels as int32; raise a TypeError for their dtype, a ValueError unless they are class indices."""
-    y = as_array(y)
+    y = as_array(y, name=name, numbers=False)
     remedy = "Turn other labels into indices: np.searchsorted(class_labels, labels)."
     if not (jnp.issubdtype(y.dtype, jnp.integer) or jnp.issubdtype(y.dtype, jnp.bool_)):
         raise TypeError(f"{name} has dtype {y.dtype}; expected class indices, integer or bool. {remedy}")

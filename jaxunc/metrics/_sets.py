@@ -417,7 +417,7 @@ def _discounted_utility(membership, y, kind):
 
 def _checked_sets(membership) -> Bool[Array, "instances classes"]:
     """Return the sets as a JAX array; raise a TypeError unless bools, a ValueError for a bad shape or an empty set."""
-    membership = as_array(membership)
+    membership = as_array(membership, name="membership", numbers=False)
     if membership.dtype != bool:
         raise TypeError(
             f"membership has dtype {membership.dtype}; expected booleans [instances classes], True for each class in "

@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array
 
-from jaxunc._checks import check_numbers, check_within, is_concrete, refuse_masked, warn
+from jaxunc._checks import check_numbers, check_readable, check_within, is_concrete, warn
 from jaxunc._numerics import safe_divide, two_sum
 from jaxunc._types import PyTree
 from jaxunc.combiners import Combiner
@@ -468,7 +468,7 @@ def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) ->
 
     With ``squared`` also a ValueError for numbers whose squares overflow, or vanish throughout.
     """
-    refuse_masked(name, y)
+    check_readable(name, y)
     array = np.asarray(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

@@ -106,8 +106,6 @@ def unchecked_rows(
             raise TypeError(f"{name} has dtype {values.dtype}; pass numbers; encode text columns as in training.")
         check_shape(values.shape, columns, name)
         if stays:
-            if values.is_deleted():
-                raise ValueError(f"{name} was deleted, as an array is that was donated to a program; pass a copy.")
             return values, None
         values = numbers_of_array(values, columns, name) if columns.looks_up else values
     with np.errstate(over="ignore", invalid="ignore"):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Int
 
-from jaxunc._checks import distinct_labels
+from jaxunc._checks import check_readable, distinct_labels
 
 from ._cells import floats_of, is_missing, kinds_of
 
@@ -107,10 +107,12 @@ def plain_table(data: Any, name: str = "X") -> Any:
     """Return data that are not sparse as `as_table` does.
 
     JAX arrays stay JAX arrays, and narrow floats such as bfloat16 become float32. A pandas series stays a series.
+    Raises a ValueError for a JAX array that was deleted.
     """
     if type(data) is np.ndarray and data.dtype.kind in NUMBERS:
         return data  # first, since a server asks it for every row
     if isinstance(data, jax.Array):
+        check_readable(name, data)
         narrow = data.dtype.kind == "V" and not jnp.issubdtype(data.dtype, jax.dtypes.extended)
         return data.astype(jnp.float32) if narrow else data
     if hasattr(data, "iloc") and not hasattr(data, "columns"):
@@ -342,7 +344,11 @@ def plain_array(data: Any, name: str) -> np.ndarray:
 
 
 def _array_of_lists(data: Any, name: str) -> np.ndarray:
-    """Return lists as an array, of objects if they hold texts; a ValueError for rows of several lengths."""
+    """Return lists as an array, of objects if they hold texts.
+
+    Raises a ValueError for rows of several lengths, and for a JAX array that was deleted.
+    """
+    check_readable(name, data)
     try:
         array = np.asarray(data)
         # As objects: NumPy would turn numbers among texts into texts.
@@ -477,8 +483,10 @@ def _array_of_nanoseconds(series: Any) -> Any:
 def as_labels(y: LabelsLike, name: str = "y") -> Any:
     """Return labels as an array (a pandas series for Polars' or Arrow's nanosecond times with a time zone).
 
-    Masked labels become missing values.
+    Masked labels become missing values. Raises a ValueError for a JAX array that was deleted.
     """
+    if isinstance(y, jax.Array):
+        check_readable(name, y)
     if isinstance(y, np.ma.MaskedArray):
         return plain_array(y, name)  # of any shape; `np.asarray` would return the values under the mask
     return as_column(y, name) if may_be_series(y) and np.ndim(y) == 1 else np.asarray(y)

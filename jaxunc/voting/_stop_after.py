@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Int32
 
-from jaxunc._checks import check_integer, is_concrete
+from jaxunc._checks import check_integer, check_readable, is_concrete
 from jaxunc._numerics import copy_in, jit
 from jaxunc.tables import NumbersLike
 
@@ -135,6 +135,7 @@ def stop_after(
 def _check_votes(votes, n_classes) -> None:
     """Raise a TypeError or a ValueError unless votes are integers ``[instances trees]`` from -1 to n_classes - 1."""
     check_integer("n_classes", n_classes, 2)
+    check_readable("votes", votes)
     shape = np.shape(votes)
     if len(shape) != 2 or shape[1] < 1:
         raise ValueError(f"votes has shape {shape}; expected [instances trees] with one tree at least.")
