@@ -1,6 +1,5 @@
 """`explain`: which columns make an answer what it is; as numbers, bars and columns of files."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxunc._checks import check_integer, is_concrete, outside_traces
+from jaxunc._checks import check_integer, check_readable, is_concrete, outside_traces
 from jaxunc._numerics import KeptWhileAlive, default_platform
 from jaxunc.additive import AdditiveTrees
 from jaxunc.combiners import Combiner
@@ -193,8 +192,8 @@ def explain(
     ------
     TypeError, ValueError
         If the combiner's answer is not a sum over leaves, or a leaf vetoes a class. If a forest follows empty leaves,
-        the background is a forest of other trees, or `bind` refuses X. If a model is not fitted or has no forest, or a
-        step of a pipeline mixes columns, or does not name those that it makes.
+        the background is a forest of other trees or is traced, or `bind` refuses X or such a background. If a model is
+        not fitted or has no forest, or a step of a pipeline mixes columns, or does not name those that it makes.
 
     Notes
     -----
@@ -271,7 +270,8 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
     mask = None if mask is None else xp.asarray(mask)
     with outside_traces():
         summands = _summands(trees, stat, covered, platform, mask is not None)
-        kernel, by_tree = _kernel(trees, stat, covered, summands, platform, mask is not None)
+        kernel = _kernel(summands, covered, trees.n_features, platform)
+        by_tree = _expected_by_tree(trees, stat, covered, summands, mask is not None)
     if kernel is None or not n_rows:
         values = np.zeros((n_rows, trees.n_features, n_stats), dtype)
         if encoded.missing is None:
@@ -284,8 +284,7 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
         base = jnp.matmul(masks, expected, precision=lax.Precision.HIGHEST) if traced else masks @ expected
         base = base if stat.weights is None else base / sum_of_weights(mask, stat.weights)
     if tested_columns is not None:
-        tested_values, values = values, np.zeros((n_rows, all_trees.n_features, n_stats), dtype)
-        values[:, tested_columns] = tested_values
+        values = _among_all_columns(values, tested_columns, all_trees.n_features)
     base = (number(base) + number(stat.constant)).astype(dtype)
     values, base = jax.device_put((values, base))
     columns = all_trees.columns
@@ -318,7 +317,7 @@ def _summands(
 
     def make() -> _Summands:
         unrolled, by_tree = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees)), np.zeros(stat.table.shape[::2])
-        of_paths = _shared(stat, is_masked)(stat.table[unrolled.tree, unrolled.leaf])
+        of_paths = _divided_by_weights(stat.table[unrolled.tree, unrolled.leaf], stat, is_masked)
         largest, n_stats = np.abs(of_paths).max(), of_paths.shape[1]
         last_follows = n_stats > 1 and _is_constant(unrolled.tree, of_paths.sum(axis=1), largest, dtype)
         fewer, has_tests = of_paths[:, : n_stats - last_follows], len(unrolled.nodes.edge) > 0
@@ -332,24 +331,33 @@ def _summands(
     return _SUMMANDS.get((*_arrays(trees), *counts, stat.table), (dtype, platform, is_masked), make)
 
 
-def _kernel(
-    trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, summands: _Summands, platform: str, is_masked: bool
-) -> tuple[Kernel | None, np.ndarray]:
-    """Return (kernel, None where no tree has a test; expected statistic of each tree ``[trees stat]``)."""
-    walk, numbers, by_tree, _ = summands
+def _kernel(summands: _Summands, covered: Forest | Encoded, n_features: int, platform: str) -> Kernel | None:
+    """Return the kernel that computes the shares of each instance; None where no tree has a test."""
+    if summands.numbers is None:
+        return None
     if isinstance(covered, Encoded):
-        at_leaves = np.take_along_axis(stat.table, leaves_of(trees, np.asarray(covered.values)).T[..., None], axis=1)
-        kernel = None if numbers is None else kernel_by_background(numbers, covered, trees.n_features, platform)
-        return kernel, _shared(stat, is_masked)(at_leaves).mean(axis=1)
-    return None if walk is None or numbers is None else kernel_by_cover(walk, numbers, platform), by_tree
+        return kernel_by_background(summands.numbers, covered, n_features, platform)
+    walk: Any = summands.walk  # it is never None where a forest's counts are the background
+    return kernel_by_cover(walk, summands.numbers, platform)
 
 
-def _shared(stat: LeafStatistic, is_masked: bool) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function that divides leaf statistics by the sum of the trees' weights.
+def _expected_by_tree(
+    trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, summands: _Summands, is_masked: bool
+) -> np.ndarray:
+    """Return the expected statistic of each tree ``[trees stat]``, for an instance of which no column is known."""
+    if isinstance(covered, Forest):
+        return summands.by_tree
+    leaf = leaves_of(trees, np.asarray(covered.values)).T[..., None]  # [trees rows 1], of the background's rows
+    at_leaves = np.take_along_axis(stat.table, leaf, axis=1)  # [trees rows stat]
+    return _divided_by_weights(at_leaves, stat, is_masked).mean(axis=1)
 
-    The function changes nothing if the trees have no weights, or with a mask, which divides later (`Completion`).
+
+def _divided_by_weights(table: np.ndarray, stat: LeafStatistic, is_masked: bool) -> np.ndarray:
+    """Return leaf statistics ``table`` over the sum of the trees' weights; unchanged where trees have no weights.
+
+    With a mask they are unchanged, too: `Completion` divides by the weights of each instance's trees.
     """
-    return lambda table: table if stat.weights is None or is_masked else table / stat.weights.sum()
+    return table if stat.weights is None or is_masked else table / stat.weights.sum()
 
 
 def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dtype) -> bool:
@@ -380,10 +388,26 @@ def _cover(table: Array, code: Array) -> np.ndarray:
 
 
 def _select_columns(tested_columns: np.ndarray | None, trees: Trees, rows: Encoded) -> Encoded:
-    """Return the rows with the columns ``tested_columns`` alone, None for all columns; sparse rows are made dense."""
+    """Return the rows, which may be traced, with the columns ``tested_columns`` alone; None for all columns."""
     if isinstance(rows.values, SparseRows):
         return Encoded(rows.values.of(tested_columns, trees.columns), rows.missing)
-    return rows if tested_columns is None else Encoded(np.asarray(rows.values)[:, tested_columns], rows.missing)
+    if tested_columns is None:
+        return rows
+    values = rows.values if not is_concrete(rows.values) else np.asarray(rows.values)
+    return Encoded(values[:, tested_columns], rows.missing)
+
+
+def _among_all_columns(values: Any, columns: np.ndarray, n_features: int) -> Any:
+    """Return values ``[instances columns stat]``, which may be traced, as ``[instances features stat]``.
+
+    Columns that are not among ``columns`` have the value 0.
+    """
+    shape = len(values), n_features, values.shape[2]
+    if not is_concrete(values):
+        return jnp.zeros(shape, values.dtype).at[:, columns].set(values)
+    of_all = np.zeros(shape, values.dtype)
+    of_all[:, columns] = values
+    return of_all
 
 
 def _statistic(forest: Any, combiner: Any) -> LeafStatistic:
@@ -438,7 +462,10 @@ def _background(forest: Any, background: Any) -> Forest | Encoded:
             "ju.count_leaves(forest, X, y)."
         )
     if not isinstance(covered, Forest):
-        table = np.asarray(covered) if isinstance(covered, Array) else covered
+        table = covered
+        if isinstance(covered, Array):
+            check_readable("background", covered)
+            table = np.asarray(covered)
         sample = encode_rows(table, forest.trees.columns, "background")
         if not len(sample.values):
             raise ValueError("background has no rows; pass one at least.")

@@ -1,12 +1,15 @@
 """Shapley values of what leaves say, against their definition over all subsets of the columns."""
 
+import dataclasses
 import itertools
 from math import factorial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
@@ -314,6 +317,31 @@ def test_sparse_instances():
     np.testing.assert_allclose(mixed.values, found.values, rtol=0, atol=LIMIT)
 
 
+@pytest.mark.room
+def test_sparse_backgrounds_within_programs():
+    """The background is known while X is traced; the columns that trees test are made dense."""
+    forest, dense = sparse_forest(2, 3), sparse_data(20).toarray().astype(np.float32)
+    sample, mask = scipy.sparse.csr_array(dense[:5]), np.arange(12).reshape(4, 3) % 4 != 0
+    kinds = sample, scipy.sparse.csc_matrix(sample), pd.DataFrame(dense[:5])
+    given = dense[6:10]
+    answer = lambda x, sample, mask=None: ju.explain(forest, ju.Mean(), x, background=sample, tree_mask=mask)[:2]
+    expected, masked = answer(given, dense[:5]), answer(given, dense[:5], mask)
+    within = jax.jit(lambda x, mask: ([answer(x, kind) for kind in kinds], answer(x, sample, mask)))(given, mask)
+    for found, known in (*((each, expected) for each in within[0]), (within[1], masked)):
+        for part, known_part in zip(found, known, strict=True):
+            assert part.dtype == known_part.dtype
+            np.testing.assert_allclose(part, known_part, rtol=1e-5, atol=1e-6)
+    alone = jax.vmap(lambda x: answer(x[None], sample)[0][0])(given)
+    np.testing.assert_allclose(alone, expected[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_number_in_the_place_of_an_array():
+    forest, combiner = small(2), ju.Mean()
+    other = dataclasses.replace(forest, n_samples=np.float32(forest.n_samples))
+    found = ju.explain(other, combiner, X)
+    np.testing.assert_array_equal(found.values, ju.explain(forest, combiner, X).values)
+
+
 def test_trees_of_one_leaf_and_columns_without_tests_have_no_share():
     forest = small(2)
     model = RandomForestClassifier(2, min_samples_leaf=300, random_state=0).fit(*toy_data(2))
@@ -343,8 +371,23 @@ def traced():
     return jax.jit(lambda forest: ju.explain(forest, ju.Mean(), X).values)(small(2))
 
 
+def traced_background():
+    return jax.jit(lambda sample: with_rows(sample).values)(X)
+
+
+def traced_mask_of_sparse_rows():
+    rows = scipy.sparse.csr_array(np.nan_to_num(X))
+    return jax.jit(lambda mask: ju.explain(small(2), ju.Mean(), rows, tree_mask=mask).values)(np.ones((3, 3), bool))
+
+
 def with_rows(background):
     return explained(ju.Mean(), background=background)
+
+
+def donated():
+    rows = jnp.array(X)
+    jax.jit(lambda x: x + 1, donate_argnums=0)(rows)
+    return rows
 
 
 A_TABLE, IN_ALL = "; pass a table", np.ones((2, 2), bool)
@@ -368,6 +411,11 @@ test_refusals = refusals(
     ("narrow rows", lambda: with_rows(X[:, :3]), "background has 3"),
     ("a mask", lambda: explained(ju.Mean(), tree_mask=IN_ALL), "tree_mask has shape"),
     ("a traced forest", traced, "only X and tree_mask may be", TypeError),
+    ("a traced background", traced_background, "only X and tree_mask may be", TypeError),
+    ("a traced mask", traced_mask_of_sparse_rows, "X is a sparse matrix, but this takes dense data", TypeError),
+    ("one row", lambda: with_rows(X[0]), r"Pass background\[None\]"),
+    ("a donated background", lambda: with_rows(donated()), "background was deleted"),
+    ("donated rows", lambda: ju.explain(small(2), ju.Mean(), donated()), "X was deleted"),
 )
 
 
