@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
-from tests.interop._rows import assert_same_leaves, summed, walked
+from tests.interop._rows import assert_same_leaves, program_leaves, summed, walked
 
 ULP = float(np.finfo(np.float32).eps)
 
@@ -31,16 +31,30 @@ LARGEST_EXPONENT = 88.0
 """Exponentials of larger numbers overflow in float32."""
 
 
+class Compared(NamedTuple):
+    """How many leaves were compared."""
+
+    leaves: int  # with the library's
+    by_program: int  # those that `leaf_index` told
+
+
 class Mismatch(Exception):
     """An answer is another one than the library's."""
 
 
-def check(way: Way, model: Any, rows: Any) -> int:
+def check(way: Way, model: Any, rows: Any) -> Compared:
     """Compare what a model answers; return how many leaves were.
 
-    Leaves come from a loop in NumPy, but of sparse rows: that sums are of the same leaves is compared, too.
+    Leaves come from a loop in NumPy, but of sparse rows: that sums are of the same leaves is compared, too. Of models
+    that fit in the one shape that has a program, `leaf_index` must tell the same leaves.
     """
-    leaves = np.asarray(ju.leaf_index(model.trees, rows)) if issparse(rows) else walked(model.trees, rows)
+    if issparse(rows):
+        leaves = by_program = np.asarray(ju.leaf_index(model.trees, rows))
+    else:
+        leaves, by_program = walked(model.trees, rows), program_leaves(model.trees, rows)
+    if by_program is not None and not np.array_equal(by_program, leaves):
+        row, tree = map(int, np.argwhere(by_program != leaves)[0])
+        raise Mismatch(f"leaf_index: {by_program[row, tree]} for {leaves[row, tree]}, row {row} in tree {tree}")
     if way.leaves is not None:
         try:
             assert_same_leaves(leaves, way.leaves)
@@ -54,7 +68,7 @@ def check(way: Way, model: Any, rows: Any) -> int:
         answer = model.predict(rows) if additive else ju.bind(model, ju.Mean()).probability(rows)
         beyond = np.any(np.abs(model.raw(rows)) > LARGEST_EXPONENT, axis=1) if additive else np.zeros(len(leaves), bool)
         _answers(way, np.asarray(answer, np.float64), allowed, beyond)
-    return 0 if way.leaves is None else leaves.size
+    return Compared(0 if way.leaves is None else leaves.size, 0 if by_program is None else leaves.size)
 
 
 def _sums(way: Way, model: AdditiveTrees, rows: Any, leaves: np.ndarray) -> np.ndarray:

@@ -36,12 +36,14 @@ class Outcome(NamedTuple):
     not_made: Counter  # what the library itself raised
     faults: list[Fault]
     leaves: Counter  # ways, and the leaves that were compared
+    by_program: Counter  # ways, and the leaves that `leaf_index` told
 
 
 def try_model(make: Callable[[np.random.Generator], Iterator[Way]], seed: list[int]) -> Outcome:
     """Make one model by its seed, and ask it by every way in."""
     # What we draw ourselves changes nothing of what the library is asked.
-    rng, outcome = np.random.default_rng([*seed, 1]), Outcome(Counter(), Counter(), Counter(), [], Counter())
+    rng = np.random.default_rng([*seed, 1])
+    outcome = Outcome(Counter(), Counter(), Counter(), [], Counter(), Counter())
     ways = make(np.random.default_rng(seed))
     while True:
         try:
@@ -61,7 +63,9 @@ def _try_way(way: Way, rng: np.random.Generator, outcome: Outcome) -> None:
         warnings.simplefilter("always")
         try:
             model = way.load()
-            outcome.leaves[way.name] += check(way, model, way.rows)
+            compared = check(way, model, way.rows)
+            outcome.leaves[way.name] += compared.leaves
+            outcome.by_program[way.name] += compared.by_program
         except Exception as error:
             _sort(error, way.name, outcome)
             return

@@ -59,19 +59,21 @@ def run_one(library: str, seed: int) -> int:
 
 def counts_of(library: str, start: int, stop: int) -> dict[str, Any]:
     ju.use_compilation_cache(Path(tempfile.gettempdir(), "jaxunc-programs-of-importers"))
-    began, models = time.process_time(), Counter()
+    began, models, by_program = time.process_time(), Counter(), 0
     answered, refused, not_made, faults, such_as = Counter(), Counter(), Counter(), [], {}
     for seed in range(start, stop):
         outcome = try_seed(library, seed)
         models[_state(outcome)] += 1
         answered += outcome.answered
+        by_program += outcome.by_program.total()
         refused += outcome.refused
         not_made += outcome.not_made
         such_as = dict.fromkeys([*outcome.refused, *outcome.not_made], seed) | such_as
         faults += [f"{fault.way}: {fault.said} | {command(library, seed)}" for fault in outcome.faults]
     return {
         "models": dict(models), "answered": dict(answered), "refused": dict(refused), "not made": dict(not_made),
-        "such as": such_as, "faults": faults, "seconds": round(time.process_time() - began, 1),
+        "such as": such_as, "faults": faults, "by program": by_program,
+        "seconds": round(time.process_time() - began, 1),
     }  # fmt: skip
 
 

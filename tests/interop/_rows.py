@@ -6,12 +6,15 @@ Leaves, sums and answers of imported models also come from loops in NumPy: a mod
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from scipy.special import expit, softmax
 
+import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Forest, Trees
-from jaxunc.tables import encode_instances
+from jaxunc.inference import encode_for
+from jaxunc.tables import Columns, encode_instances
 from tests._forests import order_key
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -74,6 +77,33 @@ def walked(trees: Trees, X: Any) -> np.ndarray:
         goes_right = np.where(np.isnan(values[rows, column]), missing_right[tree, node], goes_right)
         node = np.where(left == node, node, left + goes_right)
     return node
+
+
+ROWS, TREES, NODES, COLUMNS = 64, 32, 256, 8
+"""The shape in which `program_leaves` asks all models, so that they share one program."""
+
+
+def program_leaves(trees: Trees, X: Any) -> np.ndarray | None:
+    """The leaves ``[rows trees]`` by `leaf_index`, of models that are padded to one shape; None for larger ones."""
+    trees, (values, _) = encode_for(trees, X, infinite=True)
+    (n, n_columns), (n_trees, n_nodes) = values.shape, trees.feature.shape
+    if n > ROWS or n_columns > COLUMNS or n_trees >= TREES or n_nodes > NODES:
+        return None
+    node, n_tests = np.arange(NODES, dtype=np.int32), 31
+    child = np.tile(node, (TREES, 1))
+    child[-1, :n_tests] = 2 * node[:n_tests] + 1  # a padding tree with as many tests as the top of a plan has at most
+    child[:n_trees, :n_nodes] = trees.child
+    padded = [child]
+    for name, padding in (("feature", 0), ("threshold", 2**31 - 1), ("missing_right", False), ("tree_depth", 0)):
+        part = np.asarray(getattr(trees, name))
+        padded.append(np.full((TREES, NODES)[: part.ndim], padding, part.dtype))
+        padded[-1][tuple(map(slice, part.shape))] = part
+    child, feature, threshold, missing_right, depth = padded
+    threshold[-1, :n_tests], depth[-1] = 0, 5
+    arrays = jax.device_put((feature, threshold, child, missing_right, depth))
+    rows = np.zeros((ROWS, COLUMNS), np.float32)
+    rows[:n, :n_columns] = values
+    return np.asarray(ju.leaf_index(Trees(*arrays, columns=Columns(COLUMNS, None)), rows))[:n, :n_trees]
 
 
 def counts_of(forest: Forest) -> np.ndarray:

@@ -23,6 +23,7 @@ def test_models_are_answered_as_by_their_library(library):
     fixed, drawn = _run.counts_of(library, 0, MODELS), _run.counts_of(library, SEED + 10**6, SEED + 10**6 + MODELS // 2)
     faults = [*fixed["faults"], *drawn["faults"]]
     assert not faults, "\n".join([f"JAXUNC_TEST_SEED={SEED}", *faults])
+    assert fixed["by program"], "leaf_index was not asked"
     # Doors that may not close, by models that are the same in every run.
     models, maker = fixed["models"], _run.maker(library)
     tried, answered = MODELS - models.get("not made", 0), models.get("answered", 0)
