@@ -19,7 +19,17 @@ import pyarrow.parquet as parquet
 
 from ._csv import count_csv_rows, csv_rows
 from ._in_memory import select_at, tables_of
-from ._sources import DataChunk, UnreadableError, Wanted, WholeReads, check_text, data_files, format_of, refuse_changes
+from ._sources import (
+    DataChunk,
+    UnreadableError,
+    Wanted,
+    WholeReads,
+    check_text,
+    data_files,
+    file_for_arrow,
+    format_of,
+    refuse_changes,
+)
 
 FAULTS = (UnreadableError, OSError, EOFError, zlib.error)
 FAULTS += (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowMemoryError)
@@ -177,8 +187,16 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
     size = file.stat().st_size
     if not size:
         raise UnreadableError("it is empty")
-    with WholeReads(file) as raw:
-        stream = pa.PythonFile(raw, "r")
+    for piece in _arrow_pieces(file, size, wanted, n_rows):
+        skipped = min(skip, piece.num_rows)
+        skip -= skipped
+        if skipped < piece.num_rows:
+            yield arrange_columns(pa.Table.from_batches([piece.slice(skipped)]), wanted, str(file))
+
+
+def _arrow_pieces(file: Path, size: int, wanted: Wanted, n_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an Arrow file of ``size`` bytes, at most ``n_rows`` in a batch."""
+    with file_for_arrow(file) as (raw, stream):
         opened = pa.ipc.open_file(stream)
         names = opened.schema.names
         positions = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
@@ -191,11 +209,8 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
             pieces = (batch.slice(at, n_rows) for batch in _batches(opened, number) for at in _starts(batch, n_rows))
         else:
             pieces = _mapped_pieces(file, size, positions, n_rows)
-        for piece in pieces:
-            skipped = min(skip, piece.num_rows)
-            skip -= skipped
-            if skipped < piece.num_rows:
-                yield arrange_columns(pa.Table.from_batches([piece.slice(skipped)]), wanted, str(file))
+        del opened, stream  # at the end of the pieces nothing holds the file any more
+        yield from pieces
 
 
 def _written_batches(raw: WholeReads, size: int) -> int | None:
@@ -284,8 +299,10 @@ def _let_go(mapped: mmap.mmap) -> None:
 
 
 def _arrow_schema(file: Path) -> pa.Schema:
-    with WholeReads(file) as raw:
-        return pa.ipc.open_file(pa.PythonFile(raw, "r")).schema
+    with file_for_arrow(file) as (_, stream):
+        schema = pa.ipc.open_file(stream).schema
+        del stream
+    return schema
 
 
 def _are_paths(source: Any) -> bool:

@@ -6,6 +6,9 @@ A fault of a file is an `UnreadableError`, whose message follows the file's name
 
 import io
 import os
+import threading
+import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,6 +122,55 @@ class WholeReads(io.FileIO):
         if missing:
             raise UnreadableError(f"it ends before the {size} bytes at {self.tell() - size + missing} that it claims")
         return b"".join(pieces)
+
+
+@contextmanager
+def file_for_arrow(path: Path) -> Iterator[tuple[WholeReads, pa.PythonFile]]:
+    """Open a file of Arrow's for this library's reads, and for Arrow's; what Arrow makes of it is dropped within.
+
+    Arrow reads the end of such a file in threads of its own. They may be the last to hold what they have read.
+    """
+    held: list[weakref.ref] = []
+    with WholeReads(path) as raw:
+        try:
+            yield raw, pa.PythonFile(_ArrowReads(raw, held), "r")
+        except GeneratorExit:
+            _wait_for_release(held)
+            raise
+        _wait_for_release(held)
+
+
+class _ArrowReads:
+    """A file as Arrow sees it. References to this object and to what Arrow's threads read are appended to ``held``."""
+
+    def __init__(self, raw: WholeReads, held: list[weakref.ref]):
+        self._raw, self._held, self._thread = raw, held, threading.get_ident()
+        self.seek, self.tell, self.close = raw.seek, raw.tell, raw.close
+        held.append(weakref.ref(self))
+
+    @property
+    def closed(self) -> bool:
+        return self._raw.closed
+
+    def read(self, size: int = -1) -> bytes | bytearray:
+        found = self._raw.read(size)
+        if threading.get_ident() == self._thread:
+            return found
+        lent = _Bytes(found)
+        self._held.append(weakref.ref(lent))
+        return lent
+
+
+class _Bytes(bytearray):
+    """Bytes to which there may be weak references."""
+
+
+def _wait_for_release(held: list[weakref.ref]) -> None:
+    """Wait until threads of Arrow have let go of what ``held`` refers to, for a second at most."""
+    # until python 3.14: a thread that lets go of Python's objects while the interpreter ends aborts the process
+    end = time.monotonic() + 1
+    while any(reference() is not None for reference in held) and time.monotonic() < end:
+        time.sleep(1e-4)
 
 
 @contextmanager

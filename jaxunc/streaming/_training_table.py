@@ -18,10 +18,10 @@ from ._notation import Notation
 from ._sources import (
     FORMATS,
     UnreadableError,
-    WholeReads,
     check_distinct,
     check_text,
     data_file,
+    file_for_arrow,
     format_of,
     is_index,
     refuse_changes,
@@ -188,8 +188,10 @@ def _parquet_table(path: Path) -> pa.Table:
 
 
 def _arrow_table(path: Path) -> pa.Table:
-    with WholeReads(path) as raw:  # not mapped: access to pages that are cut off would kill the process
-        return pa.ipc.open_file(pa.PythonFile(raw, "r")).read_all()
+    with file_for_arrow(path) as (_, stream):  # not mapped: access to pages that are cut off would kill the process
+        table = pa.ipc.open_file(stream).read_all()
+        del stream
+    return table
 
 
 def _without_index(table: pa.Table) -> pa.Table:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather
 
-from jaxunc.streaming import Wanted, _csv, _csv_blocks, file_chunks, read_table
+from jaxunc.streaming import Wanted, _csv, _csv_blocks, _sources, file_chunks, read_table
 from jaxunc.tables import Columns
 from tests._exhaustive import SEED, a_few_of
 from tests._refusal import refuses
@@ -203,6 +203,26 @@ def test_arrow_files_of_others(tmp_path):
     for of, compression in ((frame(), "lz4"), (frame(), "uncompressed"), (frame()[:0], "zstd")):
         feather.write_feather(of, tmp_path / "x.feather", compression=compression, chunksize=9)
         assert len(rows(tmp_path / "x.feather")[0]) == len(of)
+
+
+def test_threads_of_arrow_let_go_of_files(tmp_path, monkeypatch):
+    """Else one that lets go while the interpreter ends aborts the process."""
+    let_go, wait = [], _sources._wait_for_release
+
+    def waited(held):
+        wait(held)
+        let_go.append([reference() is None for reference in held])
+
+    monkeypatch.setattr(_sources, "_wait_for_release", waited)
+    path = written(tmp_path, "arrow")
+    rows(path)
+    next(chunks := file_chunks(path, WANTED, 7))
+    chunks.close()
+    assert read_table(path).num_rows == N
+    assert len(let_go) == 3
+    for each in let_go:
+        assert len(each) > 1
+        assert all(each)
 
 
 SHIM = r"""
