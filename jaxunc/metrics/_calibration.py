@@ -28,10 +28,7 @@ from ._instances import (
 )
 
 
-def accuracy(
-    class_scores: Real[Array | np.ndarray, "instances classes"],
-    y: Labels,
-) -> Float[Array, ""]:
+def accuracy(class_scores: Real[Array | np.ndarray, "instances classes"], y: Labels) -> Float[Array, ""]:
     r"""Share of instances whose class has the largest class score.
 
     .. math:: \frac1n \sum_i [\arg\max_c s_{ic} = y_i]
@@ -86,9 +83,7 @@ def _accuracy(class_scores, y):
 
 
 def brier_score(
-    probs: Real[Array | np.ndarray, "instances classes"],
-    y: Labels,
-    scale_by_half: bool = False,
+    probs: Real[Array | np.ndarray, "instances classes"], y: Labels, scale_by_half: bool = False
 ) -> Float[Array, ""]:
     r"""Mean squared distance of the probabilities from the class that occurred; smaller is better.
 
@@ -145,10 +140,7 @@ def _brier_score(probs, y, scale):
     return nan_unless_classes(scale * mean(distance), y, n_classes)
 
 
-def log_loss(
-    probs: Real[Array | np.ndarray, "instances classes"],
-    y: Labels,
-) -> Float[Array, ""]:
+def log_loss(probs: Real[Array | np.ndarray, "instances classes"], y: Labels) -> Float[Array, ""]:
     r"""Mean negative logarithm of the probability of the class that occurred, in nats; smaller is better.
 
     .. math:: -\frac1n \sum_i \log p_{i,y_i}
@@ -196,10 +188,7 @@ def log_loss(
     return _log_loss(probs, checked_labels(y, *probs.shape))
 
 
-def log_loss_from_logs(
-    log_probs: Real[Array | np.ndarray, "instances classes"],
-    y: Labels,
-) -> Float[Array, ""]:
+def log_loss_from_logs(log_probs: Real[Array | np.ndarray, "instances classes"], y: Labels) -> Float[Array, ""]:
     r"""Return the `log_loss` from logarithms of the probabilities, such as a combiner's ``log_probability``.
 
     +inf if a class occurred whose logarithm is -inf. A row must hold logarithms of a distribution, within 0.001.
@@ -343,11 +332,7 @@ class ReliabilityCurve(NamedTuple):
 
 
 def reliability_curve(
-    probs: Real[Array | np.ndarray, "instances classes"],
-    y: Labels,
-    *,
-    n_bins: int = 10,
-    strategy: Strategy = "uniform",
+    probs: Real[Array | np.ndarray, "instances classes"], y: Labels, *, n_bins: int = 10, strategy: Strategy = "uniform"
 ) -> ReliabilityCurve:
     r"""Accuracy against confidence of the predicted class (top label), by the bins of `calibration_error`.
 

@@ -76,10 +76,7 @@ def _interval_score(width, below, above, cost):
 
 
 def pinball_loss(
-    predicted: Real[Array | np.ndarray, "instances levels"],
-    y: Real[Array | np.ndarray, "instances"],
-    *,
-    quantiles: Any,
+    predicted: Real[Array | np.ndarray, "instances levels"], y: Real[Array | np.ndarray, "instances"], *, quantiles: Any
 ) -> Float[Array, ""]:
     r"""Mean loss of predicted quantiles, over instances and levels; smaller is better.
 

@@ -29,8 +29,7 @@ from ._instances import (
 
 
 def auc(
-    score: Real[Array | np.ndarray, "instances"] | Real[Array | np.ndarray, "instances classes"],
-    y: Labels,
+    score: Real[Array | np.ndarray, "instances"] | Real[Array | np.ndarray, "instances classes"], y: Labels
 ) -> Float[Array, ""]:
     r"""Probability that a random positive instance is ranked above a random negative one, ties counting one half.
 
@@ -106,19 +105,14 @@ def _auc_one_vs_rest(score, y):
 
 def _area(score, positive):
     """Return the area under the ROC curve of one score; NaN if a class is missing or a score is NaN."""
-    n, dtype = score.shape[0], as_floats(score).dtype
+    dtype = as_floats(score).dtype
     keys, positive = lax.sort((sort_key(score), positive), num_keys=1)
-    first, last = group_edges(keys)
-    # For each group of equal scores: the number of negatives before it, and up to its end.
-    counted = jnp.cumsum(~positive, dtype=jnp.int32)
-    before = jnp.where(first, counted - (~positive).astype(jnp.int32), 0)
-    through = jnp.where(last, counted, n)
-    # Both counts rise along the order, so running extremes spread them from a group's edges to all of its members.
-    twice_beaten = lax.cummax(before) + lax.cummin(through, reverse=True)
+    negatives_before, negatives_through = _count_by_ties(keys, ~positive)
     # Doubled, so that ties, which count one half, stay integers.
+    twice_beaten = negatives_before + negatives_through
     twice_pairs = total(jnp.where(positive, twice_beaten, 0).astype(dtype))
-    n_negative = counted[-1]
-    n_positive = n - n_negative
+    n_negative = negatives_through[-1]
+    n_positive = score.shape[0] - n_negative
     area = twice_pairs / (2 * jnp.maximum(n_positive, 1)).astype(dtype) / jnp.maximum(n_negative, 1).astype(dtype)
     undefined = (n_positive == 0) | (n_negative == 0) | jnp.any(jnp.isnan(score))
     return jnp.where(undefined, jnp.nan, area)
@@ -139,10 +133,7 @@ class RiskCoverageCurve(NamedTuple):
 
 
 def accuracy_rejection_curve(
-    certainty: Real[Array | np.ndarray, "instances"],
-    correct: Labels,
-    *,
-    n_points: int | None = None,
+    certainty: Real[Array | np.ndarray, "instances"], correct: Labels, *, n_points: int | None = None
 ) -> RejectionCurve:
     r"""Accuracy over the instances that are kept when the least certain share is rejected.
 
@@ -200,10 +191,7 @@ def accuracy_rejection_curve(
 
 
 def risk_coverage_curve(
-    certainty: Real[Array | np.ndarray, "instances"],
-    correct: Labels,
-    *,
-    n_points: int | None = None,
+    certainty: Real[Array | np.ndarray, "instances"], correct: Labels, *, n_points: int | None = None
 ) -> RiskCoverageCurve:
     r"""Risk over the instances that are kept, by their share: 1 minus the `accuracy_rejection_curve`, from its end.
 
@@ -231,10 +219,7 @@ def risk_coverage_curve(
     return RiskCoverageCurve(jnp.asarray(np.arange(1, m + 1) / m, risk.dtype), risk)
 
 
-def area_under_risk_coverage(
-    certainty: Real[Array | np.ndarray, "instances"],
-    correct: Labels,
-) -> Float[Array, ""]:
+def area_under_risk_coverage(certainty: Real[Array | np.ndarray, "instances"], correct: Labels) -> Float[Array, ""]:
     r"""Mean of the risks over all coverages (AURC); smaller is better.
 
     .. math:: \frac1n \sum_{k=1}^n \mathrm{risk}(k/n)
@@ -275,28 +260,31 @@ def _share_by_coverage(certainty, correct, n_points, counted):
 
 @jit
 def _share_among_kept(certainty, correct, counted, last, part):
-    """Return the share of hits among the ``last + part`` most certain instances, for each pair of these.
+    """Return the share of hits among the ``last + part`` most certain instances, for each pair of these ``[points]``.
 
     A hit has ``correct == counted``. Equal certainties are kept in equal parts.
     """
-    n = certainty.shape[0]
     # The bitwise complement reverses the order of integers without overflow.
     keys, hit = lax.sort((~sort_key(certainty), correct == counted), num_keys=1)
-    opens, closes = group_edges(keys)
-    position, so_far = jnp.arange(n, dtype=jnp.int32), jnp.cumsum(hit, dtype=jnp.int32)
-    start = lax.cummax(jnp.where(opens, position, 0))
-    end = lax.cummin(jnp.where(closes, position + 1, n), reverse=True)
-    before = lax.cummax(jnp.where(opens, so_far - hit.astype(jnp.int32), 0))
-    through = lax.cummin(jnp.where(closes, so_far, n), reverse=True)
-
+    (hits_before, hits_through), (start, end) = (
+        [number[last] for number in _count_by_ties(keys, marked)] for marked in (hit, jnp.ones_like(hit))
+    )
     # Within a group of equal certainties hits are spread evenly: its rate times the part of it that is kept.
-    start, end, before, through = (of_instance[last] for of_instance in (start, end, before, through))
-    rate = (through - before).astype(part.dtype) / (end - start).astype(part.dtype)
-    of_group = (last - start).astype(part.dtype) + part
+    rate = (hits_through - hits_before).astype(part.dtype) / (end - start).astype(part.dtype)
+    kept_of_group = (last - start).astype(part.dtype) + part
     # Numerator and denominator are rounded alike, so the share is exactly 1 where all are hits, and never larger.
-    share = (before.astype(part.dtype) + of_group * rate) / (start.astype(part.dtype) + of_group)
+    share = (hits_before.astype(part.dtype) + kept_of_group * rate) / (start.astype(part.dtype) + kept_of_group)
     share = jnp.where(jnp.any(jnp.isnan(certainty)), jnp.nan, share)
     return nan_unless_classes(share, correct, 2)
+
+
+def _count_by_ties(keys, marked):
+    """Return for each sorted key the number of ``marked`` before its group of equal keys, and up to the group's end."""
+    first, last = group_edges(keys)
+    so_far = jnp.cumsum(marked, dtype=jnp.int32)
+    # Both counts rise along the order, so running extremes spread them from a group's edges to all of its members.
+    before = lax.cummax(jnp.where(first, so_far - marked.astype(jnp.int32), 0))
+    return before, lax.cummin(jnp.where(last, so_far, keys.shape[0]), reverse=True)
 
 
 _mean = jit(mean)
