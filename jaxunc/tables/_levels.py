@@ -112,28 +112,19 @@ class Lookup:
         """
         categories = getattr(column.dtype, "categories", None)
         if categories is None or len(categories) > MOST_CATEGORIES:
-            return self._codes(*read_entries(column))
+            return self._look_up(column)
         # The same categories are looked up once, whichever rows have them.
-        of_categories = self._kept.get((categories,), None, lambda: self._codes(*read_entries(categories)))
+        of_categories = self._kept.get((categories,), None, lambda: self._look_up(categories))
         return np.append(of_categories, self._missing)[np.asarray(column.cat.codes)]
 
-    def _codes(self, values: np.ndarray | list[str], index: Int[np.ndarray, " instances"]) -> np.ndarray:
-        """Return the code of each instance; ``values`` and ``index`` are those of `Entries`."""
-        if isinstance(values, list) or self._has_words:
-            # Words are compared if either side has words: a column that once held numbers as text may hold numbers
-            # now, and vice versa.
-            words = values if isinstance(values, list) else list(map(_word_of, values.tolist()))
-            codes = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(values))
-            if self._moments and (unseen := np.flatnonzero(codes == UNSEEN).tolist()):
-                code_of = {word: self._of_moment(word) for word in {words[i] for i in unseen}}
-                codes[unseen] = [code_of[words[i]] for i in unseen]
-            if self._bools is not None and _BoolWord in set(map(type, words)):
-                false, true = (self._index.get(word, UNSEEN) for word in self._bools)
-                is_bool = np.fromiter((type(word) is _BoolWord for word in words), bool, len(words))
-                codes = np.where(is_bool, [true if word == "True" else false for word in words], codes)
-        else:
-            codes = self._among_numbers(values)
-        return np.append(codes, self._missing)[index]
+    def _look_up(self, column: Any) -> Int[np.ndarray, " instances"]:
+        """Return the code of each value of a column, as `codes` does, without keeping those of categories."""
+        values, index = read_entries(column)
+        # A column that once held numbers as text may hold numbers now, and vice versa: then words are compared.
+        if self._has_words and not isinstance(values, list):
+            values = list(map(_word_of, values.tolist()))
+        codes = self._among_words(values) if isinstance(values, list) else self._among_numbers(values)
+        return np.append(codes, self._missing)[index]  # index -1, of a missing value, is the last
 
     def read_cell(self, cell: str, missing_words: Container[str]) -> str | None:
         """Return the level that a cell of a text file holds, else the cell's word, or None if it is missing.
@@ -187,6 +178,18 @@ class Lookup:
         values = np.array(self._values)
         order = np.argsort(values)
         return values[order], order
+
+    def _among_words(self, words: list[str]) -> np.ndarray:
+        """Return the code of each word ``[words]``, also of a time or bool spelled otherwise; else `UNSEEN`."""
+        codes = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(words))
+        if self._moments and (unseen := np.flatnonzero(codes == UNSEEN).tolist()):
+            code_of = {word: self._of_moment(word) for word in {words[i] for i in unseen}}
+            codes[unseen] = [code_of[words[i]] for i in unseen]
+        if self._bools is not None and _BoolWord in set(map(type, words)):
+            false, true = (self._index.get(word, UNSEEN) for word in self._bools)
+            is_bool = np.fromiter((type(word) is _BoolWord for word in words), bool, len(words))
+            codes = np.where(is_bool, [true if word == "True" else false for word in words], codes)
+        return codes
 
     def _among_numbers(self, values: np.ndarray) -> np.ndarray:
         """Return the code of each number ``[values]``, `UNSEEN` if it is not a level."""
