@@ -80,28 +80,36 @@ def grid_support_degrees(
 @jit
 def _grid_degrees(counts, intervals, halvings, mle_node):
     """Return the degrees of support ``[... 2]`` of checked counts; ``intervals`` is G - 1."""
-    dtype = np.promote_types(float_dtype(counts), np.float32)
-    leading = lead(counts).astype(dtype)
-    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
-    empty = (negative == 0) & (positive == 0)
-    negative, positive = jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive)
+    negative, positive, leading, empty = _counts_of(counts)
     w, v = jnp.stack([negative, positive], -1), jnp.stack([positive, negative], -1)
     degrees = _degree(w, v, jnp.stack([-leading, leading], -1), intervals, halvings, mle_node)
     return jnp.where(empty[..., None], 1.0, degrees).astype(float_dtype(counts))
 
 
+def _counts_of(counts):
+    """Return counts of class 0 and 1, both 1 in empty leaves, the lead of class 1, and whether leaves are empty."""
+    dtype = np.promote_types(float_dtype(counts), np.float32)
+    leading = lead(counts).astype(dtype)  # before the counts: gradients are rounded by this order
+    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
+    empty = (negative == 0) & (positive == 0)
+    return jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive), leading, empty
+
+
 def _degree(w, v, leading, intervals, halvings, mle_node):
-    """Return π_G of the class with count w against v; ``leading`` is w - v, exact."""
-    right, left = _crossing(lax.stop_gradient(w), lax.stop_gradient(v), intervals, halvings)
+    """Return π_G, the largest min{L, 2θ - 1} of all nodes, of the class with count w against v.
 
-    def value(k):
-        inside = (k >= 0) & (k <= intervals // 2)
-        k = jnp.clip(k, 0, intervals // 2)
-        ramp = _quotient(intervals - 2 * k, intervals, v.dtype)
-        return jnp.where(inside, jnp.minimum(jnp.exp(log_likelihood_at(k, intervals, w, v)[0]), ramp), 0.0)
+    ``leading`` is w - v, exact.
+    """
+    last = intervals // 2  # counted from θ = 1, the last node at which 2θ - 1 is not negative
 
-    at_right, at_left = value(right), value(left)
-    best = jnp.where(at_right > at_left, at_right, at_left)
+    def support_at(k):
+        """Return min{L, 2θ - 1} at the k-th node from θ = 1; 0 beyond the ends."""
+        node = jnp.clip(k, 0, last)
+        ramp = _quotient(intervals - 2 * node, intervals, v.dtype)
+        return jnp.where(node == k, jnp.minimum(jnp.exp(log_likelihood_at(node, intervals, w, v)[0]), ramp), 0.0)
+
+    right, left = map(support_at, _crossing(lax.stop_gradient(w), lax.stop_gradient(v), intervals, halvings))
+    best = jnp.where(right > left, right, left)  # not `maximum`, whose gradient at a tie would be of both nodes
     at_peak = leading / (w + v)  # L = 1
     return jnp.where(mle_node & (at_peak > best), at_peak, best)
 
@@ -156,11 +164,7 @@ def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: in
 @jit
 def _beta_densities(counts, from_one):
     """Return the densities ``[... grid]``; ``from_one`` has the numbers of the nodes, counted from θ = 1."""
-    dtype = np.promote_types(float_dtype(counts), np.float32)
-    leading = lead(counts).astype(dtype)
-    negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
-    empty = (negative == 0) & (positive == 0)
-    negative, positive = jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive)
+    negative, positive, leading, empty = _counts_of(counts)
     fewer = count_or_nothing(jnp.minimum(negative, positive), negative + positive)
     leaf = Leaf(jnp.maximum(negative, positive), fewer, jnp.abs(leading), jnp.zeros_like(leading))
     # The density at the mode times the likelihood ratio to it: neither over- nor underflows, however large the leaf.

@@ -157,9 +157,7 @@ def _dominance(counts, s):
     return fits & more & (jnp.where(more, count - other_count, 0) >= threshold)
 
 
-def undominated(
-    preferred: Bool[Array | np.ndarray, "... classes classes"],
-) -> Bool[Array | np.ndarray, "... classes"]:
+def undominated(preferred: Bool[Array | np.ndarray, "... classes classes"]) -> Bool[Array | np.ndarray, "... classes"]:
     """Return the classes c' for which no entry (c, c') is True; all classes if there is no such class."""
     xp = np if isinstance(preferred, np.ndarray) else jnp
     is_undominated = ~xp.any(preferred, axis=-2)

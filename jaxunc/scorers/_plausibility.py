@@ -22,14 +22,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Num, Shaped
 
-from jaxunc._checks import (
-    check_integer,
-    check_one_of,
-    check_two_classes,
-    check_within,
-    is_concrete,
-    warn_of_fractions,
-)
+from jaxunc._checks import check_integer, check_one_of, check_two_classes, check_within, is_concrete, warn_of_fractions
 from jaxunc._numerics import checked_counts, copy_in, float_dtype, jit, lambert_w_of_exp, log1p_minus
 from jaxunc.tables import NumbersLike
 
@@ -65,6 +58,11 @@ class DegreeLeaf(NamedTuple):
     def reach(self):
         """r = 1 - z₀."""
         return self.v / (self.n * self.rest)
+
+    @property
+    def curvature(self):
+        """4 N (1-P)², with which log L ≤ -curvature (z-z₀)²/2, since KL(p|θ) ≥ 2(θ-p)²."""
+        return 4 * self.n * self.rest * self.rest
 
     def where(self, condition, w, v, lead) -> "DegreeLeaf":
         """Return this leaf where the condition holds, and a harmless one elsewhere, since every branch is evaluated."""
@@ -116,52 +114,52 @@ def _pull(s, leaf: DegreeLeaf):
 
 
 def _losing_root(leaf: DegreeLeaf, steps):
-    """Return (log z, s) of the root where z₀ ≤ 0, by Newton steps in log z: z may be far below the smallest float."""
+    """Return log z and s of the root where z₀ ≤ 0, by Newton steps in log z: z may be far below the smallest float."""
     z0, reach = leaf.lead / leaf.n, leaf.reach
 
-    def locate(log_z):
+    def point_at(log_z):
+        """Return z and s."""
         z = jnp.exp(log_z)
         return z, (z - z0) / reach
 
-    # The start is the smaller of two upper bounds of log z: log L at z = 0, and one from KL(p|θ) ≥ 2(θ-p)².
-    curvature = 4 * leaf.n * leaf.rest * leaf.rest
+    # The start is the smaller of two upper bounds of log z: log L at z = 0, and that by `curvature`.
+    curvature = leaf.curvature
     bound = (lambert_w_of_exp(jnp.log(curvature) - curvature * z0 * z0) - jnp.log(curvature)) / 2
     start = jnp.minimum(_log_likelihood(-z0 / reach, leaf.w, leaf.v), bound)
     # As N → 0 the start approaches z = 1, where the likelihood is 0: stay off it.
     start = jnp.minimum(start, -jnp.finfo(z0.dtype).eps)
 
     def newton(_, log_z):
-        z, s = locate(log_z)
+        z, s = point_at(log_z)
         step = (_log_likelihood(s, leaf.w, leaf.v) - log_z) / (1 + leaf.rest * z * _pull(s, leaf))
         # From the right Newton never overshoots on a concave function; the minimum only takes back rounding.
         return jnp.minimum(log_z + step, start)
 
     log_z = lax.fori_loop(0, steps, newton, start)
-    return log_z, locate(log_z)[1]
+    return log_z, point_at(log_z)[1]
 
 
 def _winning_root(leaf: DegreeLeaf, steps):
-    """Return (log z, s) of the root where z₀ > 0, by Newton steps in s: z may be within an ulp of z₀ or of 1."""
+    """Return log z and s of the root where z₀ > 0, by Newton steps in s: z may be within an ulp of z₀ or of 1."""
     z0, reach = leaf.lead / leaf.n, leaf.reach
     tiny = jnp.finfo(z0.dtype).tiny
 
     def log_of(z, s):
+        """Return log z, near 1 from 1 - z, which s tells exactly."""
         return jnp.where(z < 0.5, jnp.log(jnp.maximum(z, tiny)), jnp.log1p(-reach * (1 - s)))
 
-    log_z0 = log_of(z0, 0.0)
-    curvature = 4 * leaf.n * leaf.rest * leaf.rest
-    bound = jnp.minimum(-2 * log_z0, jnp.exp(lambert_w_of_exp(jnp.log(curvature))))
-    most = 1 - 1e-3
-    # The start is the smaller of two upper bounds of s: from KL(p|θ) ≥ 2(θ-p)², and from φ(-s) ≤ -s²/2 (tight if v is
-    # small).
-    start = jnp.minimum(jnp.sqrt(bound / curvature) / reach, jnp.sqrt(-2 * log_z0 / leaf.v))
+    log_z0, largest = log_of(z0, 0.0), 1 - 1e-3
+    # curvature (z-z₀)² is -2 log z at most, where z is at least z₀, and at least z-z₀.
+    bound = jnp.minimum(-2 * log_z0, jnp.exp(lambert_w_of_exp(jnp.log(leaf.curvature))))
+    # The start is the smaller of two upper bounds of s: this one, and that from φ(-s) ≤ -s²/2 (tight if v is small).
+    start = jnp.minimum(jnp.sqrt(bound / leaf.curvature) / reach, jnp.sqrt(-2 * log_z0 / leaf.v))
 
     def newton(_, s):
         z = z0 + reach * s
         step = (_log_likelihood(s, leaf.w, leaf.v) - log_of(z, s)) / (1 + leaf.rest * z * _pull(s, leaf))
-        return jnp.clip(s + z * jnp.expm1(step) / reach, 0.0, most)
+        return jnp.clip(s + z * jnp.expm1(step) / reach, 0.0, largest)
 
-    s = lax.fori_loop(0, steps, newton, jnp.minimum(start, most))
+    s = lax.fori_loop(0, steps, newton, jnp.minimum(start, largest))
     return log_of(z0 + reach * s, s), s
 
 
