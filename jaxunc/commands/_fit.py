@@ -78,7 +78,7 @@ class Estimator(NamedTuple):
     fixed: Mapping[str, Any] = {}
     """Further keywords, which no option sets."""
 
-    def readers(self, *, imports: bool, with_data: bool) -> set[str]:
+    def readable(self, *, imports: bool, with_data: bool) -> set[str]:
         """Return the names of the options that the estimator reads.
 
         ``imports`` says whether it takes over a fitted forest, for which options of growing change nothing, and
@@ -200,12 +200,12 @@ def _estimator_of_options(args: argparse.Namespace) -> str | None:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Raise a ValueError for an option that would change nothing, and for files or options that are missing."""
-    for is_refused, message in (*_without_input(args), *_without_reader(args)):
+    for is_refused, message in (*_input_faults(args), *_option_faults(args)):
         if is_refused:
             raise ValueError(message)
 
 
-def _without_input(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
+def _input_faults(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
     """Return faults of the options that name files, each as (whether it is the case, message)."""
     imports, has_data, has_target = args.pickled is not None, args.data is not None, args.target is not None
     estimator = _estimator_of_options(args) or "combined"
@@ -233,38 +233,41 @@ def _without_input(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
     )
 
 
-def _without_reader(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
+def _option_faults(args: argparse.Namespace) -> tuple[tuple[bool, str], ...]:
     """Return faults of options that would change nothing, or contradict others: (whether it is the case, message)."""
-    imports, estimator_named = args.pickled is not None, _estimator_of_options(args)
-    estimator = estimator_named or "combined"
-    takes = ESTIMATORS[estimator].readers(imports=imports, with_data=args.data is not None)
-    ignored = [name for name in sorted(OPTIONS) if getattr(args, name) is not None and name not in takes]
-    words = [f"--estimator {estimator}"] if estimator_named is not None else []
-    where = " of ".join([*words, "a forest that --import takes over"] if imports else words)
-    can = sorted(takes if estimator_named is not None else takes | {*OF_NUMBERS})
-    counts, note = args.counts, ""
-    if counts is None and estimator == "cautious" and not imports:
-        counts, note = "oob", " (the default of cautious)"
+    is_default = args.counts is None and args.estimator == "cautious" and args.pickled is None
+    note = " (the default of cautious)" if is_default else ""
     return (
         (
-            args.s is not None and estimator_named is None,
+            args.s is not None and _estimator_of_options(args) is None,
             "--s is of --estimator cautious alone; of the others that may be taken here, combined for classes and "
             "uncertain for numbers, it would change nothing. Add --estimator cautious, or leave it out.",
         ),
-        (
-            bool(ignored),
-            f"{', '.join(map(_flag, ignored))} would change nothing with {where}, which takes "
-            f"{', '.join(map(_flag, can))}. Leave it out.",
-        ),
+        _unread_fault(args),
         (
             args.forest == "single-tree" and args.trees is not None,
             "--trees would change nothing with --forest single-tree. Leave it out.",
         ),
         (
-            counts == "oob" and args.forest in GROWN_ON_ALL,
+            (is_default or args.counts == "oob") and args.forest in GROWN_ON_ALL,
             f"--counts oob{note} needs trees that are grown on bags of the data, and --forest {args.forest} grows them "
             "on all of it. Take --forest random-forest, or --counts held_out.",
         ),
+    )
+
+
+def _unread_fault(args: argparse.Namespace) -> tuple[bool, str]:
+    """Return whether the estimator leaves some option unread, and a message that names such options."""
+    estimator, imports = _estimator_of_options(args), args.pickled is not None
+    readable = ESTIMATORS[estimator or "combined"].readable(imports=imports, with_data=args.data is not None)
+    unread = [name for name in sorted(OPTIONS) if getattr(args, name) is not None and name not in readable]
+    reader = [] if estimator is None else [f"--estimator {estimator}"]
+    reader += ["a forest that --import takes over"] if imports else []
+    if estimator is None:
+        readable |= {*OF_NUMBERS}  # each of these would choose the estimator that reads it
+    return bool(unread), (
+        f"{', '.join(map(_flag, unread))} would change nothing with {' of '.join(reader)}, which takes "
+        f"{', '.join(map(_flag, sorted(readable)))}. Leave it out."
     )
 
 
@@ -372,12 +375,7 @@ def _take_over(args: argparse.Namespace) -> Any:
     if args.data is None:
         return _fit_without_rows(args, fitted)
     data = rows_of_a_fit(
-        args.data,
-        args.target,
-        args.drop,
-        fitted,
-        numbers=is_number,
-        wish=wished_notation(args.decimal, args.thousands),
+        args.data, args.target, args.drop, fitted, numbers=is_number, wish=wished_notation(args.decimal, args.thousands)
     )
     model = _fit_to_rows(args, fitted, data)
     keep_notation(model, data.notation)
