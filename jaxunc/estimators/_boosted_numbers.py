@@ -58,6 +58,20 @@ def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
     return ResidualRows(sample.X, sample.y - predictions(model, sample.X).astype(float).reshape(-1), sample.weights)
 
 
+def cross_fitted_rows(
+    grow: Callable[..., Grown], whole: Grown, sample: Sample, fold: np.ndarray
+) -> tuple[ResidualRows, list[Grown]]:
+    """Return rows as ``whole`` reads them, with residuals of refits, and the refits: of each fold, on the other folds.
+
+    ``fold [rows]`` numbers the folds. Refits have as many rounds as ``whole``.
+    """
+    residual, refits = np.empty(len(sample.y)), []
+    for k in np.unique(fold):
+        refits.append(grow(sample.part(np.flatnonzero(fold != k)), **rounds_of(whole.model)))
+        residual[fold == k] = residual_rows(refits[-1], sample.part(np.flatnonzero(fold == k))).residual
+    return ResidualRows(whole.read(sample.X), residual, sample.weights), refits
+
+
 def is_boosted(model: Any, fitted: bool) -> bool:
     """Return whether a regressor, ``fitted`` or not, is boosted, so that its trees correct each other."""
     if not fitted:
@@ -111,6 +125,13 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
     lines = np.stack([value * slope, value], axis=1)
     misfit = residual - lines @ np.linalg.lstsq(lines, residual)[0]
     return bool(np.abs(misfit).sum() < LARGEST_MISFIT * np.abs(residual).sum())
+
+
+def check_residuals_unseen(grown: Grown) -> None:
+    """Raise a ValueError if a frozen boosted model seems to have been grown on the rows of its sample."""
+    boosted, sample = additive(grown.model), grown.sample
+    fit = steps_fit(boosted, sample.X, sample.y, sample.weights)
+    check_unseen(grown.model, boosted.trees, sample, "its leaves hold their very residuals" if fit else None)
 
 
 def rounds_of(model: Any) -> dict[str, Any]:
@@ -218,44 +239,47 @@ class BoostedNumbers:
     def _fit_boosted(
         self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str
     ) -> tuple[None, np.ndarray | None]:
-        """Learn scales of leaves from residuals of rows that the model, or a refit on the other folds, has not seen.
+        """Fit scales of leaves, and the law of errors, to residuals of rows that their model has not seen.
 
         Return None, where a forest's fit returns answers for unseen rows, and the stratum of each residual of
         the law ``[residuals]``, or None without strata.
         """
-        held_out, by_rank = None, self.law == "conformal"
-        if frozen:
-            whole = grow(sample)
-            boosted, seen = additive(whole.model), whole.sample
-            fit = steps_fit(boosted, seen.X, seen.y, seen.weights)
-            check_unseen(whole.model, boosted.trees, seen, "its leaves hold their very residuals" if fit else None)
-            leaf_rows, held_out = split(sample, 0.5, self.random_state) if by_rank else (sample, None)
-        elif counts == "held_out":
-            fit_rows, held_out = split(sample, self.held_out_size, self.random_state)
-            whole, leaf_rows = grow(fit_rows), fit_rows
-            if not by_rank:
-                leaf_rows, held_out = held_out, None
+        whole, leaf_sample, ranked_sample, refits = self._fit_and_split(grow, sample, frozen, counts)
+        fold = fold_numbers(leaf_sample, self.random_state)
+        if refits:
+            leaf_rows, models = cross_fitted_rows(grow, whole, leaf_sample, fold)
         else:
-            whole, leaf_rows = grow(sample), sample
-        fold = fold_numbers(leaf_rows, self.random_state)
-        if frozen or (counts == "held_out" and not by_rank):
-            rows = residual_rows(whole, leaf_rows)
-            models = repeat(whole)
-        else:
-            residual, models = np.empty(len(leaf_rows.y)), []
-            for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
-                others = leaf_rows.part(np.setdiff1d(np.arange(len(fold)), part))
-                models.append(grow(others, **rounds_of(whole.model)))
-                residual[part] = residual_rows(models[-1], leaf_rows.part(part)).residual
-            rows = ResidualRows(whole.read(leaf_rows.X), residual, leaf_rows.weights)
-        ranked = None if held_out is None else residual_rows(whole, held_out)
-        folds = folds_in_leaves(models, rows._replace(X=leaf_rows.X), fold)
-        scales, law, order = scales_and_law(additive(whole.model), rows, folds, self.law, self.learn_by, ranked)
+            leaf_rows, models = residual_rows(whole, leaf_sample), repeat(whole)
+        folds = folds_in_leaves(models, leaf_rows._replace(X=leaf_sample.X), fold)
+        ranked = None if ranked_sample is None else residual_rows(whole, ranked_sample)
+        scales, law, order = scales_and_law(additive(whole.model), leaf_rows, folds, self.law, self.learn_by, ranked)
         self._keep(whole)
         self.moments_, self.law_, self.forest_ = scales, law, None
         self.bins_ = target_bins(sample.of(None, whole.target_map).y, self.n_bins, sample_weight=sample.weight)
         self.bound_ = BoundLaw(scales, self.bins_, None, law)
-        stratum = (leaf_rows if held_out is None else held_out).stratum
-        if stratum is not None and held_out is None:
-            stratum = stratum[np.argsort(fold, kind="stable")]
-        return None, None if stratum is None else stratum[order]
+        if sample.stratum is None:
+            return None, None
+        if ranked_sample is not None:
+            return None, cast(Any, ranked_sample.stratum)[order]
+        by_fold = np.argsort(fold, kind="stable")  # the order of the folds' residuals, which the law ranks
+        return None, cast(Any, leaf_sample.stratum)[by_fold][order]
+
+    def _fit_and_split(
+        self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str
+    ) -> tuple[Grown, Sample, Sample | None, bool]:
+        """Return the model, the rows for scales of leaves, unseen rows for a conformal law to rank, and a flag.
+
+        The flag says whether the model has seen the rows for scales: their residuals then need refits. The third is
+        None where the law has the residuals of the rows for scales.
+        """
+        by_rank = self.law == "conformal"
+        if frozen:
+            whole = grow(sample)
+            check_residuals_unseen(whole)
+            leaf_sample, ranked_sample = split(sample, 0.5, self.random_state) if by_rank else (sample, None)
+            return whole, leaf_sample, ranked_sample, False
+        if counts != "held_out":
+            return grow(sample), sample, None, True
+        fit_sample, held_out = split(sample, self.held_out_size, self.random_state)
+        whole = grow(fit_sample)
+        return (whole, fit_sample, held_out, True) if by_rank else (whole, held_out, None, False)

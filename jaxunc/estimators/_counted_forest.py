@@ -148,12 +148,18 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
 
     def _take_data(self, model: Any, forest: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
-        """Return rows, labels and weights that a fitted forest is to count, checked; three times None if X is None.
-
-        Keeps number and names of the columns.
-        """
+        """Return rows, labels and weights that a fitted forest is to count, checked; three times None if X is None."""
         check_model_counts(self.counts, model, forest)
-        columns = forest.trees.columns
+        self._keep_columns(X, model, forest.trees.columns)
+        if X is None:
+            return None, None, None
+        data = self._training_data(X, y, sample_weight, forest.trees.columns)
+        if self.counts == "held_out" and holds_counts(forest):
+            check_held_out(model, forest, *data)
+        return data
+
+    def _keep_columns(self, X, model: Any, columns: Columns) -> None:
+        """Keep the number of the columns that a fitted model reads, and their names where they have some."""
         vars(self).pop("feature_names_in_", None)
         if self._steps:
             self._take_raw_columns(X, self._open().whole)
@@ -163,12 +169,6 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
                 self.feature_names_in_ = model.feature_names_in_
             elif columns.names is not None:
                 self.feature_names_in_ = np.array(columns.names, object)
-        if X is None:
-            return None, None, None
-        data = self._training_data(X, y, sample_weight, columns)
-        if self.counts == "held_out" and holds_counts(forest):
-            check_held_out(model, forest, *data)
-        return data
 
     def _check_forest_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""

@@ -28,15 +28,7 @@ from jaxunc.tables import (
     is_sparse,
     plain_table,
 )
-from jaxunc.transduction import (
-    ALGORITHMS,
-    BoundSample,
-    Presorted,
-    checked_limits,
-    label_average,
-    presort,
-    values_of,
-)
+from jaxunc.transduction import ALGORITHMS, BoundSample, Presorted, checked_limits, label_average, presort, values_of
 
 from ._checked_data import check_labels, convert_objects, plain_numbers, take_names, validate_mixed
 from ._classifier import ProbabilityClassifier, check_class_scores, check_combiner, check_nominal

@@ -40,11 +40,7 @@ from jaxunc.regression import (
 )
 from jaxunc.tables import Columns, InstancesLike, LabelsLike, NumbersLike, encode_rows, fit_columns
 
-from ._boosted_numbers import (
-    BoostedNumbers,
-    is_boosted,
-    predictions,
-)
+from ._boosted_numbers import BoostedNumbers, is_boosted, predictions
 from ._checked_data import WORDS, check_labels, validate_mixed, validate_numbers
 from ._coverage_by_value import COVERAGE, HeldShare, check_coverage_by, held_residuals, held_shares
 from ._forest_numbers import ForestNumbers
