@@ -264,25 +264,28 @@ def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[f
 
 
 def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
-    """Return a tree's nodes with ``keys`` of its `_bounds` as thresholds; > and >= become <= with children swapped."""
+    """Return a tree's nodes; ``keys [bounds]`` are of its `_bounds`. > and >= become <= with children swapped."""
     inner = tree.left >= 0
     is_set = inner & (tree.compare >= IN_SET)
     single = inner & ~is_set
     swap = single & _IS_MIRRORED[np.where(single, tree.compare, 0)]
-    at = np.count_nonzero(single)
+    n_single = np.count_nonzero(single)
     threshold = np.zeros(len(inner), np.int32)
-    threshold[single] = keys[:at]
+    threshold[single] = keys[:n_single]
     left, right = np.where(swap, tree.right, tree.left), np.where(swap, tree.left, tree.right)
     nodes = TreeNodes(tree.feature, threshold, left, right, tree.missing_left == swap)
+    if not is_set.any():
+        return nodes
+    set_nodes = np.flatnonzero(is_set).tolist()
+    ends = np.cumsum([2 * len(tree.sets[node][0]) for node in set_nodes])
     tests = {}
-    for node in np.flatnonzero(is_set).tolist():
-        n_bounds = 2 * len(tree.sets[node][0])
-        pairs = keys[at : at + n_bounds].reshape(-1, 2)
-        at += n_bounds
-        upper = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))].ravel()
-        goes_left = np.arange(n_bounds + 1) % 2 == (tree.compare[node] == IN_SET)
+    for node, bounds in zip(set_nodes, np.split(keys[n_single:], ends[:-1]), strict=True):
+        first, behind = bounds.reshape(-1, 2).T
+        upper = bounds.reshape(-1, 2)[np.lexsort((behind, first))].ravel()
+        # Numbers below the first bound are outside of the set; from there on inside and outside take turns.
+        goes_left = np.arange(len(upper) + 1) % 2 == (tree.compare[node] == IN_SET)
         tests[node] = Intervals(upper, goes_left, bool(tree.missing_left[node]))
-    return with_interval_tests(nodes, tests) if tests else nodes
+    return with_interval_tests(nodes, tests)
 
 
 def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -268,16 +268,16 @@ def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
 
 
 def _link_after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
-    """Return the link of the sums after ``steps``, the graph's nodes behind the trees."""
-    link, n_outputs = sums.link, len(sums.base)
+    """Return the link of the sums after ``steps``, the graph's nodes behind the trees; a ValueError for other steps."""
+    link, has_several = sums.link, len(sums.base) > 1
     for step in steps:
         if step in ("Sigmoid", "Exp") and link == "identity" and sums.class_labels is None:
             link = {"Sigmoid": "logistic", "Exp": "exp"}[step]
-        elif step == "Softmax" and link == "identity" and n_outputs > 1:
+        elif step == "Softmax" and link == "identity" and has_several:
             link = "softmax"
-        elif step == "L1" and link == "logistic" and n_outputs > 1:
+        elif step == "L1" and link == "logistic" and has_several:
             link = "one-vs-rest"
-        elif step != "L1" or not _adds_to_one(read, sums, link):
+        elif not (step == "L1" and _adds_to_one(read, sums, link)):  # L1 changes no answers that add to 1
             raise ValueError(f"the ONNX graph has {step} after scores of the link {link!r}, which is not imported.")
     return link
 

@@ -1,7 +1,7 @@
 """An ONNX graph in the making (`Graph`): nodes, known by the names of their outputs, and constants; and trees as nodes.
 
 `add_trees` adds one node, which sums any number of planes of leaf statistics in double precision. ONNX's trees compare
-with one number. So tests of sets of intervals become columns of 0 and 1 behind the instances (`_with_sides`). The
+with one number. So tests of sets of intervals become columns of 0 and 1 behind the instances (`_append_sides`). The
 bounds of a column's sets cut its numbers into pieces. A small tree finds an instance's piece, and a table has the side
 of each set on which a piece lies. So no node of a forest is copied, however many intervals a set has.
 """
@@ -132,7 +132,7 @@ def add_trees(
             f"the model would take {size / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
             "ones, or a combiner with fewer planes; or take bound.export()."
         )
-    instances, nodes = _with_sides(graph, instances, nodes, trees.n_features)
+    instances, nodes = _append_sides(graph, instances, nodes, trees.n_features)
     integers = {
         "nodes_treeids": nodes.tree,
         "nodes_nodeids": nodes.number,
@@ -184,35 +184,33 @@ def _size_of_sides(sets: Sequence[PlainSet]) -> int:
     return total
 
 
-def _with_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
+def _append_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
     """Append a column for each set to the instances; return their name, and the nodes, which test these columns.
 
     A set's column is 0 for instances that go left, and 1 for instances that go right.
     """
     if not nodes.sets:
         return instances, nodes
-    columns = _by_column(nodes.sets)
-    bounds = [_bounds(column_sets) for column_sets in columns.values()]
-    pieces = graph.cast(_pieces(graph, instances, list(columns), bounds), np.int64)
-    sides, order = [], []
-    for i, (column_sets, ends) in enumerate(zip(columns.values(), bounds, strict=True)):
+    sets_by_column = _by_column(nodes.sets)
+    bounds = [_bounds(sets) for sets in sets_by_column.values()]
+    pieces = graph.cast(_pieces(graph, instances, list(sets_by_column), bounds), np.int64)
+    sides, order = [], []  # an entry of ``sides`` has the columns of all sets of a tested column
+    for i, (sets, ends) in enumerate(zip(sets_by_column.values(), bounds, strict=True)):
         piece = graph.node("Gather", pieces, graph.constant(np.int64(i)), axis=1)
-        goes_right = np.stack([_goes_right(plain_set, ends) for plain_set in column_sets.values()], axis=1)
+        goes_right = np.stack([_goes_right(plain_set, ends) for plain_set in sets.values()], axis=1)
         # Bools take a byte in the file; runtimes cast this constant once.
-        table = graph.cast(graph.constant(goes_right), np.float64)
-        sides.append(graph.node("Gather", table, piece, axis=0))
-        order += list(column_sets)
-    ordered = [nodes.sets[k] for k in order]
-    documents = [
-        [column_sets.feature, column_sets.first_left, column_sets.missing_left, *column_sets.upper.tolist()]
-        for column_sets in ordered
-    ]
-    graph.properties[SETS] = json.dumps(documents)
-    is_set, index = nodes.of_set >= 0, np.argsort(order)
+        side_of_piece = graph.cast(graph.constant(goes_right), np.float64)
+        sides.append(graph.node("Gather", side_of_piece, piece, axis=0))
+        order += sets
+    in_order = [nodes.sets[k] for k in order]
+    graph.properties[SETS] = json.dumps(
+        [[s.feature, s.first_left, s.missing_left, *s.upper.tolist()] for s in in_order]
+    )
+    tests_set, column_of_set = nodes.of_set >= 0, n_features + np.argsort(order)
     return graph.node("Concat", instances, *sides, axis=1), nodes._replace(
-        feature=np.where(is_set, n_features + index[nodes.of_set], nodes.feature),
-        value=np.where(is_set, 0.5, nodes.value),
-        none_left=nodes.none_left & ~is_set,
+        feature=np.where(tests_set, column_of_set[nodes.of_set], nodes.feature),
+        value=np.where(tests_set, 0.5, nodes.value),
+        none_left=nodes.none_left & ~tests_set,
     )
 
 
