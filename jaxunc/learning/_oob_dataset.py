@@ -435,32 +435,33 @@ def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, 
 
 
 def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> UnseenCounts:
-    """Return each row's counts in all trees that count it, less the row itself (or its whole group)."""
+    """Return each row's counts in all trees that count it, less the row itself (or its whole group).
+
+    Raises a ValueError unless the leaves that rows reach hold them already.
+    """
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
-    leaves = find_leaves(forest, data)
-    mask = as_mask(tree_mask, len(data.y), forest.n_trees)
-    full_mask = None if mask is None else np.asarray(mask)
-    mask = None if full_mask is None else mask_by_group(full_mask, data.groups)[data.rows]
+    leaves, mask = find_leaves(forest, data), as_mask(tree_mask, len(data.y), forest.n_trees)
+    all_mask = None if mask is None else np.asarray(mask)
+    row_mask = None if all_mask is None else mask_by_group(all_mask, data.groups)[data.rows]
     if (np.asarray(forest.trees.feature) < 0)[np.arange(forest.n_trees), leaves].any():
         raise ValueError(
             "the forest does not count these rows: some end in empty leaves. Call count_leaves(forest, X, y)."
         )
-    row_counts, classes = (
-        UnseenCounts(forest, (DEFAULT_COUNTS,), *look_up_codes(forest, leaves), mask),
-        data.position[data.rows],
-    )
-    # If a leaf did not count the row, subtraction would make its count negative.
-    sizes, weights = row_counts.table[row_counts.code, classes[:, None]], data.weight[data.rows][:, None]
-    if np.any((sizes < weights * (1 - 1e-6)) & (True if mask is None else mask)):
+    row_counts = UnseenCounts(forest, (DEFAULT_COUNTS,), *look_up_codes(forest, leaves), row_mask)
+    classes, weight = data.position[data.rows], data.weight[data.rows]
+    class_counts = row_counts.table[row_counts.code, classes[:, None]]
+    # Of a leaf that did not count the row, subtraction would make a negative count.
+    lacks_row = class_counts < weight[:, None] * (1 - 1e-6)
+    if np.any(lacks_row if row_mask is None else lacks_row & row_mask):
         raise ValueError(
             "some row's own label is not among the counts of its leaves: leave_one_out needs a forest that counts "
             "exactly these rows. Call count_leaves(forest, X, y, sample_weight=..., tree_mask=...) first."
         )
-    if data.groups is not None:
-        all_leaves = leaves if len(data.rows) == len(data.y) else find_leaves(forest, data.all_rows())
-        return _subtract_group(row_counts, data, all_leaves, data.weights, 0, full_mask)
-    return _subtract_label(row_counts, classes, data.weight[data.rows] if data.has_weights else None, 0)
+    if data.groups is None:
+        return _subtract_label(row_counts, classes, weight if data.has_weights else None, 0)
+    all_leaves = leaves if len(data.rows) == len(data.y) else find_leaves(forest, data.all_rows())
+    return _subtract_group(row_counts, data, all_leaves, data.weights, 0, all_mask)
 
 
 def _subtract_label(

@@ -166,33 +166,40 @@ def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[
         n_rows = min(n_rows, max(1000, DENSE_VALUES // values.shape[1]))
     sample = np.asarray(values[draw.permutation(len(values))[:n_rows]])
     keys = np.where(np.isnan(sample), np.int64(NAN_FIRST), order_key_at_or_below(np.nan_to_num(sample)))
+    n_tests, n_halfway, by_chance = _tally_tests(trees, keys, draw)
+    distinct = np.array([len(np.unique(column[column > NAN_FIRST])) for column in keys.T])
+    hardly_repeats, is_tested = distinct >= 0.99 * np.sum(keys > NAN_FIRST, axis=0), n_tests > 0
+    is_usable = hardly_repeats & is_tested
+    n_tests, n_halfway, by_chance = (number[is_usable] for number in (n_tests, n_halfway, by_chance))
+    enough_tests = n_halfway.sum() - by_chance.sum() >= max(FEW, 0.01 * n_tests.sum())
+    enough_features = 2 * np.sum(n_halfway - by_chance > 1) >= np.sum(is_usable) >= np.sum(is_tested) / 2
+    return (int(n_halfway.sum()), int(n_tests.sum())) if enough_tests and enough_features else None
+
+
+def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """Return of each feature's tests how many have rows on both sides, lie halfway between two, and would by chance.
+
+    The result is ``[3 features]``, ``keys [rows features]`` are order keys. Many rows walk through some of the trees.
+    """
     rows = np.arange(len(keys))
     # Where values are rounded or repeat, two halves of the rows show how often midpoints agree by chance.
     half, other_half = np.array_split(draw.permutation(rows), 2)
-    n_halfway, chance, n_tests = (np.zeros(trees.n_features) for _ in range(3))
+    tally = np.zeros((3, trees.n_features))
+    n_tests, n_halfway, by_chance = tally  # its rows, which are filled
     arrays = tuple(map(np.asarray, (trees.feature, trees.threshold, trees.child, trees.missing_right)))
     for t in draw.permutation(trees.n_trees)[: max(WORK // max(len(keys), 1), 1)]:
         tree = tuple(part[t] for part in arrays)
+        feature, threshold, *_ = tree
         edges = _find_edges(tree, keys, rows)
-        feature, matched = tree[0][edges.test], edges.middle == tree[1][edges.test]
-        np.add.at(n_tests, feature, 1)
-        np.add.at(n_halfway, feature, matched)
-        np.add.at(chance, feature, 6 / (edges.high - edges.low))  # so few float32 numbers lie between both edges
-        if matched.any():
+        tested, is_halfway = feature[edges.test], edges.middle == threshold[edges.test]
+        np.add.at(n_tests, tested, 1)
+        np.add.at(n_halfway, tested, is_halfway)
+        np.add.at(by_chance, tested, 6 / (edges.high - edges.low))  # so few float32 numbers lie between both edges
+        if is_halfway.any():
             first, second = _find_edges(tree, keys, half), _find_edges(tree, keys, other_half)
             shared, at, at_other = np.intersect1d(first.test, second.test, return_indices=True)
-            np.add.at(chance, tree[0][shared], CHANCE * (first.middle[at] == second.middle[at_other]))
-    distinct = np.array([len(np.unique(column[column > NAN_FIRST])) for column in keys.T])
-    hardly_repeat = distinct >= 0.99 * np.sum(keys > NAN_FIRST, axis=0)
-    is_usable = hardly_repeat & (n_tests > 0)
-    excess = n_halfway - chance - 1
-    total, n_in_all = n_halfway[is_usable].sum() - chance[is_usable].sum(), n_tests[is_usable].sum()
-    many = total >= max(FEW, 0.01 * n_in_all) and 2 * np.sum(excess[is_usable] > 0) >= np.sum(is_usable)
-    return (
-        (int(n_halfway[is_usable].sum()), int(n_in_all))
-        if many and 2 * np.sum(is_usable) >= np.sum(n_tests > 0)
-        else None
-    )
+            np.add.at(by_chance, feature[shared], CHANCE * (first.middle[at] == second.middle[at_other]))
+    return tally
 
 
 class _Edges(NamedTuple):
