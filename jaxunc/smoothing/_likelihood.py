@@ -130,17 +130,17 @@ def _solve(mean, log_gap, start, active):
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """Apply the implicit function theorem in the unknowns r and log κ, in which nothing cancels."""
+    """Differentiate F_c(r_c, log κ) = 0 and Σ_c μ_c (exp(r_c) - 1) = 0 by the mean and the gap: implicit functions."""
     (mean, log_gap, start, active), (d_mean, d_gap, *_) = primals, tangents
     r, t, converged = _solve(mean, log_gap, start, active)
     _, slope, by_total = _equations(mean, log_gap, jnp)(r, t)
     share = mean * jnp.exp(r)
-    # The mean moves the root in two ways: through the equations, and as the scale of α.
-    d_value = d_gap - (slope - 1) * d_mean / mean
-    missing = jnp.sum(share * d_value / slope, axis=-1) + jnp.sum(d_mean * jnp.expm1(r), axis=-1)
-    fall = sum_in_order(share * by_total / slope)
-    dt = jnp.where(active, missing / jnp.where(active, fall, 1.0), 0.0)
-    dr = jnp.where(active[..., None], (d_value - by_total * dt[..., None]) / slope, 0.0)
+    # The mean moves the root in two ways: as the scale of α in F, and through the sum over classes.
+    dr_times_slope = d_gap - (slope - 1) * d_mean / mean  # at equal κ
+    rise = jnp.sum(share * dr_times_slope / slope, axis=-1) + jnp.sum(d_mean * jnp.expm1(r), axis=-1)
+    fall = sum_in_order(share * by_total / slope)  # of the sum over classes, along log κ
+    dt = jnp.where(active, rise / jnp.where(active, fall, 1.0), 0.0)
+    dr = jnp.where(active[..., None], (dr_times_slope - by_total * dt[..., None]) / slope, 0.0)
     no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
     return (r, t, converged), (dr, dt, no_tangent)
 

@@ -211,14 +211,17 @@ def _solve(counts, times, mean, start, active, falls):
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """Apply the implicit function theorem. The mean only scales the search for α, so it has no part in the slope."""
+    """Differentiate S(n_c, α_c) = S(n, κ) for every class, and κ = Σ α_c, by the counts: implicit function theorem.
+
+    d log α_c = (push_c + by_total d log κ)/by_class_c, and d log κ = Σ α_c/κ d log α_c. The mean only scales the search
+    for α, so it has no part in the slope.
+    """
     (counts, times, mean, _, active, _), (d_counts, *_) = primals, tangents
     alpha, converged, finite = _solve(*primals)
     active = active & finite
     seen = (mean > 0) & active[..., None]
     safe = jnp.where(seen, alpha, 1.0)
-    total = add_up(jnp.where(seen, alpha, 0.0), -1)
-    total = jnp.where(active, total, 1.0)
+    total = jnp.where(active, add_up(jnp.where(seen, alpha, 0.0), -1), 1.0)
 
     # The direct effect of the counts is through S alone; κ and α follow by the slopes of the equations.
     def scores(counts):
@@ -229,14 +232,14 @@ def _solve_jvp(primals, tangents):
 
     _, d_score, (of_sizes, classes_slope, sizes_slope) = jax.jvp(scores, (counts,), (d_counts,), has_aux=True)
     of_sizes = jnp.where(active, of_sizes, 1.0)[..., None]
-    b, b_sizes = jnp.where(seen, -classes_slope / of_sizes, 1.0), -sizes_slope[..., None] / of_sizes
+    by_class, by_total = jnp.where(seen, -classes_slope / of_sizes, 1.0), -sizes_slope[..., None] / of_sizes
     share = jnp.where(seen, alpha, 0.0) / total[..., None]
     push = jnp.where(seen, d_score / of_sizes, 0.0)
-    fall = add_up(share * (b - b_sizes) / b, -1)
-    d_total = jnp.where(active, jnp.sum(share * push / b, axis=-1) / jnp.where(active, fall, 1.0), 0.0)
-    d_log = jnp.where(seen, (push + b_sizes * d_total[..., None]) / b, 0.0)
+    fall = add_up(share * (by_class - by_total) / by_class, -1)  # 1 - Σ α_c/κ by_total/by_class_c
+    d_log_total = jnp.where(active, jnp.sum(share * push / by_class, axis=-1) / jnp.where(active, fall, 1.0), 0.0)
+    d_log_alpha = jnp.where(seen, (push + by_total * d_log_total[..., None]) / by_class, 0.0)
     no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
-    return (alpha, converged, finite), (alpha * d_log, no_tangent, no_tangent)
+    return (alpha, converged, finite), (alpha * d_log_alpha, no_tangent, no_tangent)
 
 
 class Crossings(NamedTuple):

@@ -345,7 +345,7 @@ def fit_dirichlet_prior(
 
 
 def _fit(counts, method: Method, clip: float):
-    """Return α ``[... classes]`` and its status, after checks; fitted on the host unless the counts are traced."""
+    """Return α ``[... classes]`` and its status ``[...]``, on the host unless the counts are traced; all is checked."""
     check_class_axis(counts)
     check_one_of("method", method, METHODS)
     if np.ndim(counts) < 2:
@@ -362,22 +362,25 @@ def _fit(counts, method: Method, clip: float):
     if not is_concrete(counts):
         return _fit_traced(jnp.asarray(counts, dtype), method, clip)
     # On the host in float64 whenever values are known: float32 would lose digits where α + β is large.
-    values = np.asarray(counts, np.float64)
-    if empty := int(np.sum(values.sum(axis=(-2, -1)) == 0)):
+    alpha, status = _fit_on_host(np.asarray(counts, np.float64), method, clip)
+    return jnp.asarray(alpha, dtype), jnp.asarray(status, jnp.int32)
+
+
+def _fit_on_host(counts: np.ndarray, method: Method, clip: float):
+    """Return what `_fit_leaves` does; raise a ValueError for a tree without instances."""
+    if empty := int(np.sum(counts.sum(axis=(-2, -1)) == 0)):
         raise ValueError(
             f"{'a tree has' if empty == 1 else f'{empty} trees have'} no leaf with instances (counts of shape "
-            f"{values.shape}): there is nothing to fit a prior to. Leave such trees out."
+            f"{counts.shape}): there is nothing to fit a prior to. Leave such trees out."
         )
-    if values.ndim == 2:
-        alpha, status = _fit_leaves(*_distinct(values), method, clip, np)
-    elif method != "marginal" or values.size == 0:
-        alpha, status = _fit_leaves(values, np.ones(values.shape[:-1]), method, clip, np)
-    else:  # one by one, each with its own distinct counts
-        lead = values.shape[:-2]
-        fits = [_fit_leaves(*_distinct(tree), method, clip, np) for tree in values.reshape(-1, *values.shape[-2:])]
-        alpha, status = np.stack([a for a, _ in fits]), np.stack([s for _, s in fits])
-        alpha, status = alpha.reshape(*lead, n_classes), status.reshape(lead)
-    return jnp.asarray(alpha, dtype), jnp.asarray(status, jnp.int32)
+    if counts.ndim == 2:
+        return _fit_leaves(*_distinct(counts), method, clip, np)
+    if method != "marginal" or counts.size == 0:
+        return _fit_leaves(counts, np.ones(counts.shape[:-1]), method, clip, np)
+    # Each tree has other distinct leaves, by whose number the search costs: so trees are fitted one by one.
+    fits = [_fit_leaves(*_distinct(tree), method, clip, np) for tree in counts.reshape(-1, *counts.shape[-2:])]
+    alpha, status = map(np.stack, zip(*fits, strict=True))
+    return alpha.reshape(*counts.shape[:-2], -1), status.reshape(counts.shape[:-2])
 
 
 @jit(static_argnames=("method", "clip"))
