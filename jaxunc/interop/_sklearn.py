@@ -236,15 +236,20 @@ def way_round(model: Any) -> str:
     return next((_WAYS[kind.__name__] for kind in type(model).__mro__ if kind.__name__ in _WAYS), _VALUES)
 
 
+def check_fitted(model: Any) -> None:
+    """Raise a ValueError for a model of scikit-learn that is not fitted."""
+    try:
+        check_is_fitted(model)
+    except NotFittedError as error:
+        raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.") from error
+
+
 def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | None]]:
     """Return the single trees of a model, each with the columns of the data that it sees (None: all)."""
     name = type(model).__name__
     if not isinstance(model, _MODELS):
         raise TypeError(f"model is a {name}; from_sklearn imports {_SUPPORTED}. {way_round(model)}")
-    try:
-        check_is_fitted(model)
-    except NotFittedError as error:
-        raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
+    check_fitted(model)
     if (n_outputs := getattr(model, "n_outputs_", 1)) != 1:
         raise ValueError(f"model ({name}) has {n_outputs} outputs; fit one forest per output and import each.")
     if len(labels := np.asarray(model.classes_).tolist()) < 2:

@@ -15,16 +15,14 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
-from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils.validation import check_is_fitted
 
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import Trees
 from jaxunc.tables import Columns, Levels
 
 from ._comparing_trees import AT_MOST, IN_SET, NOT_IN_SET, ComparingTree, ensemble_of, set_of_codes
-from ._sklearn import columns_of, tree_of, warn_if_missing_is_lost
+from ._sklearn import check_fitted, columns_of, tree_of, warn_if_missing_is_lost
 
 _HISTOGRAM_MODELS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
 GROWN = (RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor, DecisionTreeRegressor)
@@ -85,10 +83,7 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
         return _of_histograms(model)
     if not isinstance(model, _TREE_MODELS):
         raise TypeError(f"model is a {name}; expected one of {_SUPPORTED}.")
-    try:
-        check_is_fitted(model)
-    except NotFittedError as error:
-        raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
+    check_fitted(model)
     if isinstance(model, _BOOSTED):
         return _boosted(model)
     members = model.estimators_ if isinstance(model, _FORESTS) else [model]
@@ -118,10 +113,7 @@ def grown_leaves(model: Any) -> GrownLeaves:
     name = type(model).__name__
     if not isinstance(model, GROWN):
         raise TypeError(f"model is a {name}; expected a forest, bag or tree of scikit-learn that predicts numbers.")
-    try:
-        check_is_fitted(model)
-    except NotFittedError as error:
-        raise ValueError(f"model ({name}) is not fitted; call model.fit(X, y) first.") from error
+    check_fitted(model)
     members = list(getattr(model, "estimators_", [model]))
     if wrong := [type(member).__name__ for member in members if not isinstance(member, DecisionTreeRegressor)]:
         raise TypeError(

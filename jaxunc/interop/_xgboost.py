@@ -231,7 +231,7 @@ def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
 
 
 def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]) -> np.ndarray:
-    """Return the numbers ``[outputs]`` added to the sums: the base score before the link, as a margin."""
+    """Return the numbers ``[outputs]`` that are added to the sums: base scores, as margins, which the link maps."""
     text = part(params, "base_score", kind=(str, int, float))
     try:
         scores = np.array([float(word) for word in str(text).strip("[]").split(",")], np.float32)
@@ -239,10 +239,13 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
         raise ValueError(f"the model's base_score is {text!r:.60}; expected numbers.") from None
     if len(scores) not in (1, n_outputs):
         raise ValueError(f"the model's base_score has {len(scores)} numbers for {n_outputs} outputs.")
+    link = _LINKS[objective]
+    if version and version < _MARGINS and objective == "binary:logitraw":
+        link = "logistic"
     with np.errstate(divide="ignore", invalid="ignore"):
-        if _LINKS[objective] == "logistic" or (objective == "binary:logitraw" and () < version < _MARGINS):
+        if link == "logistic":
             scores = -np.log(np.float32(1) / scores - np.float32(1))
-        elif _LINKS[objective] == "exp":
+        elif link == "exp":
             scores = np.log(scores)
     return np.broadcast_to(scores, (n_outputs,))
 
