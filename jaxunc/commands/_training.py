@@ -28,12 +28,12 @@ from jaxunc.streaming import (
     Notation,
     as_frame,
     columns,
-    find_leaks,
+    describe_counters,
+    describe_leaks,
+    describe_number_texts,
     labelled_table,
     notation_of,
     row_numbers,
-    texts_like_numbers,
-    warn_of_counters,
 )
 from jaxunc.tables import (
     SOME_CLASSES,
@@ -168,8 +168,8 @@ def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
 def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
     """Return warnings on the data: columns that leak the label or number the rows, texts that look like numbers."""
     values = dict(zip(X.columns, encode_instances(X, fit_columns(X)).values.T, strict=True))
-    leaks = () if y.dtype.kind == "f" else find_leaks(values, np.unique(y, return_inverse=True)[1])
-    return *leaks, *warn_of_counters(values), *texts_like_numbers(X)
+    leaks = () if y.dtype.kind == "f" else describe_leaks(values, np.unique(y, return_inverse=True)[1])
+    return *leaks, *describe_counters(values), *describe_number_texts(X)
 
 
 def _check_types(schema: pa.Schema, path: str, target: str) -> None:

@@ -15,11 +15,11 @@ from jaxunc.streaming import (
     Notation,
     as_frame,
     columns,
-    find_leaks,
+    describe_counters,
+    describe_leaks,
+    describe_number_texts,
     labelled_table,
     row_numbers,
-    texts_like_numbers,
-    warn_of_counters,
 )
 from jaxunc.tables import class_codes, feature_numbers, is_numeric, number_target
 
@@ -98,9 +98,9 @@ def study_table(
     table = Table(
         Path(path).name, X, y, labels, (*left, *notes, *remarks), (), nominal, tuple(values), features, how_taken
     )
-    leaks = find_leaks(values, table.codes) if labels else ()
+    leaks = describe_leaks(values, table.codes) if labels else ()
     copies = _find_copies(X, table.codes, "class" if labels else "target")
-    return table._replace(warnings=(*leaks, *warn_of_counters(values), *texts_like_numbers(features), *copies))
+    return table._replace(warnings=(*leaks, *describe_counters(values), *describe_number_texts(features), *copies))
 
 
 def positive_class(table: Table, name: str | None) -> str | None:

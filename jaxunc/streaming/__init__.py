@@ -23,13 +23,7 @@ from ._sources import (
     state_of,
 )
 from ._stream import RunProgress, predict_files, stream
-from ._training_rows import find_leaks, texts_like_numbers, warn_of_counters
-from ._training_table import (
-    as_frame,
-    labelled_table,
-    notation_of,
-    read_table,
-    row_numbers,
-)
+from ._training_rows import describe_counters, describe_leaks, describe_number_texts
+from ._training_table import as_frame, labelled_table, notation_of, read_table, row_numbers
 
 __all__ = ["BatchPredictor", "predict_files", "stream"]

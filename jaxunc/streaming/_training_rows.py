@@ -127,7 +127,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
+def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
     """Return a sentence of warning if each value of a column stands for one class, as in a copy of the target.
 
     ``values`` are numbers by column, ``y`` classes. The tuple is empty without such columns.
@@ -147,7 +147,7 @@ def find_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -
     )
 
 
-def warn_of_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
+def describe_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
     """Return one sentence that names the columns which number the rows, or an empty tuple without such columns.
 
     ``values`` are numbers by column. A column numbers the rows if each number is one more than the last.
@@ -161,7 +161,7 @@ def warn_of_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
     )
 
 
-def texts_like_numbers(frame: "pd.DataFrame") -> tuple[str, ...]:
+def describe_number_texts(frame: "pd.DataFrame") -> tuple[str, ...]:
     """Return a warning for each column of strings that are mostly numbers or dates: letters would order them."""
     import pandas as pd  # pandas is of an extra, which streams do not need
     from pandas.api import types
