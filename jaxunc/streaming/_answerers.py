@@ -133,28 +133,28 @@ def _derived_outputs(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
 def _route(
     model: Any, direct: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
 ) -> list[Answerer]:
-    """Return the answerers of the model's and all further combiners, bound together: one pass through the trees.
+    """Return the answerers of the model's and all further combiners; these are bound together: one walk of the trees.
 
-    ``direct`` has pairs of a part of the model's answer and its outputs, ``left`` the outputs that no part answers.
+    The model's own combiner joins them if it is one. ``direct`` has pairs of a part of the model's answer and its
+    outputs, ``left`` the outputs that no part answers, ``further`` is that of `_further`.
     """
-    combiners = {part: combiner for part, (combiner, _) in further.items()}
     answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in direct]
-    if not combiners:
+    if not further:
         return answerers
-    if model.combiner is not None and [part for part, _ in direct] == [None]:  # further combiners need a forest
-        model = model.with_rule(Together(model=model.combiner, **combiners))
-        answerers = [Answerer(model, direct[0][1], "model")]
-    else:
-        model = model.with_rule(Together(**combiners))
-    if "interval" in further.get("cautious", (None, ()))[1] and "interval" not in left:
-        report = Answerer(model, (), "cautious", is_report=True)
+    joins = model.combiner is not None and [part for part, _ in direct] == [None]
+    combiners: dict[str, Any] = {"model": model.combiner} if joins else {}
+    together = model.with_rule(Together(**combiners, **{part: combiner for part, (combiner, _) in further.items()}))
+    if joins:
+        answerers = [Answerer(together, direct[0][1], "model")]
+    if "interval" not in left and "interval" in further.get("cautious", (None, ()))[1]:
+        report = Answerer(together, (), "cautious", is_report=True)  # its interval is widened to hold probabilities
         answerers = [
             answerer._replace(beside=report) if "interval" in answerer.outputs else answerer for answerer in answerers
         ]
-    shown = {part: tuple(name for name in names if name in left) for part, (_, names) in further.items()}
-    return answerers + [
-        Answerer(model, names, part, is_report=part == "cautious") for part, names in shown.items() if names
-    ]
+    for part, (_, names) in further.items():
+        if shown := tuple(name for name in names if name in left):
+            answerers.append(Answerer(together, shown, part, is_report=part == "cautious"))
+    return answerers
 
 
 def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:

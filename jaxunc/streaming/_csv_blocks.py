@@ -169,29 +169,36 @@ def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -
 
 
 def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
-    """Return the quoted cells as parsers find them; raise an UnreadableError if a cell would swallow rows."""
+    """Return the quoted cells as parsers find them; raise an UnreadableError if a cell would swallow rows.
+
+    A quoted cell over several lines is accepted only if the marks in its row are sound. Else its opening mark was
+    never closed, and the mark that seems to close it opens a cell of another row.
+    """
     between = b"\r\n" + separator.encode()
     cell = re.compile(b'(?<![^%b])"(?:[^"]+|"")*("|\\Z)' % re.escape(between))
-    cells = [(match.start(), match.end(), match.end(1) - match.start(1)) for match in cell.finditer(text)]
-    starts, behind, is_closed = np.array(cells, np.int64).reshape(-1, 3).T
-    if is_last and not np.all(is_closed):
+    cells = [(match.start(), match.start(1)) for match in cell.finditer(text)]
+    starts, closing = np.array(cells, np.int64).reshape(-1, 2).T
+    is_open = closing == len(text)  # the last cell, if the text ends within it
+    if is_last and is_open.any():
         raise _open_mark_error(text, int(starts[-1]), line)
-    closing = np.where(is_closed, behind - 1, len(text))
-    ends = _line_ends(codes, (starts, closing))
-    # A quoted cell over several lines is accepted only if the marks in its row are sound. Else its opening mark was
-    # never closed, and the mark that seems to close it opens a cell of another row.
-    all_ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
+    marks = _find_misplaced(codes, (starts, closing), between)
+    row_ends, all_ends = _line_ends(codes, (starts, closing)), _line_ends(codes, None)
     over_lines = np.searchsorted(all_ends, starts) != np.searchsorted(all_ends, closing)
-    followers = codes[np.minimum(behind, len(codes) - 1)]
-    is_loose = (is_closed == 1) & (behind < len(codes)) & ~np.isin(followers, np.frombuffer(between, np.uint8))
-    marks = np.flatnonzero(codes == _QUOTE)
-    index = np.searchsorted(starts, marks, side="right") - 1
-    stray = marks[(index < 0) | (marks > np.append(closing, -1)[index])]
-    rows_at_fault = np.searchsorted(ends, np.concatenate([starts[is_loose], stray]))
-    at_fault = over_lines & np.isin(np.searchsorted(ends, starts), rows_at_fault)
-    if at_fault.any() and (is_last or is_closed[at_fault.argmax()]):
+    at_fault = over_lines & np.isin(np.searchsorted(row_ends, starts), np.searchsorted(row_ends, marks))
+    if at_fault.any() and (is_last or not is_open[at_fault.argmax()]):
         raise _open_mark_error(text, int(starts[at_fault.argmax()]), line)
     return starts, closing
+
+
+def _find_misplaced(codes: np.ndarray, quoted: Intervals, between: bytes) -> np.ndarray:
+    """Return positions of marks outside of quoted cells, and of openings of cells that bytes not ``between`` follow."""
+    starts, closing = quoted
+    followers = codes[np.minimum(closing + 1, len(codes) - 1)]
+    is_followed = (closing + 1 < len(codes)) & ~np.isin(followers, np.frombuffer(between, np.uint8))
+    marks = np.flatnonzero(codes == _QUOTE)
+    index = np.searchsorted(starts, marks, side="right") - 1
+    outside = marks[(index < 0) | (marks > np.append(closing, -1)[index])]
+    return np.concatenate([starts[is_followed], outside])
 
 
 def _open_mark_error(text: bytearray, at: int, line: int) -> UnreadableError:

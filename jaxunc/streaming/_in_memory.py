@@ -162,31 +162,42 @@ def _holds_objects(column: Any) -> bool:
 
 
 def _arrow_of_objects(column: Any, name: str) -> pa.Array:
-    """Return Python values as an Arrow column that keeps times to the nanosecond; Arrow alone would truncate some."""
+    """Return Python values as an Arrow array that keeps times to the nanosecond; Arrow alone would truncate some."""
     try:
-        plain = pa.array(column, from_pandas=True)
-        if not pa.types.is_temporal(plain.type):
-            return plain
+        array = pa.array(column, from_pandas=True)
     except _FAULTS:
-        plain = None
-    values = list(column)
-    if plain is not None and pa.types.is_duration(plain.type):
-        if not any(getattr(value, "nanoseconds", 0) for value in values):
-            return plain
-        return pa.array([None if is_missing(value) else _nanoseconds(value) for value in values], pa.duration("ns"))
+        if (moments := _arrow_of_moments(list(column), name)) is None:
+            raise
+        return moments
+    if pa.types.is_duration(array.type):
+        spans = list(column)
+        if not any(getattr(span, "nanoseconds", 0) for span in spans):
+            return array
+        return pa.array([None if is_missing(span) else _nanoseconds(span) for span in spans], pa.duration("ns"))
+    moments = _arrow_of_moments(list(column), name) if pa.types.is_temporal(array.type) else None
+    return array if moments is None else moments
+
+
+def _arrow_of_moments(values: list, name: str) -> pa.Array | None:
+    """Return dates and times as timestamps, in nanoseconds where microseconds are too coarse, and in UTC if zoned.
+
+    None where Arrow reads the values as exactly, or some value is no date or time. Raises a TypeError where only some
+    have a time zone.
+    """
     kinds = {kind for kind in set(map(type, values)) if issubclass(kind, datetime.date | np.datetime64)}
     moments = [None if is_missing(value) else value for value in values]
-    zones = {getattr(value, "tzinfo", None) is not None for value in moments if value is not None}
-    may_truncate = len(kinds) > 1 or len(zones) > 1 or any(hasattr(kind, "nanosecond") for kind in kinds)
-    if not kinds or not may_truncate or not all(type(value) in kinds or value is None for value in moments):
-        return pa.array(column, from_pandas=True) if plain is None else plain
-    if len(zones) > 1:
+    has_zone = {getattr(moment, "tzinfo", None) is not None for moment in moments if moment is not None}
+    may_truncate = len(kinds) > 1 or len(has_zone) > 1 or any(hasattr(kind, "nanosecond") for kind in kinds)
+    if not kinds or not may_truncate or not all(moment is None or type(moment) in kinds for moment in moments):
+        return None
+    if len(has_zone) > 1:
         raise TypeError(f"column {name!r} holds moments with a time zone and others without one; give all of them one.")
-    if zones == {True}:
+    in_utc = has_zone == {True}
+    if in_utc:
         moments = [None if value is None else value.astimezone(datetime.UTC).replace(tzinfo=None) for value in moments]
     words = ["NaT" if value is None else moment_word(value) for value in moments]
     unit = "ns" if any(len(word.partition(".")[2]) > 6 for word in words) else "us"
-    return pa.array(np.array(words, f"M8[{unit}]"), pa.timestamp(unit, "UTC" if zones == {True} else None))
+    return pa.array(np.array(words, f"M8[{unit}]"), pa.timestamp(unit, "UTC" if in_utc else None))
 
 
 def _nanoseconds(span: datetime.timedelta) -> int:

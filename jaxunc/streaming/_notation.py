@@ -124,10 +124,10 @@ class _ColumnEvidence:
         """Look at further cells; return False if one is not a number in any notation: then the column holds texts."""
         # The first cells often show the decimal mark, and then a cast tells quickly that the others have it, too.
         parts = cells.slice(0, _FIRST), cells.slice(_FIRST)
-        return all(self._are_plain(part) or self._look_at(part) for part in parts)
+        return all(self._are_plain(part) or self._narrow_down(part) for part in parts)
 
-    def _look_at(self, cells: Any) -> bool:
-        """Drop the notations that do not explain all cells; return False if some cell is no number in any notation."""
+    def _narrow_down(self, cells: Any) -> bool:
+        """Drop the notations that do not explain all cells; return whether each cell is a number in some notation."""
         distinct = compute.drop_null(compute.unique(cells))
         is_marked = compute.match_substring_regex(distinct, _MARKS)
         marked, others = distinct.filter(is_marked), distinct.filter(compute.invert(is_marked))
@@ -135,19 +135,23 @@ class _ColumnEvidence:
             return False
         explained = np.zeros(len(marked), bool)
         for notation in self.notations[:]:
-            has = np.asarray(compute.match_substring_regex(marked, _pattern(notation)))
-            explained |= has
-            if not has.all():
+            fits = np.asarray(compute.match_substring_regex(marked, _pattern(notation)))
+            explained |= fits
+            if not fits.all():
                 self.notations.remove(notation)
-                self.against[notation] = marked[int(np.argmin(has))].as_py()
+                self.against[notation] = marked[int(np.argmin(fits))].as_py()
         # A cell without a remaining notation may still be a number in a notation that was dropped before.
         for notation in self.against if not explained.all() else ():
             explained |= np.asarray(compute.match_substring_regex(marked, _pattern(notation)))
-        self.marks |= {mark for mark, letters in _WRITTEN.items() if _any(_holds(marked, letters))}
-        for mark in DECIMALS:
-            if mark not in self.two_readings and len(first := _matching(marked, _TWO_READINGS % mark)):
-                self.two_readings[mark] = first[0].as_py()
+        self._keep_marks(marked)
         return bool(explained.all())
+
+    def _keep_marks(self, cells: Any) -> None:
+        """Keep which marks cells have, and for each mark the first cell that has two readings by it."""
+        self.marks |= {mark for mark, letters in _WRITTEN.items() if _any(_holds(cells, letters))}
+        for mark in DECIMALS:
+            if mark not in self.two_readings and len(first := _matching(cells, _TWO_READINGS % mark)):
+                self.two_readings[mark] = first[0].as_py()
 
     @property
     def decimal(self) -> str | None:

@@ -341,11 +341,7 @@ def predict_files(
 
 
 def _score(
-    scoring: Scoring,
-    run: Run,
-    write: "PartWriter",
-    chunk_rows: int,
-    progress: Callable[[RunProgress], None] | None,
+    scoring: Scoring, run: Run, write: "PartWriter", chunk_rows: int, progress: Callable[[RunProgress], None] | None
 ) -> None:
     """Answer the rows that a run has left, and write them in parts; call ``progress`` after each chunk.
 
