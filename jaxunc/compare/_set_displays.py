@@ -479,14 +479,7 @@ class CoverageDisplay:
 
     @classmethod
     def from_predictions(
-        cls,
-        intervals: Any,
-        y: Any,
-        *,
-        coverages: Any,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
+        cls, intervals: Any, y: Any, *, coverages: Any, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> "CoverageDisplay":
         """Make and plot a curve from intervals ``[coverages instances 2]`` and true targets ``[instances]``."""
         ends, truth = np.asarray(intervals, float), np.asarray(y, float)

@@ -6,12 +6,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 from jaxunc.combiners import Combiner, check_name, combiner_by_name

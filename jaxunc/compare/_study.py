@@ -355,18 +355,18 @@ def _isotonic(rows: OobDataset) -> Answers:
     Shares are clipped to [1/(n + 2), 1 - 1/(n + 2)] for n rows, and then scaled to add to 1.
     """
     shares_oob, y, least = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
-    fits: list[Any] = [
-        IsotonicRegression(out_of_bounds="clip").fit(shares_oob[:, c], y == c)
-        for c in range(1 if shares_oob.shape[1] == 2 else 0, shares_oob.shape[1])
-    ]
+    n_classes = shares_oob.shape[1]
+    fits: dict[int, Any] = {
+        c: IsotonicRegression(out_of_bounds="clip").fit(shares_oob[:, c], y == c)
+        for c in ([1] if n_classes == 2 else range(n_classes))
+    }
     mean = rows.bind(Mean())
 
     def answer(X: np.ndarray) -> Answer:
         """Return the mean's answer with each class's probability mapped by isotonic regression."""
         probability = np.asarray(mean.probability(X))
-        first = probability.shape[1] - len(fits)
-        columns = [np.clip(fit.predict(probability[:, first + i]), least, 1 - least) for i, fit in enumerate(fits)]
-        columns = [1 - columns[0], columns[0]] if first else columns
+        columns = [np.clip(fit.predict(probability[:, c]), least, 1 - least) for c, fit in fits.items()]
+        columns = [1 - columns[0], *columns] if n_classes == 2 else columns
         shares: Any = np.stack(columns, axis=1).astype(probability.dtype)
         shares /= shares.sum(axis=1, keepdims=True)
         logs: Any = np.log(shares)
