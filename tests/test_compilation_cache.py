@@ -15,6 +15,11 @@ from tests._rooms import ROOT
 
 pytestmark = pytest.mark.once
 
+WORK = """
+X = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
+forest = ju.grow_random_trees(jax.random.key(0), X, X[:, 0] > 0, n_trees=3)
+found = ju.bind(forest, ju.Mean()).probability(X)
+"""
 ANSWERS = """
 import collections, json, sys
 import jax, numpy as np
@@ -23,17 +28,16 @@ jax.monitoring.register_event_listener(lambda name, **_: events.update([name.rpa
 import jaxunc as ju
 
 folder = ju.use_compilation_cache(*sys.argv[1:])
-X = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
-forest = ju.grow_random_trees(jax.random.key(0), X, X[:, 0] > 0, n_trees=3)
-found = ju.bind(forest, ju.Mean()).probability(X)
+WORK
 print(json.dumps([str(folder), events["cache_hits"], events["cache_misses"], np.asarray(found).tobytes().hex()]))
 """
 
 
-def process(*arguments, **environment) -> list:
+def process(*arguments, work=WORK, **environment) -> list:
     """The folder that a fresh process uses, programs found there and not, and its answers."""
     kept = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_COMPILATION_CACHE"}
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{ANSWERS}", *map(str, arguments)]
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{ANSWERS.replace('WORK', work)}"
+    command = [sys.executable, "-c", program, *map(str, arguments)]
     done = subprocess.run(command, env=kept | environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -75,11 +79,12 @@ def test_commands_say_nothing_of_programs_that_they_load(start, tmp_path):
 @pytest.mark.exhaustive
 def test_settings_of_jax_hold(tmp_path):
     own, off = str(tmp_path / "own"), {"JAX_ENABLE_COMPILATION_CACHE": "false"}
-    assert process(JAX_COMPILATION_CACHE_DIR=own)[0] == own
-    assert process(XDG_CACHE_HOME=str(tmp_path), **off)[:3] == ["None", 0, 0]
+    little = "found = jax.jit(abs)(1.0)"
+    assert process(work=little, JAX_COMPILATION_CACHE_DIR=own)[0] == own
+    assert process(work=little, XDG_CACHE_HOME=str(tmp_path), **off)[:3] == ["None", 0, 0]
     assert not (tmp_path / "jaxunc").exists()
     (tmp_path / "file").write_text("")
-    assert process(XDG_CACHE_HOME=str(tmp_path / "file"))[:3] == ["None", 0, 0]
+    assert process(work=little, XDG_CACHE_HOME=str(tmp_path / "file"))[:3] == ["None", 0, 0]
 
 
 def test_a_folder_that_is_none(tmp_path):

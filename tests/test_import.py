@@ -1,5 +1,6 @@
 """What ``import jaxunc`` brings along, and what waits for its first use."""
 
+import json
 import subprocess
 import sys
 
@@ -20,24 +21,64 @@ LATER = [room for room in ROOMS if room not in AT_ONCE]
 """Rooms that are read when they are first used."""
 
 
-def fresh(program: str) -> list[str]:
-    """The words that a program prints in a process of its own, where every warning is an error."""
+def fresh(program: str) -> str:
+    """What a program prints in a process of its own, where every warning is an error."""
     command = [sys.executable, "-W", "error", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{program}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
-    return done.stdout.split()
+    return done.stdout
 
 
 # A backend of that name cannot be started: whoever tries gets an error.
 NO_DEVICE = "import os; os.environ['JAX_PLATFORMS'] = 'nowhere'\n"
 
 
+BARE = f"""{NO_DEVICE}
+import json, warnings
+import jaxlib
+import jaxunc as ju
+
+told = {{"modules": [*sys.modules]}}
+
+
+def anew():
+    for name in [name for name in sys.modules if name.split(".")[0] == "jaxunc"]:
+        del sys.modules[name]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        import jaxunc
+    return jaxunc, [(one.category.__name__, one.filename, str(one.message)) for one in said]
+
+
+sys.modules["pyarrow"] = None
+try:
+    anew()[0].stream
+except ImportError as error:
+    told["no pyarrow"] = str(error)
+for jaxlib.__version__ in ("0.10.1", "0.10.2"):
+    told[jaxlib.__version__] = anew()[1]
+try:
+    import jax.numpy
+    jax.numpy.zeros(1)
+except RuntimeError as error:
+    told["device"] = str(error)
+print(json.dumps(told))
+"""
+
+
 @pytest.mark.room
-def test_import_brings_neither_the_heavy_modules_nor_a_device():
-    loaded = fresh(f"{NO_DEVICE}import jaxunc\nprint(*sys.modules)")
-    assert not {"sklearn", "scipy.stats", "matplotlib", "pandas", "rich", "optax"} & set(loaded)
-    assert not {f"jaxunc.{room}" for room in LATER} & set(loaded)
+def test_import_brings_neither_the_heavy_modules_nor_a_device_and_names_what_is_missing_or_wrong():
+    """A package of an extra that is missing is named, and a version of JAX that computes wrongly is warned of."""
+    told = json.loads(fresh(BARE))
+    assert not {"sklearn", "scipy.stats", "matplotlib", "pandas", "rich", "optax"} & set(told["modules"])
+    assert not {f"jaxunc.{room}" for room in LATER} & set(told["modules"])
+    assert told["no pyarrow"] == 'jaxunc.streaming reads and writes by the package pyarrow: pip install "jaxunc[cli]".'
+    assert told["0.10.1"] == []
+    ((kind, place, words),) = told["0.10.2"]
+    assert (kind, place) == ("WrongJaxWarning", "<string>")
+    assert words.startswith("jaxlib 0.10.2 computes wrong")
+    assert "nowhere" in told["device"], "or no device that an import starts would be seen"
 
 
 PREDICT = """
@@ -77,7 +118,7 @@ def test_predict_imports_and_compiles_what_it_needs(numbers, tmp_path, rng, monk
     ju.save(tmp_path / "model", model)
     parquet.write_table(pa.table({f"column{j}": X[:, j] for j in range(3)}), tmp_path / "rows.parquet")
     paths = {name: str(tmp_path / name) for name in ("model", "output")}
-    found = fresh(PREDICT.format(**paths, data=str(tmp_path / "rows.parquet")))
+    found = fresh(PREDICT.format(**paths, data=str(tmp_path / "rows.parquet"))).split()
     slow = {"sklearn", "scipy.stats", "pandas", "matplotlib", "narwhals", "optax", "rich", "onnx"}
     assert not slow & set(found)
     assert not {"jaxunc.estimators", "jaxunc.learning", "jaxunc.voting"} & set(found)
@@ -86,23 +127,6 @@ def test_predict_imports_and_compiles_what_it_needs(numbers, tmp_path, rng, monk
         return
     assert 1 < len(compiled) == len(set(compiled))
     assert set(compiled) <= OF_SCORING | OF_SOME_PROCESSORS
-
-
-@pytest.mark.parametrize(("version", "warned"), [("0.10.2", True), ("0.10.1", False)])
-@pytest.mark.exhaustive
-def test_a_version_of_jax_that_computes_wrongly_is_warned_of(version, warned):
-    program = f"""
-import warnings
-import jaxlib
-
-jaxlib.__version__ = {version!r}
-with warnings.catch_warnings(record=True) as told:
-    warnings.simplefilter("always")
-    import jaxunc
-print(*[(one.category.__name__ + " " + one.filename + " " + str(one.message)) for one in told])
-"""
-    told = fresh(program)
-    assert told[:6] == (["WrongJaxWarning", "<string>", "jaxlib", "0.10.2", "computes", "wrong"] if warned else [])
 
 
 EVERY_WAY = """
@@ -138,20 +162,7 @@ print("done")
 
 @pytest.mark.exhaustive
 def test_rooms_are_found_in_every_way_of_asking_and_start_no_device():
-    assert fresh(NO_DEVICE + EVERY_WAY) == ["done"]
-
-
-@pytest.mark.room
-def test_a_package_of_an_extra_that_is_missing_is_named():
-    said = "try:\n    ju.stream\nexcept ImportError as error:\n    print(error)"
-    words = " ".join(fresh(f"{NO_DEVICE}import sys\nsys.modules['pyarrow'] = None\nimport jaxunc as ju\n{said}"))
-    assert words == 'jaxunc.streaming reads and writes by the package pyarrow: pip install "jaxunc[cli]".'
-
-
-@pytest.mark.exhaustive
-def test_a_device_that_is_started_is_seen():
-    with pytest.raises(AssertionError, match="nowhere"):
-        fresh(f"{NO_DEVICE}import jax.numpy as jnp\njnp.zeros(1)")
+    assert fresh(NO_DEVICE + EVERY_WAY) == "done\n"
 
 
 def test_unknown_names_are_refused_as_everywhere():
