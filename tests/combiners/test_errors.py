@@ -88,8 +88,8 @@ test_refusals = refusals(
     ),
     (
         "prior term",
-        _made(ju.EvidenceAccumulation, 0.5, prior_term="linear"),
-        "prior_term='linear' is unknown.*'log', 'published_code'",
+        _made(ju.EvidenceAccumulation, 0.5, prior_term="lg"),
+        "prior_term='lg' is unknown. Did you mean 'log'.*'log', 'published_code'",
     ),
     *((f"eps {eps}", _made(ju.DempsterRule, eps=eps), f"eps={eps} must lie in") for eps in (-1e-5, 1.0, 2, np.nan)),
     *(

@@ -419,7 +419,7 @@ def _refused(make):
     strengths = [(f"s={s}", call(s), "s=.* must be a positive, finite number") for s in (0, -1, np.nan, np.inf)]
     counts = [(f"{words} of counts", of_counts(counts), words) for counts, words in ODD_COUNTS]
     probability = ("probability", lambda: make(1).probability(np.ones((4, 3, 2))), "no probability")
-    mass = ("mass", call(1.0, "size"), "mass='size' is unknown.*'equal', 'leaf_size', 'certainty'")
+    mass = ("mass", call(1.0, "leafsize"), "'leafsize' is unknown. Did you mean 'leaf_size'.*'equal', .*'certainty'")
     rows = [*strengths, *counts, probability, *([] if make is ju.AveragedIntervals else [mass])]
     return [(f"{make.__name__}, {what}", ask, words) for what, ask, words in rows]
 

@@ -141,7 +141,7 @@ def _decomposition(*settings, **others):
 
 
 test_refusals = refusals(
-    ("kind", _decomposition("variance"), "kind='variance' is unknown"),
+    ("kind", _decomposition("entrpy"), "kind='entrpy' is unknown. Did you mean 'entropy'"),
     ("degrees of three", lambda: _decomposition("plausibility")()(np.ones((4, 3, 3))), "OneVsRest"),
     *((f"s={s}", _decomposition("interval", s=s), "a positive, finite number") for s in (0, -1, np.inf, np.nan)),
     ("s of entropies", _decomposition(s=2), "s=2 is the strength of intervals, but kind='entropy'"),

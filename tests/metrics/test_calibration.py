@@ -86,7 +86,7 @@ def _refused(of):
     ask = lambda *given, **options: lambda: of(*given, **options)
     rows = [(what, ask(*given), words) for what, (words, *given) in REFUSED.items()]
     rows += [
-        ("strategy", ask(HALVES, Y, strategy="equal"), "strategy='equal' is unknown"),
+        ("strategy", ask(HALVES, Y, strategy="unform"), "'unform' is unknown. Did you mean 'uniform'"),
         ("no bin", ask(HALVES, Y, n_bins=0), "n_bins=0 must be at least 1"),
         ("half a bin", ask(HALVES, Y, n_bins=1.5), "integer", TypeError),
         ("fractions", ask(HALVES, Y.astype(float)), "y has dtype float", TypeError),

@@ -109,7 +109,7 @@ test_refusals = refusals(
     ("one node", lambda: grid_support_degrees(FOUR, grid_size=1), "grid_size=1 must be at least 2"),
     ("one node of densities", lambda: ju.scorers.beta_densities(FOUR, grid_size=1), "grid_size=1"),
     ("prior on a grid", lambda: ju.scorers.plausibility(FOUR, prior=0.3, method="grid"), "method='exact'"),
-    ("method", lambda: ju.scorers.plausibility(FOUR, method="bisection"), "method='bisection' is unknown"),
+    ("method", lambda: ju.scorers.plausibility(FOUR, method="exat"), "'exat' is unknown. Did you mean 'exact'"),
 )
 COUNTS = np.array([[0, 0], [0, 5], [5, 0], [3, 7], [1, 1], [0, 1], [120, 80], [4000, 6000], [0.5, 1.5], [2.25, 0]])
 

@@ -334,6 +334,6 @@ test_refusals = refusals(
     ("NaN", lambda: fit_beta_prior(GOOD * np.nan), "NaN"),
     ("three", lambda: fit_beta_prior(np.ones((4, 3))), r"two classes, but counts have shape .*fit_dirichlet_prior"),
     ("one axis", lambda: fit_dirichlet_prior(np.ones(3)), r"\[... leaves classes\]"),
-    ("method", lambda: fit_beta_prior(GOOD, "mle"), "method='mle' is unknown"),
+    ("method", lambda: fit_beta_prior(GOOD, "margnal"), "method='margnal' is unknown. Did you mean 'marginal'"),
     *((f"clip {clip}", _clipped(clip), "clip=") for clip in (0.0, 0.5, -1.0, float("nan"))),
 )

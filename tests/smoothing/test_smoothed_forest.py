@@ -122,7 +122,7 @@ def _of_trees(*parameters):
 
 TWO = np.ones((2, 2))
 test_refusals = refusals(
-    ("level", lambda: smoothing.smooth_forest(made()[1], "leaf"), "level='leaf'"),
+    ("level", lambda: smoothing.smooth_forest(made()[1], "trees"), "level='trees' is unknown. Did you mean 'tree'"),
     ("four priors", _of_trees(np.ones(4), np.ones(4)), r"shape \(4, 2\); this forest needs \(3, 2\)"),
     ("negative prior of trees", _of_trees(-1, 1), r"parameter -1\.0"),
     ("prior of two axes", lambda: SmoothedMean(prior_of(TWO, TWO)), "expected .trees classes."),

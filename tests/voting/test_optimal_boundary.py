@@ -308,7 +308,7 @@ test_refusals = refusals(
     ("even odds", lambda: optimal_votes(9, 0.5), r"must lie in \(0, 0.5\)"),
     ("certainty", lambda: optimal_votes(9, 0.0), r"must lie in \(0, 0.5\)"),
     ("words", lambda: optimal_votes(9, "few"), "no number", TypeError),
-    ("no population", lambda: optimal_votes(9, 0.1, population="all"), "all"),
+    ("no population", lambda: optimal_votes(9, 0.1, population="infnite"), "Did you mean 'infinite'"),
     ("too few trees", lambda: optimal_votes(9, 0.1, n_trees=8), "n_trees=8"),
     ("negative prior", lambda: optimal_votes(9, 0.1, prior=-1.0), "positive"),
     ("weights without end", lambda: optimal_votes(9, 0.1, prior=np.ones(10)), "positive"),

@@ -93,7 +93,7 @@ TWO = np.array([1, 2])
 test_refusals = refusals(
     ("one class", lambda: win_probability(np.array([1.0])), "two or more"),
     ("negative", lambda: win_probability(np.array([1.0, -1.0])), "vote_counts holds negative"),
-    ("method", lambda: win_probability(TWO, method="sum"), "unknown"),
+    ("method", lambda: win_probability(TWO, method="exct"), "Did you mean 'exact'"),
     ("prior of nothing", lambda: win_probability(TWO, prior=0.0), "positive"),
     ("prior of three", lambda: win_probability(TWO, prior=np.ones(3)), "each of the 2 classes"),
 )
