@@ -32,7 +32,7 @@ TRANSFORMED = [
 UNWEIGHTED = [case for case in TRANSFORMED if not case.values[0].startswith("weighted")]
 _SMOOTH = ("mean_own_scorer", "evidence_veto", "dempster_prior", "cautious", "median", "beta_sum", "weighted_together")
 SMOOTH = [*BASIC, *(pytest.param(name, 2, id=name) for name in _SMOOTH)]
-
+MORE = [case for case in CASES if case not in BASIC and (case in TRANSFORMED or case.values[0] in _SMOOTH)]
 _EDGED = ("mean_plausibility", "dempster_reliability", "epistemic_weighting", "beta_exact")
 _JUMPING = ("vote", "median", "weighted_together")  # votes jump at an evenly split leaf, medians turn from tree to tree
 EDGED = [
@@ -55,18 +55,26 @@ def answers_of(rules, counts):
     return {name: rule.answer(counts) for name, rule in rules.items()}
 
 
+def rules_for(n_classes: int, trees=range(K), prior=None) -> dict[str, ju.Combiner]:
+    """All rules that take so many classes, for the trees with these numbers."""
+    prior, trees = PRIORS[n_classes] if prior is None else prior, np.asarray(trees)
+    return {case.values[0]: RULES[case.values[0]].make(prior, trees) for case in CASES if case.values[1] == n_classes}
+
+
+COPIES = np.array([2, 0, 1, 3, 3])
+"""How often the first trees are repeated, so that there are K of them."""
+
+
 @lru_cache
-def shared_answers(n_classes: int, *, is_shuffled: bool = False) -> tuple[dict, dict]:
-    """The rules that take so many classes, and what they answer on these leaves, in the order of the trees or not."""
-    order = np.random.default_rng(0).permutation(K) if is_shuffled else np.arange(K)
-    rules = {case.values[0]: make(case.values[0], n_classes, order) for case in CASES if case.values[1] == n_classes}
-    return rules, jax.tree.map(np.asarray, answers_of(rules, jnp.asarray(leaves(n_classes)[:, order])))
-
-
-def shared_answer(name: str, n_classes: int):
-    """The rule and what it answers on these leaves."""
-    rules, answers = shared_answers(n_classes)
-    return rules[name], answers[name]
+def shared_answers(n_classes: int, of: str = "integers") -> dict:
+    """What all rules answer on these leaves, or on what is made of them; one program for each type of counts."""
+    counts, rules = leaves(n_classes), rules_for(n_classes)
+    if of == "shuffled trees":
+        order = np.random.default_rng(0).permutation(K)
+        counts, rules = counts[:, order], rules_for(n_classes, order)
+    elif of == "copies":
+        counts = np.repeat(counts[:, : len(COPIES)], COPIES, axis=1)
+    return jax.tree.map(np.asarray, answers_of(rules, jnp.asarray(counts)))
 
 
 def check_scores(tolerance, name, answer, expected, *, what=""):
@@ -79,37 +87,46 @@ def check_scores(tolerance, name, answer, expected, *, what=""):
 @pytest.mark.parametrize(("name", "n_classes"), CASES)
 def test_values_on_integer_leaves(name, n_classes, tolerance):
     """Of every fourth instance, the empty last one among them: the loops take their time."""
-    some = jax.tree.map(lambda part: part[1::4], shared_answer(name, n_classes)[1])
+    some = jax.tree.map(lambda part: part[1::4], shared_answers(n_classes)[name])
     check_scores(tolerance, name, some, expected_scores(name, leaves(n_classes)[1::4]))
 
 
-def check_counts(tolerance, name, counts):
-    """The class scores of counts ``[instances trees classes]``; returns the answer."""
-    answer = make(name, counts.shape[2], counts.shape[1]).answer(jnp.asarray(counts))
-    check_scores(tolerance, name, answer, expected_scores(name, counts))
-    return answer
+def check_rules(cases, counts, tolerance) -> dict:
+    """The class scores by these rules of counts ``[instances trees classes]``, from one program; returns the answers.
+
+    Variants of rules need not meet the first instance.
+    """
+    names = [case.values[0] for case in cases if case.values[1] == counts.shape[2]]
+    answers = answers_of({name: make(name, counts.shape[2], counts.shape[1]) for name in names}, jnp.asarray(counts))
+    for name in names:
+        some = jax.tree.map(lambda part, start=int(not RULES[name].thorough): part[start:], (answers[name], counts))
+        check_scores(tolerance, name, some[0], expected_scores(name, some[1]))
+    return answers
 
 
-@pytest.mark.parametrize(("name", "n_classes"), SMOOTH)
-@pytest.mark.exhaustive(keep=2)
-def test_values_on_fractional_leaves(name, n_classes, tolerance):
-    check_counts(tolerance, name, leaves(n_classes) * np.float32(0.75))
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(("name", "n_classes"), BASIC)
-@pytest.mark.exhaustive(keep=2)
-def test_one_tree(name, n_classes, tolerance):
-    check_counts(tolerance, name, leaves(n_classes)[:, :1])
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(("name", "n_classes"), BASIC)
+@pytest.mark.parametrize(("cases", "n_classes"), [(BASIC, 2), (BASIC, 3), (MORE, 2)], ids=["2", "3", "more rules"])
 @pytest.mark.exhaustive(keep=1)
-def test_ten_thousand_trees(name, n_classes, rng, tolerance):
+def test_values_on_fractional_leaves(cases, n_classes, tolerance):
+    """And on counts of a billion as floats."""
+    counts = leaves(n_classes) * np.float32(0.75)
+    counts[0, :3, :2] = [[1e9 + 64, 1e9], [0, 1e9], [2e9, 1e9]]
+    check_rules(cases, counts, tolerance)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.exhaustive(keep=1)
+def test_one_tree(n_classes, tolerance):
+    check_rules(BASIC, leaves(n_classes)[:, :1], tolerance)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.exhaustive(keep=1)
+def test_ten_thousand_trees(n_classes, rng, tolerance):
     counts = np.tile(random_counts(rng, (1, 100), n_classes, largest=8), (1, 100, 1))
-    for one in by_rule(check_counts(tolerance, name, counts)).values():
-        assert np.all(np.isfinite(one.probability))
+    for name, answer in check_rules(BASIC, counts, tolerance).items():
+        assert np.all(np.isfinite(answer.probability)), name
 
 
 @pytest.mark.exhaustive
@@ -127,29 +144,26 @@ def test_ten_thousand_trees_do_not_saturate():
         assert np.all(np.isfinite(answer.log_probability)), name
 
 
-@pytest.mark.exhaustive(keep=2)
 @pytest.mark.once
-@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.resolves_units])
-def test_a_lead_of_one_in_a_billion_is_no_tie(name):
+def test_a_lead_of_one_in_a_billion_is_no_tie():
     """Integer counts, in float32 too. Rules that know a prior are given an even one, else a lead may be none."""
-    rule = RULES[name].make(np.array([0.5, 0.5]), np.arange(K))
     counts = np.full((N, K, 2), 10**9, np.int32)
     counts[0, :, 1] += 1
     counts[1, :, 0] += 1
     counts[2, 0, 1] += 1
-    for key, answer in by_rule(rule.answer(jnp.asarray(counts))).items():
-        margin = np.asarray(ju.margin(answer.class_scores))
-        np.testing.assert_array_equal(np.sign(margin[:4]), [1, -1, 1, 0], err_msg=key)
-        for part in jax.tree.leaves(answer):
-            assert np.all(np.isfinite(part))
+    for name, answers in answers_of(rules_for(2, prior=np.array([0.5, 0.5])), jnp.asarray(counts)).items():
+        for key, answer in by_rule(answers).items() if RULES[name].resolves_units else ():
+            margin = np.asarray(ju.margin(answer.class_scores))
+            np.testing.assert_array_equal(np.sign(margin[:4]), [1, -1, 1, 0], err_msg=f"{name} {key}")
+            for part in jax.tree.leaves(answer):
+                assert np.all(np.isfinite(part)), f"{name} {key}"
 
 
-@pytest.mark.exhaustive(keep=1)
 @pytest.mark.once
-@pytest.mark.parametrize("name", ["together", "median", "maximum", "generalized_mixture"])
-def test_unsigned_counts_do_not_wrap(name, tolerance):
-    rule, expected = shared_answer(name, 2)
-    check_same(tolerance, name, rule.answer(jnp.asarray(leaves(2).astype(np.uint8))), expected)
+def test_unsigned_counts_do_not_wrap(tolerance):
+    rules = {name: make(name, 2, K) for name in ("together", "median", "maximum", "generalized_mixture")}
+    for name, answer in answers_of(rules, jnp.asarray(leaves(2).astype(np.uint8))).items():
+        check_same(tolerance, name, answer, shared_answers(2)[name])
     score = ju.EvidenceAccumulation(0.5).score(np.array([[[10**9, 10**9 + 1]], [[10**9 + 1, 10**9]]], np.uint32))
     np.testing.assert_array_equal(np.sign(score), [1, -1])
 
@@ -204,19 +218,11 @@ def test_no_tree(rule):
     np.testing.assert_allclose(answer.probability, 0.5, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.thorough])
-@pytest.mark.exhaustive(keep=2)
-def test_counts_of_a_billion_as_floats(name, tolerance):
-    counts = leaves(2) * np.float32(0.75)
-    counts[0, :3] = [[1e9 + 64, 1e9], [0, 1e9], [2e9, 1e9]]
-    check_counts(tolerance, name, counts)
-
-
 @pytest.mark.parametrize(("name", "n_classes"), CASES)
 def test_read_outs_agree(name, n_classes, x64):
     """Probabilities are some, and those of the logarithms; class scores rank as they do; a score has the margin's sign;
     all are of the default precision."""
-    accuracy, answers = 1e-12 if x64 else 2e-6, shared_answer(name, n_classes)[1]
+    accuracy, answers = 1e-12 if x64 else 2e-6, shared_answers(n_classes)[name]
     assert {part.dtype for part in jax.tree.leaves(answers)} == {jnp.result_type(float)}
     for key, answer in by_rule(answers).items():
         scores, probability, logs = map(np.asarray, (answer.class_scores, answer.probability, answer.log_probability))
@@ -241,7 +247,7 @@ def test_read_outs_agree(name, n_classes, x64):
 @pytest.mark.parametrize(("name", "n_classes"), [("evidence", 2), ("mean", 2), ("pooling", 3)])
 @pytest.mark.exhaustive
 def test_readouts_are_parts_of_the_answer(name, n_classes, tolerance):
-    rule, answer = shared_answer(name, n_classes)
+    rule, answer = make(name, n_classes, K), shared_answers(n_classes)[name]
     counts = jnp.asarray(leaves(n_classes))
     tolerance.check(rule(counts), answer.class_scores, scale=1.0)
     for part in ("probability", "log_probability", *(("score",) if n_classes == 2 else ())):
@@ -270,33 +276,33 @@ def test_eager_jit_and_vmap_agree(name, n_classes, tolerance):
 
 @pytest.mark.parametrize(("name", "n_classes"), CASES)
 def test_order_of_trees_does_not_matter(name, n_classes, tolerance):
-    _, shuffled = shared_answers(n_classes, is_shuffled=True)
-    check_same(tolerance, name, shuffled[name], shared_answer(name, n_classes)[1])
+    shuffled = shared_answers(n_classes, "shuffled trees")
+    check_same(tolerance, name, shuffled[name], shared_answers(n_classes)[name])
 
 
 @pytest.mark.exhaustive
 @pytest.mark.once
-@pytest.mark.parametrize(("name", "n_classes"), UNWEIGHTED)
-def test_a_weight_is_a_number_of_copies(name, n_classes, tolerance):
-    counts = leaves(n_classes)[:, :5]
-    weights = np.array([2, 0, 1, 3, 3])
-    weighted = ju.Weighted(make(name, n_classes, 5), weights).answer(jnp.asarray(counts))
-    copies = make(name, n_classes, K).answer(jnp.asarray(np.repeat(counts, weights, axis=1)))
-    check_same(tolerance, name, weighted, copies, what="copies")
-    # No weight at all is no tree: equal shares, or the prior.
-    nothing = ju.Weighted(make(name, n_classes, 5), np.zeros(5)).answer(jnp.asarray(counts))
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_weight_is_a_number_of_copies(n_classes, tolerance):
+    """No weight at all is no tree: equal shares, or the prior."""
+    names = [case.values[0] for case in UNWEIGHTED if case.values[1] == n_classes]
+    counts, copies = jnp.asarray(leaves(n_classes)[:, : len(COPIES)]), shared_answers(n_classes, "copies")
+    weighted, nothing = (
+        answers_of({name: ju.Weighted(make(name, n_classes, len(COPIES)), weights) for name in names}, counts)
+        for weights in (COPIES, 0 * COPIES)
+    )
     prior, even = PRIORS[n_classes], np.full(n_classes, 1 / n_classes)
-    for key, answer in by_rule(nothing).items():
-        expected = prior if "evidence" in (name + key) else even
-        if name == "evidence_published":
-            expected = np.exp(prior) / np.exp(prior).sum()  # P(c) stands where log P(c) belongs
-        elif name == "together" and key != "evidence":
-            expected = even
-        elif name in ("learned_pool", "calibrated_mean"):  # the prior, or equal shares, scaled and moved
-            moved = prior**1.25 if name == "learned_pool" else even
-            moved = moved * np.exp(np.arange(n_classes) / 4)
-            expected = moved / moved.sum()
-        np.testing.assert_allclose(answer.probability, np.tile(expected, (N, 1)), rtol=2e-6, err_msg=key)
+    moved = {"learned_pool": prior**1.25, "calibrated_mean": even}  # the prior, or equal shares, scaled and moved
+    for name in names:
+        check_same(tolerance, name, weighted[name], copies[name], what="copies")
+        for key, answer in by_rule(nothing[name]).items():
+            expected = prior if "evidence" in (key if name == "together" else name) else even
+            if name in moved:
+                expected = moved[name] * np.exp(np.arange(n_classes) / 4)
+                expected = expected / expected.sum()
+            np.testing.assert_allclose(
+                answer.probability, np.tile(expected, (N, 1)), rtol=2e-6, err_msg=f"{name} {key}"
+            )
 
 
 def totals(answer):
