@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import jaxunc as ju
-from tests._forests import toy_data, toy_forest
 from tests._rooms import INNER, LAYERS, ROOMS, ROOT
 from tests._rules import RULES, make
 
@@ -136,19 +135,6 @@ def test_rules_can_be_pickled(name):
     again = pickle.loads(pickle.dumps(rule))
     assert jax.tree.structure(again) == jax.tree.structure(rule)
     for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(rule), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("name", ["mean", "pooling", "together"])
-@pytest.mark.parametrize("used", [False, True])
-@pytest.mark.exhaustive(keep=1)
-def test_bound_forests_can_be_pickled(name, used):
-    X = toy_data(2)[0]
-    bound = ju.bind(toy_forest(2), make(name, 2, 12))
-    if used:
-        bound(X)
-    again = pickle.loads(pickle.dumps(bound))
-    for a, b in zip(jax.tree.leaves(again(X)), jax.tree.leaves(bound(X)), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
