@@ -140,14 +140,8 @@ def test_rules_can_be_pickled(name):
 
 def test_public_functions_can_be_pickled():
     """Plain functions: they pickle by name, and cloning an estimator that holds one does not copy it."""
-    for function in (
-        ju.scorers.probability,
-        ju.scorers.plausibility,
-        ju.leaf_index,
-        ju.bind,
-        ju.from_sklearn,
-        ju.margin,
-    ):
+    scorers = ju.scorers.probability, ju.scorers.plausibility
+    for function in (*scorers, ju.leaf_index, ju.bind, ju.from_sklearn, ju.margin):
         assert pickle.loads(pickle.dumps(function)) is function
 
 

@@ -266,23 +266,8 @@ def test_numbers(options, prices, tmp_path, capsys):
     told = capsys.readouterr()
     assert "UncertainForestRegressor; 2 columns, numbers from" in told.out
     assert ("'price' is a number of 200 different values, so a regressor is fitted" in told.err) == (options == [])
-    more = [
-        "--limit",
-        "100",
-        "--limit",
-        "200",
-        "--quantiles",
-        "0.5",
-        "0.9",
-        "--coverage",
-        ".8",
-        "--keep",
-        "price",
-        "--format",
-        "csv",
-        "--quiet",
-    ]
-    main(["predict", str(model), str(prices), "--output", str(out), *more])
+    more = "--quantiles 0.5 0.9 --coverage .8 --keep price --format csv --quiet"
+    main(f"predict {model} {prices} --output {out} --limit 100 --limit 200 {more}".split())
     found = pd.concat(pd.read_csv(part) for part in out.glob("*.csv"))
     assert list(found)[:3] == ["price", "mean", "std"]
     assert list(found)[-6:] == ["lower", "upper", "quantile_0.5", "quantile_0.9", "exceeds_100", "exceeds_200"]

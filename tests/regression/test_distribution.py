@@ -132,14 +132,8 @@ def test_parts_pickles_and_rows_that_are_not_known(monkeypatch):
     found = NumberDistribution(law(0.6), BINS, moments, shares=shares, support=(0.0, np.inf))
     monkeypatch.setattr("jaxunc.regression._distribution.CACHED", 5 * BINS.table.size)
     again = pickle.loads(pickle.dumps(found))
-    for values in (
-        again.mean,
-        again.std,
-        again.cdf(2.0),
-        again.crps(2.0),
-        again.quantile(0.3),
-        again.sample(0, 1)[:, 0],
-    ):
+    of_two = again.cdf(2.0), again.crps(2.0)
+    for values in (again.mean, again.std, *of_two, again.quantile(0.3), again.sample(0, 1)[:, 0]):
         np.testing.assert_array_equal(np.flatnonzero(np.isnan(values)), [3])
     np.testing.assert_array_equal(again.cdf(2.0)[6:], distribution("learned", "above").cdf(2.0))
     none = NumberDistribution(law(), BINS, Moments(*np.zeros((3, 0))), shares=None, support=(0.0, np.inf))
