@@ -8,6 +8,7 @@ from ._assemble import (
     TreeNodes,
     assemble,
     column_sets,
+    has_several_parents,
     interval_nodes,
     interval_tests,
     lay_out,

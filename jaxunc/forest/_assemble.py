@@ -280,17 +280,13 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
     n_nodes = trees.n_nodes
     nodes = np.arange(trees.n_trees * n_nodes)
     child = (np.asarray(trees.child) + np.arange(trees.n_trees)[:, None] * n_nodes).ravel()
-    inner = np.flatnonzero(child != nodes)
-    left = child[inner]
-    is_child = np.zeros(len(nodes), bool)
-    is_child[left] = is_child[left + 1] = True
-    if np.count_nonzero(is_child) == 2 * len(left):
+    has_several = has_several_parents(child)
+    if has_several is None:
         return None
-    feature, threshold, missing_right = (
-        np.asarray(part).ravel() for part in (trees.feature, trees.threshold, trees.missing_right)
-    )
-    n_parents = np.bincount(np.concatenate([left, left + 1]), minlength=len(nodes))
-    shared = np.maximum(n_parents[left], n_parents[left + 1]) > 1
+    arrays = trees.feature, trees.threshold, trees.missing_right
+    feature, threshold, missing_right = (np.asarray(array).ravel() for array in arrays)
+    inner = np.flatnonzero(child != nodes)
+    shared = has_several[child[inner]] | has_several[child[inner] + 1]
     solved, rest = inner[shared], inner[~shared]
     parent = np.full(len(nodes), -1)
     parent[child[rest]] = parent[child[rest] + 1] = rest
@@ -313,15 +309,9 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
     is_above[above] = True
     tests = above[~is_above[parent[above]]]
     # From each test's first node down, with the range of keys that reach each node.
-    pieces, node, low, high = (
-        [np.zeros((0, 4), np.int64)],
-        tests,
-        np.full(len(tests), _LEAST - 1, np.int64),
-        np.full(len(tests), _LARGEST),
-    )
-    of = np.arange(len(tests))
-    within = np.zeros(len(nodes), bool)
-    at = tests
+    node, of, low = tests, np.arange(len(tests)), np.full(len(tests), _LEAST - 1, np.int64)
+    high, pieces = np.full(len(tests), _LARGEST), [np.zeros((0, 4), np.int64)]
+    within, at = np.zeros(len(nodes), bool), tests
     while node.size:
         cut = np.clip(threshold[node].astype(np.int64), low, high)
         is_last = child[node] == end[node]
@@ -339,6 +329,19 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
     )
 
 
+def has_several_parents(left_of: np.ndarray) -> Bool[np.ndarray, " nodes"] | None:
+    """Return whether each node has several parents, given its left child; None if none has, as in ordinary trees.
+
+    Nodes are numbered over all trees.
+    """
+    left = left_of[left_of != np.arange(left_of.size)]
+    is_child = np.zeros(left_of.size, bool)
+    is_child[left] = is_child[left + 1] = True
+    if np.count_nonzero(is_child) == 2 * left.size:
+        return None
+    return np.bincount(np.concatenate([left, left + 1]), minlength=left_of.size) > 1
+
+
 def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "trees nodes"]]:
     """Return the tests of intervals that trees store as several nodes, and which nodes belong to one but are not first.
 
@@ -348,9 +351,27 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
     all_tests = interval_tests(trees)
     if all_tests is None:
         return [], np.zeros(trees.child.shape, bool)
+    _check_parents(trees, all_tests)
+    # Each piece is two intervals: the keys ``below + 1 … cut`` go left, ``cut + 1 … last`` go right.
+    below = np.stack([all_tests.below, all_tests.cut], axis=1).ravel()
+    upper = np.stack([all_tests.cut, all_tests.last], axis=1).ravel()
+    goes_left, test = np.tile([True, False], len(all_tests.of)), all_tests.of.repeat(2)
+    has_keys = upper > below
+    upper, goes_left, test = upper[has_keys].astype(np.int32), goes_left[has_keys], test[has_keys]
+    ends = np.searchsorted(test, np.arange(len(all_tests.tree) + 1)).tolist()
+    fields = (array.tolist() for array in (all_tests.tree, all_tests.node, all_tests.child, all_tests.missing_left))
+    tests = []
+    for (start, end), tree, node, child, missing_left in zip(pairwise(ends), *fields, strict=True):
+        intervals = Intervals(upper[start : end - 1], goes_left[start:end], missing_left)
+        tests.append(IntervalNode(tree, node, child, _merge_intervals(intervals)))
+    return tests, all_tests.within
+
+
+def _check_parents(trees: Trees, tests: IntervalTests) -> None:
+    """Raise a ValueError if a node has several parents, each of the tests being one node."""
     child = np.array(trees.child)
-    child[all_tests.tree, all_tests.node] = all_tests.child
-    tree, node = np.nonzero(reached_nodes(child) & ~all_tests.within & (child != np.arange(trees.n_nodes)))
+    child[tests.tree, tests.node] = tests.child
+    tree, node = np.nonzero(reached_nodes(child) & ~tests.within & (child != np.arange(trees.n_nodes)))
     left = child[tree, node]
     n_parents = np.zeros(child.shape, np.int64)
     np.add.at(n_parents, (np.tile(tree, 2), np.append(left, left + 1)), 1)
@@ -359,21 +380,6 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
             f"tree {np.argwhere(n_parents > 1)[0, 0]} has nodes with several parents that are no test of intervals of "
             "one column, and other libraries have trees. Give each parent a copy of what is below."
         )
-    # Each piece is two intervals, some of them empty.
-    upper = np.stack([all_tests.cut, all_tests.last], axis=1).ravel()
-    goes_left = np.tile([True, False], len(all_tests.of))
-    holds = upper > np.stack([all_tests.below, all_tests.cut], axis=1).ravel()
-    ends = np.searchsorted(all_tests.of.repeat(2)[holds], np.arange(len(all_tests.tree) + 1)).tolist()
-    upper, goes_left = upper[holds].astype(np.int32), goes_left[holds]
-    tests = []
-    for i, (start, end) in enumerate(pairwise(ends)):
-        intervals = Intervals(upper[start : end - 1], goes_left[start:end], bool(all_tests.missing_left[i]))
-        tests.append(
-            IntervalNode(
-                int(all_tests.tree[i]), int(all_tests.node[i]), int(all_tests.child[i]), _merge_intervals(intervals)
-            )
-        )
-    return tests, all_tests.within
 
 
 class ColumnSets(NamedTuple):
@@ -401,10 +407,8 @@ def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> Colu
     is_of_column = number[tests.of] >= 0
     below, cut, last = tests.below[is_of_column], tests.cut[is_of_column], tests.last[is_of_column]
     border, holds = np.unique(np.concatenate([below, cut, last])), below < cut
-    of, first, end = (
-        number[tests.of[is_of_column]][holds],
-        *(np.searchsorted(border, bound[holds]) + 1 for bound in (below, cut)),
-    )
+    of = number[tests.of[is_of_column]][holds]
+    first, end = (np.searchsorted(border, bound[holds]) + 1 for bound in (below, cut))
     packed, step = [], max(1, _MOST_CELLS // len(border))
     for start in range(0, len(test), step):
         stop = min(start + step, len(test))

@@ -171,20 +171,15 @@ def _reach(nodes: _Nodes) -> bool:
 
 def _codes_in_range(forest: Forest) -> bool:
     """Return whether the codes of all count sets are rows of their count tables."""
-    codes = [
-        (np.asarray(count_set.code), count_set.count_table.shape[0]) for count_set in (forest, *forest.further.values())
-    ]
+    sets = forest, *forest.further.values()
+    codes = [(np.asarray(count_set.code), count_set.count_table.shape[0]) for count_set in sets]
     return all(((code >= 0) & (code < number)).all() for code, number in codes)
 
 
 def _counts_admissible(forest: Forest) -> bool:
     """Return whether the counts of all count sets and forks, and of rows of each class, are finite and >= 0."""
-    tables = [
-        table
-        for count_set in (forest, *forest.further.values())
-        for table in (count_set.count_table, count_set.fork_counts)
-        if table is not None
-    ]
+    sets = forest, *forest.further.values()
+    tables = [table for each in sets for table in (each.count_table, each.fork_counts) if table is not None]
     return all((np.isfinite(table) & (table >= 0)).all() for table in map(np.asarray, (*tables, forest.n_samples)))
 
 
@@ -257,22 +252,22 @@ def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -
     The last node is that of the multi-way test: it keeps its label, as it may be a child of another fork. ``label``
     ``[trees nodes]`` and ``parts`` ``[forks]`` are changed in place.
     """
-    n_nodes, child, label = child.shape[1], child.ravel(), label.ravel()
-    inner = np.flatnonzero(child != np.arange(child.size) % n_nodes)
+    # Nodes are numbered over all trees.
+    left_of, label = (child + np.arange(len(child))[:, None] * child.shape[1]).ravel(), label.ravel()
+    inner = np.flatnonzero(left_of != np.arange(child.size))
     parent = np.full(child.size, -1)
-    for side in (0, 1):
-        parent[inner - inner % n_nodes + child[inner] + side] = inner
-    fresh = np.flatnonzero(label >= 0)
-    while len(fresh):
-        index = np.sort(parent[fresh])  # parents of nodes that were labelled in the last round
-        index = index[np.diff(index, prepend=-1) > 0]  # np.unique hashes, which takes far longer
-        left = index - index % n_nodes + child[index]
-        joins = (label[left] >= 0) & (label[left] == label[left + 1])
-        index, fork = index[joins], label[left[joins]]
+    parent[left_of[inner]] = parent[left_of[inner] + 1] = inner
+    labelled = np.flatnonzero(label >= 0)  # in the last round
+    while len(labelled):
+        node = np.sort(parent[labelled])
+        node = node[np.diff(node, prepend=-1) > 0]  # np.unique hashes, which takes far longer
+        left = left_of[node]
+        merges = (label[left] >= 0) & (label[left] == label[left + 1])
+        node, fork = node[merges], label[left[merges]]
         np.subtract.at(parts, fork, 1)
-        index, fork = index[parts[fork] > 1], fork[parts[fork] > 1]
-        if np.any(label[index] >= 0):
+        is_part = parts[fork] > 1
+        labelled, fork = node[is_part], fork[is_part]
+        if np.any(label[labelled] >= 0):
             return False
-        label[index] = fork
-        fresh = index
+        label[labelled] = fork
     return bool(np.all(parts == 1))

@@ -28,13 +28,22 @@ from jaxunc._numerics import (
     multiple_of,
     on_host,
     order_key,
+    padded_rows,
     pair_bits,
     power_of_two,
     put_beside,
     split_bits,
     take,
 )
-from jaxunc.forest import ColumnSets, IntervalTests, Trees, column_sets, interval_tests, reached_nodes
+from jaxunc.forest import (
+    ColumnSets,
+    IntervalTests,
+    Trees,
+    column_sets,
+    has_several_parents,
+    interval_tests,
+    reached_nodes,
+)
 
 MOST_WORDS, MOST_ENTRIES = 320, 100_000
 """Most words of sets, and most entries of their tables: more would drive the keys of small blocks out of the cache.
@@ -81,17 +90,14 @@ class Borders(NamedTuple):
     @classmethod
     def of(cls, row: np.ndarray, border: np.ndarray, column: np.ndarray) -> "Borders":
         """Return borders cut into pieces: ``border`` sorted by ``row`` and size; ``column`` is that of each row."""
-        rows = np.zeros(power_of_two(len(column)), np.int32)
-        rows[: len(column)] = column
-        sizes = (np.bincount(row, minlength=len(rows)) + PIECE - 1) // PIECE
-        number, first = int(sizes.sum()), np.cumsum(sizes) - sizes
-        place = np.arange(len(row)) - np.searchsorted(row, row)
-        of_piece = np.zeros(power_of_two(number), np.int32)
-        of_piece[:number] = np.repeat(np.arange(len(rows)), sizes)
-        pieces = np.full((len(of_piece), PIECE), NAN_LAST, np.int32)
-        pieces[first[row] + place // PIECE, place % PIECE] = border
-        on_device = [jnp.asarray(array, np.int32) for array in (rows, of_piece, pieces, number)]
-        return cls(*on_device)
+        column = padded_rows(column, power_of_two(len(column)))
+        n_pieces = -(-np.bincount(row, minlength=len(column)) // PIECE)  # of each row
+        number, first = int(n_pieces.sum()), np.cumsum(n_pieces) - n_pieces
+        row_of_piece = padded_rows(np.repeat(np.arange(len(column)), n_pieces), power_of_two(number))
+        pieces = np.full((len(row_of_piece), PIECE), NAN_LAST, np.int32)
+        piece, position = np.divmod(np.arange(len(row)) - np.searchsorted(row, row), PIECE)  # within the border's row
+        pieces[first[row] + piece, position] = border
+        return cls(*(jnp.asarray(array, np.int32) for array in (column, row_of_piece, pieces, number)))
 
 
 class Sets(NamedTuple):
@@ -290,10 +296,8 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
     child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
     used, itself = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
     arrays = (feature, 0), (threshold, NAN_LAST), (child, itself), (missing_right, False), (bit, WHOLE)
-    kept_arrays = [np.where(used, np.take_along_axis(array, node, axis=1), none) for array, none in arrays]
-    feature, threshold, child, missing_right, bit = (
-        array.astype(bool if array.dtype == bool else np.int32) for array in kept_arrays
-    )
+    kept = [np.where(used, np.take_along_axis(array, node, axis=1), none) for array, none in arrays]
+    feature, threshold, child, missing_right, bit = (a.astype(bool if a.dtype == bool else np.int32) for a in kept)
     arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
     node, bit = jax.device_put((node.astype(np.int32), bit))
     words = _join_words(columns, [column_set.border for column_set in sets], tables)
@@ -490,32 +494,22 @@ def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nd
     the height, but 0 for nodes that several paths lead to.
     """
     n_trees, n_nodes = child.shape
-    roots = np.arange(n_trees) * n_nodes
-    left_of = (child + roots[:, None]).ravel()
-    has_several = _has_several_parents(left_of)
-    level, levels = roots, []
-    while level.size:
-        left = left_of[level]
-        inner = left != level
-        level, left = level[inner], left[inner]
-        levels.append((level, left))
-        level = np.stack([left, left + 1], axis=1).ravel()
-        if has_several is not None:
-            has_several[level] |= has_several[levels[-1][0]].repeat(2)
-            level = np.unique(level)
+    # Nodes are numbered over all trees.
+    node = np.arange(n_trees) * n_nodes
+    left_of = (child + node[:, None]).ravel()
+    has_several_paths = has_several_parents(left_of)
+    levels = []  # (inner nodes, their left children), from the roots down
+    while node.size:
+        left = left_of[node]
+        is_inner = left != node
+        inner, left = node[is_inner], left[is_inner]
+        levels.append((inner, left))
+        node = np.stack([left, left + 1], axis=1).ravel()
+        if has_several_paths is not None:
+            has_several_paths[node] |= has_several_paths[inner].repeat(2)
+            node = np.unique(node)
     height = np.zeros(child.size, np.int32)
-    for level, left in reversed(levels):
-        height[level] = 1 + np.maximum(height[left], height[left + 1])
-    rank = height if has_several is None else np.where(has_several, 0, height)
+    for inner, left in reversed(levels):
+        height[inner] = 1 + np.maximum(height[left], height[left + 1])
+    rank = height if has_several_paths is None else np.where(has_several_paths, 0, height)
     return height.reshape(child.shape), rank.reshape(child.shape)
-
-
-def _has_several_parents(left_of: np.ndarray) -> np.ndarray | None:
-    """Return whether each node has several parents, given its left child; None if none has, as in ordinary trees."""
-    left = left_of[left_of != np.arange(left_of.size)]
-    is_child = np.zeros(left_of.size, bool)
-    is_child[left] = True
-    is_child[left + 1] = True
-    if np.count_nonzero(is_child) == 2 * left.size:
-        return None
-    return np.bincount(np.concatenate([left, left + 1]), minlength=left_of.size) > 1

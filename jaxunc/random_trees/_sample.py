@@ -119,11 +119,9 @@ def _check_missing(values: np.ndarray, is_nominal: np.ndarray, missing: str) -> 
         is_missing &= is_nominal
     if np.any(is_missing):
         row, column = map(int, np.argwhere(is_missing)[0])
-        remedy = (
-            "in a nominal feature give missing values a code of their own"
-            if is_nominal[column]
-            else "impute it, or pass missing='random'"
-        )
+        remedy = "impute it, or pass missing='random'"
+        if is_nominal[column]:
+            remedy = "in a nominal feature give missing values a code of their own"
         raise ValueError(f"X[{row}, {column}] is NaN. Random decision trees are grown on known values: {remedy}.")
 
 

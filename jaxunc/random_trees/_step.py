@@ -73,16 +73,17 @@ def grow_block(
     n_instances: Int32[Array, ""],
     n_live: Int32[Array, ""],
 ) -> tuple[BlockNodes, PyTree[Int32[Array, "..."]]]:
-    """Return the first ``n_live`` trees of a block, grown on the first ``n_instances`` instances of ``sample``.
+    """Return (nodes, class counts of the leaves) of ``n_live`` trees, all grown on the same ``n_instances`` instances.
 
-    Also returns the class counts of their leaves, or `leaf_lanes` where weights are fractions. Trees whose root cannot
-    be split have no counts and no lanes.
+    Other trees of the block, and entries of ``sample`` from ``n_instances`` on, are padding. Where weights are
+    fractions, `leaf_lanes` stand in place of counts. If no root can be split, there are no counts and no lanes.
     """
-    root_open = (n_instances >= limits.min_split) & (limits.max_depth > 0)
-    state = first_state(shape, sample, n_instances, jnp.where(root_open, n_live, 0))
+    is_root_open = (n_instances >= limits.min_split) & (limits.max_depth > 0)
+    state = first_state(shape, sample, n_instances, jnp.where(is_root_open, n_live, 0))
     state = lax.while_loop(lambda state: state.n_open > 0, partial(_step, shape, data, limits, words), state)
-    weight = data.weight
-    return state.nodes, leaf_lanes(shape, state) if weight is None else count_leaves(shape, data, weight, state)
+    if data.weight is None:
+        return state.nodes, leaf_lanes(shape, state)
+    return state.nodes, count_leaves(shape, data, data.weight, state)
 
 
 def _step(shape: Shape, data: EncodedData, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:
@@ -288,15 +289,21 @@ class TestedNodes(NamedTuple):
     n_left: Int32[Array, "open"]
 
 
-class Side(NamedTuple):
-    """Left or right children of open nodes. A node whose test failed counts as its own left child."""
+class Followers(NamedTuple):
+    """The left or the right follower of each open node: its child on this side if the node is split.
+
+    A node that is not split is its own left follower, and its right follower has no lanes.
+    """
 
     nodes: Open
-    """Nodes on this side; ``first`` is yet to be set."""
+    """The followers; `decide` sets ``first``."""
     is_open: Bool[Array, "open"]
-    """Whether each of them is open in the next step."""
-    closed: Bool[Array, "open"] | None
-    """Whether each is a child or an empty leaf of a multi-way test; None if no feature is nominal."""
+    """Whether each is open in the next step; the lanes of others have reached a leaf."""
+    is_member: Bool[Array, "open"] | None
+    """Whether each is a child of a multi-way test, or an empty leaf: its entry of `BlockNodes.member` is written.
+
+    None if no feature is nominal.
+    """
 
 
 class _Totals(NamedTuple):
@@ -344,7 +351,7 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
         offset = scatter(totals.offset, tree, new_tree, gather(n_nodes, tree) - 2 * rank)
         child = gather(offset, tree) + 2 * rank
         tested = TestedNodes(nodes, test, accepted, retry, child, n_left)
-        left, right = (follow(shape, data, limits, tested, side) for side in (False, True))
+        left, right = (follow(shape, data, limits, tested, is_right) for is_right in (False, True))
 
         # Open nodes follow each other as left, right, left, right, …, and so do their lanes: a tree's nodes stay
         # together, as the numbering above needs them. Lanes that reach leaves go to the second half.
@@ -353,12 +360,12 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
         index_left = count_before(left.is_open) + count_before(right.is_open) + totals.n_open
         first, index = (first_left, first_left + size_left), (index_left, index_left + left.is_open.astype(jnp.int32))
         move = _write_moves(shape, state, move, start, tested, (left, right), first, index)
-        for half, (side, f, p) in enumerate(zip((left, right), first, index, strict=True)):
-            begin = half * shape.n_open + start
-            # All sides are written, open or not; ``indices`` says which of them are open next.
-            side_nodes = side.nodes._replace(first=f)
+        for i, side in enumerate((left, right)):
+            begin = i * shape.n_open + start
+            # All followers are written, open or not; ``indices`` says which of them are open next.
+            side_nodes = side.nodes._replace(first=first[i])
             followers = jax.tree.map(lambda old, new, begin=begin: write_piece(old, begin, new), followers, side_nodes)
-            indices = scatter(indices, p, side.is_open, begin + jnp.arange(shape.node_chunk, dtype=jnp.int32))
+            indices = scatter(indices, index[i], side.is_open, begin + jnp.arange(shape.node_chunk, dtype=jnp.int32))
         trees = _split(trees, tested, tree, (left, right))
         n_open = index[1][-1] + right.is_open[-1].astype(jnp.int32)
         # Counts before each node, and the last node's own: the counts before the next chunk.
@@ -391,8 +398,8 @@ def _fits(
     return jnp.where(test.multiway, several, fits) | test.cut
 
 
-def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes, right: bool) -> Side:
-    """Return the children on one side; a node whose test failed is on the left itself, and has nothing on the right."""
+def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes, right: bool) -> Followers:
+    """Return the followers of open nodes on one side."""
     nodes, test, split = tested.nodes, tested.test, tested.accepted
     tree_start = nodes.slot // shape.n_nodes * shape.n_nodes
     slot = jnp.where(split, tree_start + tested.child + int(right), nodes.slot)
@@ -403,7 +410,8 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
     depth = nodes.depth + split.astype(jnp.int32)
     if nodes.cuts is None:
         is_open = split & (size >= limits.min_split) & (depth < limits.max_depth)
-        return Side(Open(slot, size, size, n_tried, depth, None), is_open if right else is_open | tested.retry, None)
+        followers = Open(slot, size, size, n_tried, depth, None)
+        return Followers(followers, is_open if right else is_open | tested.retry, None)
     cuts = nodes.cuts
     if right:
         # The ranks above the cut; a new multi-way test reaches up to the feature's last rank.
@@ -413,7 +421,7 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
     nominal = split & (test.multiway | test.cut)
     # A part of several ranks is cut again, a part of a single rank is a child, a part without instances an empty leaf.
     is_part = nominal & (low < high)
-    is_closed = nominal & ~((low < high) & (size > 0))
+    is_member = nominal & ~((low < high) & (size > 0))
     # The path's depth grows with the first cut, and a part of several ranks is at the depth of the children to be.
     depth = jnp.where(test.cut, nodes.depth, depth)
     large = (size >= limits.min_split) & (depth < limits.max_depth)
@@ -431,34 +439,35 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
             for i, word in enumerate(cuts.used)
         ),
     )
-    return Side(Open(slot, size, size, n_tried, depth, cuts), is_open if right else is_open | tested.retry, is_closed)
+    followers = Open(slot, size, size, n_tried, depth, cuts)
+    return Followers(followers, is_open if right else is_open | tested.retry, is_member)
 
 
 def _write_moves(shape: Shape, state: State, move: Array, start, tested: TestedNodes, sides, first, index) -> Array:
-    """Write to ``move`` where the lanes of both sides go; ``first`` and ``index`` are those of sides that stay open."""
+    """Return ``move`` (`Scratch.move`) with the entries of the chunk of open nodes that begins at ``start``.
+
+    ``first`` and ``index`` have, for each side, the first lane and the number of each follower if it is open next.
+    """
     nodes, accepted = tested.nodes, tested.accepted
+    # How many lanes before a node's first lane go left and right: from these `move_lanes` counts positions.
+    n_right_before = gather(state.scratch.before, nodes.first) >> 1
+    n_before = nodes.first - n_right_before, n_right_before
+    # Of the ``begin`` lanes before a side ``first`` stay open: the others go to leaves, behind those that have before.
     begin = nodes.first, nodes.first + sides[0].nodes.size
-    # Numbers of lanes of all nodes before the node's first lane that go left and right: as `move_lanes` counts them.
-    right_before = gather(state.scratch.before, nodes.first) >> 1
-    sides_before = nodes.first - right_before, right_before
-    # ``first`` counts the lanes that stay, so the start of a side less its ``first`` is how many lanes before it are
-    # done.
-    done = shape.n_lanes + state.n_done
-    goals = [
-        (jnp.where(side.is_open, f, done + b - f), jnp.where(side.is_open, p, side.nodes.slot))
-        for side, f, b, p in zip(sides, first, begin, index, strict=True)
-    ]
-    # The lanes of a node that was not accepted stay together: both its entries are those of its left side, itself.
+    first_done = shape.n_lanes + state.n_done
+    new_first = [jnp.where(sides[i].is_open, first[i], first_done + begin[i] - first[i]) for i in range(2)]
+    new_node = [jnp.where(sides[i].is_open, index[i], sides[i].nodes.slot) for i in range(2)]
     for i in range(2):
-        target, goal = (jnp.where(accepted, *both) for both in zip(goals[i], goals[0], strict=True))
+        # A node that is not split keeps its lanes together: both its entries are those of its left follower, itself.
+        target, node = jnp.where(accepted, new_first[i], new_first[0]), jnp.where(accepted, new_node[i], new_node[0])
         # A shift is added to a lane's position among those of its side if the node is split, else to its number.
         # The lowest bit tells which: a third array would be another gather for every lane.
-        shift = target - jnp.where(accepted, sides_before[i], nodes.first)
-        move = write_piece(move, i * shape.n_open + start, pair_words(2 * shift + accepted.astype(jnp.int32), goal))
+        shift = target - jnp.where(accepted, n_before[i], nodes.first)
+        move = write_piece(move, i * shape.n_open + start, pair_words(2 * shift + accepted.astype(jnp.int32), node))
     return move
 
 
-def _split(trees: BlockNodes, tested: TestedNodes, tree: Array, sides: tuple[Side, Side]) -> BlockNodes:
+def _split(trees: BlockNodes, tested: TestedNodes, tree: Array, sides: tuple[Followers, Followers]) -> BlockNodes:
     """Return the nodes of the trees with the accepted tests, and with the children of multi-way tests."""
     nodes, test, accepted = tested.nodes, tested.test, tested.accepted
     depth = (nodes.depth if nodes.cuts is None else nodes.cuts.n_cuts) + 1
@@ -472,9 +481,9 @@ def _split(trees: BlockNodes, tested: TestedNodes, tree: Array, sides: tuple[Sid
         depth=trees.depth.at[tree].max(jnp.where(accepted, depth, 0), mode="promise_in_bounds"),
     )
     for side in sides:
-        if side.closed is not None and side.nodes.cuts is not None:
+        if side.is_member is not None and side.nodes.cuts is not None:
             member = pair_words(side.nodes.cuts.group, side.nodes.size)
-            trees = trees._replace(member=scatter(trees.member, side.nodes.slot, side.closed, member))
+            trees = trees._replace(member=scatter(trees.member, side.nodes.slot, side.is_member, member))
     return trees
 
 
