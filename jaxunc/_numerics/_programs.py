@@ -38,7 +38,7 @@ def own_settings() -> Iterator[None]:
 
 
 def jit(function: Any = None, **options: Any) -> Any:
-    """Compile a function by `jax.jit` under `own_settings`; also a decorator, with the options of `jax.jit`.
+    """Return `jax.jit` of a function, compiled under `own_settings`; without a function, a decorator with ``options``.
 
     The settings hold while the function is traced. For a call they are entered only if the user has switched on one
     that inspects results: so a usual call costs no more than reading three settings.
@@ -47,25 +47,25 @@ def jit(function: Any = None, **options: Any) -> Any:
         return partial(jit, **options)
 
     @wraps(function)
-    def traced(*args: Any, **settings: Any) -> Any:
-        if _settings.jax_disable_jit:  # JAX calls the function itself, whose intermediate arrays may not fit
-            with own_settings():
-                return jitted(*args, **settings)
+    def trace(*args: Any, **kwargs: Any) -> Any:
+        # Under `jax.disable_jit` JAX does not trace this, but calls it with values: then the compiled function is
+        # called after all, since intermediate arrays of the function may not fit.
+        inner = compiled if _settings.jax_disable_jit else function
         with own_settings():
-            return function(*args, **settings)
+            return inner(*args, **kwargs)
 
-    jitted: Any = jax.jit(traced, **options)
+    compiled: Any = jax.jit(trace, **options)
 
     @wraps(function)
-    def program(*args: Any, **settings: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if _debug_infs.value or _debug_nans.value or _check_tracer_leaks.value:
             with own_settings():
-                return jitted(*args, **settings)
-        return jitted(*args, **settings)
+                return compiled(*args, **kwargs)
+        return compiled(*args, **kwargs)
 
     for name in ("lower", "trace", "eval_shape", "clear_cache", "_cache_size"):
-        setattr(program, name, getattr(jitted, name))
-    return program
+        setattr(call, name, getattr(compiled, name))
+    return call
 
 
 # JAX's settings are objects: to read a value takes a thirtieth of the time that a context takes.

@@ -56,6 +56,9 @@ ONE_PROGRAM = 256
 do so, since combiners may take long to compile: then all read-outs share the first, and forests of all sizes the
 second."""
 
+FEW_COLLECTED = 512
+"""Most rows of a call for which even a block's values would be more."""
+
 
 class ByTable(eqx.Module):
     """The engine with a leaf table: trees packed for walking, and the statistics lifted from their leaves."""
@@ -151,19 +154,22 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
-    """Return the shapes of calls for ``n_trees`` packed trees; ``n_tests`` is as for `call_shapes`."""
-    on_host, layout = spec.walk == "blocks", spec.layout
-    columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
-    shapes = call_shapes(spec.walk, n_trees, columns, n_tests, spec.few)
+    """Return the shapes of calls for ``n_trees`` packed trees; ``n_tests`` is as for `call_shapes`.
+
+    Calls have fewer rows where planes are wide, and on the host where trees' values are collected.
+    """
+    on_host, layout, collects = spec.walk == "blocks", spec.layout, spec.layout.planes.collects
+    n_columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
+    shapes = call_shapes(spec.walk, n_trees, n_columns, n_tests, spec.few)
     if layout.is_wide:
-        collected = n_trees if layout.planes.collects else 1
-        return shapes.of_at_most(MERGED_NUMBERS // (layout.width * collected), spec.block)
-    if not on_host:
+        n_numbers = layout.width * (n_trees if collects else 1)
+        return shapes.of_at_most(MERGED_NUMBERS // n_numbers, spec.block)
+    if not on_host or not collects:
         return shapes
-    most = MOST_COLLECTED // (BLOCKS[0] * n_trees) if spec.layout.planes.collects else CHUNK_BLOCKS
-    if not most:
-        return shapes._replace(single=shapes.small[-3], large=None, small=shapes.small[:-3])
-    return shapes if most >= CHUNK_BLOCKS else shapes._replace(large=None)
+    most_rows = MOST_COLLECTED // n_trees
+    if most_rows < BLOCKS[0]:
+        return shapes.of_at_most(FEW_COLLECTED, FEW_COLLECTED)
+    return shapes if most_rows >= CHUNK_BLOCKS * BLOCKS[0] else shapes._replace(large=None)
 
 
 @partial(HostProgram, static_argnums=(0, 1))

@@ -18,13 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, PyTree
 
-from jaxunc._numerics import counts_dtype, distinct_rows, jit, padded_table
+from jaxunc._numerics import counts_dtype, distinct_rows, jit, padded_rows, padded_table, power_of_two
 from jaxunc.combiners import Combiner, combine_counts, has_tree_fields, lift_rows, merged, read_answer
 from jaxunc.forest import Forest, Trees
 from jaxunc.tables import SparseRows
 
 from ._drive import Chunk, Part, Shapes, cut, drive, drive_on_host, thread_map
-from ._leaves import Empty, counts_reached, empty_pairs, planned_leaf_index, round_up, sums_reached
+from ._leaves import SMALLEST_ROUND, Empty, counts_reached, empty_pairs, planned_leaf_index, sums_reached
 from ._merge_leaves import Traced, leaf_table
 from ._plan import Plan, make_plan, tall_top
 from ._walk import Walk
@@ -160,7 +160,7 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
             return [np.ones(len(node)), *(np.where(np.isposinf(array), 0, array) for array in values)]
 
         sizes, *sums = sums_reached(engine.forest.trees, engine.plan, part.of(x), block.empty, read)
-        number, beyond = round_up(len(sizes)), planes[0].shape[0] if planes else 0
+        number, beyond = power_of_two(len(sizes), SMALLEST_ROUND), planes[0].shape[0] if planes else 0
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
         rows[block.empty.instance, block.empty.tree] = beyond + np.arange(len(sizes))
         longer = iter(_append_averages(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True))
@@ -187,10 +187,9 @@ def _merge_rows(
     arrays, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(array.ndim > 0 for array in arrays)
     pick = lambda array: array.at[rows.T].get(mode="promise_in_bounds")
-    values = (
+    by_tree = structure.unflatten(
         pick(p) if plane else jnp.broadcast_to(p, rows.shape[1:]) for p, plane in zip(arrays, is_plane, strict=True)
     )
-    by_tree = structure.unflatten(values)
     return read_answer(combiner.finish(merged(combiner, by_tree, None if mask is None else mask.T)), readout)
 
 
@@ -202,5 +201,4 @@ def _concatenate_rows(first: Any, second: Any) -> Any:
 def _append_averages(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
     """Return a plane's rows, and behind them ``number`` rows: the averages ``total / sizes``, then zeros."""
     averages = total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1))
-    padded = np.pad(averages, [(0, number - len(averages)), *[(0, 0)] * (averages.ndim - 1)])
-    return np.concatenate([plane.astype(np.result_type(plane, np.float32)), padded])
+    return np.concatenate([plane.astype(np.result_type(plane, np.float32)), padded_rows(averages, number)])

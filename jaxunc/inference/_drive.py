@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, cached_property, lru_cache, partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from jaxunc._checks import nothing_is_traced, outside_traces
-from jaxunc._numerics import KeptWhileAlive, ceil_div, default_platform, jit, order_key_at_or_below
+from jaxunc._numerics import KeptWhileAlive, ceil_div, default_platform, jit, order_key_at_or_below, padded_rows
 from jaxunc.forest import Trees
 from jaxunc.tables import Encoded, InstancesLike, SparseRows, encode_rows, holds_float32
 
@@ -70,14 +71,10 @@ class Part(NamedTuple):
         rows = array[self.start : self.stop]
         if isinstance(rows, SparseRows):  # sparse rows are made dense here alone
             rows = rows.dense()
+        if isinstance(rows, np.ndarray):
+            return padded_rows(rows, self.chunk.rows)
         more = self.chunk.rows - (self.stop - self.start)
-        if not more:
-            return rows
-        if not isinstance(rows, np.ndarray):
-            return jnp.pad(rows, ((0, more), *[(0, 0)] * (rows.ndim - 1)))
-        padded = np.zeros((self.chunk.rows, *rows.shape[1:]), rows.dtype)  # np.pad takes ten times as long for few
-        padded[: len(rows)] = rows
-        return padded
+        return jnp.pad(rows, ((0, more), *[(0, 0)] * (rows.ndim - 1))) if more else rows
 
 
 class Shapes(NamedTuple):
@@ -122,41 +119,39 @@ one of XLA's."""
 def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, few: int = 1) -> Shapes:
     """Return the shapes of calls that walk ``n_trees`` trees, on ``n_columns`` columns of keys.
 
-    ``n_tests`` is about the number of tests that an instance meets in all trees; 0 if it is not known. ``few`` is that
-    of `block_size`.
+    ``n_tests`` is about the number of tests that an instance meets in all trees; at 0, if it is not known, other
+    threads share only large batches. ``few`` is as for `block_size`.
     """
-    size = block_size(walk, n_trees, n_columns)
-    if walk == "levels":
-        smallest, middle = (Chunk(min(rows, size), min(rows, size)) for rows in (1024, 32768))
-        return Shapes(middle, Chunk(size, size), (smallest,), DISPATCHED)
-    small = tuple(Chunk(rows, block_size(walk, n_trees, n_columns, rows, few)) for rows in SMALL)
-    large = Chunk(CHUNK_BLOCKS * BLOCKS[0], size)
+    block = block_size(walk, n_trees, n_columns)
+    if walk == "levels":  # a call is one block, as large as memory allows
+        small, single, large = (Chunk(min(rows, block), min(rows, block)) for rows in (1024, 32768, block))
+        return Shapes(single, large, (small,), call_cost=DISPATCHED)
+    small = [Chunk(rows, block_size(walk, n_trees, n_columns, rows, few)) for rows in SMALL]
     # 4096 rows in one call, since joining the answers of two takes 200 µs: as much as 100 shallow trees for these rows.
-    small = (*small, Chunk(BLOCKS[0], size))
-    return Shapes(Chunk(2 * BLOCKS[0], size), large, small, thread_cost=HANDOVER // max(n_tests, 1))
+    single, large = Chunk(2 * BLOCKS[0], block), Chunk(CHUNK_BLOCKS * BLOCKS[0], block)
+    return Shapes(single, large, (*small, Chunk(BLOCKS[0], block)), thread_cost=HANDOVER // max(n_tests, 1))
 
 
 @lru_cache(maxsize=1024)
 def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
-    """Return the parts of a batch: large ones, then single ones, while every thread gets one of them, then the rest.
+    """Return the parts of a batch: large ones and then single ones, as many for each thread, and then the rest.
 
     The threads share the rest in parts of the shape by which they end first. The last part has the smallest shape that
     holds it. A batch without instances is one empty part.
     """
     single, large, small, *_ = shapes
-    parts, start = [], 0
+    chunks, rest = [], n_instances
     for chunk in (single,) if large is None else (large, single):
-        for _ in range((n_instances - start) // (threads * chunk.rows) * threads):
-            parts.append(Part(start, start + chunk.rows, chunk))
-            start += chunk.rows
-    if (rest := n_instances - start) or not parts:
+        number = rest // (threads * chunk.rows) * threads
+        chunks += [chunk] * number
+        rest -= number * chunk.rows
+    if rest or not chunks:
         quickest = _quickest_chunk(rest, shapes, threads)
-        while n_instances - start > quickest.rows:
-            parts.append(Part(start, start + quickest.rows, quickest))
-            start += quickest.rows
-        rest = n_instances - start
-        parts.append(Part(start, n_instances, next((chunk for chunk in small if chunk.rows >= rest), single)))
-    return tuple(parts)
+        number = max(ceil_div(rest, quickest.rows) - 1, 0)
+        rest -= number * quickest.rows
+        chunks += [quickest] * number + [next((chunk for chunk in small if chunk.rows >= rest), single)]
+    ends = pairwise(accumulate((chunk.rows for chunk in chunks), initial=0))
+    return tuple(Part(start, min(stop, n_instances), c) for (start, stop), c in zip(ends, chunks, strict=True))
 
 
 def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:

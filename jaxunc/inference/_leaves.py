@@ -17,7 +17,16 @@ from jax import lax
 from jaxtyping import Array, Float32, Int32, Num, Shaped
 
 from jaxunc._checks import check_one_of, is_concrete
-from jaxunc._numerics import counts_dtype, default_platform, jit, map_over_devices, narrowest_dtype, varying_as
+from jaxunc._numerics import (
+    counts_dtype,
+    default_platform,
+    jit,
+    map_over_devices,
+    narrowest_dtype,
+    padded_rows,
+    power_of_two,
+    varying_as,
+)
 from jaxunc.forest import Forest, Trees, check_is_forest
 from jaxunc.tables import InstancesLike, SparseRows, encode_traced
 
@@ -39,7 +48,7 @@ from ._walk import (
 )
 
 SMALLEST_ROUND = 1024
-"""Smallest number of pairs, or instances, that the arrays of a round are padded to."""
+"""Smallest number of pairs, or instances, that the arrays of a round are padded to: powers of two, for few programs."""
 
 UNDER_WAY = 2**20
 """Largest number of leaves that one round walks to, unless a single pair reaches more."""
@@ -241,7 +250,7 @@ def planned_leaf_counts(
     counts = forest.count_table[forest.code[jnp.arange(forest.n_trees), leaves]]
     counts = counts.at[empty.instance, empty.tree].set(0)
     for pair, node in follow(forest.trees, plan, X, empty):
-        more = (0, round_up(len(pair)) - len(pair))
+        more = (0, power_of_two(len(pair), SMALLEST_ROUND) - len(pair))
         instance = np.pad(empty.instance[pair], more, constant_values=len(counts))
         tree, node = np.pad(empty.tree[pair], more), np.pad(node, more)
         counts = counts.at[instance, tree].add(forest.count_table[forest.code[tree, node]], mode="drop")
@@ -265,33 +274,33 @@ def empty_pairs(trees: Trees, leaves: Int32[Array | np.ndarray, "instances trees
 
 
 def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Route pairs from empty leaves on, through the non-empty siblings of their leaves, recursively.
+    """Yield (pairs, leaves) in pieces: positions in ``empty``, in ascending order, and a leaf that each pair reaches.
 
-    Yields (pairs, leaves), some of them at a time: positions in ``empty``, in ascending order, and a leaf that each of
-    these pairs reaches. If more than ``UNDER_WAY`` leaves would be walked to, the pairs are split. The order in which a
-    pair's leaves come depends on the pair alone. The plan is one for data with missing values.
+    From an empty leaf a pair goes on through all children of the leaf's fork that are not empty, and so on from each
+    empty leaf behind them. The order in which a pair's leaves come depends on the pair alone. The plan is one for data
+    with missing values.
     """
     assert trees.forks is not None
     feature, first, node = (np.asarray(array) for array in (trees.feature, trees.forks.first, trees.forks.node))
     X = np.asarray(X, np.float32)
-    keys = _keys(np.pad(X, ((0, round_up(len(X)) - len(X)), (0, 0))))
-    todo = [(np.arange(len(empty.fork)), empty.fork)]
-    while todo:
-        pair, at = todo.pop()
-        members = first[at + 1] - first[at]
-        if members.sum(dtype=np.int64) > UNDER_WAY and len(pair) > 1:
-            todo += [(pair[part], at[part]) for part in reversed(_halves(pair))]
+    keys = _keys(padded_rows(X, power_of_two(len(X), SMALLEST_ROUND)))
+    rounds = [(np.arange(len(empty.fork)), empty.fork)]  # a pair stands there once for each empty leaf that it is at
+    while rounds:
+        pair, fork = rounds.pop()
+        n_children = first[fork + 1] - first[fork]
+        if n_children.sum(dtype=np.int64) > UNDER_WAY and len(pair) > 1:
+            rounds += [(pair[part], fork[part]) for part in reversed(_halves(pair))]
             continue
-        place = np.arange(members.sum()) - np.repeat(np.cumsum(members) - members, members)
-        start = node[np.repeat(first[at], members) + place]
-        pair = np.repeat(pair, members)
-        leaf = _walk_on(plan, keys, empty.instance[pair], empty.tree[pair], start)
-        at = -1 - feature[empty.tree[pair], leaf]
-        done = at < 0
-        if done.any():
-            yield pair[done], leaf[done]
-        if not done.all():
-            todo.append((pair[~done], at[~done]))
+        pair, number = np.repeat(pair, n_children), np.arange(n_children.sum())
+        # Children are numbered over the round; less those of the forks before, they are numbered within their fork.
+        child = node[number + np.repeat(first[fork] - (np.cumsum(n_children) - n_children), n_children)]
+        leaf = _walk_on(plan, keys, empty.instance[pair], empty.tree[pair], child)
+        fork = -1 - feature[empty.tree[pair], leaf]
+        is_empty = fork >= 0
+        if not is_empty.all():
+            yield pair[~is_empty], leaf[~is_empty]
+        if is_empty.any():
+            rounds.append((pair[is_empty], fork[is_empty]))
 
 
 def _halves(pair: np.ndarray) -> tuple[slice, slice]:
@@ -324,16 +333,11 @@ def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
     return sums_reached(forest.trees, plan, X, empty, lambda tree, node: [table[code[tree, node]]])[0]
 
 
-def round_up(n: int) -> int:
-    """Return the length to which ``n`` pairs or instances are padded: a power of two, so that programs are few."""
-    return max(1 << max(n - 1, 0).bit_length(), SMALLEST_ROUND)
-
-
 def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Return the leaf that each entry's instance reaches from the node ``start`` of its tree."""
-    n = len(start)
-    arrays = (np.pad(array.astype(np.int32), (0, round_up(n) - n)) for array in (instance, tree, start))
-    return np.asarray(_walk_padded(plan, keys, *arrays))[:n]
+    n = power_of_two(len(start), SMALLEST_ROUND)
+    arrays = (padded_rows(array.astype(np.int32), n) for array in (instance, tree, start))
+    return np.asarray(_walk_padded(plan, keys, *arrays))[: len(start)]
 
 
 _walk_padded = jit(walk_pairs)

@@ -304,15 +304,13 @@ def _merge_jvp(spec, primals, tangents):
     # of the merged parts). `pull` is its transpose. The matrix is unused.
     def push(_, both):
         in_tangents, out = unravel(both)
-        return ravel_pytree(
-            (in_tangents, jax.tree.map(jnp.add, out, _push_tangents(spec, floats, residuals, in_tangents)))
-        )[0]
+        out = jax.tree.map(jnp.add, out, _push_tangents(spec, floats, residuals, in_tangents))
+        return ravel_pytree((in_tangents, out))[0]
 
     def pull(_, both):
         in_tangents, out = unravel(both)
-        return ravel_pytree((jax.tree.map(jnp.add, in_tangents, _pull_cotangents(spec, floats, residuals, out)), out))[
-            0
-        ]
+        in_tangents = jax.tree.map(jnp.add, in_tangents, _pull_cotangents(spec, floats, residuals, out))
+        return ravel_pytree((in_tangents, out))[0]
 
     out_tangents = unravel(lax.custom_linear_solve(lambda both: both, start, push, pull))[1]
     return merged, tuple(map(_as_tangents, merged, floats, out_tangents))

@@ -245,18 +245,20 @@ class PackedTrees(eqx.Module):
     def _by_tree(self, merging: Merging, carry, keys, mask):
         """Return the carry of a block of instances with all trees merged, which are walked one by one, in order."""
         # A row for each column, since the walk reads the same column for many instances of a block.
-        block, keys = len(keys), by_column(keys, self.sets, missing=self.spec.missing)
+        rows, layout = by_column(keys, self.sets, missing=self.spec.missing), self.spec.layout
 
         def visit(tree):
             """Return the planes' values at the block's leaves in one tree, given its slice of the scanned arrays."""
             plan, tables, scalars, in_mask = tree
+            if self.spec.complete:  # each column is one kernel, of 32 bits
+                at_exits = unpack([table[: plan.n_exits] for table in tables], layout)  # the exits are the first places
+                columns = select_leaves(plan, at_exits, rows)
+            else:
+                place = walk_tree(plan, rows)
+                columns = unpack([take(table, place) for table in tables], layout)
             # Only a mask needs numbers per tree here; without a mask the compiler drops them.
-            scalars = [jnp.broadcast_to(s, (block,)) for s in scalars]
-            if not self.spec.complete:
-                return self._values(merging, tables, scalars, walk_tree(plan, keys), in_mask)
-            # The exits, from the left, are the first places. Each column is one kernel, of 32 bits.
-            leaves = unpack([table[: plan.n_exits] for table in tables], self.spec.layout)
-            return self._of_columns(merging, select_leaves(plan, leaves, keys), scalars, in_mask)
+            scalars = [jnp.broadcast_to(s, (len(keys),)) for s in scalars]
+            return self._values(merging, columns, scalars, in_mask)
 
         return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
 
@@ -277,7 +279,7 @@ class PackedTrees(eqx.Module):
 
         def visit(tree):
             elements, scalars, in_mask = tree
-            return self._contributions(merging, elements, scalars, in_mask)
+            return self._values(merging, unpack(elements, self.spec.layout), scalars, in_mask)
 
         return merging.scan(visit, carry, (elements, scalars, in_mask), unroll=STEPS)
 
@@ -285,30 +287,22 @@ class PackedTrees(eqx.Module):
         """Return the carry of a block with all trees merged, which are walked at once and merged by one reduction."""
         # `walk_levels` returns places in the flat arrays of all trees, so tables are flat, too.
         place = walk_levels(self.plan, self._with_words(keys), self.spec.depth)
+        elements = [take(table.reshape(-1), place) for table in self.tables]
         if self.spec.layout.is_wide:  # rows of all trees at once would be an [instances trees classes] tensor
-            elements = [take(table.reshape(-1), place).T for table in self.tables]
-            return self._in_order(merging, carry, elements, mask, len(keys))
+            return self._in_order(merging, carry, [part.T for part in elements], mask, len(keys))
         scalars = [jnp.broadcast_to(s, place.shape) for s in self.scalars]
-        values = self._values(merging, [part.reshape(-1) for part in self.tables], scalars, place, mask)
+        values = self._values(merging, unpack(elements, self.spec.layout), scalars, mask)
         return merging.reduce(carry, values, axis=1)
 
     def _with_words(self, keys):
         """Return keys ``[block columns]``, and behind them the words of sets if nodes test sets."""
         return keys if self.sets is None else keys_and_words(keys, self.sets, missing=self.spec.missing)
 
-    def _values(self, merging: Merging, tables, scalars, place, mask):
-        """Return the planes' values at the places that instances have reached, neutral where the mask is False.
+    def _values(self, merging: Merging, columns, scalars, mask):
+        """Return the planes' values, given the table's columns at the leaves that instances have reached.
 
-        Under a mask the numbers per tree lie behind them, as in the next two methods.
+        Under a mask they are neutral where it is False, and numbers per tree (``scalars``) lie behind them.
         """
-        return self._contributions(merging, [take(table, place) for table in tables], scalars, mask)
-
-    def _contributions(self, merging: Merging, elements, scalars, mask):
-        """Return the planes' values, given the table elements of the leaves; see `_values`."""
-        return self._of_columns(merging, unpack(elements, self.spec.layout), scalars, mask)
-
-    def _of_columns(self, merging: Merging, columns, scalars, mask):
-        """Return the planes' values, given the columns that were unpacked from the elements; see `_values`."""
         values = values_of(columns, self.rows, self.spec.layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
 

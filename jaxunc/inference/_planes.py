@@ -323,9 +323,9 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
 
     def read_column(i: int) -> Array:
         """Return column i of numbers, without the bits of planes that it stores."""
-        return (
-            columns[i] if i not in words else (bits[i] & jnp.uint32(bit_masks[i] & 0xFFFFFFFF)).view(columns[i].dtype)
-        )
+        if i not in words:
+            return columns[i]
+        return (bits[i] & jnp.uint32(bit_masks[i] & 0xFFFFFFFF)).view(columns[i].dtype)
 
     def read_plane(source: Source, dtype: str) -> Array:
         """Return the values of the plane that ``source`` describes."""
@@ -334,10 +334,8 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
         value = jnp.ones((), dtype) if source.column is None else read_column(source.column)
         if source.rows is not None:
             packed = take_rows(rows[source.rows], columns[-1])
-            is_nonzero = ((packed[..., None] >> _BIT_NUMBERS) & 1).reshape(*packed.shape[:-1], -1)[
-                ..., : source.width
-            ] != 0
-            return jnp.where(is_nonzero, value[..., None], jnp.zeros((), dtype))
+            row_bits = ((packed[..., None] >> _BIT_NUMBERS) & 1).reshape(*packed.shape[:-1], -1)
+            return jnp.where(row_bits[..., : source.width] != 0, value[..., None], jnp.zeros((), dtype))
         if source.word is None:
             return value
         is_nonzero = (bits[source.word] & jnp.uint32(1 << source.bit)) != 0

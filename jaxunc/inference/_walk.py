@@ -121,16 +121,12 @@ def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: boo
 
     def write(i, rows):
         """Return ``rows`` with the i-th ``together`` words written, each looked up by the code of its row."""
-        start, number = (
-            lax.dynamic_slice_in_dim(sets.start, i * together, together),
-            (i * together + jnp.arange(together)).astype(jnp.int32),
-        )
-        row = sets.row[i].astype(jnp.uint32)
-        code = (
-            lax.dynamic_slice(codes, (row, none), (1, block))
-            if together == 1
-            else take_rows(codes, take(sets.row, number))[:, :block]
-        )
+        start = lax.dynamic_slice_in_dim(sets.start, i * together, together)
+        if together == 1:
+            code = lax.dynamic_slice(codes, (sets.row[i].astype(jnp.uint32), none), (1, block))
+        else:
+            number = (i * together + jnp.arange(together)).astype(jnp.int32)
+            code = take_rows(codes, take(sets.row, number))[:, :block]
         return lax.dynamic_update_slice(rows, take(sets.table, start[:, None] + code), (n_columns + i * together, 0))
 
     return lax.fori_loop(0, len(sets.row) // together, write, rows)
@@ -203,15 +199,12 @@ def walk_few(
     """
     block, (n_trees, n_places) = len(keys), plan.nodes.shape
     rows = by_column(keys, sets, missing=missing)
-    nodes, row, flat_keys = plan.nodes.reshape(-1), rows.shape[1], rows.reshape(-1)
-    feature = None if plan.feature is None else plan.feature.reshape(-1)
-    with_sets = plan.top_mask is not None
-    instance = jnp.arange(block, dtype=jnp.int32)
-    key_of = lambda column: take(flat_keys, column * row + instance)
+    row, flat_keys, instance = rows.shape[1], rows.reshape(-1), jnp.arange(block, dtype=jnp.int32)
+    down = _descend_flat(plan, lambda column: take(flat_keys, column * row + instance))
     start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
-    step = lambda _, place: descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets)
     entered = lax.scan(lambda _, tree: (None, _enter(tree, rows)), None, plan)[1]
-    return start + lax.fori_loop(0, jnp.max(plan.top.rest, initial=0), step, entered)
+    rest = jnp.max(plan.top.rest, initial=0)
+    return start + lax.fori_loop(0, rest, lambda _, place: down(start + place), entered)
 
 
 def walk_one(
@@ -221,18 +214,13 @@ def walk_one(
 
     Places are indices into the flat ``[trees places]`` arrays. As many trees are walked together as keep the program
     cheap (`CHEAP_TREES`). XLA on CPU never splits an update in place over threads: so places and values are written by
-    updates, in loops of unknown length. The number of levels so far lies behind the places in one array, so that all is
-    one chain of operations. The two halves of a node are read from two copies of the nodes: from one copy XLA would
-    read the larger half separately, and split that read over threads.
+    updates, in loops of unknown length (`_walk_in_place`). The two halves of a node are read from two copies of the
+    nodes: from one copy XLA would read the larger half separately, and split that read over threads.
     """
     n_trees, n_places = plan.nodes.shape
     n_groups = -(-n_trees // (CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2))
-    size = -(-n_trees // n_groups)
-    nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
-    copy = lax.optimization_barrier(nodes)
-    feature = None if plan.feature is None else plan.feature.reshape(-1)
-    with_sets = plan.top_mask is not None
-    key_of = lambda column: take(flat_keys, column)
+    size, flat_keys = -(-n_trees // n_groups), keys.reshape(-1)
+    down = _descend_flat(plan, lambda column: take(flat_keys, column), copied=("child", "column"))
     flat = [table.reshape(-1) for table in tables]
 
     def walk_group(i, out):
@@ -240,15 +228,7 @@ def walk_one(
         first = jnp.minimum(i * size, n_trees - size)
         start = (first + jnp.arange(size, dtype=jnp.int32)) * n_places
         depth = jnp.max(lax.dynamic_slice_in_dim(plan.depth, first, size), initial=0)
-
-        def down(state):
-            below = descend(
-                nodes, feature, n_places, state[:size], key_of, with_sets=with_sets, for_child=copy, for_column=copy
-            )
-            return lax.dynamic_update_slice(state, start + below, (0,)).at[size].add(1)
-
-        roots = jnp.concatenate([start + plan.n_exits, jnp.zeros(1, jnp.int32)])
-        place = lax.while_loop(lambda state: state[size] < depth, down, varying_as(keys, roots))[:size]
+        place = _walk_in_place(down, start, plan.n_exits, depth, keys)
         parts = [place, *(take(table, place) for table in flat)]
         return [lax.dynamic_update_slice(whole, part, (first,)) for whole, part in zip(out, parts, strict=True)]
 
@@ -256,6 +236,21 @@ def walk_one(
     zero = jnp.minimum(plan.depth[0], 0)  # 0, unknown to the compiler, which would unroll a loop of one step
     place, *values = lax.fori_loop(0, n_groups + zero, walk_group, varying_as(keys, room))
     return place, values
+
+
+def _walk_in_place(down: Callable, start: Int32[Array, "pairs"], entered, depth, keys) -> Int32[Array, "pairs"]:
+    """Return the places ``depth`` levels below ``entered`` as indices into the flat arrays, walked by updates in place.
+
+    ``start`` is the first index of each pair's tree, and ``down`` a function of `_descend_flat`. The number of levels
+    so far lies behind the places in one array, so that all is one chain of operations.
+    """
+    n = len(start)
+
+    def step(state):
+        return lax.dynamic_update_slice(state, start + down(state[:n]), (0,)).at[n].add(1)
+
+    state = jnp.concatenate([start + entered, jnp.zeros(1, jnp.int32)])
+    return lax.while_loop(lambda state: state[n] < depth, step, varying_as(keys, state))[:n]
 
 
 def look_up_together(
@@ -272,30 +267,29 @@ def look_up_together(
     ``number`` goes beyond it. Keys are those of `by_column`, but ``[columns 1]`` for one instance.
     """
     row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
-    block, nodes, flat_keys = max(row - GAP, 1), plan.nodes.reshape(-1), keys.reshape(-1)
-    copy = lax.optimization_barrier(nodes)
-    feature = None if plan.feature is None else plan.feature.reshape(-1)
-    with_sets = plan.top_mask is not None
+    block, flat_keys = max(row - GAP, 1), keys.reshape(-1)
     tree = jnp.minimum(first + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
-    start, lanes = jnp.repeat(tree * n_places, block), number * block
     instance = jnp.tile(jnp.arange(block, dtype=jnp.int32), number)
-    key_of = lambda column: take(flat_keys, column * row + instance)
+    down = _descend_flat(plan, lambda column: take(flat_keys, column * row + instance), copied=("child", "column"))
     if block == 1:  # from the root, since tests of the top are quick only for several instances side by side
         entered, depth = jnp.int32(plan.n_exits), jnp.max(take(plan.depth, tree))
     else:
         tops, depth = plan._replace(nodes=None, feature=None), jnp.max(take(plan.top.rest, tree))
         entered = lax.map(lambda t: _enter(jax.tree.map(lambda array: array[t], tops), keys), tree).reshape(-1)
-
-    def down(state):
-        below = descend(
-            nodes, feature, n_places, state[:lanes], key_of, with_sets=with_sets, for_child=copy, for_column=copy
-        )
-        return lax.dynamic_update_slice(state, start + below, (0,)).at[lanes].add(1)
-
-    roots = jnp.concatenate([start + entered, jnp.zeros(1, jnp.int32)])
-    place = lax.while_loop(lambda state: state[lanes] < depth, down, varying_as(keys, roots))[:lanes]
-    room, zero = jnp.zeros(lanes + 1, table.dtype), jnp.minimum(first, 0)
+    place = _walk_in_place(down, jnp.repeat(tree * n_places, block), entered, depth, keys)
+    room, zero = jnp.zeros(number * block + 1, table.dtype), jnp.minimum(first, 0)
     return lax.dynamic_update_slice(room, take(table.reshape(-1), place), (zero,))
+
+
+def _descend_flat(plan: Plan, key_of: Callable, *, copied: Sequence[str] = ()) -> Callable:
+    """Return `descend` for all trees: a function from indices into the flat ``[trees places]`` arrays to places.
+
+    ``copied`` names what is read from a copy of the nodes: "child", "column".
+    """
+    nodes, with_sets = plan.nodes.reshape(-1), plan.top_mask is not None
+    feature = None if plan.feature is None else plan.feature.reshape(-1)
+    copies = dict.fromkeys([f"for_{field}" for field in copied], lax.optimization_barrier(nodes)) if copied else {}
+    return lambda index: descend(nodes, feature, plan.nodes.shape[1], index, key_of, with_sets=with_sets, **copies)
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
@@ -351,19 +345,11 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     """
     block, n_columns = keys.shape
     n_trees, n_places = plan.nodes.shape
-    flat_keys, nodes = lax.optimization_barrier(keys.reshape(-1)), plan.nodes.reshape(-1)
-    copy = lax.optimization_barrier(nodes)
-    feature = None if plan.feature is None else plan.feature.reshape(-1)
-    with_sets = plan.top_mask is not None
+    flat_keys = lax.optimization_barrier(keys.reshape(-1))
     row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
     start = jnp.arange(n_trees, dtype=jnp.int32) * n_places
-    key_of = lambda column: take(flat_keys, row + column)
-
-    def step(place):
-        return lax.optimization_barrier(
-            descend(nodes, feature, n_places, start + place, key_of, with_sets=with_sets, for_column=copy)
-        )
-
+    down = _descend_flat(plan, lambda column: take(flat_keys, row + column), copied=("column",))
+    step = lambda place: lax.optimization_barrier(down(start + place))
     place = varying_as(keys, jnp.full((block, n_trees), plan.n_exits, jnp.int32))
     if depth < 0:
         # The depth is traced: as many steps as the deepest tree has levels, since all trees advance together.
@@ -381,14 +367,11 @@ def walk_pairs(
     node: Int32[Array, "pairs"],
 ) -> Int32[Array, "pairs"]:
     """Return the leaf below each pair's ``node`` of ``tree``, for the pair's ``instance``; nodes, not places."""
-    n_places, n_columns = plan.nodes.shape[1], keys.shape[1]
-    nodes, flat_keys = plan.nodes.reshape(-1), keys.reshape(-1)
-    feature = None if plan.feature is None else plan.feature.reshape(-1)
-    with_sets = plan.top_mask is not None
-    key_of = lambda column: take(flat_keys, instance * n_columns + column)
+    n_places, n_columns, flat_keys = plan.nodes.shape[1], keys.shape[1], keys.reshape(-1)
+    down = _descend_flat(plan, lambda column: take(flat_keys, instance * n_columns + column))
 
     def step(carry):
-        below = descend(nodes, feature, n_places, tree * n_places + carry[0], key_of, with_sets=with_sets)
+        below = down(tree * n_places + carry[0])
         # A leaf is its own child: when nothing moves any more, all pairs have arrived.
         return below, jnp.any(below != carry[0])
 
