@@ -56,34 +56,45 @@ def dense_work(pairs: Pairs) -> int:
 
 
 def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
-    """Follow all pairs down to their leaves, a block of pairs at a time."""
-    sample = pairs.sample
-    feature, code = _tests(pairs)
-    n_tests, step = len(feature), 1 if on_host else STEP
-    n = multiple_of(step, sample.n)
-    passes, label = np.zeros((n_tests, n), bool), np.zeros((n, sample.n_classes), np.float32)
+    """Follow all pairs down to their leaves, a block of pairs at a time, and end them there."""
+    if not pairs.n:
+        return
+    step, most_entries = (1, HOST_BLOCK) if on_host else (STEP, DEVICE_BLOCK)
+    n, tests = multiple_of(step, pairs.sample.n), _tests(pairs)
+    dense = _dense_set(pairs, tests, n)
+    # A pair is a row of two matrices: its sample, and the counts of each class and test.
+    width = max(n, len(dense.passes) * pairs.sample.n_classes)
+    block_size = multiple_of(step, max(min(most_entries // width, pairs.n), 1))
+    if not on_host:
+        _follow_on_device(pairs, dense, tests, block_size)
+        return
+    for begin in range(0, pairs.n, block_size):
+        block = np.arange(begin, min(begin + block_size, pairs.n))
+        _follow_on_host(pairs, block, dense, _insert(pairs, block, tests))
+        pairs.report()
+
+
+def _dense_set(pairs: Pairs, tests: tuple[np.ndarray, np.ndarray], n: int) -> Dense:
+    """Return the training set of the pairs, padded to ``n`` instances; ``tests`` are those of `_tests`."""
+    sample, (feature, code), entropy = pairs.sample, tests, pairs.settings.entropy
+    passes, label = np.zeros((len(feature), n), bool), np.zeros((n, sample.n_classes), np.float32)
     passes[:, : sample.n] = sample.code[feature] == code[:, None]
     label[np.arange(sample.n), pairs.label] = 1
     # All counts of a step in one product: members times [class indicators | class and value indicators].
     products = (label[:, :, None] * passes.T[:, None, :]).reshape(n, -1)
-    entropy = np.pad(pairs.settings.entropy, (0, n + 2 - len(pairs.settings.entropy)), mode="edge")
-    dense = Dense(passes, np.concatenate([label, products], axis=1), entropy)
-    width = max(n, n_tests * sample.n_classes)
-    block_size = multiple_of(step, max(min((HOST_BLOCK if on_host else DEVICE_BLOCK) // width, pairs.n), 1))
-    if not on_host and pairs.n:
-        _follow_on_device(pairs, dense, block_size)
-        return
-    for begin in range(0, pairs.n, block_size):
-        block = np.arange(begin, min(begin + block_size, pairs.n))
-        instance, label_index = np.divmod(block, pairs.n_labels)
-        members = np.ones((len(block), n), bool)
-        if pairs.leaves_out:
-            # Leave-one-out: the instance leaves the sample, and comes back with the label of the pair.
-            members[np.arange(len(block)), instance] = False
-        has_value = pairs.queries.code[instance][:, feature] == code
-        label_indicator = np.eye(pairs.n_labels, sample.n_classes, dtype=np.int32)[label_index]
-        _follow_on_host(pairs, block, dense, DensePairs(members, has_value, label_indicator))
-        pairs.report()
+    entropy = np.pad(entropy, (0, n + 2 - len(entropy)), mode="edge")
+    return Dense(passes, np.concatenate([label, products], axis=1), entropy)
+
+
+def _insert(pairs: Pairs, number: np.ndarray, tests: tuple[np.ndarray, np.ndarray]) -> DensePairs:
+    """Return the pairs with these numbers, at the root of the tree."""
+    (instance, label), (feature, code) = np.divmod(number, pairs.n_labels), tests
+    members = np.ones((len(number), pairs.sample.n), bool)
+    if pairs.leaves_out:
+        # Leave-one-out: the instance leaves the sample, and comes back with the label of the pair.
+        members[np.arange(len(number)), instance] = False
+    has_value = pairs.queries.code[instance][:, feature] == code
+    return DensePairs(members, has_value, np.eye(pairs.n_labels, pairs.sample.n_classes, dtype=np.int32)[label])
 
 
 def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
@@ -112,13 +123,12 @@ def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted
         inserted = inserted._replace(members=inserted.members & stays)
 
 
-def _follow_on_device(pairs: Pairs, dense: Dense, block_size: int) -> None:
+def _follow_on_device(pairs: Pairs, dense: Dense, tests: tuple[np.ndarray, np.ndarray], block_size: int) -> None:
     """Find the leaves of all pairs by one program, which takes ``block_size`` pairs at a time."""
-    (feature, code), settings = _tests(pairs), pairs.settings
+    (feature, code), settings = tests, pairs.settings
     has_value = padded_rows(pairs.queries.code[:, feature] == code, multiple_of(STEP, pairs.queries.n))
-    number = np.minimum(np.arange(multiple_of(block_size, pairs.n), dtype=np.int32), pairs.n - 1).reshape(
-        -1, block_size
-    )
+    number = np.arange(multiple_of(block_size, pairs.n), dtype=np.int32)
+    number = np.minimum(number, pairs.n - 1).reshape(-1, block_size)  # the last pair pads the last block
     options = {"n_labels": pairs.n_labels, "leaves_out": pairs.leaves_out, "boundaries": settings.boundaries}
     with jax.enable_x64(True):
         counts = np.asarray(_leaves(dense, has_value, number, pairs.sample.n, settings.min_samples_leaf, **options))

@@ -28,7 +28,6 @@ FEW = 32
 
 def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
     """Follow all pairs down to their leaves, sample by sample; ``store`` keeps nodes between calls."""
-
     sample, samples = pairs.sample, Samples(pairs.sample.n)
     store = KeptNodes(0) if store is None else store
     totals, everything = np.bincount(pairs.label, minlength=sample.n_classes), np.arange(pairs.n)
@@ -55,21 +54,25 @@ def _take_largest(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any,
 def _nodes_of(
     pairs: Pairs, batch: list[tuple[np.ndarray, Any, np.ndarray]], store: "KeptNodes"
 ) -> Iterator[tuple["_SampledNodes", np.ndarray, np.ndarray]]:
-    """Yield nodes of one size that share tables, the number of the node of each waiting pair, and these pairs."""
-    groups: dict[int, list] = {}
+    """Yield (nodes that share tables, the number of the node of each waiting pair among them, these pairs).
+
+    ``batch`` has for each sample its instances, its kept node or else its order (`child_order`), and the waiting pairs.
+    The samples without a kept node become nodes that share tables.
+    """
+    numbered = [(node, waiting) for _, node, waiting in batch if isinstance(node, _NumberedNode)]
     new = [entry for entry in batch if not isinstance(entry[1], _NumberedNode)]
-    for _, source, waiting in batch:
-        if isinstance(source, _NumberedNode):
-            groups.setdefault(id(source.nodes), []).append((source, waiting))
     if new:
-        members = np.stack([chosen for chosen, _, _ in new])
-        orders = [order for _, order, _ in new]
+        chosen, orders, waiting_pairs = zip(*new, strict=True)
+        members = np.stack(chosen)
         order = _sort_members(pairs, members) if orders[0] is None else np.concatenate(orders)
         nodes = store.keep(_SampledNodes(pairs, order, members))
-        groups[id(nodes)] = [(_NumberedNode(nodes, i), waiting) for i, (_, _, waiting) in enumerate(new)]
-    for entries in groups.values():
-        number = np.repeat([source.number for source, _ in entries], [len(waiting) for _, waiting in entries])
-        yield entries[0][0].nodes, number, np.concatenate([waiting for _, waiting in entries])
+        numbered += [(_NumberedNode(nodes, i), waiting) for i, waiting in enumerate(waiting_pairs)]
+    groups: dict[int, list[tuple[_NumberedNode, np.ndarray]]] = {}
+    for node, waiting in numbered:
+        groups.setdefault(id(node.nodes), []).append((node, waiting))
+    for group in groups.values():
+        number = np.repeat([node.number for node, _ in group], [len(waiting) for _, waiting in group])
+        yield group[0][0].nodes, number, np.concatenate([waiting for _, waiting in group])
 
 
 def _sort_members(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np.ndarray, "rows size"]:
@@ -184,10 +187,10 @@ class _SampledNodes:
     def choose(
         self, scores, line: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"], queries: Queries, instances: np.ndarray
     ) -> tuple[Int64[np.ndarray, " q"], Int[np.ndarray, " q"], Int[np.ndarray, "q classes"]]:
-        """Return for each instance the largest score, the number of the test with the instance's side, and its counts.
+        """Return for each instance the best test's score, its number with the instance's side, and that side's counts.
 
-        These are the class counts of the samples on that side. ``node`` is the node of each instance, and ``line`` the
-        node's position among the nodes that were scored.
+        The counts are those of classes. ``node`` is the node of each instance, and ``line`` the node's position among
+        the nodes whose ``scores`` (the method's) are passed.
         """
         sample, cuts = self._sample, self.numeric.cuts
         numeric = self.numeric.choose(scores[0], self.numeric.locate(queries, instances, node), line)
@@ -199,21 +202,23 @@ class _SampledNodes:
         # In the order of the data's columns, so that the first feature wins ties.
         feature = score.argmax(axis=1)
         best = score[np.arange(len(line)), feature]
+        # The cut's position or the tested code; whether the instance is above the cut, or has another code; and the
+        # class counts below the cut, or with the code.
         threshold, side = np.zeros(len(line), np.intp), np.zeros(len(line), bool)
-        inside = np.empty((sample.n_classes, len(line)), np.intp)
+        counts = np.empty((sample.n_classes, len(line)), np.intp)
         is_nominal = np.asarray(sample.columns.is_nominal)[feature]
         if len(which := np.flatnonzero(~is_nominal)):
             row = np.searchsorted(sample.numeric, feature[which])
             threshold[which], side[which] = numeric.cut(which, row), numeric.is_above[which, row]
             cut = cuts.start[node[which] * len(sample.numeric) + row] + threshold[which]
             # Where no test is left there is no cut: the pair stays, whatever is read here.
-            inside[:, which] = cuts.below[:, np.minimum(cut, len(cuts.row) - 1)] if len(cuts.row) else 0
+            counts[:, which] = cuts.below[:, np.minimum(cut, len(cuts.row) - 1)] if len(cuts.row) else 0
         if self.nominal is not None and nominal is not None and len(which := np.flatnonzero(is_nominal)):
             row = np.searchsorted(sample.nominal, feature[which])
             threshold[which], side[which] = nominal.code[which, row], nominal.is_other[which, row]
-            inside[:, which] = self.nominal.inside[:, node[which] * len(sample.nominal) + row, threshold[which]]
+            counts[:, which] = self.nominal.inside[:, node[which] * len(sample.nominal) + row, threshold[which]]
         test = (node * sample.columns.number + feature) * self._stride + 2 * threshold + side
-        return best, test, np.where(side[:, None], self.totals[node] - inside.T, inside.T)
+        return best, test, np.where(side[:, None], self.totals[node] - counts.T, counts.T)
 
     def child(self, test: int) -> tuple[int, Int[np.ndarray, " chosen"]]:
         """Return the node of a numbered test, and the instances on the side that the number tells."""

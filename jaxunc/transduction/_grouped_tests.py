@@ -299,12 +299,16 @@ class LeftOutTests:
         return CutPosition(left - begin, right - begin, left_is_test, right_is_test, right + has_right - begin, row)
 
     def _tests_beside(self, queries, instances, node, left, right, has_left, has_right):
-        """Return whether the cuts beside each instance, below and above, are tests of the sample without it."""
+        """Return (whether the cut below each instance is a test of the sample without it, the same of the cut above).
+
+        ``left`` and ``right`` are the cuts beside the instance ``[q numeric]``, where ``has_left`` and ``has_right``
+        say that there are any.
+        """
         cuts, last = self.cuts, len(self.cuts.row) - 1
-        # Without a cut on a side the index is only kept in range: ``has_left`` and ``has_right`` mask what it reads.
+        # Where there is no cut the index is only kept in range: what it reads is masked.
         left, right = np.minimum(left, last), np.minimum(right, last)
-        from_, to = np.where(has_left, cuts.size[left], 0), np.where(has_right, cuts.size[right], self._size)
-        is_alone = to - from_ == 1
+        n_below = np.where(has_left, cuts.size[left], 0)
+        n_with_value = np.where(has_right, cuts.size[right], self._size) - n_below
         goes_left = queries.value[instances] <= halfway(cuts.lower_value[left], cuts.upper_value[right])
         value_class = np.where(has_left, cuts.upper_class[left], cuts.lower_class[right])
         # Where several classes share the value of x, the others with that value may be of one class. Only there are
@@ -312,9 +316,8 @@ class LeftOutTests:
         mixed = np.argwhere((value_class < 0) & (has_left | has_right))
         if self._settings.boundaries and len(mixed):
             value_class[tuple(mixed.T)] = self._class_without(instances, node, mixed, left, right, has_left, has_right)
-        beside = Beside(
-            has_left, has_right, is_alone, goes_left, cuts.lower_class[left], value_class, cuts.upper_class[right]
-        )
+        classes = cuts.lower_class[left], value_class, cuts.upper_class[right]
+        beside = Beside(has_left, has_right, n_with_value == 1, goes_left, *classes)
         return cuts_beside(beside, self._settings.boundaries)
 
     def _class_without(self, instances, node, mixed, left, right, has_left, has_right) -> np.ndarray:

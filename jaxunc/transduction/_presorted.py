@@ -188,27 +188,15 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
     base = (np.arange(n_rows) % max(len(sample.numeric), 1))[:, None] * sample.n
     flat = (order + base).ravel()
     rank, label = sample.rank.ravel()[flat].reshape(n_rows, m), sample.label[order]
-    # A block holds the instances of one value; after the last of a feature there is no cut.
+    # A block holds the instances of one value in a row; behind each but the last of a row is a cut.
     is_end = np.ones((n_rows, m), bool)
     np.not_equal(rank[:, 1:], rank[:, :-1], out=is_end[:, :-1])
-    # A block has several classes if labels change inside it. Blocks need not be sorted by class: any change shows it.
-    changes = np.zeros((n_rows, m), bool)
-    np.not_equal(label[:, 1:], label[:, :-1], out=changes[:, :-1])
     end = np.flatnonzero(is_end)
-    block_class = label.ravel()[end].astype(np.int32)
-    # Where all values are distinct every block has one instance, and one class.
-    if len(end) < is_end.size:
-        passed = np.zeros(n_rows * m + 1, np.int32)
-        np.cumsum(changes.ravel(), out=passed[1:])
-        before = np.concatenate([np.zeros(1, end.dtype), end[:-1] + 1])
-        block_class[passed[end] != passed[before]] = -1
-    column = end % m
-    inner = column < m - 1
+    block_class, column = _block_classes(label, end), end % m
+    is_cut = column < m - 1
     if boundaries:
-        alike = np.zeros(len(end), bool)
-        alike[:-1] = ~parts_classes(block_class[:-1], block_class[1:])
-        inner &= ~alike
-    chosen = np.flatnonzero(inner)
+        is_cut[:-1] &= parts_classes(block_class[:-1], block_class[1:])
+    chosen = np.flatnonzero(is_cut)
     position, size = end[chosen], column[chosen] + 1
     row = position // m
     low, high = flat[position], flat[position + 1] if len(position) else position
@@ -224,6 +212,20 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
         lower_class=block_class[chosen],
         upper_class=block_class[chosen + 1] if len(chosen) else block_class[:0],
     )
+
+
+def _block_classes(label: Int[np.ndarray, "rows members"], end: Int[np.ndarray, " blocks"]) -> np.ndarray:
+    """Return the class of each block of neighbours in a row, -1 for several; ``end`` are its last instances, flat."""
+    block_class = label.ravel()[end].astype(np.int32)
+    if len(end) == label.size:  # blocks of one instance have one class
+        return block_class
+    # A block has several classes if labels change inside it. Blocks need not be sorted by class: any change shows it.
+    changes, n_changes = np.zeros(label.shape, bool), np.zeros(label.size + 1, np.int32)
+    np.not_equal(label[:, 1:], label[:, :-1], out=changes[:, :-1])
+    np.cumsum(changes.ravel(), out=n_changes[1:])
+    begin = np.concatenate([np.zeros(1, end.dtype), end[:-1] + 1])
+    block_class[n_changes[end] != n_changes[begin]] = -1
+    return block_class
 
 
 def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_classes: int) -> np.ndarray:

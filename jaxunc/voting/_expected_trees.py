@@ -115,7 +115,7 @@ def expected_trees(
     values = checked_probabilities(p)
     rows = values.reshape(-1, values.shape[-1])
     promise = checked_promise(criterion, confidence, disagreement)
-    rule = _table(rows.shape[1], max_trees, promise, prior, criterion, population)
+    rule = _make_tabled_rule(rows.shape[1], max_trees, promise, prior, criterion, population)
     left = _left_open(rows, rule, max_trees, checked_key(key))
     shape = values.shape[:-1]
     return ExpectedTrees(left[:-1].sum(axis=0).reshape(shape), 1 - left[-1].reshape(shape))
@@ -176,7 +176,7 @@ def forest_size_for(
     # p is not known: one draw for each instance from its posterior.
     p = np.asarray(jax.random.dirichlet(draw, jnp.asarray(counts + alpha)), float)
     check_confidence(confidence)
-    rule = _table(counts.shape[1], max_trees, confidence, 1.0)
+    rule = _make_tabled_rule(counts.shape[1], max_trees, confidence, 1.0)
     left = _left_open(p, rule, max_trees, vote, draws=1).mean(axis=1)
     sizes = np.unique(np.geomspace(1, max_trees, 8 * len(str(max_trees)) + 8).round().astype(int))
     # A tree is used by the votes that are still open before it.
@@ -185,7 +185,7 @@ def forest_size_for(
     return ForestSize(sizes, 1 - left[sizes], used[sizes - 1], int(enough[0]) if len(enough) else None)
 
 
-def _table(
+def _make_tabled_rule(
     n_classes: int,
     max_trees: int,
     promise: float,
@@ -193,16 +193,19 @@ def _table(
     criterion: Criterion = "bound",
     population: Population = "infinite",
 ) -> StoppingRule:
-    """Return the stopping rule of these settings, which compares votes with tables; a ValueError if it has none."""
+    """Return the rule of `make_rule` for ``max_trees`` trees, none of which abstains; a ValueError if it has no table.
+
+    ``promise`` is the disagreement for criterion "optimal", else the confidence.
+    """
     rule = make_rule(n_classes, max_trees, promise, criterion, population, prior)
-    if rule is None and criterion == "bound" and population == "infinite":
+    if rule is not None:
+        return rule
+    if criterion == "bound" and population == "infinite":
         raise ValueError("prior differs between classes, which three classes and more cannot have here; pass a number.")
-    if rule is None:
-        raise ValueError(
-            f"criterion={criterion!r} of a population={population!r} has no table for {n_classes} classes, so its "
-            "trees cannot be counted here; choose criterion='bound' of population='infinite', or 'certain'."
-        )
-    return rule
+    raise ValueError(
+        f"criterion={criterion!r} of a population={population!r} has no table for {n_classes} classes, so its "
+        "trees cannot be counted here; choose criterion='bound' of population='infinite', or 'certain'."
+    )
 
 
 def _left_open(

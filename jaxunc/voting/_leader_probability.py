@@ -105,9 +105,8 @@ def _race(votes: Votes, alpha):
     steps = np.linspace(-12, 9, NODES)
     # Nodes in units of the standard deviation of log g around the leader's mode, where the integrand lives.
     x = np.log(leader_shape) + steps / np.sqrt(leader_shape)
-    density = (
-        np.exp(leader_shape * x - np.exp(x) - gammaln(leader_shape)) * (steps[1] - steps[0]) / np.sqrt(leader_shape)
-    )
+    density = np.exp(leader_shape * x - np.exp(x) - gammaln(leader_shape))
+    density = density * (steps[1] - steps[0]) / np.sqrt(leader_shape)
     below = gammainc(shape[:, :, None], np.exp(x)[:, None, :])
     np.put_along_axis(below, leader[:, :, None], 1.0, axis=1)
     return (density * below.prod(axis=1)).sum(axis=1)
@@ -158,15 +157,13 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
     ``leader`` and ``rival`` are classes ``[n]``. Computed once for each distinct case: the order of the two classes
     (the classes themselves if α differs between classes), their votes, and the trees that remain.
     """
-    leaders_votes, rivals_votes = (
-        np.take_along_axis(votes, at[:, None], axis=1)[:, 0].astype(np.int64) for at in (leader, rival)
-    )
+    rows = np.arange(len(votes))
+    leaders_votes, rivals_votes = (votes[rows, of].astype(np.int64) for of in (leader, rival))
     # With one α for all classes only the order of the two matters, so that more votes are the same case.
     pair = rival < leader if np.all(alpha == alpha[0]) else leader * len(alpha) + rival
     size = n_trees + 1
-    _, first_of, which = np.unique(
-        ((pair * size + leaders_votes) * size + rivals_votes) * size + remaining, return_index=True, return_inverse=True
-    )
+    case = ((pair * size + leaders_votes) * size + rivals_votes) * size + remaining
+    _, first_of, which = np.unique(case, return_index=True, return_inverse=True)
     probability, step = np.zeros(len(first_of)), max(1, PAIR_ENTRIES // size)
     pairs = pair[first_of]
     for of in np.unique(pairs):
@@ -175,9 +172,8 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
         shapes = float(alpha[i]), float(alpha[j]), float(np.delete(alpha, [i, j]).sum())
         for start in range(0, len(at), step):
             some = at[start : start + step]
-            ahead_votes, behind_votes, left = (
-                values[first_of[some], None] for values in (leaders_votes, rivals_votes, remaining)
-            )
+            first = first_of[some], None
+            ahead_votes, behind_votes, left = leaders_votes[first], rivals_votes[first], remaining[first]
             ahead = _ahead(ahead_votes, behind_votes, left, bool(j < i), n_trees, shapes)
             probability[some] = _at_the_end(ahead, ahead_votes + behind_votes, left, n_trees, shapes)
     return probability[which.reshape(-1)]

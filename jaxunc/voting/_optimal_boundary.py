@@ -284,18 +284,19 @@ def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float
 
 
 def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tuple[Region, list[np.ndarray]]:
-    """Return where votes go on if a wrong answer costs ``price`` trees: its region, and `OptimalBoundary.goes_on`."""
-    first, last, goes_on, low, high = [], [], [], 0, 0
-    for flags in _going_on(votes, horizon, price):
-        ones = low + np.flatnonzero(flags[low : high + 1])
+    """Return (region, `OptimalBoundary.goes_on`) of the best boundary if a wrong answer costs ``price`` trees."""
+    region, goes_on = Region([], []), []
+    least, most = 0, 0  # votes for class 1 that are reached after n votes
+    for is_open in _going_on(votes, horizon, price):
+        ones = least + np.flatnonzero(is_open[least : most + 1])
         if not len(ones):
             break
-        low, high = int(ones[0]), int(ones[-1])
-        first.append(low)
-        last.append(high)
-        goes_on.append(flags[low : high + 1])
-        high += 1
-    return Region(first, last), goes_on
+        first, last = int(ones[0]), int(ones[-1])
+        region.first.append(first)
+        region.last.append(last)
+        goes_on.append(is_open[first : last + 1])
+        least, most = first, last + 1
+    return region, goes_on
 
 
 def _going_on(votes: ExchangeableVotes, horizon: int, price: float) -> list[np.ndarray]:

@@ -312,19 +312,18 @@ def poll_by_rounds(
 ) -> StoppingResult:
     """Count votes round by round, with at most ``max_trees`` trees; the host drops settled instances in between."""
     n, n_trees = len(x), len(classes)
-    votes, polled = np.zeros((n, n_classes), np.int32), np.zeros(n, np.int32)
-    settled, live, t = np.zeros(n, bool), np.arange(n), 0
-    while len(live) and t < max_trees:
-        length = next((size for size in LENGTHS if size >= t // 8), LENGTHS[-1])
-        length = min(length, n_trees)
-        start = min(t, n_trees - length)  # a slice of fixed length, of which the first trees may be old
+    votes, polled, settled = np.zeros((n, n_classes), np.int32), np.zeros(n, np.int32), np.zeros(n, bool)
+    open_, t = np.arange(n), 0
+    while len(open_) and t < max_trees:
+        # Programs are compiled for few lengths: the last round begins with trees that have voted before.
+        length = min(next((size for size in LENGTHS if size >= t // 8), LENGTHS[-1]), n_trees)
+        start = min(t, n_trees - length)
         end = min(start + length, max_trees)
-        rows = _padded(x[live])
-        polled_votes = _votes(plan, classes, rows, start, length=length, way=way)
-        polled_votes = np.asarray(polled_votes)[: len(live), t - start : end - start].astype(np.int32)
-        result = poll_on_host(rule, polled_votes, votes[live], t)
-        votes[live], polled[live], settled[live] = result.votes, result.n_trees_used, result.settled
-        live, t = live[~result.settled], end
+        classes_of_round = np.asarray(_votes(plan, classes, _padded(x[open_]), start, length=length, way=way))
+        new_votes = classes_of_round[: len(open_), t - start : end - start].astype(np.int32)
+        result = poll_on_host(rule, new_votes, votes[open_], t)
+        votes[open_], polled[open_], settled[open_] = result.votes, result.n_trees_used, result.settled
+        open_, t = open_[~result.settled], end
     return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
 

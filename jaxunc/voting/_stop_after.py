@@ -184,8 +184,8 @@ class ProbabilityRule(NamedTuple):
     """
 
     n_trees: int
-    promise: float
-    """The confidence, or the disagreement of criterion "optimal"."""
+    confidence: float
+    """Probability of the leader that settles a vote; by criterion "optimal" 1 less the disagreement."""
     criterion: Criterion
     population: Population
     alpha: Float[np.ndarray, "classes"]
@@ -193,7 +193,7 @@ class ProbabilityRule(NamedTuple):
     """Least votes for each class, by t, for criterion "optimal" while no tree has abstained; else None."""
 
     def __call__(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
-        """Return which votes are settled after ``t`` trees, abstaining ones included."""
+        """Return which of the votes ``[n classes]`` are settled after ``t`` trees, abstaining ones included."""
         top = np.sort(votes, axis=1)
         settled = top[:, -1] > top[:, -2]  # ties never settle: a tied rival is a factor of one half
         settled[settled] = self._is_settled(votes[settled], t)
@@ -202,34 +202,39 @@ class ProbabilityRule(NamedTuple):
     def _is_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
         """Return which of the votes ``[n classes]`` of ``t`` trees are settled; none of them is tied for the lead."""
         if self.least is not None:
-            # The table holds where no tree abstained. Elsewhere each instance has to keep the promise by itself.
             least = np.where(self.least[:, t] < 0, t + 1, self.least[:, t])
             settled, abstained = np.any(votes >= least, axis=1), votes.sum(axis=1) < t
-            settled[abstained] = self._stays(votes[abstained], t, 1 - self.promise)
+            # The table is for votes without abstention; others are settled by the probability of each.
+            settled[abstained] = self._is_final(votes[abstained], t)
             return settled
         if self.population == "finite":
-            return self._stays(votes, t, self.promise)
-        polled = np.full(len(votes), t)
-        if self.criterion != "exact":
-            return self._probability(votes, polled, self.criterion) > self.promise
-        # The exact probability lies between the product of its factors and the least of them.
-        low, high = self._probability(votes, polled, "bound"), np.ones(len(votes))
-        if np.all(self.alpha == self.alpha[0]):
-            # The factor of the leader and the runner-up is the least of all.
-            worst = np.sort(votes, axis=1)[:, :-3:-1]
-            high = leader_probability(worst, worst.sum(axis=1), 0, "bound", "infinite", self.alpha[:2])
-        # The integral is computed only where its bounds do not decide.
-        open_ = (low <= self.promise) & (high > self.promise)
-        low[open_] = self._probability(votes[open_], polled[open_], "exact")
-        return low > self.promise
+            return self._is_final(votes, t)
+        if self.criterion == "exact":
+            return self._is_exactly_settled(votes, t)
+        return self._probability(votes, t, self.criterion) > self.confidence
 
-    def _stays(self, votes: Votes, t: int, confidence: float) -> Bool[np.ndarray, "n"]:
-        """Return for which votes the leader also leads once all trees have voted, with at least this probability."""
-        allowed = allowed_loss(confidence)
+    def _is_final(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
+        """Return which leaders also lead after all trees, with at least the probability ``confidence``."""
+        allowed = allowed_loss(self.confidence)
         return loss(votes, np.full(len(votes), t), self.n_trees, self.alpha, limit=allowed) < allowed
 
-    def _probability(self, votes: Votes, polled, criterion: Criterion) -> Float[np.ndarray, "n"]:
-        """Return `leader_probability` of votes ``[n classes]`` after ``polled`` trees each, by a criterion."""
+    def _is_exactly_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
+        """Return which leaders win an infinite ensemble with a probability above ``confidence``.
+
+        The probability is an integral, computed only where its bounds do not decide: the product of its factors, one
+        for each rival, and the least factor.
+        """
+        probability, high = self._probability(votes, t, "bound"), np.ones(len(votes))
+        if np.all(self.alpha == self.alpha[0]):  # then the runner-up's factor is the least
+            best_two = np.sort(votes, axis=1)[:, :-3:-1]
+            high = leader_probability(best_two, best_two.sum(axis=1), 0, "bound", "infinite", self.alpha[:2])
+        open_ = (probability <= self.confidence) & (high > self.confidence)
+        probability[open_] = self._probability(votes[open_], t, "exact")
+        return probability > self.confidence
+
+    def _probability(self, votes: Votes, t: int, criterion: Criterion) -> Float[np.ndarray, "n"]:
+        """Return `leader_probability` of votes ``[n classes]`` after ``t`` trees, by a criterion."""
+        polled = np.full(len(votes), t)
         return leader_probability(votes, polled, self.n_trees, criterion, self.population, self.alpha)
 
 
@@ -261,7 +266,8 @@ def make_probability_rule(
                 "trees abstain; pass α instead, one number or one for each class."
             )
         least = optimal_table(n_classes, n_trees, promise, population, prior, max_trees=max_trees)
-    return ProbabilityRule(n_trees, promise, criterion, population, checked_prior(prior, n_classes), least)
+    confidence = 1 - promise if criterion == "optimal" else promise
+    return ProbabilityRule(n_trees, confidence, criterion, population, checked_prior(prior, n_classes), least)
 
 
 def poll_on_host(

@@ -7,7 +7,7 @@ take as ``prior``, by `checked_prior`.
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float, Int, Int64, Num, UInt
+from jaxtyping import Array, Bool, Float, Int, Int64, Num, UInt
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
@@ -20,7 +20,6 @@ from jaxunc.tables import Encoded, InstancesLike, MaskLike, NumbersLike, SparseR
 
 SMALLEST, LARGEST = 1e-3, 1e4
 """Range of a fitted α: it would leave it for a class that no tree votes for."""
-
 
 ROUTED_ENTRIES = 2**22
 """Number of pairs of an instance and a tree whose leaves are looked up at a time."""
@@ -251,16 +250,21 @@ _VOTES: KeptWhileAlive[UInt[np.ndarray, "trees nodes"]] = KeptWhileAlive()
 def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees nodes"]:
     """Return `leaf_votes` from the counts ``[rows classes]``, each node's row in them, and each node's left child."""
     # Bytes instead of counts: all that a vote needs of a leaf, and small enough to stay in the cache.
-    most = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
-    votes = most[code]
+    vote_of_row = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
+    votes = vote_of_row[code]
+    # Tied leaves of equal counts vote for different classes in different trees.
     is_tied = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1
-    is_inner = child != np.arange(child.shape[1], dtype=child.dtype)
-    # A leaf is the root or the child of a node; other nodes without children are padding (`Trees.is_leaf`).
-    is_used, (tree, node) = np.zeros(child.shape, bool), np.nonzero(is_inner)
-    left = child[tree, node]
-    is_used[:, 0] = is_used[tree, left] = is_used[tree, left + 1] = True
-    tree, node = np.nonzero(is_tied[code] & is_used & ~is_inner)
+    tree, node = np.nonzero(is_tied[code] & _is_leaf(child))
     chosen = votes_of_counts(table[code[tree, node]], tree)
     votes[tree, node] = np.where(chosen == ABSTAINS, n_classes, chosen)
     votes.setflags(write=False)
     return votes
+
+
+def _is_leaf(child: Int[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:
+    """Return `Trees.is_leaf` without a program: which nodes are the root or a child, and have no children."""
+    is_inner = child != np.arange(child.shape[1], dtype=child.dtype)
+    is_used, (tree, node) = np.zeros(child.shape, bool), np.nonzero(is_inner)
+    left = child[tree, node]
+    is_used[:, 0] = is_used[tree, left] = is_used[tree, left + 1] = True
+    return is_used & ~is_inner
