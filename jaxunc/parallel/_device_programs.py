@@ -60,14 +60,11 @@ def place(grid: Grid, packed: PackedTrees) -> TreeShards:
             return [np.asarray(array) for array in jax.tree.leaves(trees.arrays[:3])]
 
         leaves, structure = jax.tree.flatten(packed.arrays[:3])
-        tree_shards = [
-            jax.make_array_from_callback(
-                (grid.n_tree * per_shard, *leaf.shape[1:]),
-                grid.sharding("tree"),
-                lambda index, i=i: shard_of(first_of(index) // per_shard)[i],
-            )
-            for i, leaf in enumerate(leaves)
-        ]
+        tree_shards = []
+        for i, leaf in enumerate(leaves):
+            shape = grid.n_tree * per_shard, *leaf.shape[1:]
+            part_of = lambda index, i=i: shard_of(first_of(index) // per_shard)[i]
+            tree_shards.append(jax.make_array_from_callback(shape, grid.sharding("tree"), part_of))
         # Rows may be large: they are put on the devices once, not by each call.
         rows = [_replicate(grid, rows) for rows in packed.rows]
     shared = on_every_device(grid, packed.totals), rows, on_every_device(grid, packed.sets)
@@ -276,17 +273,18 @@ def rows_on_mesh(grid: Grid, rows: np.ndarray | jax.Array) -> np.ndarray | jax.A
 
 @jit(static_argnums=(0, 2))
 def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
-    """Return the answers ``[data rows ...]`` of a merged statistic; every device finishes the rows that it has."""
+    """Return the answers ``[data rows ...]`` of a merged statistic ``[data rows ...]``: each device finishes its rows.
 
-    def finish(combiner, merged):
-        return read_answer(combiner.finish(merged), readout)
+    Numbers for all rows, in the statistic or the answers, are the same on every device.
+    """
 
     def of_device(combiner, merged):
-        return _add_data_axis(finish(combiner, jax.tree.map(lambda a: a[0] if a.ndim else a, merged)))
+        # A device sees one place along 'data': the leading axis has length one.
+        rows = jax.tree.map(lambda part: part[0] if part.ndim else part, merged)
+        return _add_data_axis(read_answer(combiner.finish(rows), readout))
 
-    axes = lambda parts: jax.tree.map(lambda a: grid.answer_spec if a.ndim else P(), parts)
-    of_device_shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype, weak_type=a.weak_type), merged)
-    answer = jax.eval_shape(finish, combiner, of_device_shapes)
+    axes = lambda parts: jax.tree.map(lambda part: grid.answer_spec if part.ndim else P(), parts)
+    answer = jax.eval_shape(of_device, combiner, merged)  # tells which parts of the answer are numbers for all rows
     return _shard_map(of_device, grid, (P(), axes(merged)), axes(answer))(combiner, merged)
 
 

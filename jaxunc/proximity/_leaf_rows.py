@@ -39,10 +39,11 @@ class Contents(NamedTuple):
 
 def unwrap_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Return the forest inside a pipeline or estimator, and the function from raw rows to those that it reads."""
+    as_they_are = lambda X: X
     if isinstance(model, BoundForest | Trees):
-        return model if isinstance(model, Trees) else model.forest, lambda X: X
+        return model if isinstance(model, Trees) else model.forest, as_they_are
     if (library := library_of(model)) != "sklearn":
-        return model if library else from_any(model), lambda X: X  # no library's object: the path of a file
+        return model if library else from_any(model), as_they_are  # no library's object: the path of a file
     # Here, since they take scikit-learn.
     from sklearn.frozen import FrozenEstimator
     from sklearn.utils.validation import check_is_fitted
@@ -55,12 +56,17 @@ def unwrap_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
         inner, read = opened(vars(last).get("estimator_")).forest, last._instances
         forest = vars(last)["forest_"] if inner is None else inner
     else:
-        forest, read = last, lambda X: X
+        forest, read = last, as_they_are
     if not (steps := steps_of(model_or_pipeline)):
         return forest, read
-    # Transformers refuse tables without rows, so these do not reach them.
-    empty = lambda X: np.zeros((0, contents_of(forest).trees.n_features), np.float32)
-    return forest, lambda X: read(transformed(steps, X)) if n_rows(X := known_to_sklearn(X)) else empty(X)
+
+    def transform_and_read(X):
+        X = known_to_sklearn(X)
+        if n_rows(X):
+            return read(transformed(steps, X))
+        return np.zeros((0, contents_of(forest).trees.n_features), np.float32)  # transformers refuse a table of no rows
+
+    return forest, transform_and_read
 
 
 def check_on_host(*tables: Any) -> None:
@@ -211,20 +217,22 @@ class RowCounts:
 
     def _refusal(self, t: int) -> OtherRowsError:
         """Return the error for rows that do not give what the leaves of tree t hold, with advice for this model."""
-        name, weighs = type(self._model).__name__, getattr(self._model, "class_weight", None)
-        weighs = weighs or getattr(getattr(self._model, "estimator_", None), "class_weight", None)
-        if self._position is None and weighs is not None:
-            advice = f"It was grown with class_weight={weighs!r:.60}: pass y, the rows' labels, too."
+        model, name = self._model, type(self._model).__name__
+        class_weight = getattr(model, "class_weight", None)
+        class_weight = class_weight or getattr(getattr(model, "estimator_", None), "class_weight", None)
+        if self._position is None and class_weight is not None:
+            advice = f"It was grown with class_weight={class_weight!r:.60}: pass y, the rows' labels, too."
         else:
-            advice = "Pass the rows just as they went into model.fit"
-            advice += " (and its sample_weight)." if self._weight is None else ", with its sample_weight."
-        start, where = "", f"tree {t}" if self.bags is None else f"the bag of tree {t}"
-        if self.bags is None and library_of(self._model) != "sklearn":
-            start = f"the bags of this {name}, if it was grown on any, are not known, and without bags the "
+            weights = " (and its sample_weight)" if self._weight is None else ", with its sample_weight"
+            advice = f"Pass the rows just as they went into model.fit{weights}."
+        rows = "rows"
+        if self.bags is None and library_of(model) != "sklearn":
+            rows = f"the bags of this {name}, if it was grown on any, are not known, and without bags the rows"
             advice += " Bags are known of a forest of scikit-learn itself: pass that, if these trees are its own."
+        tree = f"tree {t}" if self.bags is None else f"the bag of tree {t}"
         what = "sizes" if self._position is None and self._target is None else "contents"
         return OtherRowsError(
-            f"{start}rows are not those that this {name} was grown on, in their order: with them {where} does not give "
+            f"{rows} are not those that this {name} was grown on, in their order: with them {tree} does not give "
             f"the {what} of its leaves. {advice} {LEAVES}"
         )
 

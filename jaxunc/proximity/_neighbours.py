@@ -102,8 +102,6 @@ class NeighbourIndex:
         sample_weight: NumbersLike | None = None,
         groups: LabelsLike | None = None,
     ):
-        from scipy.sparse import csr_array  # slow to import
-
         check_on_host(rows)
         check_one_of("kind", kind, KINDS)
         if groups is not None and kind != "out_of_bag":
@@ -126,21 +124,13 @@ class NeighbourIndex:
         counts = None
         if kind != "leaves":
             counts = RowCounts(forest, contents, inner, n, y=y, sample_weight=sample_weight)
-        leaves = self._leaves(encoded)
-        # SciPy keeps rows in the type of ends; as int32 they take half of the memory.
-        ends = np.zeros(self._trees.n_trees * self._trees.n_nodes + 1, np.int32 if leaves.size < 2**31 else np.int64)
-        lists = []
-        for t, lengths in enumerate(ends[1:].reshape(self._trees.n_trees, -1)):
-            lengths[:], *rows_and_shares = self._make_lists(t, leaves[:, t], counts)
-            lists.append(rows_and_shares)
-        np.cumsum(ends, dtype=ends.dtype, out=ends)
-        row, share = map(np.concatenate, zip(*lists, strict=True))
-        self._lists: Any = csr_array((share, row, ends), shape=(len(ends) - 1, n))
-        self._row_leaves = leaves
+        self._row_leaves = self._leaves(encoded)
+        self._lists: Any = self._make_lists(self._row_leaves, counts)
         if counts is not None and kind == "out_of_bag":
             position = np.zeros(n, int) if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
             group_numbers = rows_together(encoded.values, position, groups, weight=sample_weight)
-            self._row_leaves = np.where(mask_by_group(counts.out_of_bag(), group_numbers), leaves, -1)
+            has_not_seen = mask_by_group(counts.out_of_bag(), group_numbers)
+            self._row_leaves = np.where(has_not_seen, self._row_leaves, -1)
 
     def neighbours(self, X: InstancesLike | None = None, k: int = 10) -> Neighbours:
         """Return the k rows of largest weight for each query; X and k as for the function `neighbours`."""
@@ -222,7 +212,22 @@ class NeighbourIndex:
         check_on_host(X)
         return self._read(X)
 
-    def _make_lists(
+    def _make_lists(self, leaves: np.ndarray, counts: RowCounts | None) -> Any:
+        """Return the rows of each leaf and their shares of it, as a sparse matrix ``[nodes rows]`` over all trees."""
+        from scipy.sparse import csr_array  # slow to import
+
+        shape = self._trees.n_trees * self._trees.n_nodes, len(leaves)
+        # SciPy keeps rows in the type of ends; as int32 they take half of the memory.
+        ends = np.zeros(shape[0] + 1, np.int32 if leaves.size < 2**31 else np.int64)
+        rows, shares = [], []
+        for t, lengths in enumerate(ends[1:].reshape(self._trees.n_trees, -1)):
+            lengths[:], row, share = self._lists_of_tree(t, leaves[:, t], counts)
+            rows.append(row)
+            shares.append(share)
+        np.cumsum(ends, dtype=ends.dtype, out=ends)
+        return csr_array((np.concatenate(shares), np.concatenate(rows), ends), shape=shape)
+
+    def _lists_of_tree(
         self, t: int, leaf: np.ndarray, counts: RowCounts | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the lists of tree t: their lengths ``[nodes]``, their rows list after list, and the rows' shares."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxunc._numerics import ceil_div
 from jaxunc.inference import leaf_index, narrow_trees
 from jaxunc.tables import Columns, Encoded, InstancesLike, SparseRows, encode_rows
 
@@ -84,9 +85,8 @@ class LeafBoxes:
         tested_columns = narrow_trees(trees)[1]
         tested_columns = np.arange(trees.n_features) if tested_columns is None else np.asarray(tested_columns)
         n_outside = np.zeros(len(query_leaves))
-        for block in np.array_split(
-            tested_columns, -(-len(tested_columns) * max(len(leaves), len(query_leaves)) // VALUES)
-        ):
+        n_blocks = ceil_div(len(tested_columns) * max(len(leaves), len(query_leaves)), VALUES)
+        for block in np.array_split(tested_columns, n_blocks):
             inside, queries = (_columns_of(each.values, block, columns) for each in (row_values, query_values))
             for t in range(trees.n_trees):
                 n_outside += _count_outside(inside, leaves[:, t], queries, query_leaves[:, t])
@@ -100,11 +100,10 @@ class LeafBoxes:
 
 
 def _columns_of(values: Any, positions: np.ndarray, columns: Columns) -> np.ndarray:
-    return (
-        values.of(positions, columns.at(positions)).dense()
-        if isinstance(values, SparseRows)
-        else np.asarray(values)[:, positions]
-    )
+    """Return the values of rows in the columns at these positions, dense."""
+    if isinstance(values, SparseRows):
+        return values.of(positions, columns.at(positions)).dense()
+    return np.asarray(values)[:, positions]
 
 
 def _count_outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, query_leaf: np.ndarray) -> np.ndarray:
