@@ -302,9 +302,8 @@ class AdditiveTrees(PickledModule):
 
     def _traced_raw(self, X: Array) -> Array:
         """Return the raw sums of traced instances ``[instances features]``."""
-        sums = [
-            merge_leaves(group.trees, group.values, Encoded(X, True), merge="exact_sum") for group in self._groups()
-        ]
+        rows = Encoded(X, True)
+        sums = [merge_leaves(group.trees, group.values, rows, merge="exact_sum") for group in self._groups()]
         return _with_base(self.base, sums)
 
     def __repr__(self) -> str:

@@ -164,12 +164,8 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
         enough = (excess > 0) | ((excess == 0) & ~strict)
         return (so_far, is_reached | enough, jnp.where(enough & ~is_reached, lead, largest)), None
 
-    nothing = (
-        merging.start([shape for _ in names]),
-        jnp.broadcast_to(half.high <= 0, shape),
-        jnp.zeros(shape, leads.dtype),
-    )
-    largest = lax.scan(include, nothing, by_tree)[0][2]
+    is_reached, largest = jnp.broadcast_to(half.high <= 0, shape), jnp.zeros(shape, leads.dtype)
+    largest = lax.scan(include, (merging.start([shape for _ in names]), is_reached, largest), by_tree)[0][2]
     rejected_up_to = jnp.max(matrix(jnp.maximum(largest, 0.0), jnp.zeros(shape[:-1], leads.dtype)), axis=-2)
     # The answer is a single class while all others are rejected: up to the second smallest of the classes' s.
     least, second = jnp.moveaxis(jnp.sort(rejected_up_to, axis=-1)[..., :2], -1, 0)

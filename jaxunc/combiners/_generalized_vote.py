@@ -50,19 +50,20 @@ class Preference(NamedTuple):
 
     @property
     def remaining(self) -> Bool[Array | np.ndarray, "... classes"]:
-        """The classes that no half of the mass rejects, see `jaxunc.decisions.nondominated`; NumPy for NumPy arrays."""
+        """The classes to which half of the mass or more prefers no other one (`jaxunc.decisions.nondominated`).
+
+        NumPy for NumPy arrays. All classes without mass.
+        """
         xp = np if isinstance(self.mass, np.ndarray) else jnp
-        total = self.total[..., None, None]
+        total, n_classes = self.total[..., None, None], self.mass.shape[-1]
         excess = 2 * self.mass - total if self.excess is None else self.excess
-        n_classes = self.mass.shape[-1]
-        beside = xp.broadcast_to(~xp.eye(n_classes, dtype=bool), self.mass.shape)
-        preferred = (excess >= 0) & (total > 0) & beside
+        by_half = (excess >= 0) & (total > 0)
         if n_classes == 2:
-            # Class 0 comes first, and needs more than half.
-            zero = (excess[..., 0, 1] > 0) & (total[..., 0, 0] > 0)
-            one = preferred[..., 1, 0] & ~zero
-            return xp.stack([~one, ~zero], axis=-1)
-        return undominated(preferred)
+            # Where half of the mass prefers either class, class 1 remains.
+            rejects_one = (excess[..., 0, 1] > 0) & (self.total > 0)
+            rejects_zero = by_half[..., 1, 0] & ~rejects_one
+            return xp.stack([~rejects_zero, ~rejects_one], axis=-1)
+        return undominated(by_half & xp.broadcast_to(~xp.eye(n_classes, dtype=bool), self.mass.shape))
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -72,10 +72,7 @@ class Merging(NamedTuple):
 
     def start(self, shapes: list[tuple[int, ...]]) -> list[Any]:
         """Return the carry of no tree at all, for planes of these shapes, ``[instances ...]``."""
-        full = [
-            (*shape[:1], 0, *shape[1:]) if acc.collects else shape
-            for acc, shape in zip(self.planes, shapes, strict=True)
-        ]
+        full = [(*s[:1], 0, *s[1:]) if acc.collects else s for acc, s in zip(self.planes, shapes, strict=True)]
         return [acc.start(s, jnp.dtype(d)) for acc, s, d in zip(self.planes, full, self.dtypes, strict=True)]
 
     def mask(self, values: list[Array], passing: Bool[Array, "..."]) -> list[Array]:
@@ -91,10 +88,9 @@ class Merging(NamedTuple):
 
     def include(self, carry: list[Any], values: list[Array]) -> tuple[list[Any], list[Array]]:
         """Return the carry with one more tree's values (but for collected planes), and the values to collect."""
-        merged = [
-            c if acc.collects else acc.include(c, v) for acc, c, v in zip(self.planes, carry, values, strict=True)
-        ]
-        return merged, [v for acc, v in zip(self.planes, values, strict=True) if acc.collects]
+        planes = list(zip(self.planes, carry, values, strict=True))
+        merged = [before if acc.collects else acc.include(before, v) for acc, before, v in planes]
+        return merged, [v for acc, _, v in planes if acc.collects]
 
     def scan(
         self, visit: Callable[[Any], list[Array]], carry: list[Any], trees: PyTree, *, unroll: int = 1
@@ -111,46 +107,36 @@ class Merging(NamedTuple):
             return [_pack(part) for part in carry], kept
 
         joined, kept = lax.scan(include, [_pack(value) for value in open_carry], trees, unroll=unroll)
-        open_carry, kept = [_unpack(value, like) for value, like in zip(joined, open_carry, strict=True)], iter(kept)
-        # The loop stacks collected values with the trees in front.
-        more = [
-            (jnp.moveaxis(next(kept), 0, 1),) if acc.collects else c
-            for acc, c in zip(self.planes, open_carry, strict=True)
-        ]
+        collected = (jnp.moveaxis(values, 0, 1) for values in kept)  # the loop stacks them with the trees in front
         return [
-            self._behind(acc, c, m) if acc.collects else m for acc, c, m in zip(self.planes, carry, more, strict=True)
+            _behind(before, (next(collected),)) if acc.collects else _unpack(merged, like)
+            for acc, before, merged, like in zip(self.planes, carry, joined, open_carry, strict=True)
         ]
 
     def reduce(self, carry: list[Any], values: list[Array], axis: int) -> list[Any]:
         """Return the carry with the values of all trees along ``axis`` added, by one reduction: for accelerators."""
-        closed = [(acc, v) for acc, v in zip(self.planes, values, strict=True) if not acc.collects]
-        entered, start = [acc.enter(v) for acc, v in closed], [acc.start((), v.dtype) for acc, v in closed]
-        sums = [acc for acc, _ in closed]  # `join` outlives this call: it must not hold the values
-
-        def join(a, b):
-            return [acc.join(x, y) for acc, x, y in zip(sums, a, b, strict=True)]
-
-        reduced = iter(_reduce(entered, start, join, axis) if closed else [])
-        more = [(v,) if acc.collects else next(reduced) for acc, v in zip(self.planes, values, strict=True)]
-        return self.join(carry, more)
+        planes = self.planes
+        # Collected planes have nothing to reduce: their values are the carry.
+        of_tree = [acc.enter(v) for acc, v in zip(planes, values, strict=True) if not acc.collects]
+        neutral = [acc.start((), v.dtype) for acc, v in zip(planes, values, strict=True) if not acc.collects]
+        reduced = iter(_reduce(of_tree, neutral, [acc.join for acc in planes if not acc.collects], axis))
+        of_all = [(v,) if acc.collects else next(reduced) for acc, v in zip(planes, values, strict=True)]
+        return self.join(carry, of_all)
 
     def join(self, first: list[Any], second: list[Any]) -> list[Any]:
         """Return the carry of the first trees followed by the second."""
-        return [
-            self._behind(acc, a, b) if acc.collects else acc.join(a, b)
-            for acc, a, b in zip(self.planes, first, second, strict=True)
-        ]
+        both = zip(self.planes, first, second, strict=True)
+        return [_behind(a, b) if acc.collects else acc.join(a, b) for acc, a, b in both]
 
     def result(self, carry: list[Any]) -> list[Any]:
         """Return each plane as `Combiner.finish` sees it."""
         return [acc.result(c) for acc, c in zip(self.planes, carry, strict=True)]
 
-    @staticmethod
-    def _behind(acc: Accumulator, first: tuple, second: tuple) -> tuple[Any, ...]:
-        """Return the collected values of the first trees followed by those of the second, along axis 1."""
-        return tuple(
-            b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1) for a, b in zip(first, second, strict=True)
-        )
+
+def _behind(first: tuple[Array], second: tuple[Array]) -> tuple[Array]:
+    """Return the collected values of the first trees followed by those of the second, along axis 1."""
+    (a,), (b,) = first, second
+    return (b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1),)
 
 
 def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
@@ -269,12 +255,14 @@ def _unpack(carry: tuple, like: tuple) -> tuple:
     return split_words(carry[0], like[0].dtype, like[1].dtype)
 
 
-def _reduce(entered, start, join: Callable[..., Any], axis: int):
-    """Reduce a pytree of carries along an axis by one variadic `lax.reduce`, which compiles to one kernel."""
-    flat, structure = jax.tree.flatten(entered)
+def _reduce(carries: list[tuple], neutral: list[tuple], joins: list[Callable[..., Any]], axis: int) -> list[tuple]:
+    """Return the carries, each joined along an axis by its own function: one `lax.reduce`, which is one kernel."""
+    if not carries:
+        return []
+    flat, structure = jax.tree.flatten(carries)
 
-    def join_flat(*operands):
-        a, b = (jax.tree.unflatten(structure, half) for half in operands)
-        return tuple(jax.tree.leaves(join(a, b)))
+    def join(*halves):  # JAX keeps it for later calls: it must not hold the values
+        pairs = zip(joins, *(jax.tree.unflatten(structure, half) for half in halves), strict=True)
+        return tuple(jax.tree.leaves([join_plane(a, b) for join_plane, a, b in pairs]))
 
-    return jax.tree.unflatten(structure, lax.reduce(tuple(flat), tuple(jax.tree.leaves(start)), join_flat, (axis,)))
+    return jax.tree.unflatten(structure, lax.reduce(tuple(flat), tuple(jax.tree.leaves(neutral)), join, (axis,)))

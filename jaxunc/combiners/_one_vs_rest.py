@@ -104,9 +104,9 @@ class OneVsRest(Combiner[Answer]):
         one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
         alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
         parts, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
-        trailing = [
-            max(part.ndim - 1, 0) if isinstance(self.rule, tuple) else part.ndim - 1 for part in jax.tree.leaves(alone)
-        ]
+        trailing = [part.ndim - 1 for part in jax.tree.leaves(alone)]
+        if isinstance(self.rule, tuple):
+            trailing = [max(n_axes, 0) for n_axes in trailing]
         kinds = [kind == "collect" for kind in merge_kinds(self.merge, alone)]
         aligned = [
             jax.tree.map(partial(_class_axis_leads, trailing=behind, collected=collected), part)

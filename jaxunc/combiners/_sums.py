@@ -134,9 +134,8 @@ def _score_and_share(plane: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[
 
 def total_of_classes(stat: TwoFloat) -> TwoFloat:
     """Return the sum over the last axis of two-floats, added in order by a loop."""
-    first, others = (
-        jax.tree.map(lambda part, at=at: jnp.moveaxis(part, -1, 0)[at], stat) for at in (0, slice(1, None))
-    )
+    by_class = jax.tree.map(lambda part: jnp.moveaxis(part, -1, 0), stat)
+    first, others = (jax.tree.map(lambda part, at=at: part[at], by_class) for at in (0, slice(1, None)))
     return lax.scan(lambda total, plane: (total.plus(plane), None), first, others)[0]
 
 
