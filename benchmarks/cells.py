@@ -177,6 +177,11 @@ class FoldCell(NamedTuple):
     fold: int
 
 
+def fold_cells(n_folds: int) -> Callable[[str], list[FoldCell]]:
+    """What makes the cells of the first folds of a set."""
+    return lambda name: [FoldCell(name, number) for number in range(n_folds)]
+
+
 class Part(NamedTuple):
     """A part of a study, whose cells belong to one data set each."""
 
@@ -192,6 +197,18 @@ class Part(NamedTuple):
         """{set: its cells}: of all sets, or of those that have been run to the end."""
         journals = {name: self.journal(out, name) for name in self.sets}
         return {name: one.found for name, one in journals.items() if not whole or len(one.found) == len(one.wanted)}
+
+
+def make_part(
+    sets: Sequence[str],
+    cells: Callable[[str], Sequence[Any]],
+    is_sound: Callable[[dict, Any], bool],
+    run_cell: Callable[[Any, Any], dict],
+    load: Callable[[str, Any], Any] | None = None,
+    key: str | None = None,
+) -> Part:
+    """A part whose journals hold the cells of a data set, by its name; ``key`` is the first entry of their keys."""
+    return Part(sets, lambda out, name: Journal(out, key, cells(name), is_sound), run_cell, load)
 
 
 class Study(NamedTuple):

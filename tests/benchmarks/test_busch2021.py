@@ -39,7 +39,7 @@ def small(monkeypatch):
 
 
 def test_no_page_before_there_are_two_sets(small, tmp_path, capsys):
-    for journal in (study.journal(tmp_path, name, "references") for name in ("sonar", "wdbc")):
+    for journal in (study.PARTS["references"].journal(tmp_path, name) for name in ("sonar", "wdbc")):
         for cell in journal.wanted:
             journal.add(cell, {"methods": {"mean": [0.5, 0.5]}})
     study.write_page(tmp_path)

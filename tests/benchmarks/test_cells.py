@@ -78,49 +78,50 @@ def test_killed_and_resumed_it_ends_with_the_same_bytes(tmp_path, ran):
 
 
 JOURNALS = {
-    "attributions.run": (("own, idle",), lambda record: record["aleatoric"]["permutation"][0].append(0)),
-    "boosted_counts.run": (("wine",), lambda record: record["methods"].pop("own")),
-    "boosted_numbers.run": (("friedman1",), lambda record: record["methods"].pop("learned law")),
-    "boosters.run": (("tae",), lambda record: record["methods"]["pool"].pop()),
-    "busch2021.run": (("sonar", "trees"), lambda record: record["methods"]["vote"].pop()),
-    "conformal_sets.run": (("wine",), lambda record: record["sets"]["mean, oob"]["classes"].pop()),
-    "costa2013.run": (("iris",), lambda record: record["tpce"].pop()),
-    "costa2013.pools": (("iris",), lambda record: record["tpce_pool"].pop()),
-    "costa2013.paths": (("iris",), lambda record: record["tpce"].pop()),
-    "costa2013.branches": (("iris",), lambda record: record["lazy_pool"].pop()),
-    "costa2013.general": (("iris",), lambda record: record["pnml"].pop()),
-    "doubt.run": (("wine-quality-red",), lambda record: record["problems"]["answers"]["1 - p/in-bag/1"].pop()),
-    "hernandez_lobato2011.run": (("wine",), lambda record: record["polled"].append(1)),
-    "learning.run": (("wine", "noise"), lambda record: record["methods"].pop("pool")),
-    "number_doubt.run": (("bankLoan", "labels"), lambda record: record["curves"].pop("random")),
-    "regression.run": (("diabetes progression",), lambda record: record["methods"].pop("learned law")),
-    "reliable_evidence.run": (("wdbc",), lambda record: record["rules"]["evidence"].pop()),
-    "rules.abstaining": (("wine",), lambda record: record["methods"].pop("pool")),
-    "sets.run": (("wine",), lambda record: record["sets"]["u65, mean"]["classes"].pop()),
-    "suttoncharani2020.methods": (("banana",), lambda record: record["trees"]["0"]["raw"].pop()),
-    "suttoncharani2020.left_open": (("banana",), lambda record: record["growths"]["raw"]["0"]["eb"].pop()),
-    "suttoncharani2020.beyond": (("vowel", "classes"), lambda record: record["found"]["0"]["raw"].pop()),
-    "true_probabilities.run": (("twonorm", 200), lambda record: record["methods"].pop("learned pool")),
-    "voting.run": (("twonorm",), lambda record: record.pop("curves")),
-    "zhang2021.run": (("liver",), lambda record: record["oob"]["equal"].pop()),
+    ("attributions", "own, idle", "own, idle"): lambda record: record["aleatoric"]["permutation"][0].append(0),
+    ("boosted_counts", "main", "wine"): lambda record: record["methods"].pop("own"),
+    ("boosted_numbers", "main", "friedman1"): lambda record: record["methods"].pop("learned law"),
+    ("boosters", "small", "tae"): lambda record: record["methods"]["pool"].pop(),
+    ("busch2021", "trees", "sonar"): lambda record: record["methods"]["vote"].pop(),
+    ("conformal_sets", "main", "wine"): lambda record: record["sets"]["mean, oob"]["classes"].pop(),
+    ("costa2013", "main", "iris"): lambda record: record["tpce"].pop(),
+    ("costa2013", "pools", "iris"): lambda record: record["tpce_pool"].pop(),
+    ("costa2013", "paths", "iris"): lambda record: record["tpce"].pop(),
+    ("costa2013", "branches", "iris"): lambda record: record["lazy_pool"].pop(),
+    ("costa2013", "general", "iris"): lambda record: record["pnml"].pop(),
+    ("doubt", "main", "wine-quality-red"): lambda record: record["problems"]["answers"]["1 - p/in-bag/1"].pop(),
+    ("hernandez_lobato2011", "votes", "wine"): lambda record: record["polled"].append(1),
+    ("learning", "noise", "wine"): lambda record: record["methods"].pop("pool"),
+    ("number_doubt", "labels", "bankLoan"): lambda record: record["curves"].pop("random"),
+    ("regression", "main", "diabetes progression"): lambda record: record["methods"].pop("learned law"),
+    ("reliable_evidence", "main", "wdbc"): lambda record: record["rules"]["evidence"].pop(),
+    ("rules", "abstaining", "wine"): lambda record: record["methods"].pop("pool"),
+    ("sets", "main", "wine"): lambda record: record["sets"]["u65, mean"]["classes"].pop(),
+    ("suttoncharani2020", "main", "banana"): lambda record: record["trees"]["0"]["raw"].pop(),
+    ("suttoncharani2020", "open", "banana"): lambda record: record["growths"]["raw"]["0"]["eb"].pop(),
+    ("suttoncharani2020", "classes", "vowel"): lambda record: record["found"]["0"]["raw"].pop(),
+    ("true_probabilities", "200", "twonorm"): lambda record: record["methods"].pop("learned pool"),
+    ("voting", "votes", "twonorm"): lambda record: record.pop("curves"),
+    ("zhang2021", "main", "liver"): lambda record: record["oob"]["equal"].pop(),
 }
-"""What makes a journal of committed cells of a study, and what damages a record."""
+"""Committed cells by study, part and set, and what damages a record."""
 
 
-@pytest.mark.parametrize("module", JOURNALS)
-def test_committed_cells_are_whole_and_damaged_ones_are_run_again(module, tmp_path):
-    of, (names, damage) = import_module(f"benchmarks.studies.{module}"), JOURNALS[module]
-    results = import_module(f"benchmarks.studies.{module.split('.')[0]}.run").RESULTS
-    whole = of.journal(results, *names)
+@pytest.mark.parametrize("named", JOURNALS, ids=" ".join)
+def test_committed_cells_are_whole_and_damaged_ones_are_run_again(named, tmp_path):
+    name, part_name, of_set = named
+    of = import_module(f"benchmarks.studies.{name}.run")
+    journal = of.STUDY.parts[part_name].journal
+    whole = journal(of.RESULTS, of_set)
     first, *others = whole.found
     assert list(whole.found) == whole.wanted
-    part = of.journal(tmp_path, *names)
+    part = journal(tmp_path, of_set)
     for cell in (first, *others[:1]):
         record = json.loads(json.dumps(whole.found[cell]))
         if cell == first:
-            damage(record)
+            JOURNALS[named](record)
         part.add(cell, record)
-    assert list(of.journal(tmp_path, *names).found) == others[:1]
+    assert list(journal(tmp_path, of_set).found) == others[:1]
 
 
 def test_a_run_that_was_cut_off_within_a_line_is_appended_to(tmp_path, ran):

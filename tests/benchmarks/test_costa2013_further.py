@@ -94,7 +94,7 @@ def test_cells_agree_with_those_of_the_paper():
     found = study.finished_part(study.RESULTS, "pools")
     assert len(found) >= 7
     for name, record in found.items():
-        loo = study.journal(study.RESULTS, name).found[study.Cell(name, "loo")]
+        loo = study.MAIN.journal(study.RESULTS, name).found[study.Cell(name, "loo")]
         for method in ("tree", "tree_laplace", "tpce", "tpce_frequencies"):
             assert record["loo"][method][:4] == pytest.approx(loo[method], abs=2e-6), (name, method)
 

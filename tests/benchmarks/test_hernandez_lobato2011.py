@@ -144,8 +144,9 @@ def test_from_trees_to_the_page(tmp_path, monkeypatch):
     for module in (votes_of, page.figures):
         monkeypatch.setattr(module, "N_GRID", 5)
         monkeypatch.setattr(module, "AXIS", np.linspace(-1, 1, 5))
-    study.settle(tmp_path, SETTINGS)
-    study.run_all(["led", "twonorm", "circle"], None, tmp_path, 1, SETTINGS)
+    settings = [f"--{name}={value}" for name, value in SETTINGS._asdict().items()]
+    told = ["--parts", "votes", "--sets", "led", "twonorm", "circle", "--repetitions=1", f"--out={tmp_path}"]
+    study.run(study.options().parse_args([*told, *settings]))
     study.write_page(tmp_path)
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "| twonorm | ours |" in text

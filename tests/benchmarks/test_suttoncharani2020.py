@@ -82,7 +82,7 @@ def test_running_means_are_undone():
 
 @pytest.fixture(scope="module")
 def kept():
-    sets = {n: study.journal(run.RESULTS, n).found for n in study.SETS}
+    sets = study.MAIN.kept(run.RESULTS)
     return {name: list(found.values()) for name, found in sets.items()}
 
 

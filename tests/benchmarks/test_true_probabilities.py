@@ -126,7 +126,7 @@ def test_a_tiny_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert methods["mean, leaves of 1"]["spike"] > 1.3 > methods["logistic regression"]["spike"]
     names = ("twonorm", "led")
     for repetitions in (1, 2):
-        study.run_in_turns({(name, 200): study.journal(tmp_path, name, 200) for name in names}, repetitions)
+        study.run_in_turns([study.PARTS["200"].journal(tmp_path, name) for name in names], repetitions)
     kept = study.kept(tmp_path)
     assert [(cell.data, cell.repetition) for cell in kept] == [("twonorm", 0), ("twonorm", 1), ("led", 0), ("led", 1)]
     assert [one["chosen"] for one in kept.values()] == [0, 1, 0, 1]

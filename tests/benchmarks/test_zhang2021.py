@@ -55,7 +55,7 @@ def test_a_cell(small, monkeypatch):
 
 @pytest.fixture(scope="module")
 def kept():
-    return {n: study.journal(study.RESULTS, n).found for n in study.SETS}
+    return study.STUDY.parts["main"].kept(study.RESULTS)
 
 
 def test_what_the_page_says(kept):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Part, Study
+from benchmarks.cells import Study, make_part
 from benchmarks.studies.attributions.methods import CAUSES, DESIGNS, METHODS, named_first
 from benchmarks.studies.attributions.page import page
 
@@ -48,13 +48,10 @@ def run_cell(cell: Cell, _: object = None) -> dict:
         return named_first(design, cell.learner, cell.leaf, cell.rows, N_SEEDS)
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a design."""
-    sound = lambda record, cell: all(
-        len(of) == 1 + cell.copies for cause in CAUSES for name in METHODS for of in record[cause][name]
-    )
-    return Journal(out, None, [Cell(name, *setting) for setting in SETTINGS], sound)
+def _is_sound(record: dict, cell: Cell) -> bool:
+    return all(len(of) == 1 + cell.copies for cause in CAUSES for name in METHODS for of in record[cause][name])
 
 
-STUDY = Study(str(__doc__), RESULTS, {name: Part((name,), journal, run_cell) for name in DESIGNS}, page)
+_cells = lambda name: [Cell(name, *setting) for setting in SETTINGS]
+STUDY = Study(str(__doc__), RESULTS, {name: make_part((name,), _cells, _is_sound, run_cell) for name in DESIGNS}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

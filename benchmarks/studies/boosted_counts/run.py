@@ -20,7 +20,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 
 import jaxunc as ju
-from benchmarks.cells import FoldCell, Journal, Part, Study, fold
+from benchmarks.cells import FoldCell, Study, fold, fold_cells, make_part
 from benchmarks.studies.boosted_counts.page import page
 from benchmarks.studies.learning.methods import best_calibrator, isotonic, plain_measures
 from benchmarks.studies.learning.run import Rows, load_rows
@@ -135,12 +135,6 @@ def rows_of(name: str, folder: str | None) -> Rows:
     return Rows(data.X[kept], np.unique(data.y[kept], return_inverse=True)[1])
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    cells = [FoldCell(name, number) for number in range(N_RUN)]
-    sound = lambda record, cell: {"own", "mean of counts", "own and learned pool"} <= set(record["methods"])
-    return Journal(out, None, cells, sound)
-
-
-STUDY = Study(str(__doc__), RESULTS, {"main": Part(SETS, journal, run_cell, rows_of)}, page)
+_is_sound = lambda record, _: {"own", "mean of counts", "own and learned pool"} <= set(record["methods"])
+STUDY = Study(str(__doc__), RESULTS, {"main": make_part(SETS, fold_cells(N_RUN), _is_sound, run_cell, rows_of)}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from benchmarks.cells import Journal, Part, Study
+from benchmarks.cells import Study, make_part
 from benchmarks.studies.boosted_numbers.methods import FRESH, LIBRARIES, MADE_ON, Fold, methods_of, rows_of
 from benchmarks.studies.boosted_numbers.page import page
 from benchmarks.studies.regression.methods import measured
@@ -48,11 +48,7 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     return {"methods": methods, "seconds": round(time.process_time() - start, 1)}
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a problem."""
-    cells = [Cell(name, library) for library in (LIBRARIES if name in MADE_ON else LIBRARIES[:1])]
-    return Journal(out, None, cells, lambda record, cell: list(record["methods"]) == list(methods_of(cell.library)))
-
-
-STUDY = Study(str(__doc__), RESULTS, {"main": Part(PROBLEMS, journal, run_cell, rows_of)}, page)
+_cells = lambda name: [Cell(name, library) for library in (LIBRARIES if name in MADE_ON else LIBRARIES[:1])]
+_is_sound = lambda record, cell: list(record["methods"]) == list(methods_of(cell.library))
+STUDY = Study(str(__doc__), RESULTS, {"main": make_part(PROBLEMS, _cells, _is_sound, run_cell, rows_of)}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

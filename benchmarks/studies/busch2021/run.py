@@ -22,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Part, Study, fold
+from benchmarks.cells import Study, fold, make_part
 from benchmarks.data import DataSet, load
 from benchmarks.studies.busch2021.figures import write_pictures
 from benchmarks.studies.busch2021.numbers import METHODS, means, rank_tables, single_trees
@@ -159,11 +159,6 @@ def reference(cell: Cell):
     return make[cell.kind.removesuffix("-mean")](cell.n_trees, n_jobs=-1, **options)
 
 
-def journal(out: Path, name: str, part: str) -> Journal:
-    """The finished cells of a part on a set."""
-    return Journal(out, None, cells(part, name), _is_sound)
-
-
 def _is_sound(record: dict, cell: Cell) -> bool:
     expected = {"mean"} if cell.kind.endswith("-mean") else set(METHODS)
     return set(record["methods"]) == expected and all(len(pair) == 2 for pair in record["methods"].values())
@@ -172,9 +167,8 @@ def _is_sound(record: dict, cell: Cell) -> bool:
 def kept(out: Path) -> dict[Cell, dict]:
     """All whole repetitions, whatever was asked for in this run."""
     found: dict[Cell, dict] = {}
-    for part in KINDS:
-        for name in SETS:
-            own = journal(out, name, part)
+    for part in STUDY.parts.values():
+        for own in (part.journal(out, name) for name in SETS):
             n_whole = len(own.found) // (len(own.wanted) // N_REPEATS)
             found |= {cell: record for cell, record in own.found.items() if cell.repeat < n_whole}
     return found
@@ -193,9 +187,6 @@ def write_page(out: Path) -> None:
     write_pictures(rank_tables(everything, SETS), single_trees(finished, shown), trees, out)
 
 
-STUDY = Study(
-    str(__doc__),
-    RESULTS,
-    {part: Part(tuple(SETS), partial(journal, part=part), run_cell, load) for part in KINDS},
-)
+PARTS = {name: make_part(tuple(SETS), partial(cells, name), _is_sound, run_cell, load) for name in KINDS}
+STUDY = Study(str(__doc__), RESULTS, PARTS)
 options, run = STUDY.options, STUDY.run

@@ -19,13 +19,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 
 import jaxunc as ju
-from benchmarks.cells import FoldCell, Journal, Part, Study, fold
+from benchmarks.cells import FoldCell, Study, fold, fold_cells, make_part
 from benchmarks.studies.boosted_counts.run import rows_of
 from benchmarks.studies.conformal_sets.page import page
 from benchmarks.studies.learning.methods import conformal_sets, filled
 from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.sets.methods import counted
-from benchmarks.studies.sets.run import BY_SIZE
+from benchmarks.studies.sets.run import BY_SIZE, is_sound
 from jaxunc.estimators import CombinedForestClassifier
 
 N_FOLDS, N_RUN, N_TREES, HELD_OUT, PROMISE = 5, 2, 100, 0.25, 0.9
@@ -94,13 +94,5 @@ def run_cell(cell: FoldCell, data: Rows) -> dict:
     return {"sets": sets, "rows": [len(train), len(test)]}
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    sound = lambda record, _: all(
-        sum(rows for rows, _ in one["classes"]) == record["rows"][1] for one in record["sets"].values()
-    )
-    return Journal(out, None, [FoldCell(name, number) for number in range(N_RUN)], sound)
-
-
-STUDY = Study(str(__doc__), RESULTS, {"main": Part(BY_SIZE, journal, run_cell, rows_of)}, page)
+STUDY = Study(str(__doc__), RESULTS, {"main": make_part(BY_SIZE, fold_cells(N_RUN), is_sound, run_cell, rows_of)}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

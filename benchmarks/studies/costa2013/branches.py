@@ -7,15 +7,11 @@ to both sides. A cell has five folds of a set. The settings, `WIDTHS` among them
 seen, and not changed.
 """
 
-from functools import partial
-from pathlib import Path
-
 import numpy as np
 
-from benchmarks.cells import Journal, Part
-from benchmarks.data import DataSet, load
+from benchmarks.data import DataSet
 from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
-from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, pooled, run_five
+from benchmarks.studies.costa2013.pools import SMALL, part_of_five, pooled
 from jaxunc import transduction
 
 WIDTHS = {"narrow": 0.1, "wide": 0.5}
@@ -42,14 +38,9 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Prob
     return {name: widened(of.round(DECIMALS), classes, len(data.class_labels)) for name, of in probs.items()}
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cell of a set."""
-    return Journal(out, "branches", [SetCell(name)], lambda of, _: len(of["lazy_pool"]) == len(POOL_MEASURES))
-
-
 # One set is left out: it has 279 features, and each step of a lazy path looks at all.
 SETS_RUN = tuple(name for name in SMALL if name != "arrhythmia")
-PART = Part(SETS_RUN, journal, partial(run_five, of_fold=_of_fold), load)
+PART = part_of_five("branches", _of_fold, "lazy_pool", SETS_RUN)
 
 
 # Lazy trees: one path for one instance (after Friedman, Kohavi and Yun 1996), also with the instance inserted.

@@ -8,7 +8,6 @@ each by what is fitted on four of five folds. A cell is a set and a learner.
 """
 
 import warnings
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.cells import Journal, Part
+from benchmarks.cells import make_part
 from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013.methods import Probabilities, widened
 from benchmarks.studies.costa2013.pools import N_FOLDS, POOL_MEASURES, Measures, scored
@@ -119,10 +118,5 @@ def _laplace(probs: np.ndarray, n: np.ndarray) -> np.ndarray:
     return (probs * n[:, None] + 1) / (n[:, None] + probs.shape[1])
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    cells = [GeneralCell(name, learner) for learner in LEARNERS]
-    return Journal(out, "general", cells, lambda of, _: len(of["pnml"]) == len(POOL_MEASURES))
-
-
-PART = Part(SETS_RUN, journal, run_cell, load)
+_cells = lambda name: [GeneralCell(name, learner) for learner in LEARNERS]
+PART = make_part(SETS_RUN, _cells, lambda of, _: len(of["pnml"]) == len(POOL_MEASURES), run_cell, load, "general")

@@ -7,18 +7,15 @@ node's drawn towards its parent's, and the average over all prunings of the tree
 last one, on the trees of transduction. A cell has five folds of a set.
 """
 
-from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Part
-from benchmarks.data import DataSet, load
+from benchmarks.data import DataSet
 from benchmarks.studies.costa2013.methods import DECIMALS, Probabilities, laplace, widened
-from benchmarks.studies.costa2013.pools import POOL_MEASURES, SMALL, SetCell, pooled, run_five
+from benchmarks.studies.costa2013.pools import part_of_five, pooled
 from jaxunc.transduction import Pairs, as_queries, counts_of, presort, settings_of
 
 
@@ -169,9 +166,4 @@ def _leaves(path: NodePath) -> np.ndarray:
     return np.take_along_axis(path.counts, last, axis=-2)[..., 0, :]
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cell of a set."""
-    return Journal(out, "paths", [SetCell(name)], lambda of, _: len(of["tpce"]) == len(POOL_MEASURES))
-
-
-PART = Part(SMALL, journal, partial(run_five, of_fold=_of_fold), load)
+PART = part_of_five("paths", _of_fold, "tpce")

@@ -9,13 +9,12 @@ leaves can be learned on them. Everything is of a fold's training instances alon
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Part
+from benchmarks.cells import Part, make_part
 from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013 import methods
 from benchmarks.studies.costa2013.sets import LARGE, SETS, fold_of
@@ -158,24 +157,20 @@ class PoolCell(NamedTuple):
     protocol: str
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    return Journal(out, "pools", [PoolCell(name, run) for run in RUNS], is_sound)
-
-
-def is_sound(record: dict, cell: PoolCell) -> bool:
-    """Whether a record is whole."""
-    return len(record["tpce_pool"]) == len(POOL_MEASURES) and record["classes"] > 1
-
-
 def run_cell(cell: PoolCell, data: DataSet) -> dict:
     """{reading: measures}, with the set's sizes."""
     return {"n": len(data.y), "classes": len(data.class_labels), **RUNS[cell.protocol](data)}
 
 
-def run_five(cell: SetCell, data: DataSet, of_fold: Callable[..., methods.Probabilities]) -> dict:
-    """{reading: measures} `by_folds`, with the set's sizes."""
-    return {"n": len(data.y), "classes": len(data.class_labels), **by_folds(data, of_fold)}
+def part_of_five(
+    name: str, of_fold: Callable[..., methods.Probabilities], last: str, sets: tuple[str, ...] = SMALL
+) -> Part:
+    """A part with a cell for each set: measures `by_folds` of its readings, the ``last`` among them, and its sizes."""
+    sizes = lambda data: {"n": len(data.y), "classes": len(data.class_labels)}
+    is_sound = lambda record, _: len(record[last]) == len(POOL_MEASURES)
+    run = lambda _, data: sizes(data) | by_folds(data, of_fold)
+    return make_part(sets, lambda of: [SetCell(of)], is_sound, run, load, name)
 
 
-PART = Part(SMALL, journal, run_cell, load)
+_is_sound = lambda record, _: len(record["tpce_pool"]) == len(POOL_MEASURES) and record["classes"] > 1
+PART = make_part(SMALL, lambda name: [PoolCell(name, run) for run in RUNS], _is_sound, run_cell, load, "pools")

@@ -15,7 +15,7 @@ A cell (`benchmarks.cells`) is a set and how it is cut up. The page and its figu
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.cells import Journal, Part, Study
+from benchmarks.cells import Study, make_part
 from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013 import branches, further, general, paths, pools
 from benchmarks.studies.costa2013.methods import MEASURES, cross_validated, leave_one_out, own_thresholds
@@ -41,11 +41,6 @@ def run_cell(cell: Cell, data: DataSet) -> dict:
     return {"n": len(data.y), "features": data.X.shape[1], "classes": len(data.class_labels), **found}
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    return Journal(out, "main", [Cell(name, protocol) for protocol in protocols(name)], _is_sound)
-
-
 def _is_sound(record: dict, cell: Cell) -> bool:
     method = "tpce_own" if cell.protocol == "own" else "tpce"
     return len(record[method]) == len(MEASURES) and record["classes"] > 1
@@ -53,7 +48,7 @@ def _is_sound(record: dict, cell: Cell) -> bool:
 
 def finished(out: Path) -> dict[str, dict[str, dict]]:
     """{set: {protocol: record}} of the sets that are finished."""
-    kept = STUDY.parts["main"].kept(out, whole=True)
+    kept = MAIN.kept(out, whole=True)
     return {name: {cell.protocol: record for cell, record in found.items()} for name, found in kept.items()}
 
 
@@ -87,5 +82,6 @@ def finished_part(out: Path, part: str) -> dict[str, dict[str, dict]]:
 
 
 FURTHER = {"pools": pools.PART, "paths": paths.PART, "branches": branches.PART, "general": general.PART}
-STUDY = Study(str(__doc__), RESULTS, {"main": Part(SETS, journal, run_cell, load), **FURTHER})
+MAIN = make_part(SETS, lambda name: [Cell(name, run) for run in protocols(name)], _is_sound, run_cell, load, "main")
+STUDY = Study(str(__doc__), RESULTS, {"main": MAIN, **FURTHER})
 options, run = STUDY.options, STUDY.run

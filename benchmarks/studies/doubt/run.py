@@ -10,7 +10,6 @@ a set, a job and a repeat.
 
 import time
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from benchmarks.cells import Journal, Part, Study
+from benchmarks.cells import Study, make_part
 from benchmarks.data import load
 from benchmarks.studies.doubt.drift import run_drift
 from benchmarks.studies.doubt.jobs import Rows, run_labels, run_rows
@@ -70,27 +69,14 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     return {"problems": problems, "classes": int(data.y.max()) + 1, "seconds": seconds}
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    return _journal(out, [Cell(name, job, repeat) for job in JOBS for repeat in range(N_REPEATS)])
-
-
-def later_journal(out: Path, name: str, job: str) -> Journal:
-    """The finished cells of a set in one of the two later jobs."""
-    return _journal(out, [Cell(name, job, repeat) for repeat in range(LATER_REPEATS)])
-
-
-def _journal(out: Path, cells: list[Cell]) -> Journal:
-    return Journal(out, None, cells, _is_sound)
-
-
 def _is_sound(record: dict, cell: Cell) -> bool:
     doubts = [each for problem in record["problems"].values() for each in problem.values()]
     return record["classes"] > 1 and all(len(each) == len(MEASURES_OF[cell.job]) for each in doubts)
 
 
-PARTS = {"main": Part(SETS, journal, run_cell, rows_of)} | {
-    job: Part(LATER_SETS, partial(later_journal, job=job), run_cell, rows_of) for job in LATER_JOBS
+_cells = lambda jobs, repeats: lambda name: [Cell(name, job, repeat) for job in jobs for repeat in range(repeats)]
+PARTS = {"main": make_part(SETS, _cells(JOBS, N_REPEATS), _is_sound, run_cell, rows_of)} | {
+    job: make_part(LATER_SETS, _cells([job], LATER_REPEATS), _is_sound, run_cell, rows_of) for job in LATER_JOBS
 }
 STUDY = Study(str(__doc__), RESULTS, PARTS, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

@@ -15,14 +15,15 @@ scikit-learn's forests do not do (`constant_votes`).
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.cells import Journal, keys, run_missing, study_options
+from benchmarks.cells import Journal, Part, Study, keys
 from benchmarks.studies.hernandez_lobato2011 import votes as polls
 from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, MEASURES, RULES
 from benchmarks.studies.hernandez_lobato2011.page import study_page
@@ -140,18 +141,6 @@ def kept_settings(out: Path) -> Settings:
     return Settings(**json.loads((out / "settings.json").read_text(encoding="utf-8")))
 
 
-def run_all(
-    sets: Sequence[str], data_folder: str | None, out: Path, n_repeats: int, settings: Settings
-) -> dict[Cell, dict]:
-    """Run what is missing; returns everything."""
-    journals = {name: journal(out, name, n_repeats) for name in sets}
-    return run_missing(
-        journals,
-        lambda name: None if name == CIRCLE else polls.problem(name, data_folder),
-        lambda cell, of: run_cell(cell, of, settings),
-    )
-
-
 def finished(out: Path) -> dict[str, Mapping[Cell, dict]]:
     """{set: its cells}, of whole repetitions."""
     kept = {}
@@ -169,7 +158,8 @@ def write_page(out: Path) -> None:
     circles = found.pop(CIRCLE, {})
     if found:
         needed = [record["needed"] for record in circles.values()]
-        page = study_page(found, needed, kept_settings(out)._asdict(), out, list(constant_journal(out).found.values()))
+        constant = constant_journal(out, "led").found.values()
+        page = study_page(found, needed, kept_settings(out)._asdict(), out, list(constant))
         (out / "README.md").write_text(page, encoding="utf-8")
 
 
@@ -206,10 +196,9 @@ def constant_votes(split: polls.Split, n_classes: int, n_tries: int, rng: np.ran
     return votes
 
 
-def run_constant(repeat: int, settings: Settings) -> dict:
+def run_constant(cell: "ConstantCell", of: polls.Problem, settings: Settings) -> dict:
     """The number of test instances, and `MEASURES` of led by trees that give up."""
-    of = polls.problem("led", None)
-    split, rng = of.split(repeat), np.random.default_rng([repeat, 2])
+    split, rng = of.split(cell.repeat), np.random.default_rng([cell.repeat, 2])
     n_tries = int(split.X_train.shape[1] ** 0.5)
     grown = lambda n: np.stack([constant_votes(split, of.n_classes, n_tries, rng) for _ in range(n)], axis=1)
     polled, reference = grown(settings.trees).astype(np.int32), polls.counted(grown(settings.infinite), of.n_classes)
@@ -225,16 +214,24 @@ class ConstantCell(NamedTuple):
     repeat: int
 
 
-def constant_journal(out: Path, n_repeats: int = 0) -> Journal:
+def constant_journal(out: Path, name: str, n_repeats: int = 0) -> Journal:
     """The finished repetitions of led by trees that give up."""
     there = [key[2] + 1 for key in keys(out) if key[0] == "constant"]
-    wanted = [ConstantCell("led", repeat) for repeat in range(max(n_repeats, *there, 0))]
+    wanted = [ConstantCell(name, repeat) for repeat in range(max(n_repeats, *there, 0))]
     return Journal(out, "constant", wanted, lambda record, _: len(record["bound"]) == len(MEASURES))
+
+
+load = lambda name, folder: None if name == CIRCLE else polls.problem(name, folder)
+PARTS = {
+    "votes": Part(SETS, journal, run_cell, load),
+    "constant": Part(("led",), constant_journal, run_constant, load),
+}
+STUDY = Study(str(__doc__), RESULTS, PARTS)
 
 
 def options() -> ArgumentParser:
     """What the study takes."""
-    found, usual = study_options(__doc__, RESULTS, SETS, ("votes", "constant")), Settings()
+    found, usual = STUDY.options(), Settings()
     found.add_argument("--repetitions", type=int, default=10, help="splits of each set (default 10; the paper 100)")
     found.add_argument("--infinite", type=int, default=usual.infinite, help="trees that stand for infinitely many")
     found.add_argument("--trees", type=int, default=usual.trees, help="trees that are polled at most")
@@ -246,8 +243,7 @@ def run(args: Namespace) -> None:
     """Run what is missing, part by part."""
     settings = Settings(args.trees, args.infinite, args.confidence)
     settle(args.out, settings)
-    if "votes" in args.parts:
-        run_all(args.sets, args.data, args.out, args.repetitions, settings)
-    if "constant" in args.parts and "led" in args.sets:
-        journal = constant_journal(args.out, args.repetitions)
-        run_missing({"led, constant": journal}, lambda _: None, lambda cell, _: run_constant(cell.repeat, settings))
+    of_settings = lambda of: of._replace(
+        journal=partial(of.journal, n_repeats=args.repetitions), run_cell=partial(of.run_cell, settings=settings)
+    )
+    STUDY._replace(parts={name: of_settings(of) for name, of in PARTS.items()}).run(args)

@@ -18,7 +18,6 @@ A cell (`benchmarks.cells`) is a fold of a set in a part.
 """
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Part, Study, fold
+from benchmarks.cells import Study, fold, make_part
 from benchmarks.data import load
 from benchmarks.studies.learning import methods
 from benchmarks.studies.learning.further import NOISE, NOISE_SETS, SHRINKAGE, fit_leaf_counts, run_noise, run_shrinkage
@@ -249,23 +248,15 @@ def sets_of(part: str) -> tuple[str, ...]:
     return {"other-sets": OTHER_SETS, "instead": both, "shrinkage": both, "noise": NOISE_SETS}.get(part, SETS)
 
 
-def journal(out: Path, name: str, part: str) -> Journal:
-    """The finished cells of a part on a set."""
-    return Journal(out, None, [Cell(part, name, number) for number in range(PARTS[part])], _is_sound)
-
-
 def _is_sound(record: dict, cell: Cell) -> bool:
     usual = {"mean", "P", "isotonic", "pool", "selected"}
     needed = {"instead": INSTEAD, "shrinkage": SHRINKAGE, "noise": NOISE}.get(cell.part, usual)
     return set(needed) <= set(record["methods"])
 
 
-STUDY = Study(
-    str(__doc__),
-    RESULTS,
-    {part: Part(sets_of(part), partial(journal, part=part), run_cell, load_rows) for part in PARTS},
-    page,
-)
+_cells = lambda part: lambda name: [Cell(part, name, number) for number in range(PARTS[part])]
+_parts = {name: make_part(sets_of(name), _cells(name), _is_sound, run_cell, load_rows) for name in PARTS}
+STUDY = Study(str(__doc__), RESULTS, _parts, page)
 kept, options, run = STUDY.kept, STUDY.options, STUDY.run
 
 

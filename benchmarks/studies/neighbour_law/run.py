@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sklearn.model_selection import KFold
 
-from benchmarks.cells import Journal, Part, Study
+from benchmarks.cells import Study, make_part
 from benchmarks.studies.neighbour_law.forms import FORMS
 from benchmarks.studies.neighbour_law.page import page
 from benchmarks.studies.regression.methods import Fold, measured_by
@@ -41,11 +41,6 @@ def run_cell(cell: Cell, data: Rows) -> dict:
         return {"methods": measured_by(FORMS, fold, data.y[test])}
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a problem."""
-    cells = [Cell(name, leaf) for leaf in LEAVES]
-    return Journal(out, None, cells, lambda record, cell: list(record["methods"]) == list(FORMS))
-
-
-STUDY = Study(str(__doc__), RESULTS, {"main": Part(PROBLEMS, journal, run_cell, rows_of)}, page)
+_cells, _is_sound = lambda name: [Cell(name, n) for n in LEAVES], lambda record, _: [*record["methods"]] == [*FORMS]
+STUDY = Study(str(__doc__), RESULTS, {"main": make_part(PROBLEMS, _cells, _is_sound, run_cell, rows_of)}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

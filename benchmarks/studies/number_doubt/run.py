@@ -8,14 +8,13 @@
 
 import time
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.cells import Journal, Part, Study
+from benchmarks.cells import Study, make_part
 from benchmarks.studies.boosted_numbers.methods import FRESH, rows_of
 from benchmarks.studies.number_doubt.jobs import DRIFTS, SIZES, STRATEGIES, TESTS, run_drift, run_labels, run_rows
 from benchmarks.studies.number_doubt.page import page
@@ -46,11 +45,6 @@ def run_cell(cell: Cell, data: Rows) -> dict:
     return found | {"seconds": round(time.process_time() - start, 1)}
 
 
-def journal(out: Path, name: str, part: str) -> Journal:
-    """The finished cells of a part and a problem."""
-    return Journal(out, None, [Cell(name, part, repeat) for repeat in range(JOBS[part][1])], _is_sound)
-
-
 def _is_sound(record: dict, cell: Cell) -> bool:
     if cell.part == "labels":
         curves = np.array([record["curves"][name] for name in STRATEGIES], float)
@@ -60,6 +54,7 @@ def _is_sound(record: dict, cell: Cell) -> bool:
     return len({len(of) for of in record["AUROC"].values()} | {len(record["growth"])}) == 1
 
 
-PARTS = {name: Part(PROBLEMS, partial(journal, part=name), run_cell, rows_of) for name in JOBS}
+_cells = lambda job: lambda name: [Cell(name, job, repeat) for repeat in range(JOBS[job][1])]
+PARTS = {job: make_part(PROBLEMS, _cells(job), _is_sound, run_cell, rows_of) for job in JOBS}
 STUDY = Study(str(__doc__), RESULTS, PARTS, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sklearn.model_selection import KFold
 
-from benchmarks.cells import Journal, Part, Study
+from benchmarks.cells import Study, make_part
 from benchmarks.studies.regression.methods import ADDED, METHODS, WITHOUT_FOREST, Fold, measured_by
 from benchmarks.studies.regression.page import page
 from benchmarks.studies.regression.problems import PROBLEMS, Rows, rows_of
@@ -51,11 +51,7 @@ def methods_of(cell: Cell) -> list[str]:
     return [name for name in METHODS if name not in left_out]
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a problem."""
-    cells = [Cell(name, leaf, trees, fold) for trees in TREES for leaf in LEAVES for fold in range(N_FOLDS)]
-    return Journal(out, None, cells, lambda record, cell: list(record["methods"]) == methods_of(cell))
-
-
-STUDY = Study(str(__doc__), RESULTS, {"main": Part(PROBLEMS, journal, run_cell, rows_of)}, page)
+_cells = lambda name: [Cell(name, leaf, trees, fold) for trees in TREES for leaf in LEAVES for fold in range(N_FOLDS)]
+_is_sound = lambda record, cell: list(record["methods"]) == methods_of(cell)
+STUDY = Study(str(__doc__), RESULTS, {"main": make_part(PROBLEMS, _cells, _is_sound, run_cell, rows_of)}, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page

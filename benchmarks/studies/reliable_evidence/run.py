@@ -28,7 +28,7 @@ from scipy.stats import rankdata
 from sklearn.model_selection import RepeatedStratifiedKFold
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Part, Study
+from benchmarks.cells import Part, Study, make_part
 from benchmarks.data import KNOWN, load
 from benchmarks.studies.reliable_evidence.methods import NAMES, rules_of
 from benchmarks.studies.reliable_evidence.page import MEASURES, NATIVE, page
@@ -211,31 +211,18 @@ def accuracy_rejection(certainty: np.ndarray, right: np.ndarray) -> float:
     return float(np.mean(np.cumsum(share[group]) / np.arange(1, len(right) + 1)))
 
 
-def journal(out: Path, name: str, part: str = "main") -> Journal:
-    """The finished cells of a set."""
-    folds = range(N_FOLDS if part == "main" else N_RUN)
-    cells = [Cell(name, *key) for key in product(KINDS[part], LEAF_SIZES, folds)]
-
-    def is_sound(record: dict, cell: Cell) -> bool:
-        wanted = {*NAMES, NATIVE} if name in MORE_CLASSES else {*NAMES}
-        return set(record["rules"]) == wanted and all(len(v) == len(MEASURES) for v in record["rules"].values())
-
-    return Journal(out, part, cells, is_sound)
+def _is_sound(record: dict, cell: Cell) -> bool:
+    wanted = {*NAMES, NATIVE} if cell.data in MORE_CLASSES else {*NAMES}
+    return set(record["rules"]) == wanted and all(len(v) == len(MEASURES) for v in record["rules"].values())
 
 
-def load_table(name: str, folder: str | None) -> compare.Table:
-    """A set as the study of rules has it."""
-    return table(load(name, folder))
+def _part(name: str) -> Part:
+    keys = [*product(KINDS[name], LEAF_SIZES, range(N_FOLDS if name == "main" else N_RUN))]
+    cells, load_table = lambda of: [Cell(of, *key) for key in keys], lambda of, folder: table(load(of, folder))
+    return make_part(sets_of(name), cells, _is_sound, partial(run_cell, part=name), load_table, name)
 
 
-STUDY = Study(
-    str(__doc__),
-    RESULTS,
-    {
-        part: Part(sets_of(part), partial(journal, part=part), partial(run_cell, part=part), load_table)
-        for part in KINDS
-    },
-)
+STUDY = Study(str(__doc__), RESULTS, {name: _part(name) for name in KINDS})
 options, run = STUDY.options, STUDY.run
 
 

@@ -9,10 +9,8 @@ trees whose bag lacks x. Its two scores are the proximities' share of rows that 
 and conformity: one minus the ratio of the k largest proximities to other classes than the answer, to those of its own.
 """
 
-from argparse import Namespace
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,7 +19,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from benchmarks import many_sets
-from benchmarks.cells import Journal, fold, run_missing
+from benchmarks.cells import fold
 from benchmarks.pages import bold, fill, table
 from benchmarks.studies.rules.page import TEMPLATE
 from jaxunc import compare
@@ -115,16 +113,14 @@ def conformity(near: np.ndarray, y: np.ndarray, answers: np.ndarray) -> np.ndarr
     return found
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    cells = [Cell(name, leaf, number) for leaf in LEAVES for number in range(N_FOLDS)]
-    needed = set(METHODS) - {"confidence"}
-    return Journal(out, None, cells, lambda record, cell: needed <= set(record["methods"]))
+def cells(name: str) -> list[Cell]:
+    """The cells of a set."""
+    return [Cell(name, leaf, number) for leaf in LEAVES for number in range(N_FOLDS)]
 
 
-def run_abstaining(args: Namespace, load: Any) -> None:
-    """Run what is missing."""
-    run_missing({name: journal(args.out, name) for name in args.sets}, load, run_cell)
+def is_sound(record: dict, cell: Cell) -> bool:
+    """Whether a record has all methods; one is of two classes alone."""
+    return set(METHODS) - {"confidence"} <= set(record["methods"])
 
 
 def abstaining_section(found: Mapping[Cell, dict]) -> str:

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.cells import study_options
+from benchmarks.cells import Study, make_part, study_options
 from benchmarks.data import DataSet, load
-from benchmarks.studies.rules.abstaining import abstaining_section, journal, run_abstaining
+from benchmarks.studies.rules.abstaining import abstaining_section, cells, is_sound, run_cell
 from benchmarks.studies.rules.page import rules_page, write_pictures
 from jaxunc import compare
 
@@ -64,6 +64,10 @@ def means(results: compare.Results) -> pd.DataFrame:
     return groups[list(compare.COMPARED_MEASURES)].mean().round(5).reset_index()
 
 
+ABSTAINING = make_part(SETS, cells, is_sound, run_cell, lambda name, folder: table(load(name, folder)))
+STUDY = Study(str(__doc__), RESULTS, {"abstaining": ABSTAINING})
+
+
 def options() -> ArgumentParser:
     """What the study takes."""
     found = study_options(__doc__, RESULTS, SETS, PARTS)
@@ -74,7 +78,7 @@ def options() -> ArgumentParser:
 def run(args: Namespace) -> None:
     """Run what is missing, and write the means over folds."""
     if "abstaining" in args.parts:
-        run_abstaining(args, lambda name: table(load(name, args.data)))
+        STUDY.run(Namespace(**vars(args) | {"parts": ["abstaining"]}))
     if "rules" not in args.parts:
         return
     found = []
@@ -110,7 +114,7 @@ def write_page(out: Path) -> None:
     document = json.loads((out / "rules.json").read_text(encoding="utf-8"))
     everything = pd.DataFrame(document["rows"], columns=document["columns"])
     page = rules_page(everything)
-    if left_open := {cell: record for name in SETS for cell, record in journal(out, name).found.items()}:
+    if left_open := STUDY.kept(out):
         page += f"\n{abstaining_section(left_open)}\n"
     (out / "README.md").write_text(page, encoding="utf-8")
     write_pictures(everything, out)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.cells import FoldCell, Journal, Part, Study, fold
+from benchmarks.cells import FoldCell, Study, fold, fold_cells, make_part
 from benchmarks.data import KNOWN
 from benchmarks.speed.measure import timed
 from benchmarks.studies.boosted_counts.run import rows_of
@@ -73,34 +73,25 @@ def _measured(fitted: dict[str, Sets], data: Rows, train: np.ndarray, test: np.n
     return {"sets": found, "seconds": seconds, "rows": [len(train), len(test), int(data.y.max()) + 1]}
 
 
-def journal(out: Path, name: str, part: str = "main") -> Journal:
-    """The finished cells of a set; ``part`` is ``"main"`` or one of `PARTS`."""
-    cells = [FoldCell(name, number) for number in range(N_RUN)]
-    names = PARTS.get(part)
-    sound = lambda record, cell: (names is None or tuple(record["sets"]) == names) and _is_sound(record)
-    return Journal(out, part, cells, sound)
-
-
-def _is_sound(record: dict) -> bool:
-    n_test = record["rows"][1]
-    return all(sum(rows for rows, _ in one["classes"]) == n_test for one in record["sets"].values())
+def is_sound(record: dict, cell: FoldCell, names: tuple[str, ...] | None = None) -> bool:
+    """Whether a record has all rows of each method's sets, and these methods if they are named."""
+    right = (sum(rows for rows, _ in one["classes"]) == record["rows"][1] for one in record["sets"].values())
+    return names in (None, tuple(record["sets"])) and all(right)
 
 
 def kept(out: Path) -> dict[FoldCell, dict]:
     """Everything that has been run, all parts of a cell together; votes and steps apart, by their folders' names."""
-    found = {cell: record for name in BY_SIZE for cell, record in journal(out, name).found.items()}
-    for name in BY_SIZE:
-        for cell, record in journal(out, name, "likelihood").found.items():
-            both = {key: {**found[cell][key], **record[key]} for key in ("sets", "seconds")}
-            found[cell] = {**found[cell], **both, "numbers": record["numbers"]}
-        for part in ("learned_vote", "vote_steps"):
-            for cell, record in journal(out, name, part).found.items():
-                found[cell] = {**found[cell], part: record}
+    found, likelihood, *further = (
+        {cell: record for cells in of.kept(out).values() for cell, record in cells.items()}
+        for of in STUDY.parts.values()
+    )
+    for cell, record in likelihood.items():
+        both = {key: {**found[cell][key], **record[key]} for key in ("sets", "seconds")}
+        found[cell] = {**found[cell], **both, "numbers": record["numbers"]}
+    for name, cells in zip(("learned_vote", "vote_steps"), further, strict=True):
+        for cell, record in cells.items():
+            found[cell] = {**found[cell], name: record}
     return found
-
-
-RUNS = dict(zip(("main", *PARTS), (run_cell, run_likelihood, run_vote, run_steps), strict=True))
-"""The parts, and what runs a cell of each."""
 
 
 def write_page(out: Path) -> None:
@@ -108,9 +99,13 @@ def write_page(out: Path) -> None:
     (out / "README.md").write_text(page(kept(out)), encoding="utf-8")
 
 
+RUNS = {"main": run_cell, "likelihood": run_likelihood, "learned_vote": run_vote, "vote_steps": run_steps}
 STUDY = Study(
     str(__doc__),
     RESULTS,
-    {part: Part(BY_SIZE, partial(journal, part=part), runs, rows_of) for part, runs in RUNS.items()},
+    {
+        name: make_part(BY_SIZE, fold_cells(N_RUN), partial(is_sound, names=PARTS.get(name)), runs, rows_of, name)
+        for name, runs in RUNS.items()
+    },
 )
 options, run = STUDY.options, STUDY.run

@@ -15,7 +15,6 @@ paper and the four smallest of these. A cell is a fold of a set in a part.
 """
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ import numpy as np
 from scipy.stats import binomtest
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Part, fold
+from benchmarks.cells import fold, make_part
 from benchmarks.data import DataSet, load
 from benchmarks.pages import fill, table
 from benchmarks.studies.suttoncharani2020.beyond_methods import Table, counting_classifiers, forests, ways_to_read
@@ -87,11 +86,6 @@ def _counting(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
     return counting_classifiers(table, columns(data), data.y, train, test)
 
 
-def journal(out: Path, name: str, part: str) -> Journal:
-    """The finished cells of a set."""
-    return Journal(out, None, [Cell(part, name, number) for number in range(FOLDS[part])], _is_sound)
-
-
 def _is_sound(record: dict, cell: Cell) -> bool:
     found = [pair for ways in record["found"].values() for pair in ways.values()]
     return bool(found) and all(len(pair) == 2 for pair in found)
@@ -129,7 +123,8 @@ def kept(out: Path) -> dict[str, Records]:
     return found
 
 
-RUN = {part: Part(sets, partial(journal, part=part), run_cell, load) for part, sets in PARTS.items()}
+_cells = lambda part: lambda name: [Cell(part, name, number) for number in range(FOLDS[part])]
+RUN = {name: make_part(sets, _cells(name), _is_sound, run_cell, load) for name, sets in PARTS.items()}
 
 
 def losses(records: Records, model: str, way: str) -> np.ndarray:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Part, fold
+from benchmarks.cells import fold, make_part
 from benchmarks.data import DataSet, load
 from benchmarks.pages import fill, table
 from benchmarks.studies.suttoncharani2020 import methods
@@ -77,16 +77,6 @@ def believed(mass: np.ndarray, place: np.ndarray, y: np.ndarray) -> dict:
     }
 
 
-def journal(out: Path, name: str, group: str = "open") -> Journal:
-    """The finished cells of a set, of one group of growths."""
-    return Journal(
-        out,
-        group,
-        [methods.Cell(name, 0, number) for number in range(methods.N_FOLDS)],
-        partial(_is_sound, growths=GROUPS[group]),
-    )
-
-
 def _is_sound(record: dict, cell: methods.Cell, growths: Sequence[str]) -> bool:
     trees = [tree for growth in growths for tree in record["growths"][growth].values()]
     return len(trees) == len(growths) * len(ALL_TREES) and all(
@@ -96,8 +86,9 @@ def _is_sound(record: dict, cell: methods.Cell, growths: Sequence[str]) -> bool:
     )
 
 
+_cells = lambda name: [methods.Cell(name, 0, number) for number in range(methods.N_FOLDS)]
 PARTS = {
-    group: Part(SETS, partial(journal, group=group), partial(run_cell, growths=growths), load)
+    group: make_part(SETS, _cells, *(partial(f, growths=growths) for f in (_is_sound, run_cell)), load, group)
     for group, growths in GROUPS.items()
 }
 """The groups, as parts of the study."""

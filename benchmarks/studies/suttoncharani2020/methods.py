@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.preprocessing import OneHotEncoder
 
 import jaxunc as ju
-from benchmarks.cells import Journal, fold
-from benchmarks.data import DataSet
+from benchmarks.cells import fold, make_part
+from benchmarks.data import DataSet, load
 from benchmarks.studies.suttoncharani2020.trees import PrunedTree, best_cp, grow, prune
 from jaxunc.metrics import auc
 from jaxunc.scorers import Interval
@@ -92,17 +91,15 @@ def rounded(values) -> list[float]:
     return [float(f"{float(v):.9g}") for v in values]
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    cells = [Cell(name, *split) for split in product(range(N_REPEATS), range(N_FOLDS))]
-    return Journal(out, "main", cells, _is_sound)
-
-
 def _is_sound(record: dict, cell: Cell) -> bool:
     sound = set(record["trees"]) == set(TREES)
     for found in record["trees"].values():
         sound = sound and all(len(found[name]) == 3 for name in ESTIMATES) and set(found["intervals"]) == {*INTERVALS}
     return sound
+
+
+_cells = lambda name: [Cell(name, *split) for split in product(range(N_REPEATS), range(N_FOLDS))]
+MAIN = make_part(tuple(SETS), _cells, _is_sound, run_cell, load, "main")
 
 
 # Belief functions of leaves, and bounds of metrics over intervals, in float64. Masses lie on the sets ∅, {0}, {1}, Ω,

@@ -14,10 +14,9 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.cells import Part, Study
-from benchmarks.data import load
+from benchmarks.cells import Study
 from benchmarks.studies.suttoncharani2020 import beyond, distances, left_open
-from benchmarks.studies.suttoncharani2020.methods import SETS, journal, run_cell
+from benchmarks.studies.suttoncharani2020.methods import MAIN, SETS
 from benchmarks.studies.suttoncharani2020.page import study_page
 
 TAKES = "19 data sets; the first part nine minutes of one core"
@@ -25,7 +24,6 @@ FLOAT64 = True
 RESULTS = Path(__file__).parent
 
 
-MAIN = Part(tuple(SETS), journal, run_cell, load)
 STUDY = Study(str(__doc__), RESULTS, {"main": MAIN, **left_open.PARTS, **beyond.RUN})
 options = STUDY.options
 

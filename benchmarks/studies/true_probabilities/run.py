@@ -23,15 +23,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 import jaxunc as ju
-from benchmarks.cells import Journal, pack, study_options
-from benchmarks.studies.true_probabilities.methods import (
-    PROBLEMS,
-    Drawn,
-    expected_auc,
-    expected_log_loss,
-    measures,
-    observed_auc,
-)
+from benchmarks.cells import Journal, Study, make_part, pack, study_options
+from benchmarks.studies.true_probabilities import methods
+from benchmarks.studies.true_probabilities.methods import PROBLEMS, Drawn
 from benchmarks.studies.true_probabilities.page import SHOWN_BESIDE, draw, page
 from jaxunc.estimators import CombinedForestClassifier
 
@@ -58,9 +52,12 @@ def run_cell(cell: Cell) -> dict:
     train, test = drawn(cell)
     found, chosen = estimates(train, test, cell.repetition)
     return {
-        "methods": {name: _rounded(judged(*both, train, test)) for name, both in found.items()},
-        "entropy": round(expected_log_loss(test.truth, test.truth), 5),
-        "true_auc": round(expected_auc(test.truth, test.truth), 5),
+        "methods": {
+            name: {measure: round(value, 5) for measure, value in judged(*both, train, test).items()}
+            for name, both in found.items()
+        },
+        "entropy": round(methods.expected_log_loss(test.truth, test.truth), 5),
+        "true_auc": round(methods.expected_auc(test.truth, test.truth), 5),
         "chosen": chosen,
         "rows": [len(train.y), train.truth.shape[1]],
     }
@@ -74,21 +71,25 @@ def drawn(cell: Cell, n_test: int = N_TEST) -> tuple[Drawn, Drawn]:
 
 def judged(on_train: np.ndarray, on_test: np.ndarray, train: Drawn, test: Drawn) -> dict[str, float]:
     """Measures on the test instances, and how much farther off the estimate is at those that it was made from."""
-    own = measures(on_test, test.truth)
-    mae_train = float(np.mean(np.abs(on_train - train.truth)))
-    return own | {"mae_train": mae_train, "spike": mae_train / own["mae"], "train_auc": observed_auc(on_train, train.y)}
+    own, mae_train = methods.measures(on_test, test.truth), float(np.mean(np.abs(on_train - train.truth)))
+    train_auc = methods.observed_auc(on_train, train.y)
+    return own | {"mae_train": mae_train, "spike": mae_train / own["mae"], "train_auc": train_auc}
 
 
 def estimates(train: Drawn, test: Drawn, seed: int) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], int]:
     """Estimates for the training and the test instances by every method, and the leaf size that was chosen."""
     X, y = train.X, train.y
     asked = np.concatenate([X, test.X])
-    root = round(len(y) ** 0.5)
-    grown = {size: _grown(size, seed).fit(X, y) for size in dict.fromkeys((1, 5, 20, root))}
-    found = {f"mean, leaves of {_size_name(size, root)}": one.predict_proba(asked) for size, one in grown.items()}
+    root, settings = round(len(y) ** 0.5), {"oob_score": True, "random_state": seed}
+    grown = {
+        size: RandomForestClassifier(N_TREES, min_samples_leaf=size, **settings).fit(X, y)
+        for size in dict.fromkeys((1, 5, 20, root))
+    }
+    name_of = lambda size: f"mean, leaves of {'√n' if size == root else size}"
+    found = {name_of(size): one.predict_proba(asked) for size, one in grown.items()}
     losses = {size: _out_of_bag_loss(one, y) for size, one in grown.items()}
     chosen = min(losses, key=lambda size: losses[size])
-    found["mean, leaf size chosen"] = found[f"mean, leaves of {_size_name(chosen, root)}"]
+    found["mean, leaf size chosen"] = found[name_of(chosen)]
     model = grown[1]
     own = ju.from_sklearn(model)
     out_of_bag = ju.count_leaves(own, X, y, tree_mask=ju.counting.oob_mask(model, len(y), X=X, y=y))
@@ -106,14 +107,6 @@ def estimates(train: Drawn, test: Drawn, seed: int) -> tuple[dict[str, tuple[np.
     return {name: (shares[: len(y)], shares[len(y) :]) for name, shares in found.items()}, chosen
 
 
-def _grown(leaf_size: int, seed: int) -> RandomForestClassifier:
-    return RandomForestClassifier(N_TREES, min_samples_leaf=leaf_size, oob_score=True, random_state=seed)
-
-
-def _size_name(size: int, root: int) -> str:
-    return "√n" if size == root else str(size)
-
-
 def _out_of_bag_loss(forest: RandomForestClassifier, y: np.ndarray) -> float:
     shares = forest.oob_decision_function_
     seen = np.isfinite(shares[:, 0])
@@ -122,48 +115,39 @@ def _out_of_bag_loss(forest: RandomForestClassifier, y: np.ndarray) -> float:
 
 
 def _rules(forest: ju.Forest) -> dict[str, ju.Combiner]:
-    names = {"laplace": "laplace", "m-estimate": "m-estimate", "pooling": "pooling"}
-    names |= {"plausibility": "plausibility"} if forest.n_classes == 2 else {}
+    names = ("laplace", "m-estimate", "pooling", *(["plausibility"] if forest.n_classes == 2 else []))
     prior, size = forest.prior, forest.n_samples
-    return {name: ju.combiners.combiner_by_name(rule, prior=prior, n_samples=size) for name, rule in names.items()}
+    return {name: ju.combiners.combiner_by_name(name, prior=prior, n_samples=size) for name in names}
 
 
 def _answers(forest: ju.Forest, rules: dict[str, ju.Combiner], X: np.ndarray) -> dict[str, np.ndarray]:
     found = ju.bind(forest, rules).probability(X)
-    return {name: _as_shares(np.asarray(shares, float)) for name, shares in found.items()}
+    answers = {name: np.asarray(shares, float) for name, shares in found.items()}
+    return {name: shares / shares.sum(axis=1, keepdims=True) for name, shares in answers.items()}
 
 
-def _as_shares(shares: np.ndarray) -> np.ndarray:
-    return shares / shares.sum(axis=1, keepdims=True)
-
-
-def _rounded(found: dict[str, float]) -> dict[str, float]:
-    return {name: round(value, 5) for name, value in found.items()}
-
-
-def journal(out: Path, name: str, size: int) -> Journal:
-    """The finished cells of a problem of a size."""
-    cells = [Cell(name, size, repetition) for repetition in range(N_REPETITIONS)]
-    sound = lambda record, cell: {"learned pool", "logistic regression"} <= set(record["methods"])
-    return Journal(out, None, cells, sound)
+_cells = lambda size: lambda name: [Cell(name, size, repetition) for repetition in range(N_REPETITIONS)]
+_is_sound = lambda record, _: {"learned pool", "logistic regression"} <= set(record["methods"])
+_run = lambda cell, _: run_cell(cell)
+PARTS = {str(size): make_part(tuple(PROBLEMS), _cells(size), _is_sound, _run) for size in SIZES}
+STUDY = Study(str(__doc__), RESULTS, PARTS)
 
 
 def kept(out: Path) -> dict[Cell, dict]:
     """Everything that has been run."""
-    journals = (journal(out, name, size) for name in PROBLEMS for size in SIZES)
+    journals = (of.journal(out, name) for name in PROBLEMS for of in PARTS.values())
     return {cell: record for one in journals for cell, record in one.found.items()}
 
 
-def run_in_turns(journals: dict[tuple[str, int], Journal], repetitions: int) -> None:
+def run_in_turns(journals: list[Journal], repetitions: int) -> None:
     """Run what is missing, a repetition of every problem before the next: wherever it ends, all have as many."""
-    turns = [(at, journal) for at in range(repetitions) for journal in journals.values()]
+    turns = [(at, journal) for at in range(repetitions) for journal in journals]
     for done, (at, journal) in enumerate(turns, start=1):
         cell = journal.wanted[at]
         if cell not in journal.found:
             journal.add(cell, run_cell(cell))
             print(f"{done}/{len(turns)} {' '.join(map(str, cell))}", file=sys.stderr, flush=True)
-    for folder in {journal.folder for journal in journals.values()}:
-        pack(folder)
+    pack(journals[0].folder)
 
 
 def picture_points() -> dict[str, dict[str, list[float]]]:
@@ -190,8 +174,9 @@ def options() -> ArgumentParser:
 def run(args: Namespace) -> None:
     """Run what is missing."""
     warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-    journals = {(name, size): journal(args.out, name, size) for size in args.sizes for name in args.sets}
-    run_in_turns(journals, args.repetitions)
+    run_in_turns(
+        [PARTS[str(size)].journal(args.out, name) for size in args.sizes for name in args.sets], args.repetitions
+    )
     picture = args.out / PICTURE
     if not picture.exists():
         picture.write_text(json.dumps(picture_points(), separators=(",", ":")) + "\n", encoding="utf-8")

@@ -12,6 +12,7 @@ A cell (`benchmarks.cells`) is a repetition of a set. The part ``worst-case`` so
 
 import json
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from benchmarks.cells import Journal, keys, run_missing, study_options
+from benchmarks.cells import Journal, Part, Study, keys, study_options
 from benchmarks.data import load
 from benchmarks.studies.hernandez_lobato2011.votes import PROBLEMS, Problem, Split, problem
 from benchmarks.studies.voting.page import CONFIDENCES, study_page
@@ -138,6 +139,10 @@ def journal(out: Path, name: str, n_repeats: int = 0) -> Journal:
     return Journal(out, None, [Cell(name, repeat) for repeat in range(max(n_repeats, *there, 0))], is_sound)
 
 
+VOTES = Part(SETS, journal, run_cell, problem_of)
+STUDY = Study(str(__doc__), RESULTS, {"votes": VOTES})
+
+
 def write_page(out: Path) -> None:
     """Write the page of what is finished."""
     found = {name: list(of.values()) for name in SETS if (of := journal(out, name).found)}
@@ -158,8 +163,8 @@ def options() -> ArgumentParser:
 def run(args: Namespace) -> None:
     """Run what is missing of the votes; solve the linear programs if there is no file of what they found."""
     if "votes" in args.parts:
-        journals = {name: journal(args.out, name, args.repetitions) for name in args.sets}
-        run_missing(journals, lambda name: problem_of(name, args.data), run_cell)
+        votes = VOTES._replace(journal=partial(journal, n_repeats=args.repetitions))
+        STUDY._replace(parts={"votes": votes}).run(Namespace(**vars(args) | {"parts": ["votes"]}))
     if "worst-case" in args.parts and not (args.out / WORST_CASE).exists():
         found = worst_cases(args.trees)
         (args.out / WORST_CASE).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

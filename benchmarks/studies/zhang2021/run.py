@@ -18,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Part, Study
+from benchmarks.cells import Study, make_part
 from benchmarks.data import DataSet, load
 from benchmarks.studies.busch2021.run import spread
 from benchmarks.studies.zhang2021.page import COUNTS, LEAF_SIZES, RULES, STRENGTHS, study_page
@@ -42,11 +42,6 @@ class Cell(NamedTuple):
     data: str
     leaf_size: int
     repeat: int
-
-
-def cells(name: str) -> list[Cell]:
-    """All that is to be run on a set, in order."""
-    return [Cell(name, leaf_size, repeat) for leaf_size in LEAF_SIZES for repeat in range(N_REPEATS)]
 
 
 def run_cell(cell: Cell, data: DataSet) -> dict:
@@ -88,11 +83,6 @@ def tally(sets: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.stack(both, axis=1).ravel()
 
 
-def journal(out: Path, name: str) -> Journal:
-    """The finished cells of a set."""
-    return Journal(out, None, cells(name), _is_sound)
-
-
 def _is_sound(record: dict, cell: Cell) -> bool:
     shape = (len(STRENGTHS), 2 * SETS[cell.data])
     expected = {"mean": shape[1:], **dict.fromkeys(RULES, shape)}
@@ -106,5 +96,6 @@ def write_page(out: Path) -> None:
         (out / "README.md").write_text(study_page(finished, out), encoding="utf-8")
 
 
-STUDY = Study(str(__doc__), RESULTS, {"main": Part(tuple(SETS), journal, run_cell, load)})
+_cells = lambda name: [Cell(name, leaf_size, repeat) for leaf_size in LEAF_SIZES for repeat in range(N_REPEATS)]
+STUDY = Study(str(__doc__), RESULTS, {"main": make_part(tuple(SETS), _cells, _is_sound, run_cell, load)})
 options, run = STUDY.options, STUDY.run
