@@ -1,7 +1,6 @@
 """The page of the study of sets: tables made of its cells."""
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pandas as pd
 
 from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
-from benchmarks.studies.sets.further import likelihood_section, vote_section
+from benchmarks.studies.sets.further import SIZES, likelihood_section, vote_section
 from benchmarks.studies.sets.likelihood import NAMES
 from benchmarks.studies.sets.methods import COLUMNS, LEAST_ROWS, LEVEL, WORTH, compared, duel, shown, table
 
@@ -34,7 +33,7 @@ def page(found: Mapping[Any, dict]) -> str:
         wins=lambda kind: _wins(frame, kind),
         promises=_promises(frame),
         further="\n\n".join(filter(None, further)),
-        **_numbers(frame),
+        **_slots(frame),
     )
 
 
@@ -68,56 +67,29 @@ def by_need(frame: pd.DataFrame) -> str:
     return text_table(head, body)
 
 
-def _numbers(frame: pd.DataFrame) -> dict[str, Any]:
+def _slots(frame: pd.DataFrame) -> dict[str, Any]:
     """What the page says of the methods that were chosen for a need, and of the others."""
-    two = frame[frame["n_classes"] == 2]
     by_class, _, plain = chosen(frame).values()
-    kept = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
-    classes = lambda name: f"{kept.loc[name, 'n_classes_kept']} of {kept.loc[name, 'n_classes_told']}"
-    against = partial(duel, frame)
+    named = {"by_class": by_class, "plain": plain}
+    sums = frame.groupby("method")[["kept", "n_classes_kept", "n_classes_told"]].sum()
     n_smaller, n_larger, *_ = compared(frame, "conformal, held-out", "conformal, oob", "size")
-    return {
-        "by_class": by_class,
-        "plain": plain,
-        "kept_by_class": classes(by_class),
-        "kept_plain": classes(plain),
-        "kept_cautious": classes("cautious, oob, s = 1"),
-        "kept_cautious_2": classes("cautious, oob, s = 2"),
-        "kept_one": classes("one class, mean"),
-        "by_class_u65": against(by_class, "cautious, oob, s = 2", "u65"),
-        "by_class_u80": against(by_class, "cautious, oob, s = 2", "u80"),
-        "held_out_u80": against("by class, held-out", by_class, "u80"),
-        "learned_one": against("u65, learned", "one class, learned", "u65"),
-        "learned_cautious": against("u65, learned", "cautious, oob, s = 1", "u65"),
-        "learned_mean": against("u65, learned", "u65, mean", "u65"),
-        "learned_one_80": against("u80, learned", "one class, learned", "u80"),
-        "learned_cautious_80": against("u80, learned", "cautious, oob, s = 1", "u80"),
-        "learned_mean_80": against("u80, learned", "u80, mean", "u80"),
-        "n_kept_held_out": kept.loc["conformal, held-out", "kept"],
-        "n_kept_oob": kept.loc["conformal, oob", "kept"],
+    two, more = (frame[is_size(frame["n_classes"])] for is_size in SIZES.values())
+    return named | {
+        "classes": lambda name: "{n_classes_kept} of {n_classes_told}".format(**sums.loc[named.get(name, name)]),
+        "kept": lambda name: sums.loc[name, "kept"],
+        "duel": lambda one, other, kind: duel(frame, named.get(one, one), named.get(other, other), kind),
+        "cautious_2_80": duel(two, "cautious, oob, s = 2", "u80, learned", "u80"),
         "n_smaller": n_smaller,
         "n_larger": n_larger,
-        "oob_u65": against("conformal, oob", "conformal, held-out", "u65"),
-        "cautious_oob": against("cautious, oob, s = 1", "u65, learned", "u65"),
-        "cautious_inbag": against("cautious, in-bag, s = 1", "u65, learned", "u65"),
-        "cautious_2": against("cautious, oob, s = 2", "u65, learned", "u65"),
-        "cautious_2_80": duel(two, "cautious, oob, s = 2", "u80, learned", "u80"),
-        "intervals_oob": against("intervals, oob, s = 1", "u65, learned", "u65"),
-        "intervals_inbag": against("intervals, in-bag, s = 1", "u65, learned", "u65"),
-        "adaptive": _adaptive(frame[frame["n_classes"] > 2]),
+        "adaptive": "" if more.empty else "\n" + fill(TEMPLATE, "adaptive", **_adaptive(more)),
     }
 
 
-def _adaptive(more: pd.DataFrame) -> str:
-    """The line on adaptive sets, which are for three classes and more; empty where there is no set of them."""
-    if more.empty:
-        return ""
-    coverage = more[more["method"] == "adaptive, oob"]["coverage"].median()
-    return (
-        f"\n* Adaptive sets, which cover {coverage:.3f} in the median where 90 % are promised:"
-        f" {duel(more, 'adaptive, oob', 'u65, learned', 'u65')} of the mean,"
-        f" {duel(more, 'adaptive, learned, oob', 'u65, learned', 'u65')} of the learned pool."
-    )
+def _adaptive(more: pd.DataFrame) -> dict[str, Any]:
+    """What is said of adaptive sets, which are for three classes and more."""
+    names = {"mean": "adaptive, oob", "learned": "adaptive, learned, oob"}
+    coverage = more[more["method"] == names["mean"]]["coverage"].median()
+    return {"coverage": coverage} | {key: duel(more, name, "u65, learned", "u65") for key, name in names.items()}
 
 
 def _medians(title: str, frame: pd.DataFrame) -> str:
