@@ -18,6 +18,7 @@ from tests._golden import golden
 from tests.belief._powerset import as_sets, random_masses
 from tests.smoothing.test_fit_prior import GOLDEN_NAMES, leaves
 
+WAYS = ("eb", "laplace", "moments", "marginal")
 pytestmark = pytest.mark.once
 
 
@@ -120,10 +121,10 @@ def test_what_the_page_says(kept):
         sign = 1 if measure == "auc" else -1
         for records in kept.values():
             assert sign * (page.means(records, "eb", measure) - page.means(records, "raw", measure))[0] > 0
-    six, apart = {name: kept[name] for name in paper}, {way: [] for way in page.WAYS}
+    six, apart = {name: kept[name] for name in paper}, {way: [] for way in WAYS}
     for measure in page.MEASURES:
-        of = {way: page.gains(six, way, measure).mean(axis=0)[[0, 5]] for way in page.WAYS}
-        for way in page.WAYS:
+        of = {way: page.gains(six, way, measure).mean(axis=0)[[0, 5]] for way in WAYS}
+        for way in WAYS:
             apart[way].extend(of[way] - of["eb"])
     assert np.all(np.array(apart["moments"]) < 0)
     told = page_of("suttoncharani2020")

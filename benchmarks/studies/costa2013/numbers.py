@@ -48,6 +48,15 @@ METHODS = {
 """What the methods are called."""
 
 
+WORDS = {
+    "holds": ("holds", "not told apart", "the reverse"),
+    "comparable": ("it is ahead", "holds", "it is behind"),
+    "behind": ("does not hold", "is not told apart", "holds"),
+    "word": ("better", "not told apart", "worse"),
+}
+"""Whether "better", "comparable" and "worse" hold of a duel, and its verdict as an adjective."""
+
+
 class Duel(NamedTuple):
     """One method against another: sets won, tied and lost, the p-value of Wilcoxon's test, and both averages."""
 
@@ -70,25 +79,10 @@ class Duel(NamedTuple):
             return "not apart"
         return "ahead" if self.wins > self.losses else "behind"
 
-    @property
-    def holds(self) -> str:
-        """Whether "better" holds."""
-        return {"ahead": "holds", "not apart": "not told apart", "behind": "the reverse"}[self.verdict]
-
-    @property
-    def comparable(self) -> str:
-        """Whether "comparable" holds."""
-        return {"ahead": "it is ahead", "not apart": "holds", "behind": "it is behind"}[self.verdict]
-
-    @property
-    def behind(self) -> str:
-        """Whether "worse" holds."""
-        return {"ahead": "does not hold", "not apart": "is not told apart", "behind": "holds"}[self.verdict]
-
-    @property
-    def word(self) -> str:
-        """The verdict as an adjective."""
-        return {"ahead": "better", "not apart": "not told apart", "behind": "worse"}[self.verdict]
+    def __getattr__(self, claim: str) -> str:
+        if claim not in WORDS:
+            raise AttributeError(claim)
+        return WORDS[claim][("ahead", "not apart", "behind").index(self.verdict)]
 
     @property
     def lead(self) -> float:

@@ -13,19 +13,11 @@ from benchmarks.studies.costa2013.methods import MEASURES
 from benchmarks.studies.costa2013.sets import FOLDS_RUN, SETS, TOO_WIDE
 
 TEMPLATE = Path(__file__).with_name("page.md")
-TITLES = {"brier": "Brier score", "auc": "AUC", "reliability": "AUC reliability", "accuracy": "accuracy"}
 RIVALS = {
     "brier": ("tree", "bag", "tree_laplace", "bag_laplace", "many", "many_laplace"),
     "auc": ("tree", "bag", "tree_laplace", "bag_laplace", "many", "many_laplace"),
     "reliability": ("tree", "bag", "kk", "tree_laplace", "bag_laplace", "many", "many_laplace"),
 }
-ACCURACY_RIVALS = ("tree", "bag", "bag_laplace", "many", "many_laplace")
-FOLD_RIVALS = ("tree", "bag", "tree_laplace", "bag_laplace")
-READ_OUTS = {
-    "frequencies": "relative frequencies", "laplace": "Laplace (the paper)",
-    "m": "m-estimate: as many instances as classes, by the prior",
-    "eb": "empirical Bayes (prior of the tree's leaves)", "pool": "pooled leaves", "eva": "evidence accumulation",
-}  # fmt: skip
 POOLED = {"ahead": "better by all three measures", "behind": "worse by all three measures"}
 
 
@@ -37,6 +29,8 @@ def study_page(finished: numbers.Finished, out: Path, further: Sequence[str] = (
     missing = [name for name in SETS if name not in finished]
     parts = [f"of {name} {run} of the ten" for name, run in FOLDS_RUN.items() if name in finished]
     wide = [name for name in TOO_WIDE if name in finished]
+    ways = ((both, "loo"), (both, "folds"), (finished, "folds"))
+    by_folds = lambda *pair: (numbers.duel(sets, protocol, *pair) for sets, protocol in ways)
     text = fill(
         TEMPLATE,
         n_sets=len(finished),
@@ -47,12 +41,9 @@ def study_page(finished: numbers.Finished, out: Path, further: Sequence[str] = (
         left_out=f" ({', '.join(missing)} of our list took too long)" if missing else "",
         but=f"; not {', '.join(wide)}, for its size" if wide else "",
         further="\n\n".join(further),
-        duels=lambda measure: _duels(finished, measure),
-        by_folds=_folds(finished, both),
-        own_table=_own(own),
-        read_outs=_read_outs(finished),
-        batch=_batch(finished),
-        called_table=_called(finished),
+        row=lambda measure, rival: " | ".join(_beside_the_paper(finished, measure, rival)),
+        by_folds=lambda *pair: " | ".join(f"{of.cell} | {of.mean:.4f}, {of.other:.4f}" for of in by_folds(*pair)),
+        own_mean=lambda protocol, method, measure: numbers.average(own, protocol, method, measure),
         sets=lambda measure: _sets(finished, measure),
         **claims(finished, own, both),
     )
@@ -83,7 +74,7 @@ def claims(finished: numbers.Finished, own: numbers.Finished, both: numbers.Fini
         "agreeing": lambda protocol: np.mean([found[protocol]["agreeing"] for found in own.values()]),
         "best": lambda measure: _best_reading(finished, measure),
         "pool_verdict": POOLED.get(*pooled, "not told apart") if len(pooled) == 1 else "not better throughout",
-        "called": lambda method, which: called[method][("called", "right", "others").index(which)],
+        "called": lambda method, which: called[method][("called", "right", "others", "all").index(which)],
         "by_class": lambda method: numbers.brier_by_class(finished, "paper", method),
         "average": lambda method: numbers.AVERAGES["brier"][method],
     }
@@ -112,45 +103,14 @@ def _best_reading(finished: numbers.Finished, measure: str) -> str:
     return f"{rules[best]} ({means[best]:.3f})"
 
 
-def _duels(finished: numbers.Finished, measure: str) -> str:
-    lines = []
-    for rival in RIVALS.get(measure, ACCURACY_RIVALS):
-        of, printed = numbers.duel(finished, "paper", measure, rival), numbers.DUELS.get((measure, rival))
-        line = [numbers.METHODS[rival], of.score, numbers.p_in_words(of.p), f"{of.mean:.4f}", f"{of.other:.4f}"]
-        if printed is None:
-            line += [""] * 4
-        else:
-            shown = [f"{numbers.AVERAGES[measure][name]:g}" for name in ("tpce", rival)]
-            line += [f"{printed.wins}/{printed.ties}/{printed.losses}", printed.p, *shown]
-        lines.append(line)
-    head = ["TPCE against", "wins/ties/losses", "p", "mean TPCE", "mean of it", "paper: w/t/l", "p", "TPCE", "of it"]
-    shown = len(head) if measure in numbers.AVERAGES else 5
-    return table(head[:shown], [line[:shown] for line in lines])
-
-
-def _folds(finished: numbers.Finished, both: numbers.Finished) -> str:
-    lines = []
-    for measure in RIVALS:
-        for rival in FOLD_RIVALS if measure != "reliability" else (*FOLD_RIVALS, "kk"):
-            line = [TITLES[measure] if rival == "tree" else "", numbers.METHODS[rival]]
-            for sets, protocol in ((both, "loo"), (both, "folds"), (finished, "folds")):
-                of = numbers.duel(sets, protocol, measure, rival)
-                line += [of.cell, f"{of.mean:.4f}, {of.other:.4f}"]
-            lines.append(line)
-    head = ["", "TPCE against", f"leave-one-out, {len(both)} sets: w/t/l, p", "means"]
-    head += [f"folds, the same {len(both)}: w/t/l, p", "means", f"folds, all {len(finished)}: w/t/l, p", "means"]
-    return table(head, lines)
-
-
-def _own(there: numbers.Finished) -> str:
-    head = ["", *TITLES.values(), "won over by every label"]
-    lines = []
-    for protocol, method in (("loo", "tpce"), ("own", "tpce_own")):
-        shown = [f"{numbers.average(there, protocol, method, measure):.4f}" for measure in TITLES]
-        agreeing = np.mean([found[protocol]["agreeing"] for found in there.values()])
-        lines.append([numbers.METHODS[method], *shown, f"{agreeing:.1%}"])
-    lines.append(["own against not: w/t/l, p", *(own_duel(there, measure).cell for measure in TITLES), ""])
-    return table(head, lines)
+def _beside_the_paper(finished: numbers.Finished, measure: str, rival: str) -> list[str]:
+    """TPCE against a rival: the duel and both means, and what the paper has of it where it compares by the measure."""
+    of, printed = numbers.duel(finished, "paper", measure, rival), numbers.DUELS.get((measure, rival))
+    row = [of.score, numbers.p_in_words(of.p), f"{of.mean:.4f}", f"{of.other:.4f}"]
+    if printed is None:
+        return row + [""] * 4 * (measure in numbers.AVERAGES)
+    means = [f"{numbers.AVERAGES[measure][name]:g}" for name in ("tpce", rival)]
+    return [*row, f"{printed.wins}/{printed.ties}/{printed.losses}", printed.p, *means]
 
 
 def own_duel(there: numbers.Finished, measure: str) -> numbers.Duel:
@@ -158,43 +118,6 @@ def own_duel(there: numbers.Finished, measure: str) -> numbers.Duel:
     return numbers.against(
         numbers.values(there, "own", "tpce_own", measure), numbers.values(there, "loo", "tpce", measure), measure
     )
-
-
-def _read_outs(finished: numbers.Finished) -> str:
-    lines = []
-    for rule, said in READ_OUTS.items():
-        own = "tpce" if rule == "laplace" else f"tpce_{rule}"
-        tree = "tree" if rule == "frequencies" else f"tree_{rule}"
-        shown = [f"{numbers.average(finished, 'folds', own, measure):.4f}" for measure in RIVALS]
-        if rule in ("pool", "eva"):
-            lines.append([said, *shown, *[""] * 6])
-            continue
-        of = [numbers.duel(finished, "folds", measure, tree, own) for measure in RIVALS]
-        lines.append([said, *shown, *(f"{d.other:.4f}" for d in of), *(d.cell for d in of)])
-    head = ["reading", *(f"TPCE: {TITLES[m]}" for m in RIVALS), *(f"tree: {TITLES[m]}" for m in RIVALS)]
-    return table([*head, *(f"{TITLES[m]}: w/t/l, p" for m in RIVALS)], lines)
-
-
-def _batch(finished: numbers.Finished) -> str:
-    lines = []
-    for rival in ("tree", "tree_laplace", "bag", "bag_laplace", "tpce"):
-        line = [numbers.METHODS[rival]]
-        for measure in RIVALS:
-            of = numbers.duel(finished, "folds", measure, rival, "batch")
-            line += [of.cell, f"{of.mean:.4f}, {of.other:.4f}"]
-        lines.append(line)
-    head = ["batch against"]
-    for measure in RIVALS:
-        head += [f"{TITLES[measure]}: w/t/l, p", "means"]
-    return table(head, lines)
-
-
-def _called(finished: numbers.Finished) -> str:
-    lines = []
-    for method, shares in numbers.called_shares(finished).items():
-        lines.append([numbers.METHODS[method], *(f"{share:.1%}" for share in shares)])
-    head = ["reliability", "called reliable", "right among them", "right among the others", "right of all"]
-    return table(head, lines)
 
 
 def _sets(finished: numbers.Finished, measure: str) -> str:

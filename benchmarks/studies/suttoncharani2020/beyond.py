@@ -15,6 +15,7 @@ paper and the four smallest of these. A cell is a fold of a set in a part.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from scipy.stats import binomtest
 import jaxunc as ju
 from benchmarks.cells import fold, make_part
 from benchmarks.data import DataSet, load
-from benchmarks.pages import fill, table
+from benchmarks.pages import fill
 from benchmarks.studies.suttoncharani2020.beyond_methods import Table, counting_classifiers, forests, ways_to_read
 from benchmarks.studies.suttoncharani2020.methods import SETS, columns, pruned_trees, rounded
 from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, gain_cells, in_words
@@ -96,21 +97,6 @@ def _is_sound(record: dict, cell: Cell) -> bool:
 FOLDS = {"classes": 10, "ensembles": 2, "counting": 10}
 """The parts, and the folds of each set."""
 LEVEL = 0.05
-TREES = ("0", "pruned")
-WAYS = {"eb": "empirical Bayes", "marginal": "beta-binomial", "laplace": "Laplace"}
-COUNTERS = {"neighbours": "ten nearest neighbours", "naive Bayes": "naive Bayes", "table": "decision table"}
-FORESTS = {
-    "laplace": ("Laplace in each leaf", "mean"),
-    "tree": ("prior of each tree (`smooth_forest`)", "mean"),
-    "members": ("`MemberSmoothing`", "mean"),
-    "whole, trees": ("whole: mean frequency, as often as there are trees", "mean"),
-    "whole, pooled": ("whole: pooled counts", "pooling"),
-    "whole, mean leaf": ("whole: counts of a mean leaf", "pooling"),
-    "laplace, all rows": ("Laplace in each leaf, all rows", "mean, all rows"),
-    "tree, all rows": ("prior of each tree, all rows", "mean, all rows"),
-    "members, all rows": ("`MemberSmoothing`, all rows", "mean, all rows"),
-}
-"""What corrects a forest: its name, and the forest uncorrected."""
 
 
 def kept(out: Path) -> dict[str, Records]:
@@ -157,49 +143,8 @@ def section(found: Mapping[str, Records]) -> str:
     """The section, of the parts that are there."""
     sections = [fill(TEMPLATE, "beyond", level=LEVEL)]
     for part, records in found.items():
-        told = lambda model, way, other, records=records: _told(gains(records, model, way, other))
-        shown = {"classes": _classes, "ensembles": _ensembles, "counting": _counters}[part](records)
-        sections.append(fill(TEMPLATE, part, n=len(records), told=told, table=shown))
+        gain_of = partial(gains, records)
+        told = lambda *ways, of=gain_of: f"it {verdict(of(*ways))} ({in_words(of(*ways))})"
+        gain = lambda *ways, of=gain_of: " | ".join(gain_cells(of(*ways)) if ways[1] != ways[2] else [""] * 2)
+        sections.append(fill(TEMPLATE, part, n=len(records), told=told, gain=gain))
     return "\n\n".join(sections)
-
-
-def _classes(records: Records) -> str:
-    lines = [
-        [WAYS[way], tree, *_against(records, tree, way, "raw"), *_against(records, tree, way, "laplace")]
-        for way in WAYS
-        for tree in TREES
-    ]
-    return table(["smoothing", "trees", *_heads("frequencies"), *_heads("Laplace")], lines)
-
-
-def _ensembles(records: Records) -> str:
-    lines = [
-        [name, raw, *_against(records, "forest", way, raw), *_against(records, "forest", way, "mean")]
-        for way, (name, raw) in FORESTS.items()
-    ]
-    lines += [
-        [f"({way}, uncorrected)", "", "", "", *_against(records, "forest", way, "mean")]
-        for way in ("pooling", "mean, all rows")
-    ]
-    return table(["correction", "of", *_heads("it"), *_heads("mean")], lines)
-
-
-def _counters(records: Records) -> str:
-    lines = [
-        [name, WAYS[way], *_against(records, model, way, "raw"), *_against(records, model, way, "laplace")]
-        for model, name in COUNTERS.items()
-        for way in WAYS
-    ]
-    return table(["classifier", "smoothing", *_heads("frequencies"), *_heads("Laplace")], lines)
-
-
-def _heads(other: str) -> list[str]:
-    return [f"log loss, over {other}", f"Brier, over {other}"]
-
-
-def _told(gain: np.ndarray) -> str:
-    return f"it {verdict(gain)} ({in_words(gain)})"
-
-
-def _against(records: Records, model: str, way: str, other: str) -> list[str]:
-    return [""] * 2 if way == other else gain_cells(gains(records, model, way, other))

@@ -22,7 +22,7 @@ import numpy as np
 import jaxunc as ju
 from benchmarks.cells import fold, make_part
 from benchmarks.data import DataSet, load
-from benchmarks.pages import fill, table
+from benchmarks.pages import fill
 from benchmarks.studies.suttoncharani2020 import methods
 from benchmarks.studies.suttoncharani2020.methods import SETS as PAPER_SETS
 from benchmarks.studies.suttoncharani2020.methods import TREES as ALL_TREES
@@ -107,10 +107,6 @@ def records(out: Path) -> dict[str, list[dict]]:
 
 ESTIMATES = ("raw", "eb")
 BELIEFS = ("correction", "likelihood")
-GAINS = {
-    "level": "prior of each level", "twice": "prior of a first tree", "evidential": "evidential, λ = 1/2",
-    "quarter": "evidential, λ = 1/4", "entropy": "entropy",
-}  # fmt: skip
 SIZES = ("0", "pruned")
 
 
@@ -171,9 +167,9 @@ def section(finished: Records) -> str:
         width=lambda belief: _width(finished, belief),
         agreed=dict(zip(("square", "plain"), agree, strict=True)),
         n_agreed=len(SIZES) * len(finished),
-        cuts_table=_cuts_table(finished),
-        likelihood_table=_likelihood_table(finished),
-        beliefs_table=_beliefs_table(finished),
+        cut_gains=lambda *of: " | ".join(gain_cells(gain_of_cuts(finished, *of))),
+        likelihood_gains=lambda *of: " | ".join(gain_cells(gain_of_likelihood(finished, *of))),
+        mean=lambda tree, belief, key, end: values(finished, "raw", tree, belief, key, int(end)).mean(),
     )
 
 
@@ -198,39 +194,3 @@ def _orders_agree(finished: Records) -> np.ndarray:
             apart[kind] = np.sign(one - other)
         agree += [(apart[kind] == apart["brier"]).sum() for kind in ("square", "plain")]
     return agree
-
-
-def _cuts_table(finished: Records) -> str:
-    lines = []
-    for growth in GAINS:
-        for estimate, leaves in (("raw", "frequencies"), ("eb", "smoothed")):
-            for tree in SIZES:
-                sizes = [values(finished, of, tree, "leaves").mean() for of in (growth, "raw")]
-                gained = gain_cells(gain_of_cuts(finished, growth, tree, estimate))
-                lines.append([GAINS[growth], leaves, tree, *gained, f"{sizes[0]:.1f}, {sizes[1]:.1f}"])
-    return table(["gain by", "leaves read as", "trees", "log loss", "Brier score", "AUC", "leaves"], lines)
-
-
-def _likelihood_table(finished: Records) -> str:
-    others = {"raw": "frequencies", "eb": "smoothed", "correction": "the paper's belief, pignistic"}
-    lines = [
-        [name, tree, *gain_cells(gain_of_likelihood(finished, tree, other))]
-        for other, name in others.items()
-        for tree in SIZES
-    ]
-    return table(["against", "trees", "log loss", "Brier score", "AUC"], lines)
-
-
-def _beliefs_table(finished: Records) -> str:
-    lines = []
-    for belief in BELIEFS:
-        for tree in SIZES:
-            mean = {
-                path: values(finished, "raw", tree, belief, *path).mean()
-                for path in [(key, i) for key in ("ignorance", "log_loss", "brier", "distance") for i in (0, 1)]
-            }
-            ranges = [f"{mean[key, 0]:.3f} to {mean[key, 1]:.3f}" for key in ("log_loss", "brier")]
-            distances = [f"{mean['distance', i]:.4f}" for i in (0, 1)]
-            lines.append([belief, tree, f"{mean['ignorance', 0]:.4f}", *ranges, *distances])
-    head = ["belief", "trees", "m(Ω)", "log loss", "Brier score", "distance", "squared"]
-    return table(head, lines)

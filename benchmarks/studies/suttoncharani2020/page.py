@@ -15,7 +15,6 @@ TREES = ("0", "0.001", "0.005", "0.01", "0.05", "pruned")
 MEASURES = ("log_loss", "brier", "auc")
 TITLES = {"log_loss": "log loss", "brier": "Brier score", "auc": "AUC"}
 DISPLAYED = {"banknote-eb": "banknote-damaged", "banknote": "banknote-right"}
-WAYS = {"eb": "empirical Bayes", "laplace": "Laplace", "moments": "moments", "marginal": "beta-binomial"}
 PAPER_SETS = ("banana", "bankLoan", "banknote", "mammo", "pima", "ticTacToe")
 PAPER = {
     tuple(name.split(", ")): values
@@ -59,7 +58,9 @@ def study_page(finished: Records, names: Mapping[str, str | None], out: Path, fu
         outside=lambda measure: outside(of_paper, measure),
         figures="\n\n".join(figures),
         beside_the_paper=lambda measure, estimate: _beside_the_paper(finished, names, measure, estimate),
-        others=_others(of_paper),
+        others=lambda way, tree: " | ".join(
+            gain_cells(np.array([gains(of_paper, way, measure)[:, TREES.index(tree)] for measure in MEASURES]))
+        ),
         ranges=_ranges(finished),
         priors=_priors(finished),
         further="\n\n".join(further),
@@ -125,16 +126,6 @@ def in_words(gain: np.ndarray) -> str:
         f"log loss better on {log_loss} of {gain.shape[1]} sets, {d_log:+.4f} in the mean; Brier score on {brier}, "
         f"{d_brier:+.4f}"
     )
-
-
-def _others(of_paper: Records) -> str:
-    """Mean over the sets of what each way of smoothing gains."""
-    lines = []
-    for estimate, way in WAYS.items():
-        for tree in ("0", "pruned"):
-            found = [gains(of_paper, estimate, measure)[:, TREES.index(tree)] for measure in MEASURES]
-            lines.append([way, tree, *gain_cells(np.array(found))])
-    return table(["smoothing", "trees", *TITLES.values()], lines)
 
 
 def _ranges(finished: Records) -> str:
