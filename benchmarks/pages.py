@@ -23,8 +23,8 @@ class Answers:
     def __init__(self, function: Callable[..., object]):
         self.function = function
 
-    def __getitem__(self, words: str) -> object:
-        return self.function(*words.split("; "))
+    def __getitem__(self, words: str | int) -> object:
+        return self.function(*str(words).split("; "))
 
 
 def fill(template: Path, part: str = "page", /, **slots: object) -> str:

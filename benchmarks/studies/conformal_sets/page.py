@@ -64,7 +64,8 @@ def page(found: Mapping[Any, dict]) -> str:
         rows=table_rows(body),
         by_class_sets=", ".join(f"{name}: {number} of {n_sets} are left" for name, number in by_class.items()),
         verdicts=verdict_rows(verdicts(frame)),
-        says=_says(frame),
+        alone=int((frame[frame["method"] == OURS[0]]["single"] == 1).sum()),
+        raw=", ".join(f"{larger(frame, name, other):+.1%} ({name}, {other})" for name in OURS for other in THEIRS),
     )
 
 
@@ -91,13 +92,3 @@ def larger(frame: pd.DataFrame, first: str, second: str) -> float:
     """By how much the mean over sets of the first's mean size is larger."""
     sizes = frame.pivot_table(index="set", columns="method", values="size")[[first, second]].dropna().mean()
     return float(sizes[first] / sizes[second] - 1)
-
-
-def _says(frame: pd.DataFrame) -> str:
-    raw = [f"{larger(frame, name, other):+.1%} ({name}, {other})" for name in OURS for other in THEIRS]
-    alone = frame[frame["method"] == OURS[0]].set_index("set")["single"]
-    return (
-        "Where the most probable class is right more often than is promised, each set is that class alone, and covers "
-        f"more: so it is with *learned, oob* on {int((alone == 1).sum())} of {len(alone)} sets. Beside sets of MAPIE "
-        "and crepes as they are, empty ones included, sizes differ by " + ", ".join(raw) + "."
-    )

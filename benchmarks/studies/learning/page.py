@@ -10,7 +10,6 @@ from matplotlib import pyplot as plt
 
 from benchmarks.pages import fill, save
 from benchmarks.studies.learning.further import NOISE, NOISE_SETS, STRENGTHS
-from benchmarks.studies.learning.instead import INSTEAD
 from benchmarks.studies.learning.methods import MEASURES, duel, how_many, largest, markdown, paired, table
 
 TEMPLATE = Path(__file__).with_name("page.md")
@@ -37,6 +36,7 @@ NAMES = (
 """The methods; ``page.md`` says what they are."""
 SHOWN = ("pool", "blend", "selected", "P", "isotonic", "fixed", "HistGradientBoosting")
 """Those that other measures are shown of."""
+AGAINST_BY = ("log_loss_clipped", "log_loss", "brier", "auc", "accuracy")
 GROUPS = {"other-sets": "On sets that nothing here was developed on", "development": "On the sets of development"}
 """Parts whose sets and folds further methods are run on."""
 
@@ -141,20 +141,6 @@ def _instead(found: Mapping[Any, dict]) -> str:
 
 def _instead_group(title: str, joined: Mapping[Any, dict]) -> str:
     frame = table(joined)
-    shown = {"log_loss_clipped": "log loss, below 1e-6 taken for 1e-6", "log_loss": "log loss, 1e-15"}
-    shown |= {"brier": "Brier score"}
-    rivals = {
-        "pool": ("mean", "P", "isotonic", "blend", *INSTEAD),
-        "pool, tuned": ("mean", "P", "pool", *INSTEAD[:4]),
-        "tuned mean": ("mean", "P", "isotonic"),
-        "tuned mean, P": ("P", "tuned mean, calibrated"),
-        "isotonic": INSTEAD[5:],
-    }
-
-    def against(ours: str) -> str:
-        body = [[f"`{m}`", *(duel(frame, ours, m, measure) for measure in shown)] for m in rivals[ours]]
-        return markdown([f"`{ours}` against", *shown.values()], body)
-
     chosen = pd.DataFrame([record["chosen"] | record["seconds"] for record in joined.values()])
     leaves = chosen["tuned"].str[0].value_counts().sort_index()
     return fill(
@@ -162,7 +148,7 @@ def _instead_group(title: str, joined: Mapping[Any, dict]) -> str:
         "instead group",
         title=title,
         how_many=how_many(joined),
-        against=against,
+        against=lambda *pair: " | ".join(duel(frame, *pair, measure) for measure in AGAINST_BY[:3]),
         worst=largest(frame, "pool", "tuned mean, P", "log_loss_clipped"),
         leaves=", ".join(f"{leaf} in {n}" for leaf, n in leaves.items()),
         n=len(chosen),
@@ -182,17 +168,13 @@ def _shrinkage(found: Mapping[Any, dict]) -> str:
 
 def _shrinkage_group(title: str, joined: Mapping[Any, dict]) -> str:
     frame = table(joined)
-    shown = {"log_loss_clipped": "log loss, below 1e-6 taken for 1e-6", "log_loss": "log loss, 1e-15"}
-    shown |= {"brier": "Brier score", "auc": "AUC", "accuracy": "accuracy"}
-    pairs = [("pool", "shrinkage"), ("pool", "shrinkage, P"), *(("shrinkage", m) for m in ("mean", "P", "isotonic"))]
-    body = [[f"`{a}` against `{b}`", *(duel(frame, a, b, measure) for measure in shown)] for a, b in pairs]
     chosen = [record["chosen"] for record in joined.values()]
     return fill(
         TEMPLATE,
         "shrinkage group",
         title=title,
         how_many=how_many(joined),
-        duels=markdown(["", *shown.values()], body),
+        against=lambda *pair: " | ".join(duel(frame, *pair, measure) for measure in AGAINST_BY),
         chosen=", ".join(f"{one:g} in {chosen.count(one)}" for one in STRENGTHS if one in chosen),
         worst=largest(frame, "pool", "shrinkage", "log_loss_clipped"),
     )

@@ -14,7 +14,6 @@ from jaxunc.compare import holm
 
 TEMPLATE = Path(__file__).with_name("page.md")
 DOUBTS = ("epistemic", "aleatoric", "std", "interval width", "outside share", "isolation forest", "distance")
-PROBLEMS = ("a column", "all columns", "far out", "a group", "large errors")
 MEASURES, PARTS = ("RMSE", "interval score"), ("rows", "labels", "drift")
 EXPECTED = (
     *(("far out", doubt, "epistemic") for doubt in ("distance", "outside share")),
@@ -37,10 +36,10 @@ def page(found: Cells) -> str:
         counts=", ".join(f"{name} {len({data for data, _ in of_part(found, name)})}" for name in PARTS),
         minutes=round(sum(record["seconds"] for record in found.values()) / 60),
         expected=compared(found),
-        areas=areas_table(found),
-        growth=growth_table(found),
-        labels=labels_table(found),
-        tests=tests_table(found),
+        areas=lambda problem: " | ".join(best_in_bold([digits(value) for value in areas(found, problem).mean()])),
+        growth=lambda far: " | ".join(f"{value:.2f}" for value in growth(found).loc[int(far)]),
+        labels=lambda strategy: " | ".join(labels_row(found, strategy)),
+        told=lambda test: " | ".join(f"{share:.2f}" for share in told_shares(found, test)),
         coverage=", ".join(f"{name} {digits(value)}" for name, value in coverages(found).items()),
     )
 
@@ -115,36 +114,18 @@ def compared(found: Cells) -> str:
     return table(["", "better", "than", "means", "effect", "r", "p", ""], rows)
 
 
-def areas_table(found: Cells) -> str:
-    """Mean AUROC by problem and doubt."""
-    rows = []
-    for problem in PROBLEMS:
-        means = [digits(value) for value in areas(found, problem).mean()]
-        rows.append([problem, *best_in_bold(means)])
-    return table(["", *DOUBTS], rows)
-
-
 def growth(found: Cells) -> pd.DataFrame:
     """The median over problems of how much doubts grow, ``[distances doubts]``."""
     of = [record["growth"] for _, record in of_part(found, "rows")]
     return pd.DataFrame({doubt: np.nanmedian([one[doubt] for one in of], axis=0) for doubt in DOUBTS}, jobs.DISTANCES)
 
 
-def growth_table(found: Cells) -> str:
-    """How doubts grow."""
-    frame = growth(found)
-    return table(["moved by", *DOUBTS], ([f"{far} sd", *(f"{x:.2f}" for x in row)] for far, row in frame.iterrows()))
-
-
-def labels_table(found: Cells) -> str:
-    """Areas by strategy, and how many problems are better than at random."""
-    rows = []
-    for strategy in jobs.STRATEGIES:
-        row = [strategy]
-        for values in (curves(found, measure)[strategy] for measure in MEASURES):
-            row += [digits(values.mean()), digits(values.max()), f"{(values < 1).sum()} of {len(values)}"]
-        rows.append(row)
-    return table(["", *(f"{m}{what}" for m in MEASURES for what in ("", ", worst", ", better in"))], rows)
+def labels_row(found: Cells, strategy: str) -> list[str]:
+    """Areas of a strategy, and how many problems are better than at random."""
+    row = []
+    for values in (curves(found, measure)[strategy] for measure in MEASURES):
+        row += [digits(values.mean()), digits(values.max()), f"{(values < 1).sum()} of {len(values)}"]
+    return row
 
 
 def shares(found: Cells, drift: str, by: float = np.inf) -> pd.Series:
@@ -152,14 +133,10 @@ def shares(found: Cells, drift: str, by: float = np.inf) -> pd.Series:
     return (streams(found, drift)[list(jobs.TESTS)] <= by).mean()
 
 
-def tests_table(found: Cells) -> str:
-    """Streams told by 200 rows and in all, by drift."""
-    columns = [shares(found, "none")]
-    for drift in jobs.DRIFTS[1:]:
-        columns += [shares(found, drift, by=200), shares(found, drift)]
-    heads = [head for drift in jobs.DRIFTS[1:] for head in (f"{drift}, 200 rows", "all rows")]
-    rows = ([name, *(f"{column[name]:.2f}" for column in columns)] for name in jobs.TESTS)
-    return table(["", "none", *heads], rows)
+def told_shares(found: Cells, test: str) -> list[float]:
+    """Streams that a test tells without drift, and by 200 rows and in all by drift."""
+    drifted = [shares(found, drift, by)[test] for drift in jobs.DRIFTS[1:] for by in (200, np.inf)]
+    return [shares(found, "none")[test], *drifted]
 
 
 def coverages(found: Cells) -> dict[str, float]:
