@@ -82,6 +82,7 @@ class Results:
         self.ratios = ratios
         self.leaf_sizes = sorted(self.trees["leaf_size"].unique())
         self.small, self.large = self.leaf_sizes[:2], self.leaf_sizes[-2:]
+        self.even, self.uneven = balance(self.trees, ratios).values()
 
     def values(self, measure: str, leaf_size: int) -> pd.DataFrame:
         """``[sets methods]``."""
@@ -93,13 +94,13 @@ class Results:
         here = self.references[(self.references["kind"] == kind) & (self.references["leaf_size"] == leaf_size)]
         return here.set_index("set")[measure]
 
-    def leaders(self, measure: str, methods=PAPER) -> dict[int, str]:
-        """The method with the best average rank, for each leaf size."""
+    def leaders(self, measure: str) -> dict[int, str]:
+        """The paper's method with the best average rank, for each leaf size."""
         best = {}
         for leaf_size in self.leaf_sizes:
-            values = self.values(measure, leaf_size)[list(methods)]
+            values = self.values(measure, leaf_size)[list(PAPER)]
             ranks = compare.average_ranks(values.to_numpy(), larger_is_better=True, decimals=DECIMALS)
-            best[leaf_size] = list(methods)[int(np.argmin(ranks))]
+            best[leaf_size] = PAPER[int(np.argmin(ranks))]
         return best
 
     def duels(self, measure: str, first: str, second: str = BASELINE, sets=None) -> dict[int, "Duel"]:
@@ -121,10 +122,6 @@ class Results:
             both = {"first": self.values("accuracy", n)[first], "reference": self.reference(kind, "accuracy", n)}
             pairs[n] = pd.DataFrame(both).dropna().filter(items=list(sets), axis=0)
         return _told_apart(pairs, "first", "reference")
-
-    def sets_between(self, low: float, high: float) -> list[str]:
-        """Sets whose share of class 1 lies between."""
-        return [name for name in self.trees["set"].unique() if low <= self.ratios[name] <= high]
 
 
 class Duel(NamedTuple):
@@ -224,7 +221,7 @@ def rank_tables(everything: pd.DataFrame, ratios: dict[str, float]) -> dict[str,
     return tables
 
 
-def balance(rows: pd.DataFrame, ratios: dict[str, float]) -> dict[str, list[str]]:
+def balance(rows: pd.DataFrame, ratios: Mapping[str, float]) -> dict[str, list[str]]:
     """The sets of Figure 6."""
     low, high = BALANCED
     names = rows["set"].unique()

@@ -1,6 +1,6 @@
 """The page of the study of Busch et al. 2021: its tables, and what fills its template."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -87,8 +87,9 @@ def _not_referred(everything: pd.DataFrame) -> str:
     return told if absent else ""
 
 
-def _best(results: numbers.Results, first: str, ours: str = "evidence-to-prior") -> str:
+def _best(results: numbers.Results, first: str) -> str:
     """The classifier's default against the method with the best ranks."""
+    ours = "evidence-to-prior"
     if first == ours:
         return ""
 
@@ -112,23 +113,19 @@ def _carried_over(trees: pd.DataFrame, transfer: pd.DataFrame) -> str:
     kinds = [("random-trees", 100, trees[trees["set"].isin(sets)])]
     kinds += [(kind, n, rows) for (kind, n), rows in transfer.groupby(["kind", "n_trees"], sort=False)]
 
-    def duels(measure: str) -> dict[str, dict[str, numbers.Duel]]:
-        found = {}
+    def duels(measure: str) -> Iterator[tuple[str, dict[str, numbers.Duel]]]:
         for kind, n_trees, rows in kinds:
             values = rows.pivot(index=["set", "leaf_size"], columns="method", values=measure)
-            found[f"{kind}, {n_trees} trees"] = {n: numbers.Duel.of(values[n] - values["probability"]) for n in CARRIED}
-        return found
+            of = {name: numbers.Duel.of(values[name] - values["probability"]) for name in CARRIED}
+            yield f"{kind}, {n_trees} trees", of
 
     def duel_table(measure: str) -> str:
-        body = [[kind, *map(str, of.values())] for kind, of in duels(measure).items()]
+        body = [[kind, *map(str, of.values())] for kind, of in duels(measure)]
         return table([numbers.MEASURES[measure], *(f"`{name}`" for name in CARRIED)], body)
 
     def ahead(measure: str) -> str:
-        best = {
-            kind: ", ".join(f"`{name}`" for name, duel in of.items() if duel.better > 2 * duel.worse)
-            for kind, of in duels(measure).items()
-        }
-        return "; ".join(f"{kind}: {names or 'none'}" for kind, names in best.items())
+        best = lambda of: ", ".join(f"`{name}`" for name, duel in of.items() if duel.better > 2 * duel.worse)
+        return "; ".join(f"{kind}: {best(of) or 'none'}" for kind, of in duels(measure))
 
     names = {"n_sets": len(sets), "sets": ", ".join(sets)}
     return fill(TEMPLATE, "carried over", **names, table=duel_table, ahead=ahead)
@@ -166,15 +163,12 @@ def _pairs(trees: pd.DataFrame, leaf_size: int) -> str:
 
 def _prior_term(results: numbers.Results) -> str:
     """Accuracy with the paper's formula less that with the published code's, by set, even sets first."""
-    ratios, leaf_sizes = results.ratios, results.leaf_sizes
+    ratios, values = results.ratios, [results.values("accuracy", n) for n in results.leaf_sizes]
     sets = sorted(results.trees["set"].unique(), key=lambda name: abs(ratios[name] - 0.5))
-    change = {}
-    for leaf_size in leaf_sizes:
-        values = results.values("accuracy", leaf_size)
-        change[leaf_size] = values["evidence"] - values["evidence-code"]
-    body = [[name, f"{ratios[name]:.2f}", *(numbers.signed(change[n][name]) for n in leaf_sizes)] for name in sets]
-    medians = ["median", "", *(numbers.signed(float(np.median(change[n]))) for n in leaf_sizes)]
-    return table(["set", "share of class 1", *(f"leaf {n}" for n in leaf_sizes)], [*body, medians])
+    changes = [of["evidence"] - of["evidence-code"] for of in values]
+    body = [[name, f"{ratios[name]:.2f}", *(numbers.signed(change[name]) for change in changes)] for name in sets]
+    medians = ["median", "", *(numbers.signed(float(np.median(change))) for change in changes)]
+    return table(["set", "share of class 1", *(f"leaf {n}" for n in results.leaf_sizes)], [*body, medians])
 
 
 def _fits_the_paper(results: numbers.Results) -> str:

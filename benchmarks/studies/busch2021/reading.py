@@ -5,17 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
-from benchmarks.studies.busch2021.numbers import (
-    BALANCED,
-    DECIMALS,
-    IMBALANCED,
-    METHODS,
-    PAPER,
-    Duel,
-    Results,
-    listed,
-    signed,
-)
+from benchmarks.studies.busch2021.numbers import DECIMALS, METHODS, PAPER, Duel, Results, listed, signed
 from jaxunc import compare
 
 HOLDS, IN_PART, FAILS = "holds", "in part", "does not hold"
@@ -25,7 +15,7 @@ ONLY_CODE = "with the published code's prior term only"
 
 def verdicts(results: Results) -> dict[str, str]:
     """{claim: verdict} of the claims that the finished sets can speak to, in the order of the page."""
-    duels = results.duels
+    duels, webdata, airlines = results.duels, webdata_accuracies(results), accuracies_on(results, "airlines")
     later = [name == "evidence" for n, name in results.leaders("accuracy").items() if n > results.leaf_sizes[0]]
     found = {
         "evidence leads": _grade(later),
@@ -40,16 +30,22 @@ def verdicts(results: Results) -> dict[str, str]:
         "cautious": _all_behind(duels("accuracy", "cautious", "dempster")),
         **_against_references(results),
         "uneven": _on_uneven(results),
-        "webdata": _rises_late(webdata_accuracies(results)),
-        "airlines": _on_airlines(accuracies_on(results, "airlines")),
     }
+    if webdata is not None:
+        peak = webdata.idxmax()
+        with_code = ONLY_CODE if peak["code"] > peak["others"] else FAILS
+        found["webdata"] = HOLDS if peak["formula"] > peak["others"] else with_code
+    if airlines is not None:
+        mean = airlines["probability"]
+        found["airlines"] = _grade([*(airlines["evidence"] < mean), *(airlines["pooling"] > mean)])
     return {claim: verdict for claim, verdict in found.items() if verdict}
 
 
 def slots(results: Results) -> dict:
     """What the claims on the page are answered with."""
-    even, airlines, webdata = even_sets(results), accuracies_on(results, "airlines"), webdata_accuracies(results)
+    even, airlines, webdata = results.even, accuracies_on(results, "airlines"), webdata_accuracies(results)
     pairs = references(results) if not results.references.empty else {}
+    on_airlines = [] if airlines is None else airlines[["evidence", "probability", "pooling"]].iterrows()
     return {
         "leaders": lambda measure: ", ".join(f"leaf {n}: `{name}`" for n, name in results.leaders(measure).items()),
         "duels": lambda measure, first, second="probability": listed(results.duels(measure, first, second)),
@@ -59,25 +55,15 @@ def slots(results: Results) -> dict:
         "last": results.leaf_sizes[-1],
         "pooling": _pooling(results),
         "references": pairs,
-        "uneven": lambda name: listed(results.duels("accuracy", name, sets=uneven_sets(results))),
+        "uneven": lambda name: listed(results.duels("accuracy", name, sets=results.uneven)),
         "webdata": lambda name: ", ".join(f"{value:.4f}" for value in webdata[name]),
-        "airlines": "" if airlines is None else _listed_accuracies(airlines),
+        "airlines": ", ".join(f"leaf {n}: " + ", ".join(f"{value:.4f}" for value in row) for n, row in on_airlines),
     }
 
 
-def even_sets(results: Results) -> list[str]:
-    """Sets of even class ratio."""
-    return results.sets_between(*BALANCED)
-
-
-def uneven_sets(results: Results) -> list[str]:
-    """Sets of uneven class ratio."""
-    return [name for name, share in results.ratios.items() if not IMBALANCED[0] <= share <= IMBALANCED[1]]
-
-
-def _grade(flags: Iterable[bool], whole: float = 0.8, part: float = 0.4) -> str:
+def _grade(flags: Iterable[bool]) -> str:
     share = float(np.mean([*flags]))
-    return HOLDS if share >= whole else IN_PART if share >= part else FAILS
+    return HOLDS if share >= 0.8 else IN_PART if share >= 0.4 else FAILS
 
 
 def _tested(verdict: str, duels: Iterable[Duel], *, ahead: bool) -> str:
@@ -98,7 +84,7 @@ def _ahead_at_larger(results: Results, duels: Mapping[int, Duel], *, not_at_smal
 
 def _dempster_on_even(results: Results) -> str:
     """Only on sets that have reference methods: at a leaf size it is as good if it is not more often worse."""
-    even = even_sets(results)
+    even = results.even
     if not even or results.references.empty:
         return ""
     evidence = results.duels("accuracy", "dempster", "evidence", sets=even).values()
@@ -150,30 +136,28 @@ def references(results: Results) -> dict[str, int | str]:
 
 def _leads_of_forest(results: Results) -> dict[str, float]:
     """{"even", "uneven"}: the forest's accuracy less evidence accumulation's, in the median."""
-    found = {}
-    for kind, sets in (("even", even_sets(results)), ("uneven", uneven_sets(results))):
-        leads = []
-        for leaf_size in results.leaf_sizes:
-            best = results.values("accuracy", leaf_size)["evidence"]
-            forest = results.reference("random-forest-mean", "accuracy", leaf_size)
-            leads += [forest[name] - best[name] for name in best.index.intersection(forest.index) if name in sets]
-        found[kind] = float(np.median(leads)) if leads else np.nan
-    return found
+    leads: dict[str, list[float]] = {"even": [], "uneven": []}
+    for leaf_size in results.leaf_sizes:
+        best = results.values("accuracy", leaf_size)["evidence"]
+        lead = (results.reference("random-forest-mean", "accuracy", leaf_size) - best).dropna()
+        for kind, sets in (("even", results.even), ("uneven", results.uneven)):
+            leads[kind] += lead[lead.index.isin(sets)].tolist()
+    return {kind: float(np.median(of)) if of else np.nan for kind, of in leads.items()}
 
 
 def _against_references(results: Results) -> dict[str, str]:
     if results.references.empty:
         return {}
     counts, lead = references(results), _leads_of_forest(results)
-    where = ["between"] * int(counts["between"]) + ["outside"] * (int(counts["below"]) + int(counts["above"]))
+    where = np.repeat([True, False], [int(counts["between"]), int(counts["below"]) + int(counts["above"])])
     is_clear = lead["uneven"] > 2 * max(lead["even"], 0) and lead["uneven"] > 0
-    return {"between": _grade(place == "between" for place in where), "forest": HOLDS if is_clear else FAILS}
+    return {"between": _grade(where), "forest": HOLDS if is_clear else FAILS}
 
 
 def _on_uneven(results: Results) -> str:
     verdict = FAILS
     for name, holds in (("evidence-code", ONLY_CODE), ("evidence", HOLDS)):
-        duels = results.duels("accuracy", name, sets=uneven_sets(results))
+        duels = results.duels("accuracy", name, sets=results.uneven)
         large = [duels[n] for n in results.large]
         if all(duel.better > duel.worse for duel in large):
             verdict = _tested(holds, large, ahead=True)
@@ -193,24 +177,6 @@ def webdata_accuracies(results: Results) -> pd.DataFrame | None:
         return None
     others = table[[name for name in PAPER if name != "evidence"]].median(axis=1)
     return pd.DataFrame({"formula": table["evidence"], "code": table["evidence-code"], "others": others})
-
-
-def _rises_late(table: pd.DataFrame | None) -> str:
-    if table is None:
-        return ""
-    peak = table.idxmax()
-    return HOLDS if peak["formula"] > peak["others"] else ONLY_CODE if peak["code"] > peak["others"] else FAILS
-
-
-def _on_airlines(table: pd.DataFrame | None) -> str:
-    if table is None:
-        return ""
-    return _grade([*(table["evidence"] < table["probability"]), *(table["pooling"] > table["probability"])])
-
-
-def _listed_accuracies(table: pd.DataFrame) -> str:
-    shown = table[["evidence", "probability", "pooling"]]
-    return ", ".join(f"leaf {n}: " + ", ".join(f"{value:.4f}" for value in row) for n, row in shown.iterrows())
 
 
 def best_of_all(results: Results) -> pd.DataFrame:
