@@ -177,6 +177,21 @@ class FoldCell(NamedTuple):
     fold: int
 
 
+class PartCell(NamedTuple):
+    """One fold of a set in a part of a study."""
+
+    part: str
+    data: str
+    fold: int
+
+
+class RepeatCell(NamedTuple):
+    """One repetition of a set."""
+
+    data: str
+    repeat: int
+
+
 def fold_cells(n_folds: int) -> Callable[[str], list[FoldCell]]:
     """What makes the cells of the first folds of a set."""
     return lambda name: [FoldCell(name, number) for number in range(n_folds)]

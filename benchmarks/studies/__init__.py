@@ -10,7 +10,7 @@
 * ``run(args)``: runs the cells that are missing, part by part;
 * ``write_page(folder)``: makes page, tables and pictures of the cells in a folder.
 
-`benchmarks.cells.Study` makes the last three of a study's parts.
+`benchmarks.cells.Study` makes the last three of a study's parts, each made by `benchmarks.cells.make_part`.
 
 `open_questions.md` is written by hand: what the five papers left open, and what came of it.
 """

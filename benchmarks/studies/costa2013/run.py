@@ -13,26 +13,19 @@ A cell (`benchmarks.cells`) is a set and how it is cut up. The page and its figu
 """
 
 from pathlib import Path
-from typing import NamedTuple
 
 from benchmarks.cells import Study, make_part
 from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013 import branches, further, general, paths, pools
 from benchmarks.studies.costa2013.methods import MEASURES, cross_validated, leave_one_out, own_thresholds
 from benchmarks.studies.costa2013.page import study_page
+from benchmarks.studies.costa2013.pools import PoolCell as Cell
 from benchmarks.studies.costa2013.sets import SETS, protocols
 
 TAKES = "48 data sets; the first part less than an hour of one core"
 FLOAT64 = True
 RESULTS = Path(__file__).parent
 RUNS = {"loo": leave_one_out, "folds": cross_validated, "own": own_thresholds}
-
-
-class Cell(NamedTuple):
-    """A set and how it is cut up."""
-
-    data: str
-    protocol: str
 
 
 def run_cell(cell: Cell, data: DataSet) -> dict:

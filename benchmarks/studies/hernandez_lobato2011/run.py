@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.cells import Journal, Part, Study, keys
+from benchmarks.cells import Journal, Part, RepeatCell, Study, keys
 from benchmarks.studies.hernandez_lobato2011 import votes as polls
 from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, MEASURES, RULES
 from benchmarks.studies.hernandez_lobato2011.page import study_page
@@ -196,7 +196,7 @@ def constant_votes(split: polls.Split, n_classes: int, n_tries: int, rng: np.ran
     return votes
 
 
-def run_constant(cell: "ConstantCell", of: polls.Problem, settings: Settings) -> dict:
+def run_constant(cell: RepeatCell, of: polls.Problem, settings: Settings) -> dict:
     """The number of test instances, and `MEASURES` of led by trees that give up."""
     split, rng = of.split(cell.repeat), np.random.default_rng([cell.repeat, 2])
     n_tries = int(split.X_train.shape[1] ** 0.5)
@@ -207,17 +207,10 @@ def run_constant(cell: "ConstantCell", of: polls.Problem, settings: Settings) ->
     return {"n": len(split.y_test), "bound": measures(stopped, votes, split.y_test)}
 
 
-class ConstantCell(NamedTuple):
-    """A repetition of led by trees that give up."""
-
-    data: str
-    repeat: int
-
-
 def constant_journal(out: Path, name: str, n_repeats: int = 0) -> Journal:
     """The finished repetitions of led by trees that give up."""
     there = [key[2] + 1 for key in keys(out) if key[0] == "constant"]
-    wanted = [ConstantCell(name, repeat) for repeat in range(max(n_repeats, *there, 0))]
+    wanted = [RepeatCell(name, repeat) for repeat in range(max(n_repeats, *there, 0))]
     return Journal(out, "constant", wanted, lambda record, _: len(record["bound"]) == len(MEASURES))
 
 

@@ -28,6 +28,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 
 import jaxunc as ju
+from benchmarks.cells import PartCell as Cell
 from benchmarks.cells import Study, fold, make_part
 from benchmarks.data import load
 from benchmarks.studies.learning import methods
@@ -59,14 +60,6 @@ FIXED = ("laplace", "m-estimate", "pooling", "evidence", "vote")
 FIXED_BINARY = ("plausibility", "plausibility-p", "confidence", "epistemic", "beta", "dempster", "dempster-p")
 TAKES = "61 data sets, 705 folds"
 RESULTS = Path(__file__).parent
-
-
-class Cell(NamedTuple):
-    """One forest of the study."""
-
-    part: str
-    data: str
-    fold: int
 
 
 class Rows(NamedTuple):

@@ -17,12 +17,12 @@ paper and the four smallest of these. A cell is a fold of a set in a part.
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
 
 import jaxunc as ju
+from benchmarks.cells import PartCell as Cell
 from benchmarks.cells import fold, make_part
 from benchmarks.data import DataSet, load
 from benchmarks.pages import fill
@@ -44,14 +44,6 @@ PARTS = {
     "counting": (*SMALLER, *SMALLEST[:4]),
 }
 CLIP = 1e-6
-
-
-class Cell(NamedTuple):
-    """One fold."""
-
-    part: str
-    data: str
-    fold: int
 
 
 def run_cell(cell: Cell, data: DataSet) -> dict:

@@ -14,13 +14,14 @@ import json
 from argparse import ArgumentParser, Namespace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from benchmarks.cells import Journal, Part, Study, keys, study_options
+from benchmarks.cells import RepeatCell as Cell
 from benchmarks.data import load
 from benchmarks.studies.hernandez_lobato2011.votes import PROBLEMS, Problem, Split, problem
 from benchmarks.studies.voting.page import CONFIDENCES, study_page
@@ -54,13 +55,6 @@ RULES: dict[str, dict[str, Any]] = {
     "optimal .1 %, endless": {"criterion": "optimal", "disagreement": 0.001, "prior": "fitted"},
 }
 """The rules by name: what `stop_after` is told. "fitted": the prior of the out-of-bag votes."""
-
-
-class Cell(NamedTuple):
-    """A split of a set."""
-
-    data: str
-    repeat: int
 
 
 def problem_of(name: str, folder: str | None) -> Problem:
