@@ -10,54 +10,22 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 import scipy.stats
-from jaxtyping import Array, Bool, Float, Real
+from jaxtyping import Array, Bool, Real
 
 from jaxunc.compare import PairwiseTests, average_ranks, holm, lines_for, pairwise_tests, ranks, tie_groups
 
 Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
-PValues: TypeAlias = Real[Array | np.ndarray, "tests"]
 Correction: TypeAlias = Literal["holm", "bonferroni", "none"]
 
 
-class Friedman(NamedTuple):
-    """Friedman's chi-square and the F of Iman and Davenport, each with its p-value."""
+def friedman(values: Values, *, decimals: int = 9) -> float:
+    """The p-value of the hypothesis that all methods, three or more, are equally good, by their ranks; 1 if all tie.
 
-    statistic: float
-    p_value: float
-    f_statistic: float
-    f_p_value: float
-
-
-def friedman(values: Values, *, decimals: int = 9) -> Friedman:
-    r"""Test of the hypothesis that all methods are equally good, by their ranks on N blocks.
-
-    With :math:`r_{bj}` the ranks of k methods, :math:`R_j` their sums, and the mean rank (k + 1)/2:
-
-    .. math:: A = \sum_j \Big(R_j - \tfrac{N (k + 1)}{2}\Big)^2, \qquad
-              B = \sum_{bj} \Big(r_{bj} - \tfrac{k + 1}{2}\Big)^2
-
-    .. math:: \chi^2 = \frac{(k - 1) A}{B}, \qquad F = \frac{(N - 1) \chi^2}{N (k - 1) - \chi^2}
-
-    with k - 1 degrees of freedom, and for F with k - 1 and (k - 1)(N - 1). The chi-square is corrected for ties:
-    without ties B = N k (k² - 1) / 12, the printed form of the references. It needs about N > 10 and k > 5; F is the
-    better approximation. All methods tie on every block: both statistics are 0, both p-values 1. All blocks agree: F is
-    infinite, its p-value 0.
-
-    References
-    ----------
-    Friedman 1937; Iman and Davenport 1980; Demšar 2006, section 3.2.2.
+    Friedman's chi-square, corrected for ties; it needs about ten blocks and five methods. References: Friedman 1937;
+    Demšar 2006, section 3.2.2.
     """
     ranked = ranks(values, larger_is_better=True, decimals=decimals)
-    n_blocks, k = ranked.shape
-    # Sums of quarters of whole numbers, so that the degenerate cases are met exactly.
-    of_methods = float(np.sum((ranked.sum(axis=0) - n_blocks * (k + 1) / 2) ** 2))
-    of_ranks = float(np.sum((ranked - (k + 1) / 2) ** 2))
-    if of_methods == 0:
-        return Friedman(0.0, 1.0, 0.0, 1.0)
-    statistic, rest = (k - 1) * of_methods / of_ranks, n_blocks * of_ranks - of_methods
-    f_statistic = (n_blocks - 1) * of_methods / rest if rest > 0 else np.inf
-    f_p_value = scipy.stats.f.sf(f_statistic, k - 1, (k - 1) * (n_blocks - 1))
-    return Friedman(statistic, float(scipy.stats.chi2.sf(statistic, k - 1)), f_statistic, float(f_p_value))
+    return float(scipy.stats.friedmanchisquare(*ranked.T).pvalue) if np.ptp(ranked.sum(axis=0)) else 1.0
 
 
 def nemenyi_difference(n_methods: int, n_blocks: int, *, alpha: float = 0.05) -> float:
@@ -138,7 +106,7 @@ def pairwise_wilcoxon(
         partial(_p_value, threshold=10.0**-decimals),
         larger_is_better=larger_is_better,
         decimals=decimals,
-        adjust={"holm": holm, "bonferroni": bonferroni, "none": np.array}[correction],
+        adjust={"holm": holm, "bonferroni": lambda p: np.minimum(len(p) * p, 1), "none": np.array}[correction],
     )
 
 
@@ -179,6 +147,22 @@ def duel(
     return Duel(int((gains > 0).sum()), int((gains < 0).sum()), float(np.median(told)), float(p), len(values))
 
 
+def against(values: pd.DataFrame, other: str | pd.DataFrame, *, larger: bool = True) -> pd.DataFrame:
+    """Each column of ``values [sets rules]`` against one of them, or that of another table: won, lost, gain, p.
+
+    The median gain, and p after Holm's correction for all columns. A column that is named is itself left out.
+    """
+    rows, is_named = {}, isinstance(other, str)
+    for name in values.columns.drop(other) if is_named else values.columns:
+        pair = np.column_stack([values[name], values[other] if is_named else other[name]]).round(6)
+        gains = (pair[:, 0] - pair[:, 1]) * (1 if larger else -1)
+        won, lost = (int((np.round(side * gains, 6) > 0).sum()) for side in (1, -1))
+        p = pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] if won or lost else 1.0
+        rows[name] = won, lost, float(np.median(gains)), float(p)
+    found = pd.DataFrame.from_dict(rows, orient="index", columns=["won", "lost", "gain", "p"])
+    return found.assign(p=holm(found["p"].to_numpy()))
+
+
 def _p_value(differences, threshold):
     # Whole numbers in the order of the sizes, 0 where there is no difference: they have the same ranks without noise.
     sizes = tie_groups(np.concatenate([[0.0], np.abs(differences)]), threshold)[1:]
@@ -201,18 +185,6 @@ def _exact_p_value(signed):
         chance[step:] += chance[:-step]
         chance /= 2
     return min(1.0, 2 * float(chance.sum()))
-
-
-def bonferroni(p_values: PValues) -> Float[np.ndarray, "tests"]:
-    r"""Bonferroni's adjustment of p-values; `holm` is never worse.
-
-    .. math:: \tilde p_i = \min(1, m p_i)
-
-    References
-    ----------
-    Dunn 1961; Demšar 2006, section 3.2.2.
-    """
-    return np.minimum(p_values * len(p_values), 1.0)
 
 
 BLACK, _, RED = (line.color for line in lines_for(["ranks", "", "bars"]).values())

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
+from benchmarks.many_sets import against
 from benchmarks.studies.rules import run as rules
 from benchmarks.studies.rules.abstaining import Bags, bags_of, conformity, proximities
-from benchmarks.studies.rules.page import against_the_mean, by_set, rules_page, told_apart, winner
+from benchmarks.studies.rules.page import by_set, rules_page, told_apart, winner
 from jaxunc import compare
 
 pytestmark = pytest.mark.once
@@ -35,7 +36,7 @@ def test_the_winner():
     found = by_set(made_up(), "auc", "oob", 4)
     best, gains = winner(found, larger=True), found["better"] - found["probability"]
     assert best.name == "better"
-    assert (best["better"], best["worse"]) == ((gains > 0).sum(), (gains < 0).sum())
+    assert (best["won"], best["lost"]) == ((gains > 0).sum(), (gains < 0).sum())
     assert best["gain"] == pytest.approx(gains.median(), abs=1e-6)
     assert best["p"] < 0.05
     assert winner(found, larger=False).name == "worse"
@@ -103,7 +104,7 @@ def test_what_the_docs_advise_follows_from_the_numbers(advice, measured):
     assert told["`mixture`"][3] == told["`mixture`"][5] == 0, "the safe choice with other counts"
 
     def apart(rows, measure, leaf_size):
-        found = against_the_mean(by_set(rows, measure, "inbag", leaf_size), larger=measure in ("auc", "accuracy"))
+        found = against(by_set(rows, measure, "inbag", leaf_size), "probability", larger=measure in ("auc", "accuracy"))
         found = found[found["p"] < 0.05]
         return set(found.index[found["gain"] > 0]), set(found.index[found["gain"] < 0])
 

@@ -157,17 +157,13 @@ def _beside_the_paper(finished: Mapping[str, numbers.Found], kind: str) -> str:
 
 
 def _kept(finished: Mapping[str, numbers.Found], confidence: float) -> str:
-    lines = []
-    for name, found in finished.items():
-        line = [name]
-        for kind in numbers.KINDS:
-            for rule in ("bound", "fitted"):
-                of = numbers.rate(found, kind, rule, confidence)
-                line.append(f"{of.mean:.2f} ± {of.error:.2f} ({numbers.doubt(found, kind, rule):.2f}) {of.verdict}")
-        lines.append(line)
-    return table(
-        ["problem", *(f"{kind}, {of} prior" for kind in numbers.KINDS.values() for of in ("uniform", "fitted"))], lines
-    )
+    def cell(found: numbers.Found, kind: str, rule: str) -> str:
+        of = numbers.rate(found, kind, rule, confidence)
+        return f"{of.mean:.2f} ± {of.error:.2f} ({numbers.doubt(found, kind, rule):.2f}) {of.verdict}"
+
+    pairs = [(kind, rule) for kind in numbers.KINDS for rule in ("bound", "fitted")]
+    heads = [f"{kind}, {of} prior" for kind in numbers.KINDS.values() for of in ("uniform", "fitted")]
+    return table(["problem", *heads], [[name, *(cell(of, *pair) for pair in pairs)] for name, of in finished.items()])
 
 
 def _rules(finished: Mapping[str, numbers.Found]) -> str:
@@ -194,11 +190,11 @@ def _tests(finished: Mapping[str, numbers.Found]) -> str:
         for source, values in {"ours": numbers.errors(finished, kind), "paper, as printed": printed}.items():
             if len(values) < 2:
                 continue
-            test, (ranks, difference, groups) = friedman(values), ranking(values, larger_is_better=False)
+            p, (ranks, difference, groups) = friedman(values), ranking(values, larger_is_better=False)
             names = list(METHODS.values())
             together = "; ".join(" = ".join(names[i] for i in group) for group in groups) or "none"
             values_said = [f"{rank:.2f}" for rank in ranks]
-            lines.append([said, source, *values_said, f"{test.p_value:.2g}", f"{difference:.2f}", together])
+            lines.append([said, source, *values_said, f"{p:.2g}", f"{difference:.2f}", together])
     ranks_of = [f"rank {name}" for name in METHODS.values()]
     return table(["kind", "", *ranks_of, "Friedman p", "critical difference", "not apart"], lines)
 
@@ -209,7 +205,7 @@ def _plus_minus(mean: float, spread: float) -> str:
 
 def _told_apart(values: np.ndarray) -> str:
     """Whether FS is told apart from both others, and these are not, of errors ``[problems methods]``."""
-    test, (ranks, difference, _) = friedman(values), ranking(values, larger_is_better=False)
+    p, (ranks, difference, _) = friedman(values), ranking(values, larger_is_better=False)
     apart = np.abs(ranks[:, None] - ranks) > difference
-    holds = test.p_value < 0.05 and apart[0, 1] and apart[0, 2] and not apart[1, 2]
-    return f"{'holds' if holds else 'not found'} (Friedman's p = {test.p_value:.2g})"
+    holds = p < 0.05 and apart[0, 1] and apart[0, 2] and not apart[1, 2]
+    return f"{'holds' if holds else 'not found'} (Friedman's p = {p:.2g})"

@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from benchmarks import many_sets
+from benchmarks.many_sets import against
 from benchmarks.pages import bold, fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.reliable_evidence.methods import NAMES
-from jaxunc import compare
 
 TEMPLATE = Path(__file__).with_name("page.md")
 MEASURES = ("auc", "accuracy", "brier", "score", "epistemic", "aleatoric", "total")
@@ -80,24 +78,6 @@ def by_set(frame: pd.DataFrame, measure: str, leaf_size: int) -> pd.DataFrame:
     """``[sets rules]``: means over folds and kinds of forest; rules that not all of the sets have are left out."""
     rows = frame[frame["leaf_size"] == leaf_size]
     return rows.pivot_table(index="set", columns="rule", values=measure, aggfunc="mean").dropna(axis=1)
-
-
-def against(values: pd.DataFrame, other: str | pd.DataFrame, *, larger: bool = True) -> pd.DataFrame:
-    """Each column of ``values [sets rules]`` against one of them, or that of another table: won, lost, gain, p.
-
-    The median gain, and p after Holm's correction for all columns. A column that is named is itself left out.
-    """
-    base = {name: values[other] if isinstance(other, str) else other[name] for name in values}
-    names = [name for name in values if not (isinstance(other, str) and name == other)]
-    rows, sign = [], 1 if larger else -1
-    for name in names:
-        pair = np.column_stack([values[name], base[name]]).round(6)
-        gains = sign * (pair[:, 0] - pair[:, 1])
-        won, lost = (int((np.round(side * gains, 6) > 0).sum()) for side in (1, -1))
-        p = many_sets.pairwise_wilcoxon(pair, larger_is_better=larger).p_values[0, 1] if won or lost else 1.0
-        rows.append([won, lost, float(np.median(gains)), float(p)])
-    found = pd.DataFrame(rows, columns=["won", "lost", "gain", "p"], index=names)
-    return found.assign(p=compare.holm(found["p"].to_numpy()))
 
 
 def told(frame: pd.DataFrame, name: str, other: str, measures=tuple(TITLES)) -> list[tuple[str, str, int, str]]:

@@ -58,9 +58,9 @@ def write_pictures(everything: pd.DataFrame, folder: Path) -> None:
 
 def _ranking(rows: pd.DataFrame) -> str:
     """Each rule against the mean by AUC where leaves may hold one instance, as scikit-learn grows them."""
-    found = against_the_mean(by_set(rows, "auc", "inbag", 1), larger=True).drop(BASELINE)
+    found = many_sets.against(by_set(rows, "auc", "inbag", 1), BASELINE)
     body = [
-        [f"`{rule}`", f"{row['better']:.0f}:{row['worse']:.0f}", f"{row['gain']:+.4f}", f"{row['p']:.3f}"]
+        [f"`{rule}`", f"{row['won']:.0f}:{row['lost']:.0f}", f"{row['gain']:+.4f}", f"{row['p']:.3f}"]
         for rule, row in found.sort_values("p", kind="stable").iterrows()
     ]
     return table(["rule", "better:worse", "gain", "p"], body)
@@ -77,22 +77,10 @@ def _larger(measure: str) -> bool:
     return measure in ("auc", "accuracy")
 
 
-def against_the_mean(values: pd.DataFrame, *, larger: bool) -> pd.DataFrame:
-    """Each rule of ``values [sets rules]`` against the baseline: sets better and worse, median gain, Holm's p."""
-    array, base = values.to_numpy(), values.columns.get_loc(BASELINE)
-    gains = np.round((array - array[:, [base]]) * (1 if larger else -1), 6)
-    others = [i for i in range(array.shape[1]) if i != base]
-    tests = [many_sets.pairwise_wilcoxon(array[:, [base, i]], larger_is_better=larger).p_values[0, 1] for i in others]
-    p_values = np.ones(array.shape[1])
-    p_values[others] = compare.holm(np.array(tests))
-    columns = {"better": (gains > 0).sum(0), "worse": (gains < 0).sum(0), "gain": np.median(gains, 0), "p": p_values}
-    return pd.DataFrame(columns, index=values.columns)
-
-
 def winner(values: pd.DataFrame, *, larger: bool) -> pd.Series:
-    """The best of ``values [sets rules]`` by average rank: its row of `against_the_mean`."""
+    """The best of ``values [sets rules]`` by average rank: its row of `many_sets.against`, empty of the baseline."""
     ranks = compare.average_ranks(values.to_numpy(), larger_is_better=larger, decimals=6)
-    return against_the_mean(values, larger=larger).iloc[int(np.argmin(ranks))]
+    return many_sets.against(values, BASELINE, larger=larger).reindex(values.columns).iloc[int(np.argmin(ranks))]
 
 
 def _winners(rows: pd.DataFrame) -> str:
@@ -107,7 +95,7 @@ def _winners(rows: pd.DataFrame) -> str:
 def _cell(best: pd.Series) -> str:
     if best.name == BASELINE:
         return f"`{best.name}`"
-    return f"{bold(f'`{best.name}`', best['p'] < 0.05)} ({best['better']:.0f}:{best['worse']:.0f}, {best['gain']:+.4f})"
+    return f"{bold(f'`{best.name}`', best['p'] < 0.05)} ({best['won']:.0f}:{best['lost']:.0f}, {best['gain']:+.4f})"
 
 
 def told_apart(rows: pd.DataFrame) -> str:
@@ -115,10 +103,11 @@ def told_apart(rows: pd.DataFrame) -> str:
     found = {}
     leaf_sizes = sorted(rows["leaf_size"].unique())
     for counts, words in COUNTS.items():
-        tests = [against_the_mean(by_set(rows, m, counts, n), larger=_larger(m)) for m in AIMS for n in leaf_sizes]
+        pairs = [(by_set(rows, m, counts, n), m) for m in AIMS for n in leaf_sizes]
+        tests = [many_sets.against(values, BASELINE, larger=_larger(m)) for values, m in pairs]
         for sign, word in ((1, "better"), (-1, "worse")):
             found[f"{words}, {word}"] = sum((t["p"] < 0.05) & (t["gain"] * sign > 0) for t in tests)
-    counted = pd.DataFrame(found).drop(BASELINE)
+    counted = pd.DataFrame(found)
     order = (counted["in-bag, worse"] - counted["in-bag, better"]).sort_values(kind="stable").index
     body = [[f"`{rule}`", *(str(n) for n in counted.loc[rule])] for rule in order]
     return table(["rule", *found], body)
@@ -132,7 +121,7 @@ def _ranks(rows: pd.DataFrame, measure: str) -> str:
             values = by_set(rows, measure, counts, leaf_size)
             ranks = compare.average_ranks(values.to_numpy(), larger_is_better=_larger(measure), decimals=6)
             columns[f"{words}, {leaf_size}"] = pd.Series(ranks, values.columns)
-            notes[f"{words}, {leaf_size}"] = many_sets.friedman(values.to_numpy(), decimals=6).p_value
+            notes[f"{words}, {leaf_size}"] = many_sets.friedman(values.to_numpy(), decimals=6)
     ranked = pd.DataFrame(columns).sort_values("in-bag, 1", kind="stable")
     body = [[f"`{rule}`", *(f"{rank:.1f}" for rank in ranks)] for rule, ranks in ranked.iterrows()]
     body.append(["Friedman's p", *(f"{p:.1g}" for p in notes.values())])
