@@ -44,6 +44,11 @@ def read_parts(template: Path) -> dict[str, str]:
     return {"page": page.strip("\n") + "\n"} | dict(zip(named[::2], texts, strict=True))
 
 
+def read_rows(template: Path, part: str) -> list[tuple[str, ...]]:
+    """The lines of a part of a template, whose words a semicolon separates: what a table compares."""
+    return [tuple(line.split("; ")) for line in read_parts(template)[part].splitlines()]
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of Markdown."""
     return table_rows([head, ["---"] * len(head), *rows])

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from benchmarks import many_sets
-from benchmarks.pages import bold, digits, fill, table_rows
+from benchmarks.pages import bold, digits, fill, read_rows, table_rows
 from benchmarks.pages import table as table_of
 from benchmarks.studies.doubt.doubts import LEAVES
 from benchmarks.studies.doubt.drift import DRIFTS, FLIPPED, WATCHED, WEIGHT
@@ -37,45 +37,11 @@ REJECTED = (
     REFERENCE, "learned p//{}", "1 - p/oob/{}", "epistemic/train/{}", "credal width/in-bag/{}", "RF-ICE//{}",
 )  # fmt: skip
 """Doubts by which answers are rejected."""
-EXPECTED = (
-    ("answers", "learned p//1", "1 - p/in-bag/1"),
-    ("answers", "learned p//1", "RF-ICE//1"),
-    ("answers", "1 - p/in-bag/1", "epistemic/train/1"),
-    ("answers", "1 - p/in-bag/1", "credal width/in-bag/1"),
-    ("all columns", "epistemic/train/1", "1 - p/in-bag/1"),
-    ("far out", "distance//", "epistemic/train/1"),
-    ("far out", "distance//", "outside share//1"),
-    ("a class", "epistemic/train/1", "1 - p/in-bag/1"),
-    ("a class", "distance//", "epistemic/train/1"),
-    ("uniform, 10%", "learned p of the label//1", "self-confidence//1"),
-    ("by class, 10%", "learned p of the label//1", "self-confidence//1"),
-    ("uniform, 10%", "self-confidence//1", "1 - p, no label//1"),
-)
-"""What the pilot had: the problem, the doubt that finds more, and the other. By average precision of labels."""
 KS, ERRORS = "KS with Holm//", "error rate//"
 """What detectors of drift are compared with: of a mix, and of a relation."""
-EXPECTED_LATER = (
-    *(("next", choice, RANDOM) for choice in CHOICES[1:]),
-    ("next", "margin//", "epistemic/train/"),
-    *(
-        (mix, doubt, KS)
-        for mix in DRIFTS[:2]
-        for doubt in ("domain classifier//", "mean outside share//", "mean distance//", "mean 1 - p//")
-    ),
-    *(
-        (DRIFTS[2], ERRORS, other)
-        for other in ("coverage//", "mean 1 - p of the label//", "domain classifier, with labels//")
-    ),
-)
-"""The pairs of the two later jobs, chosen before their cells."""
-FURTHER = (
-    *(
-        (problem, "outside share//1", "epistemic/train/1")
-        for problem in ("a column", "all columns", "far out", "a class")
-    ),
-    *((problem, "outside share//1", "distance//") for problem in ("a column", "all columns", "a class")),
-)
-"""What was asked once the cells were there."""
+EXPECTED, EXPECTED_LATER, FURTHER = (read_rows(TEMPLATE, f"{when} pairs") for when in ("expected", "later", "further"))
+"""What the pilot had, what was chosen before the cells of the two later jobs, and what was asked once cells were there:
+the problem, the doubt that finds more, and the other; by average precision of labels."""
 COLUMNS = (
     "learned p//1", "1 - p/in-bag/1", "epistemic/train/1", "credal width/in-bag/1", "outside share//1", "distance//",
 )  # fmt: skip
@@ -226,7 +192,7 @@ def verdict_of(of: Duel, p: float) -> str:
     return "**yes**" if of.correlation > 0 else "**the reverse**"
 
 
-def compared(pairs: Sequence[tuple[str, str, str]], fresh: pd.DataFrame, seen: pd.DataFrame) -> list[list[str]]:
+def compared(pairs: Sequence[tuple[str, ...]], fresh: pd.DataFrame, seen: pd.DataFrame) -> list[list[str]]:
     """Rows of what is asked of two doubts: their means, the duel, and what the test says."""
     duels = [duel(fresh, *of) for of in pairs]
     p_values = holm(np.array([of.p_value for of in duels]))

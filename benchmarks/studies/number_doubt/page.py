@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.pages import digits, fill, table
+from benchmarks.pages import digits, fill, read_rows, table
 from benchmarks.studies.doubt.page import Duel, best_in_bold, duel_of, said, verdict_of
 from benchmarks.studies.number_doubt import jobs
 from jaxunc.compare import holm
@@ -15,16 +15,7 @@ from jaxunc.compare import holm
 TEMPLATE = Path(__file__).with_name("page.md")
 DOUBTS = ("epistemic", "aleatoric", "std", "interval width", "outside share", "isolation forest", "distance")
 MEASURES, PARTS = ("RMSE", "interval score"), ("rows", "labels", "drift")
-EXPECTED = (
-    *(("far out", doubt, "epistemic") for doubt in ("distance", "outside share")),
-    ("all columns", "outside share", "epistemic"),
-    ("a group", "distance", "epistemic"),
-    *(("large errors", "interval width", doubt) for doubt in ("outside share", "epistemic")),
-    *((measure, strategy, "random") for measure in MEASURES for strategy in jobs.STRATEGIES[1:]),
-    ("noise", "e-process", "KS of residuals"),
-    ("mean", "CUSUM of residuals", "e-process"),
-    ("mix", "classifier", "e-process"),
-)
+EXPECTED = read_rows(TEMPLATE, "expected pairs")
 """What was expected: the problem, what is better at it, and than what."""
 Cells = Mapping[Any, dict]
 
