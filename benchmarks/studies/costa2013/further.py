@@ -1,10 +1,11 @@
 """The sections on what goes beyond the paper of the page of Costa, Verwer and Blockeel 2013, made of its cells."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.pages import fill, table
+from benchmarks.pages import fill
 from benchmarks.studies.costa2013.branches import WIDTHS
 from benchmarks.studies.costa2013.general import NEIGHBOURS, SAMPLE, TREES
 from benchmarks.studies.costa2013.numbers import Duel, average, duel
@@ -15,11 +16,6 @@ TEMPLATE = Path(__file__).with_name("page.md")
 Cells = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """{set: {protocol or learner: record}} of the sets that are finished."""
 TITLES = {"brier": "Brier score", "log": "log loss", "auc": "AUC", "reliability": "AUC reliability"}
-OF_LEARNERS = {
-    "naive Bayes": "naive Bayes (Gaussian)", "neighbours": f"{NEIGHBOURS} nearest neighbours",
-    "tree": "decision tree, grown out", "logistic": "logistic regression", "forest": f"random forest of {TREES}",
-}  # fmt: skip
-ANSWERS = {"itself": "itself", "laplace": "Laplace", "mean": "mean", "pnml": "pNML"}
 
 
 def pools_section(cells: Cells) -> str:
@@ -63,18 +59,25 @@ def branches_section(cells: Cells) -> str:
 def _slots(cells: Cells) -> dict[str, Any]:
     """What is told of readings on some sets: means, duels as cells of a table and in words."""
 
-    def means(name: str) -> str:
-        """The means over the sets; in brackets the sets on which pooled leaves are beaten."""
-        wins = {m: duel(cells, "five", m, "tpce_pool", name).wins for m in TITLES}
-        numbers = {m: f"{average(cells, 'five', name, m):.4f}" for m in TITLES}
-        return " | ".join(numbers[m] + f" ({wins[m]})" * (name != "tpce_pool") for m in TITLES)
-
     def said(name: str, rival: str) -> str:
         found = _duels(cells, name, rival)
         return ", ".join(f"{TITLES[m]} {of.word} ({of.wins}:{of.losses})" for m, of in found.items())
 
     row = lambda name, rival: _row(_duels(cells, name, rival))
-    return {"n": len(cells), "folds": N_FOLDS, "means": means, "duel": row, "duel_said": said}
+    return {
+        "n": len(cells),
+        "folds": N_FOLDS,
+        "means": partial(_means, cells, "five", "tpce_pool"),
+        "duel": row,
+        "duel_said": said,
+    }
+
+
+def _means(cells: Cells, protocol: str, usual: str, name: str) -> str:
+    """The means over the sets; in brackets the sets on which the usual reading is beaten."""
+    wins = {m: duel(cells, protocol, m, usual, name).wins for m in TITLES}
+    numbers = {m: f"{average(cells, protocol, name, m):.4f}" for m in TITLES}
+    return " | ".join(numbers[m] + f" ({wins[m]})" * (name != usual) for m in TITLES)
 
 
 def _duels(cells: Cells, name: str, rival: str, protocol: str = "five") -> dict[str, Duel]:
@@ -87,36 +90,12 @@ def _row(duels: Mapping[str, Duel]) -> str:
 
 def general_section(cells: Cells) -> str:
     """The section on other learners."""
-    means, duels, verdicts = [], [], []
-    for learner, name in OF_LEARNERS.items():
-        record = next(iter(cells.values()))[learner]
-        for reading in [reading for reading in ANSWERS if reading in record]:
-            line = [name if reading == "itself" else "", ANSWERS[reading]]
-            for measure in TITLES:
-                mean = average(cells, learner, reading, measure)
-                wins = duel(cells, learner, measure, "itself", reading).wins
-                line.append(f"{mean:.4f}" + f" ({wins})" * (reading != "itself"))
-            means.append(line)
-        said = dict.fromkeys(("mean", "pnml"), "")
-        for rival in [rival for rival in ("itself", "laplace") if rival in record]:
-            for own in said:
-                found = {m: duel(cells, learner, m, rival, own) for m in TITLES}
-                duels.append([name, f"{ANSWERS[own]} against {ANSWERS[rival]}", *(of.cell for of in found.values())])
-                words = _grouped({m: of.word for m, of in found.items()})
-                called = "the mean" if own == "mean" else "pNML"
-                said[own] += f"{called} is {words}" if rival == "itself" else f" (than Laplace: {words})"
-        verdicts.append(f"* {name}: {'; '.join(said.values())}.")
-    return fill(
-        TEMPLATE,
-        "general",
-        n=len(cells),
-        names=", ".join(cells),
-        sample=SAMPLE,
-        folds=N_FOLDS,
-        means=table(["learner", "answer", *TITLES.values()], means),
-        duels=table(["learner", "", *TITLES.values()], duels),
-        verdicts="\n".join(verdicts),
-    )
+    means = lambda learner, reading: _means(cells, learner, "itself", reading)
+    duels = lambda learner, own, rival: _duels(cells, own, rival, learner)
+    said = lambda *names: _grouped({m: of.word for m, of in duels(*names).items()})
+    slots = {"n": len(cells), "names": ", ".join(cells), "sample": SAMPLE, "neighbours": NEIGHBOURS, "trees": TREES}
+    row = lambda *names: _row(duels(*names))
+    return fill(TEMPLATE, "general", **slots, folds=N_FOLDS, means=means, duel=row, said=said)
 
 
 def _grouped(found: Mapping[str, str]) -> str:

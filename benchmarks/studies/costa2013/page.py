@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -154,33 +155,35 @@ def draw_all(finished: numbers.Finished, out: Path) -> None:
 
 def draw_duels(finished: numbers.Finished, measure: str, title: str, rivals: Sequence[str], path: Path) -> None:
     """TPCE against each rival."""
-    figure = Figure(figsize=(2.6 * len(rivals), 2.9), layout="constrained")
     own = numbers.values(finished, "paper", "tpce", measure)
-    others = {rival: numbers.values(finished, "paper", rival, measure) for rival in rivals}
-    ends = np.nanmin([own, *others.values()]), np.nanmax([own, *others.values()])
-    for place, (rival, other) in enumerate(others.items()):
-        ax = figure.add_subplot(1, len(rivals), place + 1)
+    others = [numbers.values(finished, "paper", rival, measure) for rival in rivals]
+    ends = np.nanmin([own, *others]), np.nanmax([own, *others])
+    figure = Figure(figsize=(2.6 * len(rivals), 2.9), layout="constrained")
+    for ax, rival, other in zip(_row_of_axes(figure, len(rivals)), rivals, others, strict=True):
         _scatter(ax, other, own, own < other if measure == "brier" else own > other, ends)
-        ax.set(xlabel=numbers.METHODS[rival], ylabel="TPCE" if place == 0 else "", title=title if place == 0 else "")
+        ax.set(xlabel=numbers.METHODS[rival])
+    figure.axes[0].set(ylabel="TPCE", title=title)
     save(figure, path)
 
 
 def draw_own(finished: numbers.Finished, path: Path) -> None:
     """Brier score, and how many instances every label wins over, with own thresholds against without."""
     there = {name: found for name, found in finished.items() if "own" in found}
-    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    agreeing = lambda protocol: np.array([found[protocol]["agreeing"] for found in there.values()])
     pairs = {
         "Brier score": [numbers.values(there, *of, "brier") for of in (("loo", "tpce"), ("own", "tpce_own"))],
-        "share won over by every label": [
-            np.array([found[protocol]["agreeing"] for found in there.values()]) for protocol in ("loo", "own")
-        ],
+        "share won over by every label": [agreeing("loo"), agreeing("own")],
     }
-    for place, (title, (without, own)) in enumerate(pairs.items()):
-        ax = figure.add_subplot(1, 2, place + 1)
-        ends = min(without.min(), own.min()), max(without.max(), own.max())
-        _scatter(ax, without, own, own < without, ends)
-        ax.set(xlabel="thresholds of the training set", ylabel="own thresholds" if place == 0 else "", title=title)
+    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    for ax, (title, (without, own)) in zip(_row_of_axes(figure, len(pairs)), pairs.items(), strict=True):
+        _scatter(ax, without, own, own < without, (np.min([without, own]), np.max([without, own])))
+        ax.set(xlabel="thresholds of the training set", title=title)
+    figure.axes[0].set_ylabel("own thresholds")
     save(figure, path)
+
+
+def _row_of_axes(figure: Figure, n: int) -> list[Any]:
+    return [figure.add_subplot(1, n, place + 1) for place in range(n)]
 
 
 def _scatter(ax, x: np.ndarray, y: np.ndarray, better: np.ndarray, ends: tuple[float, float]) -> None:

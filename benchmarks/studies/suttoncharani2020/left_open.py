@@ -130,17 +130,18 @@ def gain_of_cuts(
 
     Leaves are read by ``estimate``, those of the other by ``read`` if it is given.
     """
-    ours = [values(finished, growth, tree, estimate, m) for m in range(3)]
-    apart = np.array(ours) - [values(finished, over, tree, read or estimate, m) for m in range(3)]
-    return apart * np.array([-1, -1, 1])[:, None]
+    return _gain(finished, (growth, tree, estimate), (over, tree, read or estimate))
 
 
 def gain_of_likelihood(finished: Records, tree: str, other: str) -> np.ndarray:
     """``[measures sets]`` what the likelihood's pignistic probabilities win over another estimate's, CART's trees."""
     path = (other, "scores") if other in BELIEFS else (other,)
-    ours = [values(finished, "raw", tree, "likelihood", "scores", m) for m in range(3)]
-    theirs = [values(finished, "raw", tree, *path, m) for m in range(3)]
-    return (np.array(ours) - np.array(theirs)) * np.array([-1, -1, 1])[:, None]
+    return _gain(finished, ("raw", tree, "likelihood", "scores"), ("raw", tree, *path))
+
+
+def _gain(finished: Records, ours: tuple[str, ...], theirs: tuple[str, ...]) -> np.ndarray:
+    mine, others = (np.array([values(finished, *path, m) for m in range(3)]) for path in (ours, theirs))
+    return (mine - others) * np.array([-1, -1, 1])[:, None]
 
 
 def verdict(gains: np.ndarray) -> str:

@@ -68,37 +68,36 @@ def _candidates(model: Any, errors: np.ndarray) -> list[float]:
         found.append(cp)
 
 
-def _kept(model: Any, errors: np.ndarray, threshold: float) -> np.ndarray:
-    """Which inner nodes stay where a leaf is worth ``threshold`` errors."""
-    tree = model.tree_
-    kept = tree.children_left >= 0
-    risk, n_leaves = errors.copy(), np.ones(len(errors))
+def _risks(model: Any, errors: np.ndarray, stays: Callable[..., bool]) -> tuple[np.ndarray, np.ndarray]:
+    """R(T_t) and |T_t| of each node; ``stays`` says of an inner node, R and leaves below it whether its split does."""
+    tree, risk, n_leaves = model.tree_, errors.copy(), np.ones(len(errors))
     for node in range(tree.node_count - 1, -1, -1):
         left, right = tree.children_left[node], tree.children_right[node]
-        if left < 0:
-            continue
-        below, leaves = risk[left] + risk[right], n_leaves[left] + n_leaves[right]
+        below = risk[left] + risk[right], n_leaves[left] + n_leaves[right]
+        if left >= 0 and stays(node, *below):
+            risk[node], n_leaves[node] = below
+    return risk, n_leaves
+
+
+def _kept(model: Any, errors: np.ndarray, threshold: float) -> np.ndarray:
+    """Which inner nodes stay where a leaf is worth ``threshold`` errors."""
+    tree, kept = model.tree_, model.tree_.children_left >= 0
+
+    def stays(node: int, below: float, leaves: float) -> bool:
         kept[node] = errors[node] - below > (threshold + 1e-9) * (leaves - 1)
-        if kept[node]:
-            risk[node], n_leaves[node] = below, leaves
-    # Below a node that is gone nothing is left.
-    for node in range(tree.node_count):
-        left, right = tree.children_left[node], tree.children_right[node]
-        if left >= 0 and not kept[node]:
-            kept[left] = kept[right] = False
+        return kept[node]
+
+    _risks(model, errors, stays)
+    for node in np.flatnonzero(tree.children_left >= 0):
+        if not kept[node]:  # below a node that is gone nothing is left
+            kept[[tree.children_left[node], tree.children_right[node]]] = False
     return kept
 
 
 def _least_link(model: Any, errors: np.ndarray, kept: np.ndarray) -> float:
     """The least (R(t) - R(T_t)) / (|T_t| - 1) of the nodes that are kept."""
-    tree = model.tree_
-    risk, n_leaves, least = errors.copy(), np.ones(len(errors)), np.inf
-    for node in range(tree.node_count - 1, -1, -1):
-        if kept[node]:
-            left, right = tree.children_left[node], tree.children_right[node]
-            risk[node], n_leaves[node] = risk[left] + risk[right], n_leaves[left] + n_leaves[right]
-            least = min(least, (errors[node] - risk[node]) / (n_leaves[node] - 1))
-    return least
+    risk, n_leaves = _risks(model, errors, lambda node, *_: kept[node])
+    return np.min((errors - risk)[kept] / (n_leaves[kept] - 1), initial=np.inf)
 
 
 def prune(model: Any, cp: float) -> PrunedTree:
