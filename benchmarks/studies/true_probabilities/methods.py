@@ -121,7 +121,6 @@ LEAST = 1e-6
 """Smaller estimates are taken for it in a log loss."""
 LEAST_IN_SLOPE = 0.005
 """Smaller ones are taken for it in a slope: half of what one of 100 trees says. Forests of pure leaves say 0."""
-MEASURES = ("mae", "rmse", "log_loss", "excess", "slope", "auc_loss", "mae_train", "spike", "train_auc")
 
 
 def measures(estimate: np.ndarray, truth: np.ndarray) -> dict[str, float]:

@@ -15,28 +15,17 @@ from benchmarks.pages import table as text_table
 from benchmarks.studies.true_probabilities.methods import LOGISTIC
 
 TEMPLATE = Path(__file__).with_name("page.md")
-MEAN, POOL, CHOSEN, BOTH = (
-    "mean, leaves of 1", "learned pool", "mean, leaf size chosen", "learned pool, leaf size chosen",
-)  # fmt: skip
-OUT_OF_BAG, CALIBRATED, ORACLE = "mean, out-of-bag counts", "calibrated mean", "logistic regression"
-SHOWN_BESIDE = (MEAN, POOL)
 NAMED = {
-    "mean": MEAN, "pool": POOL, "chosen": CHOSEN, "both": BOTH, "out_of_bag": OUT_OF_BAG, "calibrated": CALIBRATED,
-    "oracle": ORACLE,
+    "mean": "mean, leaves of 1", "chosen": "mean, leaf size chosen", "out_of_bag": "mean, out-of-bag counts",
+    "pool": "learned pool", "both": "learned pool, leaf size chosen", "oracle": "logistic regression",
+    "calibrated": "calibrated mean",
 }  # fmt: skip
-"""Short names, for the template."""
-NAMES = (
-    MEAN, "mean, leaves of 5", "mean, leaves of 20", "mean, leaves of √n", CHOSEN, "laplace", "m-estimate",
-    "plausibility", "pooling", OUT_OF_BAG, "pooling, out-of-bag counts", CALIBRATED, POOL, BOTH, ORACLE,
-)  # fmt: skip
-"""The estimates; ``page.md`` says what they are."""
-TITLES = {
-    "mae": "mean absolute error", "rmse": "root mean squared error", "log_loss": "expected log loss",
-    "excess": "excess over the entropy", "slope": "calibration slope", "auc_loss": "loss of AUC",
-    "train_auc": "training AUC", "spike": "spike",
-}  # fmt: skip
-"""Titles of the columns."""
-PER_PROBLEM = (MEAN, CHOSEN, OUT_OF_BAG, POOL, BOTH, ORACLE)
+"""Short names, for the template; but for the last the columns of the table by problem."""
+PER_PROBLEM = tuple(NAMED.values())[:-1]
+SHOWN_BESIDE = MEAN, _ = NAMED["mean"], NAMED["pool"]
+DECIMALS = dict.fromkeys(("mae", "rmse", "log_loss", "excess", "slope", "auc_loss", "train_auc", "spike"), 4)
+DECIMALS |= {"slope": 2, "spike": 2}
+"""The measures of the tables."""
 
 
 def page(found: Mapping[Any, dict]) -> str:
@@ -79,7 +68,7 @@ def _slots(groups: dict[str, pd.DataFrame]) -> dict:
 
 def _of_group(title: str, rows: pd.DataFrame) -> str:
     """The section of problems of a kind and size."""
-    return fill(TEMPLATE, "group", title=title, n=rows["problem"].nunique(), table=_of_methods(rows))
+    return fill(TEMPLATE, "group", title=title, n=rows["problem"].nunique(), **_of_methods(rows))
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
@@ -120,18 +109,20 @@ def _groups(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {title: rows for title, rows in cut.items() if len(rows)}
 
 
-def _of_methods(rows: pd.DataFrame) -> str:
-    """A line for each method."""
-    medians = {measure: by_problem(rows, measure).median() for measure in TITLES}
-    head = ["", "nearer:farther", *TITLES.values()]
-    body = []
-    for name in NAMES:
+def _of_methods(rows: pd.DataFrame) -> dict[str, Any]:
+    """What is told of each method: that it is not of all problems, how it did against the mean, and its measures."""
+    medians = {measure: by_problem(rows, measure).median() for measure in DECIMALS}
+    count = lambda some: some["problem"].nunique()
+
+    def few(name: str) -> str:
+        n = count(rows[rows["method"] == name])
+        return f" ({n} problems)" if n < count(rows) else ""
+
+    def row(name: str) -> str:
         against = duel(rows, name, MEAN, gain=False) if name != MEAN else ""
-        n, n_all = (len(set(some["problem"])) for some in (rows.loc[rows["method"] == name], rows))
-        few = f" ({n} problems)" if n < n_all else ""
-        decimals = {m: 2 if m in ("slope", "spike") else 4 for m in TITLES}
-        body.append([name + few, against, *(f"{medians[m][name]:.{n}f}" for m, n in decimals.items())])
-    return text_table(head, body)
+        return " | ".join([against, *(f"{medians[m][name]:.{n}f}" for m, n in DECIMALS.items())])
+
+    return {"few": few, "row": row}
 
 
 def _of_problems(frame: pd.DataFrame) -> str:
