@@ -60,12 +60,6 @@ def load(name: str, folder: str | Path | None = None) -> DataSet:
     return _read(name, content, entry)
 
 
-def names(folder: str | Path | None = None) -> tuple[str, ...]:
-    """The names of all sets at hand: those of the folder, else those that OpenML has."""
-    folder = _folder(folder)
-    return tuple(_manifest(folder) if folder else KNOWN)
-
-
 def _folder(folder: str | Path | None) -> Path | None:
     given = folder or os.environ.get("JAXUNC_DATA")
     if not given:

@@ -8,7 +8,7 @@ R's mlbench draws n/2 of each class where these draw each class at random.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import wraps
 from numbers import Integral
 from typing import NamedTuple
 
@@ -75,6 +75,12 @@ def _size(key, n) -> int:
     return int(n)
 
 
+def _checked(draw: Callable[..., Drawn]) -> Callable[..., Drawn]:
+    """A draw, compiled for each number of instances once its arguments are checked."""
+    compiled = jax.jit(draw, static_argnums=1)
+    return wraps(draw)(lambda key, n, **shift: compiled(key, _size(key, n), **shift))
+
+
 def _log_normal(X: Float[Array, "instances features"], mean, variance: float = 1.0) -> Float[Array, "instances"]:
     """The log density of the normal distribution with that mean and the covariance ``variance`` · I."""
     apart = X - jnp.asarray(mean, X.dtype)[None, :]
@@ -89,6 +95,7 @@ OTHER_CENTRE = np.where(np.arange(N_NORM) % 2 == 0, CENTRE, -CENTRE)
 SHIFT = 1 / N_NORM**0.5
 
 
+@_checked
 def twonorm(key: jax.Array, n: int) -> Drawn:
     r"""Draw n instances of twonorm: two normal distributions whose centres lie opposite to each other.
 
@@ -97,11 +104,6 @@ def twonorm(key: jax.Array, n: int) -> Drawn:
     The Bayes error is Φ(-2) = .02275: the best boundary is the plane through 0, at distance 2 from either centre. A
     tree, which tests one feature at a time, needs many tests for it.
     """
-    return _draw_twonorm(key, _size(key, n))
-
-
-@partial(jax.jit, static_argnums=1)
-def _draw_twonorm(key, n):
     of_class, of_noise = jax.random.split(key)
     y = jax.random.bernoulli(of_class, shape=(n,)).astype(jnp.int32)
     noise = jax.random.normal(of_noise, (n, N_NORM), jnp.float32)
@@ -112,6 +114,7 @@ def _log_twonorm(X):
     return jnp.stack([_log_normal(X, CENTRE), _log_normal(X, -CENTRE)], axis=1)
 
 
+@_checked
 def threenorm(key: jax.Array, n: int) -> Drawn:
     r"""Draw n instances of threenorm: one normal distribution between the two halves of another class.
 
@@ -120,11 +123,6 @@ def threenorm(key: jax.Array, n: int) -> Drawn:
     with m = (a, …, a), m' = (a, -a, a, …, -a) and a = 2/√20. With u and v the coordinates along m and m', which are
     orthogonal, class 1 is likelier where v > ½ log cosh 2u; the Bayes error, .10463, is an integral over u.
     """
-    return _draw_threenorm(key, _size(key, n))
-
-
-@partial(jax.jit, static_argnums=1)
-def _draw_threenorm(key, n):
     of_class, of_half, of_noise = jax.random.split(key, 3)
     y = jax.random.bernoulli(of_class, shape=(n,)).astype(jnp.int32)
     half = jnp.where(jax.random.bernoulli(of_half, shape=(n,)), 1, -1).astype(jnp.float32)
@@ -137,6 +135,7 @@ def _log_threenorm(X):
     return jnp.stack([halves, _log_normal(X, OTHER_CENTRE)], axis=1)
 
 
+@_checked
 def ringnorm(key: jax.Array, n: int, *, shift: float = SHIFT) -> Drawn:
     r"""Draw n instances of ringnorm: a narrow normal distribution inside a wide one.
 
@@ -148,11 +147,6 @@ def ringnorm(key: jax.Array, n: int, *, shift: float = SHIFT) -> Drawn:
     Class 1 is likelier inside the ball \|x - 4m/3\|² < (40 log 2 + \|m\|²/3) / .75, so that the Bayes error is one of
     noncentral χ² distributions: .014965 for a = 1/√20, .012397 for a = 2/√20. `GENERATORS` holds the first one.
     """
-    return _draw_ringnorm(key, _size(key, n), shift)
-
-
-@partial(jax.jit, static_argnums=1)
-def _draw_ringnorm(key, n, shift):
     of_class, of_noise = jax.random.split(key)
     y = jax.random.bernoulli(of_class, shape=(n,)).astype(jnp.int32)
     noise = jax.random.normal(of_noise, (n, N_NORM), jnp.float32)
@@ -173,6 +167,7 @@ PAIRS = ((0, 1), (0, 2), (1, 2))
 """Pair of waves that each class mixes."""
 
 
+@_checked
 def waveform(key: jax.Array, n: int) -> Drawn:
     r"""Draw n instances of waveform: noisy mixtures of two of three triangular waves.
 
@@ -189,11 +184,6 @@ def waveform(key: jax.Array, n: int) -> Drawn:
     ----------
     Breiman, Friedman, Olshen and Stone 1984, Classification and regression trees, section 2.6.2.
     """
-    return _draw_waveform(key, _size(key, n))
-
-
-@partial(jax.jit, static_argnums=1)
-def _draw_waveform(key, n):
     of_class, of_share, of_noise = jax.random.split(key, 3)
     y = jax.random.randint(of_class, (n,), 0, len(PAIRS), jnp.int32)
     share = jax.random.uniform(of_share, (n, 1), jnp.float32)
@@ -240,6 +230,7 @@ SEGMENTS = np.array(
 N_DIGITS, N_SEGMENTS = SEGMENTS.shape
 
 
+@_checked
 def led(key: jax.Array, n: int) -> Drawn:
     r"""Draw n instances of led: a digit, uniform on 0 … 9, and its seven segments, each flipped with probability .1.
 
@@ -253,11 +244,6 @@ def led(key: jax.Array, n: int) -> Drawn:
     ----------
     Breiman, Friedman, Olshen and Stone 1984, Classification and regression trees, section 2.6.1.
     """
-    return _draw_led(key, _size(key, n))
-
-
-@partial(jax.jit, static_argnums=1)
-def _draw_led(key, n):
     of_class, of_flips = jax.random.split(key)
     y = jax.random.randint(of_class, (n,), 0, N_DIGITS, jnp.int32)
     lit = jnp.asarray(SEGMENTS)[y] > 0
