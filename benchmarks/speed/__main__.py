@@ -3,7 +3,6 @@
 import argparse
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from . import machine, report
@@ -43,22 +42,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def measure(options: argparse.Namespace) -> dict:
     """The whole measurement, as it is written."""
-    scale, started = QUICK if options.quick else FULL, time.perf_counter()
-    found = machine.machine()
-    if (found["load_at_start"] or 0) > 0.5:
-        print(f"load {found['load_at_start']:.1f}: the machine is busy, times will be too long", file=sys.stderr)
-    result = {
-        "schema_version": SCHEMA_VERSION,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": found,
-        "device": machine.device(),
-        "versions": machine.versions(),
-        "options": {
-            name: getattr(options, name) for name in ("instances", "repeats", "quick", "workloads", "sections")
-        },
-        "workloads": [],
-        "sections": {},
-    }
+    scale, started, about = QUICK if options.quick else FULL, time.perf_counter(), machine.about()
+    if (load := about["machine"]["load_at_start"] or 0) > 0.5:
+        print(f"load {load:.1f}: the machine is busy, times will be too long", file=sys.stderr)
+    asked = {name: getattr(options, name) for name in ("instances", "repeats", "quick", "workloads", "sections")}
+    result = {"schema_version": SCHEMA_VERSION, "date": about.pop("created"), **about, "options": asked}
+    result |= {"workloads": [], "sections": {}}
     for name in options.workloads:
         settings = {"n_instances": options.instances, "repeats": options.repeats, "scale": scale}
         result["workloads"].append(run_workload(WORKLOADS[name], **settings))
@@ -75,10 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
     result = measure(options)
     report.show(result)
-    output = options.output
-    if output is None and not options.quick:
-        output = report.default_output(result["device"]["kind"])
-    if output is not None:
+    if output := report.chosen_output(options, result["device"]):
         report.write(result, output)
         print(f"written to {output}", file=sys.stderr)
 

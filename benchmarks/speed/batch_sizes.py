@@ -68,7 +68,7 @@ def _of_size(shape: Shape, model, bound: ju.BoundForest, data, n: int) -> list[d
     X = np.ascontiguousarray(data.query[:n])
     ours = engines.Engine("jaxunc", lambda: np.asarray(bound.probability(X)), "bind(forest, Mean()).probability")
     own = shape in SHAPES and n * shape.trees <= MOST_OF_SLOW
-    peers, _ = engines.peers(model, X, data.y, data.X, PEERS if own else PEERS[:1])
+    peers, _ = engines.peers(model, X, PEERS if own else PEERS[:1])
     found = [ours, engines.scikit_learn(model, X), *peers]
     reference = ours.answer()
     calls = {engine.name: _calls(engine.answer) for engine in found}

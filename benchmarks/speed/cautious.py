@@ -3,6 +3,8 @@
 Sets, intervals and masses against the streamed mean, and priors of many leaves.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,24 +26,13 @@ def reports(n_instances: int, repeats: int) -> dict:
     model = RandomForestClassifier(100, max_depth=8, n_jobs=-1, random_state=0).fit(X[:4000], y[:4000])
     forest, rows = ju.from_sklearn(model), X[4000:]
     rules = {"mean": ju.Mean(), **{mass: ju.decisions.CautiousReport(2.0, mass=mass) for mass in MASSES}}
-    calls = {name: _answers(ju.bind(forest, rule), rows) for name, rule in rules.items()}
-    times = interleaved(calls, repeats)
-    return {
-        "instances": n_instances,
-        **{
-            name: {
-                **summary(times[name]),
-                "ratio_to_mean": ratio(times[name], times["mean"]),
-                "cpu_ratio_to_mean": ratio(times[name], times["mean"], "cpu"),
-                "instances_per_s": n_instances / float(np.median(times[name].wall)),
-            }
-            for name in rules
-        },
-    }
-
-
-def _answers(bound: ju.BoundForest, rows: np.ndarray):
-    return lambda: jax.block_until_ready(jax.tree.leaves(bound.answer(rows)))
+    ready = lambda bound: jax.block_until_ready(jax.tree.leaves(bound.answer(rows)))
+    times = interleaved({name: partial(ready, ju.bind(forest, rule)) for name, rule in rules.items()}, repeats)
+    found: dict = {"instances": n_instances}
+    for name, own in times.items():
+        ratios = {"ratio_to_mean": ratio(own, times["mean"]), "cpu_ratio_to_mean": ratio(own, times["mean"], "cpu")}
+        found[name] = summary(own) | ratios | {"instances_per_s": n_instances / float(np.median(own.wall))}
+    return found
 
 
 def prior_fits(n_leaves: int, repeats: int) -> dict:
@@ -51,20 +42,13 @@ def prior_fits(n_leaves: int, repeats: int) -> dict:
     positive = rng.binomial(sizes, rng.beta(2, 3, n_leaves))
     counts = np.stack([sizes - positive, positive], axis=1).astype(np.int32)
     methods = ("weighted_mle", "on_leaves", "moments", "on_leaves_moments", "marginal")
-    calls = {method: _fit(counts, method) for method in methods}
-    calls |= {f"{method}, compiled": _compiled_fit(counts, method) for method in methods}
+    ready = lambda fit, counts: jax.block_until_ready(fit(counts).alpha)
+    fits = {method: partial(ju.smoothing.fit_beta_prior, method=method) for method in methods}
+    calls = {method: partial(ready, fit, counts) for method, fit in fits.items()}
+    on_device = jnp.asarray(counts)
+    calls |= {f"{method}, compiled": partial(ready, jax.jit(fit), on_device) for method, fit in fits.items()}
     times = interleaved(calls, repeats)
     return {"leaves": n_leaves, **{name: summary(found) for name, found in times.items()}}
-
-
-def _fit(counts: np.ndarray, method: str):
-    return lambda: jax.block_until_ready(ju.smoothing.fit_beta_prior(counts, method=method).alpha)
-
-
-def _compiled_fit(counts: np.ndarray, method: str):
-    fit = jax.jit(lambda counts: ju.smoothing.fit_beta_prior(counts, method=method))
-    counts = jnp.asarray(counts)
-    return lambda: jax.block_until_ready(fit(counts).alpha)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -55,11 +55,8 @@ def differences(forests: dict, X: np.ndarray) -> dict[str, float]:
 
 def bytes_of(forests: dict) -> dict[str, int]:
     """Of trees and leaf tables, on each device."""
-    found = {}
-    for name, forest in forests.items():
-        if isinstance(forest, ju.parallel.ShardedForest):
-            found[name] = sum(array.addressable_shards[0].data.nbytes for array in forest.arrays)
-    return found
+    sharded = {name: of for name, of in forests.items() if isinstance(of, ju.parallel.ShardedForest)}
+    return {name: sum(a.addressable_shards[0].data.nbytes for a in of.arrays) for name, of in sharded.items()}
 
 
 def _call(forest, X: np.ndarray):

@@ -9,10 +9,14 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .measure import timed
+
+Made = tuple[Callable[[], np.ndarray], str]
+"""What answers, and a word about it."""
 
 
 @dataclass
@@ -25,8 +29,6 @@ class Engine:
     detail: str
     prepare_s: float = 0.0
     """Seconds from the scikit-learn model to an engine that is ready."""
-    same_forest: bool = True
-    """Whether it walks the very trees of the scikit-learn model, so that answers can be compared."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +50,13 @@ def scikit_learn(model, X: np.ndarray) -> Engine:
     return Engine("scikit-learn", lambda: model.predict_proba(X), "predict_proba, n_jobs=-1, from NumPy")
 
 
-def peers(
-    model, X: np.ndarray, y: np.ndarray, X_train: np.ndarray, names: Collection[str] | None = None
-) -> tuple[list[Engine], list[Absent]]:
+def peers(model, X: np.ndarray, names: Collection[str] | None = None) -> tuple[list[Engine], list[Absent]]:
     """The other engines, all or those named, and those that are absent."""
     makers = {
-        "ONNX Runtime": lambda: _onnx_runtime(model, X),
-        "YDF": lambda: _ydf(model, X, X_train, y),
+        "ONNX Runtime": lambda: _named("ONNX Runtime", "skl2onnx, zipmap off", onnx_runtime(skl2onnx(model, X), X)),
+        "YDF": lambda: _ydf(model, X),
         "oneDAL": lambda: _onedal(model, X),
-        "treelite GTIL": lambda: _gtil(model, X),
+        "treelite GTIL": lambda: _named("treelite GTIL", "treelite", gtil(treelite().sklearn.import_model(model), X)),
     }
     return attempt({name: make for name, make in makers.items() if names is None or name in names})
 
@@ -79,20 +79,45 @@ def attempt(makers: Mapping[str, Callable[[], Engine]]) -> tuple[list[Engine], l
     return found, absent
 
 
-def _onnx_runtime(model, X: np.ndarray) -> Engine:
-    import onnxruntime
+def _named(name: str, imported_by: str, made: Made) -> Engine:
+    return Engine(name, made[0], f"{imported_by}, {made[1]}, from NumPy")
+
+
+def skl2onnx(model: Any, X: np.ndarray) -> bytes:
+    """A graph that answers probabilities as an array."""
     from skl2onnx import to_onnx
 
-    graph = to_onnx(model, X[:1], options={id(model): {"zipmap": False}})
+    return to_onnx(model, X[:1], options={id(model): {"zipmap": False}}).SerializeToString()
+
+
+def onnx_runtime(graph: bytes, X: np.ndarray) -> Made:
+    """What answers for a graph, with all cores."""
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = cores()
-    session = onnxruntime.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    feed = {session.get_inputs()[0].name: X}
-    return Engine(
-        "ONNX Runtime",
-        lambda: session.run(["probabilities"], feed)[0],
-        f"skl2onnx, zipmap off, CPU provider, {cores()} threads, from NumPy",
-    )
+    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    feed, name = {session.get_inputs()[0].name: X}, session.get_outputs()[1].name
+    return lambda: positive(session.run([name], feed)[0]), f"CPU provider, {cores()} threads"
+
+
+def treelite() -> Any:
+    """The package, if it is installed."""
+    import treelite
+
+    return treelite
+
+
+def gtil(imported: Any, X: np.ndarray) -> Made:
+    """What answers for treelite's form of a model, with all cores."""
+    predict = treelite().gtil.predict
+    return lambda: positive(predict(imported, X, nthread=cores())), f"gtil.predict, {cores()} threads"
+
+
+def positive(answer: Any) -> np.ndarray:
+    """Probabilities of class 1, of answers with any number of axes."""
+    answer = np.asarray(answer)
+    return answer.reshape(len(answer), -1)[:, -1]
 
 
 def _onedal(model, X: np.ndarray) -> Engine:
@@ -108,39 +133,11 @@ def _onedal(model, X: np.ndarray) -> Engine:
     return Engine("oneDAL", lambda: np.asarray(converted.predict(X)).ravel(), detail)
 
 
-def _gtil(model, X: np.ndarray) -> Engine:
-    import treelite
-
-    imported = treelite.sklearn.import_model(model)
-    detail = f"treelite.gtil.predict, {cores()} threads, from NumPy"
-    return Engine("treelite GTIL", lambda: _by_class(treelite.gtil.predict(imported, X, nthread=cores())), detail)
-
-
-def _by_class(answer: np.ndarray) -> np.ndarray:
-    """``[instances outputs classes]`` of one output, or as it is."""
-    return answer.reshape(len(answer), -1)
-
-
-def _ydf(model, X: np.ndarray, X_train: np.ndarray, y: np.ndarray) -> Engine:
+def _ydf(model, X: np.ndarray) -> Engine:
+    """The trees in a model that averages: from_sklearn's own lets every tree vote, which is another answer."""
     import ydf
 
-    data, threads = {"features": X}, cores()
-    if hasattr(ydf, "from_sklearn"):
-        forest, detail = _ydf_imported(ydf, model), "trees imported by from_sklearn, leaf probabilities averaged"
-    else:
-        forest, detail = _ydf_trained(ydf, model, X_train, y), "trained by itself: similar size, other trees"
-    engines = ", ".join(forest.list_compatible_engines()) or "reference engine"
-    return Engine(
-        "YDF",
-        lambda: forest.predict(data, num_threads=threads),
-        f"{detail}; {engines}, {threads} threads, from NumPy",
-        same_forest=hasattr(ydf, "from_sklearn"),
-    )
-
-
-def _ydf_imported(ydf, model):
-    """The trees in a model that averages: from_sklearn's own lets every tree vote, which is another answer."""
-    voting = ydf.from_sklearn(model)
+    data, threads, voting = {"features": X}, cores(), ydf.from_sklearn(model)
     fake = {
         "label": [str(c) for c in model.classes_],
         "features": np.zeros((len(model.classes_), model.n_features_in_)),
@@ -149,28 +146,14 @@ def _ydf_imported(ydf, model):
     averaging = learner.train(fake, verbose=0)
     for tree in voting.iter_trees():
         averaging.add_tree(tree)
-    return averaging
-
-
-def _ydf_trained(ydf, model, X_train: np.ndarray, y: np.ndarray):
-    """For versions without an importer: a forest by the same settings, which only a random forest has."""
-    if type(model).__name__ != "RandomForestClassifier":
-        raise NotImplementedError("no learner of extremely randomised trees")
-    learner = ydf.RandomForestLearner(
-        label="label",
-        num_trees=len(model.estimators_),
-        min_examples=model.min_samples_leaf,
-        max_depth=-1 if model.max_depth is None else model.max_depth,
-        winner_take_all=False,
-    )
-    return learner.train({"label": y, "features": X_train}, verbose=0)
+    engines = ", ".join(averaging.list_compatible_engines()) or "reference engine"
+    detail = f"trees imported by from_sklearn, leaf probabilities averaged; {engines}, {threads} threads, from NumPy"
+    return Engine("YDF", lambda: averaging.predict(data, num_threads=threads), detail)
 
 
 def compare(answer: np.ndarray, reference: np.ndarray) -> dict[str, float]:
     """How far answers are from scikit-learn's: an engine that rounds thresholds sends some instances elsewhere."""
-    answer = np.asarray(answer, np.float64)
-    positive = answer[:, 1] if answer.ndim == 2 else answer
-    difference = np.abs(positive - reference[:, 1])
+    difference = np.abs(positive(answer).astype(np.float64) - positive(reference))
     return {
         "max_abs_difference": float(difference.max(initial=0.0)),
         "share_beyond_1e-4": float((difference > 1e-4).mean()) if len(difference) else 0.0,

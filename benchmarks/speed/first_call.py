@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +50,24 @@ class Stopwatch:
         return passed
 
 
+@contextmanager
+def compilations() -> Iterator[list[float]]:
+    """The seconds of each program that is compiled meanwhile."""
+    import jax
+
+    compiled: list[float] = []
+
+    def listen(event: str, seconds: float, **_) -> None:
+        if event.endswith("backend_compile_duration"):
+            compiled.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield compiled
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
 def main(folder: str) -> None:
     """The fresh process: prints one line of JSON."""
     with open(Path(folder, "model.pickle"), "rb") as file:
@@ -61,22 +81,17 @@ def main(folder: str) -> None:
     steps["import_jaxunc_s"] = lap()
     jax.devices()
     steps["start_backend_s"] = lap()
-    compiled = []
-    jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: compiled.append(seconds) if event.endswith("backend_compile_duration") else None
-    )
-    forest = ju.from_sklearn(model)
-    jax.block_until_ready(forest)
-    steps["from_sklearn_s"] = lap()
-    bound = ju.bind(forest, ju.Mean())
-    jax.block_until_ready(bound)
-    steps["bind_s"] = lap()
-    before = len(compiled)
-    jax.block_until_ready(bound.probability(X))
-    steps["first_call_s"] = lap()
-    steps["first_call_compilations"], steps["all_compilations"] = len(compiled) - before, len(compiled)
-    jax.block_until_ready(bound.probability(X))
-    steps["second_call_s"] = lap()
+    with compilations() as compiled:
+        forest = jax.block_until_ready(ju.from_sklearn(model))
+        steps["from_sklearn_s"] = lap()
+        bound = jax.block_until_ready(ju.bind(forest, ju.Mean()))
+        steps["bind_s"] = lap()
+        before = len(compiled)
+        jax.block_until_ready(bound.probability(X))
+        steps["first_call_s"] = lap()
+        steps["first_call_compilations"], steps["all_compilations"] = len(compiled) - before, len(compiled)
+        jax.block_until_ready(bound.probability(X))
+        steps["second_call_s"] = lap()
     steps["model_to_answer_s"] = steps["from_sklearn_s"] + steps["bind_s"] + steps["first_call_s"]
     print(json.dumps(steps))
 

@@ -5,7 +5,9 @@ few instances becomes a leaf, where random decision trees draw again up to as of
 ``min_samples_leaf`` above 1 its trees are therefore far smaller; nodes are reported beside times.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,7 +19,7 @@ import jaxunc as ju
 from benchmarks.data import load
 
 from .machine import about, command, publish
-from .measure import interleaved, ratio, summary, timed
+from .measure import Times, interleaved, ratio, summary, timed
 
 PUBLISHED_CPU_SECONDS = {"spambase": 53.0, "mushroom": 22.0}
 """Growing 100 trees on half of the set by the published code, one thread."""
@@ -29,16 +31,11 @@ def against_sklearn(n_instances: int, min_samples_leaf: int, repeats: int) -> di
     X = X.astype(np.float32)
     peer = ExtraTreesClassifier(100, max_features=1, n_jobs=-1, min_samples_leaf=min_samples_leaf, random_state=0)
 
-    def grow():
-        return jax.block_until_ready(ju.grow_random_trees(jax.random.key(0), X, y, min_samples_leaf=min_samples_leaf))
-
-    first, _, forest = timed(grow)
-    times = interleaved({"jaxunc": grow, "scikit-learn": lambda: peer.fit(X, y)}, repeats)
+    about = {"data": f"{n_instances} x 30, numeric", "min_samples_leaf": min_samples_leaf}
+    found, times = _grown(X, y, repeats, {"scikit-learn": lambda: peer.fit(X, y)}, min_samples_leaf=min_samples_leaf)
     return {
-        "data": f"{n_instances} x 30, numeric",
-        "min_samples_leaf": min_samples_leaf,
-        "first_call_s": first,
-        "jaxunc": {**summary(times["jaxunc"]), "nodes_per_tree": _nodes(forest)},
+        **about,
+        **found,
         "scikit-learn": {
             **summary(times["scikit-learn"]),
             "nodes_per_tree": float(np.mean([tree.tree_.node_count for tree in peer.estimators_])),
@@ -54,23 +51,23 @@ def against_published(name: str, folder: Path | None, repeats: int) -> dict:
     X = np.where(nominal & np.isnan(data.X), -1, data.X)
     X, _, y, _ = train_test_split(X, data.y, test_size=0.5, random_state=0)
 
-    def grow():
-        return jax.block_until_ready(ju.grow_random_trees(jax.random.key(0), X, y, nominal=nominal))
-
-    first, _, forest = timed(grow)
-    times = interleaved({"jaxunc": grow}, repeats)["jaxunc"]
+    found, times = _grown(X, y, repeats, {}, nominal=nominal)
     return {
         "data": f"{name}, {len(X)} x {X.shape[1]}, {int(nominal.sum())} nominal",
-        "first_call_s": first,
-        "jaxunc": {**summary(times), "nodes_per_tree": _nodes(forest)},
+        **found,
         "published_cpu_s": PUBLISHED_CPU_SECONDS[name],
-        "published_over_cpu": PUBLISHED_CPU_SECONDS[name] / float(np.median(times.cpu)),
+        "published_over_cpu": PUBLISHED_CPU_SECONDS[name] / float(np.median(times["jaxunc"].cpu)),
     }
 
 
-def _nodes(forest: ju.Forest) -> float:
+def _grown(X, y, repeats: int, peers: dict[str, Callable], **settings: Any) -> tuple[dict, dict[str, Times]]:
+    """The first call, later ones beside peers, and the nodes of a tree; and all times."""
+    grow = lambda: jax.block_until_ready(ju.grow_random_trees(jax.random.key(0), X, y, **settings))
+    first, _, forest = timed(grow)
+    times = interleaved({"jaxunc": grow, **peers}, repeats)
     inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
-    return float(1 + 2 * inner.sum() / forest.n_trees)
+    nodes = float(1 + 2 * inner.sum() / forest.n_trees)
+    return {"first_call_s": first, "jaxunc": {**summary(times["jaxunc"]), "nodes_per_tree": nodes}}, times
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -25,7 +25,7 @@ from .engines import Engine
 from .imported_models import Library, libraries, peers_of
 from .machine import about
 from .measure import interleaved, ratio, repeated, spread, summary, timed
-from .report import default_output, print_table, quartiles, write
+from .report import chosen_output, print_table, quartiles, write
 from .workloads import TRAINING_SIZE, Data, make_data
 
 SIZES = {"large": (1000, 6, 100_000), "shallow": (1000, 3, 100_000), "small": (100, 6, 10_000)}
@@ -88,10 +88,10 @@ def measure(library: Library, size: tuple[int, int, int], repeats: int, *, engin
 def _ours(imported: Any, X: np.ndarray) -> tuple[Engine, float]:
     """This library's engine, and the seconds of its first call."""
     if isinstance(imported, ju.Forest):
-        bound = ju.bind(imported, ju.Mean())
-        engine = Engine("jaxunc", lambda: np.asarray(bound.probability(X))[:, 1], "bind(forest, Mean()).probability")
+        answer, detail = ju.bind(imported, ju.Mean()).probability, "bind(forest, Mean()).probability"
     else:
-        engine = Engine("jaxunc", lambda: np.asarray(imported.predict(X))[:, 1], "AdditiveTrees.predict")
+        answer, detail = imported.predict, "AdditiveTrees.predict"
+    engine = Engine("jaxunc", lambda: np.asarray(answer(X))[:, 1], detail)
     return engine, timed(engine.answer)[0]
 
 
@@ -172,9 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/imported-<device kind>.json")
     options = parser.parse_args(arguments)
     result: dict[str, Any] = {**about(), "repeats": options.repeats, "models": [], "absent": []}
-    output = options.output
-    if output is None and not options.quick:
-        output = default_output(result["device"]["kind"], "imported")
+    output = chosen_output(options, result["device"], "imported")
     for name, make in libraries():
         for size in options.sizes if name in options.libraries else ():
             if name.endswith("forest") and size != "large":

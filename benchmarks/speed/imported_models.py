@@ -11,7 +11,7 @@ import numpy as np
 
 import jaxunc as ju
 
-from .engines import Absent, Engine, attempt, cores
+from .engines import Absent, Engine, Made, attempt, cores, gtil, onnx_runtime, positive, skl2onnx, treelite
 from .workloads import Data
 
 Fit = Callable[[Data, int, int], Any]
@@ -31,7 +31,7 @@ class Library:
     detail: str
     leaves: Callable[[Any, np.ndarray], np.ndarray] | None = None
     """The leaf of each instance in each tree, where the library tells it."""
-    peers: dict[str, Callable[[Any, np.ndarray], tuple[Callable[[], np.ndarray], str]]] | None = None
+    peers: dict[str, Callable[[Any, np.ndarray], Made]] | None = None
     """(model, rows) → what answers, and a word about it."""
 
 
@@ -74,9 +74,9 @@ def _xgboost(forest: bool = False) -> Library:
         "predict_proba (in place)",
         lambda model, X: model.apply(X),
         {
-            "treelite GTIL": lambda model, X: _gtil(_treelite().frontend.from_xgboost(model.get_booster()), X),
+            "treelite GTIL": lambda model, X: gtil(treelite().frontend.from_xgboost(model.get_booster()), X),
             "oneDAL": lambda model, X: _onedal(model.get_booster(), X),
-            "ONNX Runtime": lambda model, X: _onnx(_onnxmltools("xgboost", model, X), X),
+            "ONNX Runtime": lambda model, X: onnx_runtime(_onnxmltools("xgboost", model, X), X),
             "lignum": lambda model, X: _lignum(model, "model.ubj", X),
         },
     )
@@ -103,9 +103,9 @@ def _lightgbm(forest: bool = False) -> Library:
         lambda model, X: model.booster_.predict(X, pred_leaf=True),
         {
             "lleaves": lambda model, X: _lleaves(model.booster_, X),
-            "treelite GTIL": lambda model, X: _gtil(_treelite().frontend.from_lightgbm(model.booster_), X),
+            "treelite GTIL": lambda model, X: gtil(treelite().frontend.from_lightgbm(model.booster_), X),
             "oneDAL": lambda model, X: _onedal(model.booster_, X),
-            "ONNX Runtime": lambda model, X: _onnx(_onnxmltools("lightgbm", model, X), X),
+            "ONNX Runtime": lambda model, X: onnx_runtime(_onnxmltools("lightgbm", model, X), X),
             "lignum": lambda model, X: _lignum(model.booster_, "model.txt", X),
         },
     )
@@ -128,7 +128,7 @@ def _catboost() -> Library:
         lambda model, X: model.calc_leaf_indexes(X),
         {
             "oneDAL": _onedal,
-            "ONNX Runtime": lambda model, X: _onnx(_catboost_onnx(model), X),
+            "ONNX Runtime": lambda model, X: onnx_runtime(_catboost_onnx(model), X),
             "lignum": lambda model, X: _lignum(model, "model.json", X, format="json"),
         },
     )
@@ -149,8 +149,8 @@ def _histogram() -> Library:
         "predict_proba",
         None,
         {
-            "treelite GTIL": lambda model, X: _gtil(_treelite().sklearn.import_model(model), X.astype(np.float64)),
-            "ONNX Runtime": lambda model, X: _onnx(_skl2onnx(model, X), X),
+            "treelite GTIL": lambda model, X: gtil(treelite().sklearn.import_model(model), X.astype(np.float64)),
+            "ONNX Runtime": lambda model, X: onnx_runtime(skl2onnx(model, X), X),
         },
     )
 
@@ -177,17 +177,6 @@ def _ydf(forest: bool = False) -> Library:
     )
 
 
-def _treelite():
-    import treelite
-
-    return treelite
-
-
-def _gtil(imported: Any, X: np.ndarray):
-    treelite = _treelite()
-    return lambda: _positive(treelite.gtil.predict(imported, X, nthread=cores())), f"gtil.predict, {cores()} threads"
-
-
 def _onedal(model: Any, X: np.ndarray):
     import daal4py
 
@@ -196,7 +185,7 @@ def _onedal(model: Any, X: np.ndarray):
         converted = daal4py.mb.convert_model(model)
     daal4py.daalinit(cores())
     answer = getattr(converted, "predict_proba", converted.predict)
-    return lambda: _positive(answer(X)), f"daal4py.mb.convert_model, {cores()} threads"
+    return lambda: positive(answer(X)), f"daal4py.mb.convert_model, {cores()} threads"
 
 
 def _lleaves(booster: Any, X: np.ndarray):
@@ -219,23 +208,7 @@ def _lignum(model: Any, name: str, X: np.ndarray, **settings: str):
         model.save_model(str(path), **settings)
         loaded = lignum.load(str(path))
     wide = X.astype(np.float64)
-    return lambda: _positive(loaded.predict(wide)), f"its interpreter, {cores()} threads, from NumPy's float64"
-
-
-def _onnx(graph: bytes, X: np.ndarray):
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = cores()
-    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    feed, name = {session.get_inputs()[0].name: X}, session.get_outputs()[1].name
-    return lambda: _positive(session.run([name], feed)[0]), f"CPU provider, {cores()} threads"
-
-
-def _skl2onnx(model: Any, X: np.ndarray) -> bytes:
-    from skl2onnx import to_onnx
-
-    return to_onnx(model, X[:1], options={id(model): {"zipmap": False}}).SerializeToString()
+    return lambda: positive(loaded.predict(wide)), f"its interpreter, {cores()} threads, from NumPy's float64"
 
 
 def _onnxmltools(kind: str, model: Any, X: np.ndarray) -> bytes:
@@ -271,10 +244,3 @@ def _ydf_jax(model: Any, X: np.ndarray):
     made = model.to_jax_function()
     feed = {"features": jax.numpy.asarray(X)}
     return lambda: np.asarray(made.predict(feed)), "to_jax_function, jitted"
-
-
-def _positive(answer: Any) -> np.ndarray:
-    """Probabilities of class 1."""
-    answer = np.asarray(answer)
-    answer = answer.reshape(len(answer), -1)
-    return answer[:, -1]

@@ -12,14 +12,13 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 
+from . import measure
 from .machine import about, publish
 
 
 def timed(make):
     """(seconds of processor time in all threads, which is the time on one core; what was made)."""
-    start = time.process_time()
-    made = jax.block_until_ready(make())
-    return time.process_time() - start, made
+    return measure.timed(lambda: jax.block_until_ready(make()))[1:]
 
 
 def histograms(n: int, n_trees: int, repeats: int) -> dict:

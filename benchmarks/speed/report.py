@@ -1,5 +1,6 @@
 """The JSON file and the table."""
 
+import argparse
 import json
 import re
 from pathlib import Path
@@ -45,6 +46,11 @@ def default_output(device_kind: str, measured: str = "speed") -> Path:
     return _RESULTS / f"{measured}-{re.sub(r'[^a-z0-9]+', '-', device_kind.lower()).strip('-')}.json"
 
 
+def chosen_output(options: argparse.Namespace, device: dict, measured: str = "speed") -> Path | None:
+    """The file that is asked for; else the default one, but for quick runs."""
+    return options.output or (None if options.quick else default_output(device["kind"], measured))
+
+
 def write(result: dict, path: Path) -> None:
     """Write the measurement; an earlier one of the same name is replaced once the new one is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,8 +83,7 @@ def _engine_table(workload: dict):
     )
     rows = []
     for engine in workload["engines"]:
-        ratio, answers = engine["ratio_to_scikit_learn"], engine["answers"]
-        off = "other trees" if answers is None else f"{answers['max_abs_difference']:.1e}"
+        ratio, off = engine["ratio_to_scikit_learn"], f"{engine['answers']['max_abs_difference']:.1e}"
         times = [_milliseconds(engine["steady_s"]), f"{engine['cpu_s']['median'] * 1e3:.1f}"]
         rows.append([engine["name"], *times, quartiles(ratio), f"{1 / ratio['median']:.2f}", off])
     rows += [[absent["name"], absent["reason"], "", "", "", ""] for absent in workload["absent"]]

@@ -13,7 +13,7 @@ import jaxunc as ju
 from .batch_sizes import Shape
 from .machine import about
 from .measure import interleaved, ratio, summary
-from .report import default_output, write
+from .report import chosen_output, write
 from .workloads import FULL, QUICK, WORKLOADS, Scale, fit, make_data
 
 SHAPES = (Shape(1), Shape(4), Shape(8), Shape(None))
@@ -87,10 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/rule-costs-<device kind>.json")
     options = parser.parse_args(arguments)
     result = {**about(), "rules": rule_costs(QUICK if options.quick else FULL)}
-    output = options.output
-    if output is None and not options.quick:
-        output = default_output(result["device"]["kind"], "rule-costs")
-    if output is not None:
+    if output := chosen_output(options, result["device"], "rule-costs"):
         write(result, output)
     print(as_markdown(result["rules"]))
 

@@ -7,7 +7,7 @@ from sklearn.model_selection import StratifiedKFold
 import jaxunc as ju
 
 from .batch_sizes import batch_sizes
-from .first_call import Stopwatch, measure_first_call
+from .first_call import Stopwatch, compilations, measure_first_call
 from .workloads import FULL, WORKLOADS, Scale, fit, make_data, repeat_trees
 
 FIRST_CALL_INSTANCES = 2048
@@ -32,24 +32,11 @@ def cross_validation(scale: Scale) -> dict:
     """Programs compiled for each of ten forests of a cross-validation: only the first should need any."""
     data = make_data(30, scale.training_size, 1)
     folds = StratifiedKFold(10, shuffle=True, random_state=0).split(data.X, data.y)
-    compiled = []
-
-    def listen(event: str, seconds: float, **_) -> None:
-        if event.endswith("backend_compile_duration"):
-            compiled.append(seconds)
-
-    models = []
-    for train, test in folds:
-        part = type(data)(data.X[train], data.y[train], data.X[test])
-        models.append((fit(WORKLOADS["W1"], part, scale, n_trees=scale.trees(40)), part.query))
+    parts = [type(data)(data.X[train], data.y[train], data.X[test]) for train, test in folds]
+    models = [fit(WORKLOADS["W1"], part, scale, n_trees=scale.trees(40)) for part in parts]
     jax.clear_caches()
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    by_fold = []
-    try:
-        for model, test in models:
-            by_fold.append(_score_fold(model, test, compiled))
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
+    with compilations() as compiled:
+        by_fold = [_score_fold(model, part.query, compiled) for model, part in zip(models, parts, strict=True)]
     chunk = [fold["chunk_programs"] for fold in by_fold]
     return {
         "n_trees": scale.trees(40),

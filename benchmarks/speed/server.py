@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import jax
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
@@ -25,6 +24,7 @@ from jaxunc.estimators import (
     TransductiveTreeClassifier,
 )
 
+from .first_call import compilations
 from .machine import about, command, publish
 from .measure import spread
 
@@ -112,14 +112,7 @@ def resident_bytes() -> int:
 
 def day(name: str, calls: int) -> dict:
     """So many calls of one model, in this process."""
-    compiled: list[float] = []
-
-    def listen(event: str, seconds: float, **_) -> None:
-        if event.endswith("backend_compile_duration"):
-            compiled.append(seconds)
-
     ask = MODELS[name]()
-    jax.monitoring.register_event_duration_secs_listener(listen)
     rng = np.random.default_rng(3)
     most = MOST_INSERTED if name.startswith("Transductive") else MOST
     sizes, which = rng.integers(1, most + 1, calls), rng.integers(0, 1000, calls)
@@ -127,14 +120,15 @@ def day(name: str, calls: int) -> dict:
     warm = len(powers) * METHODS
     sizes[:warm], which[:warm] = np.repeat(powers, METHODS), np.tile(np.arange(METHODS), len(powers))
     seconds, late, resident = [], [], []
-    for i in range(calls):
-        before, start = len(compiled), time.perf_counter()
-        ask(int(sizes[i]), int(which[i]))
-        seconds.append(time.perf_counter() - start)
-        if i >= FIRST and len(compiled) > before:
-            late.append({"call": i, "instances": int(sizes[i]), "programs": len(compiled) - before})
-        if i + 1 == FIRST or (i >= FIRST and i % 100 == 99):
-            resident.append(resident_bytes() / 2**20)
+    with compilations() as compiled:
+        for i in range(calls):
+            before, start = len(compiled), time.perf_counter()
+            ask(int(sizes[i]), int(which[i]))
+            seconds.append(time.perf_counter() - start)
+            if i >= FIRST and len(compiled) > before:
+                late.append({"call": i, "instances": int(sizes[i]), "programs": len(compiled) - before})
+            if i + 1 == FIRST or (i >= FIRST and i % 100 == 99):
+                resident.append(resident_bytes() / 2**20)
     after = np.asarray(seconds[FIRST:]) * 1e3
     return {
         "model": name,

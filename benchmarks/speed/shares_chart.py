@@ -73,13 +73,12 @@ def draw(shares: dict[str, dict[str, Share]], base: str, name: str) -> None:
             ax.hlines(at, low, high, color=colour, linewidth=2, alpha=0.4)
             size = 9 if engine == "jaxunc" else 6
             ax.plot(middle, at, mark, color=colour, label=engine, markersize=size)
-    least, most = _around(shares)
+    values = [value for of in shares.values() for share in of.values() for value in share]
+    least, most = min(values) / 1.25, max(values) * 1.25
     ax.set(xscale="log", xlim=(least, most), ylim=(-0.6, len(shares) - 0.4), yticks=places)
     ax.set_xlabel(f"time, as a share of {base}: left of 1 is faster")
     ax.set_yticklabels(shares)
-    ticks = [
-        tick for tick in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if _around(shares)[0] <= tick <= _around(shares)[1]
-    ]
+    ticks = [tick for tick in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if least <= tick <= most]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
     ax.spines[["top", "right", "left"]].set_visible(False)
@@ -88,11 +87,6 @@ def draw(shares: dict[str, dict[str, Share]], base: str, name: str) -> None:
     figure.legend(handles[::-1], names[::-1], loc="outside lower center", ncols=4, frameon=False)
     save(figure, RESULTS / f"{name}.svg")
     plt.close(figure)
-
-
-def _around(shares: dict[str, dict[str, Share]]) -> tuple[float, float]:
-    values = [value for of in shares.values() for share in of.values() for value in share]
-    return min(values) / 1.25, max(values) * 1.25
 
 
 def main() -> None:

@@ -78,7 +78,7 @@ def _engines(model, data: Data, bound: ju.BoundForest, rows):
         detail = f"the same, data and answers stay on {device}"
         found.append(engines.Engine("jaxunc, on device", _ready(bound, rows), detail))
     _say("  preparing peers")
-    others, absent = engines.peers(model, data.query, data.y, data.X)
+    others, absent = engines.peers(model, data.query)
     for engine in absent:
         _say(f"  {engine.name}: {engine.reason}")
     found += others
@@ -86,14 +86,13 @@ def _engines(model, data: Data, bound: ju.BoundForest, rows):
 
 
 def _engine_entry(engine: engines.Engine, times: dict[str, Times], answers: dict[str, np.ndarray]) -> dict:
-    same = engine.same_forest
     return {
         "name": engine.name,
         "detail": engine.detail,
         "prepare_s": engine.prepare_s,
         **summary(times[engine.name]),
         "ratio_to_scikit_learn": ratio(times[engine.name], times["scikit-learn"]),
-        "answers": engines.compare(answers[engine.name], answers["scikit-learn"]) if same else None,
+        "answers": engines.compare(answers[engine.name], answers["scikit-learn"]),
     }
 
 

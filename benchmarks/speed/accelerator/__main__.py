@@ -38,8 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name, found in measured(options.parts, quick=options.quick, seconds=options.seconds):
         if name == "about":
             result = {**found, **result}  # of the first process
-            if output is None and not options.quick:
-                output = report.default_output(result["device"]["kind"], "accelerator")
+            output = report.chosen_output(options, result["device"], "accelerator")
             continue
         result["parts"][name] = found
         result["duration_s"] = time.perf_counter() - start
