@@ -77,6 +77,8 @@ def pytest_addoption(parser):
 
 LONG = re.compile(r"notebooks/|tests/(interop/test_fuzzer|estimators/test_sizes|test_fork)\.py")
 """Tests of half a minute and more, which share no fixture: they run first, and not file by file."""
+DEAR = re.compile(r"tests/(commands|counting/test_ydf|estimators|explanations|interop|regression|storage|streaming)")
+"""Files whose cases take longest: they run before the others, so that no worker waits for another at the end."""
 ONCE = re.compile(r"^pytestmark = (\[\s*)?pytest\.mark\.once\b", re.MULTILINE)
 
 
@@ -127,7 +129,8 @@ def pytest_collection_modifyitems(config, items):
         items[:] = kept
     if hasattr(config, "workerinput"):
         cases = Counter(item.path for item in items)
-        items.sort(key=lambda item: (LONG.match(item.nodeid) is None, -cases[item.path]))
+        order = lambda item: (LONG.match(item.nodeid) is None, DEAR.match(item.nodeid) is None, -cases[item.path])
+        items.sort(key=order)
 
 
 @pytest.hookimpl(optionalhook=True)
