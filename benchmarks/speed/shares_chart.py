@@ -73,8 +73,7 @@ def draw(shares: dict[str, dict[str, Share]], base: str, name: str) -> None:
             ax.hlines(at, low, high, color=colour, linewidth=2, alpha=0.4)
             size = 9 if engine == "jaxunc" else 6
             ax.plot(middle, at, mark, color=colour, label=engine, markersize=size)
-    values = [value for of in shares.values() for share in of.values() for value in share]
-    least, most = min(values) / 1.25, max(values) * 1.25
+    least, most = _around(shares)
     ax.set(xscale="log", xlim=(least, most), ylim=(-0.6, len(shares) - 0.4), yticks=places)
     ax.set_xlabel(f"time, as a share of {base}: left of 1 is faster")
     ax.set_yticklabels(shares)
@@ -87,6 +86,11 @@ def draw(shares: dict[str, dict[str, Share]], base: str, name: str) -> None:
     figure.legend(handles[::-1], names[::-1], loc="outside lower center", ncols=4, frameon=False)
     save(figure, RESULTS / f"{name}.svg")
     plt.close(figure)
+
+
+def _around(shares: dict[str, dict[str, Share]]) -> tuple[float, float]:
+    values = [value for of in shares.values() for share in of.values() for value in share]
+    return min(values) / 1.25, max(values) * 1.25
 
 
 def main() -> None:
