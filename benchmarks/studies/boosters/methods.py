@@ -20,6 +20,12 @@ SETS = (
     "nursery", "page-blocks", "wine-quality-red", "bankLoan", "mushroom", "phishing", "splice", "webdata", "scene",
 )  # fmt: skip
 """Sets that nothing here was developed on, of six classes at most: by rows, then by columns."""
+LARGE_SETS = (
+    "skin", "webdata", "phishing", "bankLoan", "airlines", "electricity", "page-blocks", "mushroom", "nursery",
+    "splice", "scene",
+)  # fmt: skip
+"""Those of which at least 1000 rows are left beyond the 999: by the time of a small cell."""
+MOST_ROWS = 4000
 LIBRARIES = ("LightGBM", "XGBoost", "CatBoost", "histogram")
 N_PARTS, N_SETTINGS, N_FINALISTS, MOST_ROUNDS, PATIENCE, N_ASKED = 3, 24, 4, 500, 20, 10_000
 MOST_LEVELS = 255
@@ -28,6 +34,14 @@ LEAST = 1e-6
 """What a probability is raised to where something is chosen by log loss."""
 PRIOR_ROWS = 1.0
 """The prior of a mixture's weights, in rows for each member, as in `jaxunc.learning.stack_combiners`."""
+
+
+class LargeCell(NamedTuple):
+    """One fold of a set of which more rows are drawn."""
+
+    data: str
+    fold: int
+    most_rows: int = MOST_ROWS
 
 
 class Settings(NamedTuple):

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import t
 
 from benchmarks.pages import bold, digits, fill, table, verdict_rows
-from benchmarks.studies.boosters.methods import LIBRARIES, N_ASKED, SETS
+from benchmarks.studies.boosters.methods import LIBRARIES, N_ASKED, SETS, LargeCell
 from benchmarks.studies.doubt.page import duel_of
 from benchmarks.studies.learning.methods import PLAIN_MEASURES
 from jaxunc.compare import holm
@@ -64,6 +64,7 @@ class Losses:
 
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
+    found = {cell: record for cell, record in found.items() if not isinstance(cell, LargeCell)}
     of = Losses(found)
 
     def told(first: str, second: str) -> str:

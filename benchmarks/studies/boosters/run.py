@@ -1,13 +1,15 @@
 """Why not a boosted model? The learned pool of a forest beside four libraries' boosters, and mixtures of both.
 
-    python -m benchmarks boosters [--data FOLDER] [--sets NAME ...]
+    python -m benchmarks boosters [--data FOLDER] [--sets NAME ...] [--parts small large]
 
-Boosters as they come and tuned, with the best of sixteen calibrators, on sets that nothing here was developed on, below
-1000 rows of each; two of five folds. A cell (`benchmarks.cells`) is a fold of a set.
+Boosters as they come and tuned, with the best of sixteen calibrators, on sets that nothing here was developed on; two
+of five folds. ``small`` draws below 1000 rows of each set, ``large`` up to 4000 of those that have them. A cell
+(`benchmarks.cells`) is a fold of a set in a part.
 """
 
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +22,13 @@ from benchmarks.cells import FoldCell, Journal, Part, Study
 from benchmarks.cells import fold as fold_of
 from benchmarks.data import load
 from benchmarks.studies.boosters.methods import (
+    LARGE_SETS,
     LIBRARIES,
+    MOST_ROWS,
     N_PARTS,
     SETS,
     Booster,
+    LargeCell,
     Rows,
     as_it_comes,
     calibrated,
@@ -39,14 +44,14 @@ from benchmarks.studies.learning.run import N_FOLDS, N_TREES
 from jaxunc.learning import OobDataset
 
 N_RUN, BELOW = 2, 1000
-TAKES = "20 data sets, 40 cells of half a minute to four minutes"
+TAKES = "20 data sets, 40 cells of half a minute to ten minutes; 11 larger ones, 22 cells of up to twenty"
 RESULTS = Path(__file__).parent
 
 
-def rows_of(name: str, folder: str | None = None) -> Rows:
-    """At most 999 rows, the first of one order, of classes with five rows at least; columns that vary."""
+def rows_of(name: str, folder: str | None = None, most_rows: int = BELOW - 1) -> Rows:
+    """At most so many rows, the first of one order, of classes with five rows at least; columns that vary."""
     data = load(name, folder)
-    drawn = np.random.default_rng(0).permutation(len(data.y))[: BELOW - 1]
+    drawn = np.random.default_rng(0).permutation(len(data.y))[:most_rows]
     X, y = data.X[drawn].astype(np.float32), data.y[drawn]
     enough = np.bincount(y)[y] >= N_FOLDS
     X, y = X[enough], np.unique(y[enough], return_inverse=True)[1]
@@ -54,7 +59,7 @@ def rows_of(name: str, folder: str | None = None) -> Rows:
     return Rows(X[:, varying], y, data.nominal[varying])
 
 
-def run_cell(cell: FoldCell, data: Rows) -> dict:
+def run_cell(cell: FoldCell | LargeCell, data: Rows) -> dict:
     """{"methods": {method: measures}, "seconds": {what: [fitting, answering]}, "chosen", "rows", "error", "all"}."""
     start = time.process_time()
     train, test = fold_of(data, N_FOLDS, cell.fold)
@@ -140,10 +145,19 @@ def journal(out: Path, name: str) -> Journal:
     return Journal(out, "small", [FoldCell(name, number) for number in range(N_RUN)], _is_sound)
 
 
-def _is_sound(record: dict, cell: FoldCell) -> bool:
+def large_journal(out: Path, name: str) -> Journal:
+    """The finished cells of a set of which more rows are drawn."""
+    return Journal(out, "large", [LargeCell(name, number) for number in range(N_RUN)], _is_sound)
+
+
+def _is_sound(record: dict, cell: FoldCell | LargeCell) -> bool:
     widths = {len(record["methods"][name]) for name in METHODS}
     return widths == {len(PLAIN_MEASURES)} and record["rows"][1] > 1 and record["all"] > 0
 
 
-STUDY = Study(str(__doc__), RESULTS, {"small": Part(SETS, journal, run_cell, rows_of)}, page)
+PARTS = {
+    "small": Part(SETS, journal, run_cell, rows_of),
+    "large": Part(LARGE_SETS, large_journal, run_cell, partial(rows_of, most_rows=MOST_ROWS)),
+}
+STUDY = Study(str(__doc__), RESULTS, PARTS, page)
 kept, options, run, write_page = STUDY.kept, STUDY.options, STUDY.run, STUDY.write_page
