@@ -3,12 +3,21 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
+import jaxunc as ju
+from benchmarks.cells import FoldCell
 from benchmarks.pages import digits
+from benchmarks.studies.boosters import larger
 from benchmarks.studies.boosters import run as study
+from benchmarks.studies.boosters.losses import BEST, HALF, POOL, Losses
 from benchmarks.studies.boosters.methods import (
+    LARGE_SETS,
+    MOST_ROWS,
     N_PARTS,
     N_SETTINGS,
+    SETS,
+    LargeCell,
     Rows,
     Settings,
     _design,
@@ -17,7 +26,8 @@ from benchmarks.studies.boosters.methods import (
     mixing_weights,
     tuned,
 )
-from benchmarks.studies.boosters.page import BEST, HALF, METHODS, MIXTURES, NOISY, POOL, Losses, against, enough
+from benchmarks.studies.boosters.page import METHODS, MIXTURES, NOISY, against, enough
+from benchmarks.studies.learning.methods import PLAIN_MEASURES
 from jaxunc.learning._select import _find_weights
 
 pytestmark = pytest.mark.once
@@ -88,8 +98,58 @@ def test_enough_is_a_mean_and_the_end_of_an_interval():
     assert end == pytest.approx(mean * np.exp(2.919986 * spread))  # of two degrees of freedom
 
 
+@pytest.mark.filterwarnings("ignore:.*rows repeat others", "ignore:.*rows are in every tree's bag")
+def test_rows_with_many_copies_are_known_as_the_data_set_knows_them():
+    X = np.random.default_rng(0).normal(size=(1540, 4))
+    X, y = np.concatenate([X, X[-40:], X[-40:]]), np.repeat([0, 1], [1500, 120])
+    forest = RandomForestClassifier(120, random_state=0).fit(X, y)
+    out_of_bag = ju.counting.oob_mask(forest, len(y), X=X, y=y).any(axis=1)
+    seen = study.known_out_of_bag(forest, X, y)
+    assert seen.sum() == ju.learning.oob_dataset(forest, X, y, source="oob", counts="both").n
+    assert seen.sum() < out_of_bag.sum(), "trees are taken from a class whose rows have more of them"
+
+
+def test_growth_is_a_ratio_of_ratios_on_the_same_sets():
+    def losses(kind, of):
+        return Losses({kind(name, fold): record(*values) for name, values in of.items() for fold in (0, 1)})
+
+    def record(pool, best):
+        values = {POOL: pool, BEST: best, HALF: 0.3, "CatBoost, P": 0.3}
+        shown = {name: [value] * len(PLAIN_MEASURES) for name, value in values.items()}
+        return {"methods": shown, "rows": [800, 2, 3, 0.0], "error": 0.2, "all": 1.0}
+
+    both = {"b": (0.2, 0.4), "a": (0.3, 0.3)}
+    small = losses(FoldCell, {"c": (0.9, 0.1), **both})
+    large = losses(LargeCell, {"a": (0.2, 0.1), "b": (0.1, 0.4)})
+    grown = larger.growth(small, large, POOL, BEST)
+    np.testing.assert_allclose(np.exp(grown[["a", "b"]]), [2, 0.5])
+    assert list(larger.same_sets(small, large).sets.index) == ["b", "a"]
+    low, high, least = larger.interval(pd.Series(np.log([0.9, 1.0, 1.1])))
+    mean, end = enough(pd.Series(np.log([0.9, 1.0, 1.1])))
+    assert low * high == pytest.approx(mean**2)
+    assert least * end == pytest.approx(mean**2), "one-sided ends are as far from the mean"
+    assert np.log(high / mean) / np.log(end / mean) == pytest.approx(4.302653 / 2.919986)  # of two degrees of freedom
+    assert "splice" in larger.unreached(large)
+
+
+def test_larger_sets_are_those_that_have_them_and_cells_of_both_parts_are_kept_apart():
+    assert set(LARGE_SETS) < set(SETS)
+    found = study.kept(study.RESULTS)
+    assert FoldCell("skin", 0) in found
+    large = {cell: record for cell, record in found.items() if isinstance(cell, LargeCell)}
+    for cell, record in large.items():
+        n_train, few = record["rows"][0], found[FoldCell(cell.data, cell.fold)]["rows"]
+        assert 1000 < n_train <= MOST_ROWS * 4 / 5
+        assert few[0] == 799
+        assert record["rows"][1] == few[1]
+
+
 def test_what_the_docs_say():
-    of = Losses(study.kept(study.RESULTS))
+    found = study.kept(study.RESULTS)
+    of, large = (
+        Losses({cell: record for cell, record in found.items() if isinstance(cell, kind)})
+        for kind in (FoldCell, LargeCell)
+    )
     guide = study.RESULTS.parents[2] / "docs" / "learning.md"
     text, noisy = " ".join(guide.read_text(encoding="utf-8").split()), of.sets["error"] >= NOISY
 
@@ -108,6 +168,11 @@ def test_what_the_docs_say():
     ):
         assert words.format(*said(first, second, where)) in text
     assert f"{len(of.sets)} sets below 1000 rows" in text
+    few = larger.same_sets(of, large)
+    ratios = [f"{np.exp(each.logs(POOL, BEST).mean()):.2f}".lstrip("0") for each in (few, large)]
+    drawn = f"on {len(large.sets)} of these sets, with up to 4000 rows drawn in place of 999, the pool's ratio"
+    assert f"{drawn} to the tuned booster went from {ratios[0]} to {ratios[1]}." in text
+    assert all(p >= 0.05 for _, p in larger.tested(few, large))
     assert noisy.sum() == 10
     assert digits(np.exp(of.logs(BEST, POOL)["scene"])).startswith("0.28")
     rows = against(of, [name for name in METHODS if name not in (POOL, *MIXTURES)]).splitlines()

@@ -9,89 +9,86 @@ import pandas as pd
 from scipy.stats import t
 
 from benchmarks.pages import bold, digits, fill, table, verdict_rows
+from benchmarks.studies.boosters import larger
+from benchmarks.studies.boosters.losses import ALPHA, BEST, HALF, LEAST, LOSS, POOL, Losses, won_and_lost
 from benchmarks.studies.boosters.methods import LIBRARIES, N_ASKED, SETS, LargeCell
 from benchmarks.studies.doubt.page import duel_of
-from benchmarks.studies.learning.methods import PLAIN_MEASURES
 from jaxunc.compare import holm
 
 TEMPLATE = Path(__file__).with_name("page.md")
-POOL, BEST, HALF = "pool", "best booster", "half pool, half best booster"
 FORESTS = ("mean", "mean, P", "tuned mean, P", "tuned pool")
 BOOSTERS = tuple(f"{library}{kind}" for kind in ("", ", P", ", tuned", ", tuned, P") for library in LIBRARIES)
 MIXTURES = ("pool and best booster", HALF, "pool and CatBoost", "half pool, half CatBoost")
 METHODS = (POOL, *FORESTS, *BOOSTERS, BEST, *MIXTURES)
-LOSS, NOISY, MOST, ALPHA = "log_loss_clipped", 0.1, 1.02, 0.05
-"""What is judged; the out-of-bag error of noisy sets; the most that an interval of *enough* may reach."""
+NOISY, MOST = 0.1, 1.02
+"""The out-of-bag error of noisy sets; the most that an interval of *enough* may reach."""
 MINUTES = 60
 """The time of one core that was planned."""
-LEAST = 1e-6
-"""What a mean loss is raised to before its logarithm: cells keep six digits."""
-
-
-class Losses:
-    """Means over the folds of each set that has been run to the end."""
-
-    def __init__(self, found: Mapping[Any, dict]):
-        counts = pd.Series([cell.data for cell in found], dtype=object).value_counts()
-        self.cells = {cell: record for cell, record in found.items() if counts[cell.data] == counts.max()}
-        rows = [
-            {"set": cell.data, "fold": cell.fold, "method": name, **dict(zip(PLAIN_MEASURES, values, strict=True))}
-            for cell, record in self.cells.items()
-            for name, values in record["methods"].items()
-        ]
-        self.folds = pd.DataFrame(rows).set_index(["set", "fold", "method"])
-        heads = {cell.data: (*record["rows"], record["error"]) for cell, record in self.cells.items()}
-        self.sets = pd.DataFrame.from_dict(heads, "index", columns=["rows", "classes", "columns", "words", "error"])
-        errors = pd.Series({cell: record["error"] for cell, record in self.cells.items()})
-        self.sets["error"] = errors.groupby([cell.data for cell in self.cells]).mean()
-
-    def wide(self, measure: str) -> pd.DataFrame:
-        """``[sets methods]``"""
-        by_fold: Any = self.folds[measure].unstack("method")
-        return by_fold.groupby("set", sort=False).mean()
-
-    def logs(self, first: str, second: str, measure: str = LOSS, by: str = "set") -> pd.Series:
-        """Logarithms of the first method's losses as ratios to the second's."""
-        wide = self.wide(measure) if by == "set" else pd.DataFrame(self.folds[measure].unstack("method"))
-        return pd.Series(np.log(np.maximum(wide[first], LEAST) / np.maximum(wide[second], LEAST)))
-
-    def seconds(self, name: str) -> list[str]:
-        """Of fitting and of a million answers, medians over cells."""
-        of = [record["seconds"][name] for record in self.cells.values() if name in record["seconds"]]
-        fitting, answering = np.median(of, axis=0) if of else (np.nan, np.nan)
-        return ["" if np.isnan(v) else f"{v:.1f}" for v in (fitting, answering * 1_000_000 / N_ASKED)]
 
 
 def page(found: Mapping[Any, dict]) -> str:
     """The text of the page."""
-    found = {cell: record for cell, record in found.items() if not isinstance(cell, LargeCell)}
-    of = Losses(found)
-
-    def told(first: str, second: str) -> str:
-        logs = of.logs(first, second)
-        return f"{np.exp(logs.mean()):.3f}, {(logs < 0).sum()}:{(logs > 0).sum()}"
-
+    more = {cell: record for cell, record in found.items() if isinstance(cell, LargeCell)}
+    few = {cell: record for cell, record in found.items() if cell not in more}
+    of, large = Losses(few), Losses(more) if more else None
     return fill(
         TEMPLATE,
-        told=told,
+        told=lambda *pair: won_and_lost(of.logs(*pair)),
+        answer=larger_sets(of, large, "the answer") if large else "",
         scene=f"{np.exp(of.logs(BEST, POOL)['scene']):.2f}",
         without_scene=digits(enough(of.logs(POOL, BEST)[of.sets["error"] >= NOISY].drop("scene"))[0]),
         worst_half=digits(np.exp(of.logs(HALF, BEST).max())),
         worst_pool=digits(np.exp(of.logs(POOL, BEST).max())),
-        over=round(sum(record["all"] for record in found.values()) / 60) - MINUTES,
-        verdict=table(["rule", "measured", ""], []) + "\n" + verdict_rows(verdicts(of)),
+        over=minutes_of(few) - MINUTES,
+        verdict=table(["rule", "measured", ""], []) + "\n" + verdict_rows(verdicts(of, large)),
         n_asked=f"{N_ASKED:,}".replace(",", " "),
         times=1_000_000 // N_ASKED,
         n_sets=len(of.sets),
         n_folds=len(of.cells),
-        unreached=", ".join(name for name in SETS if name not in of.sets.index),
+        unreached=", ".join(name for name in SETS if name not in of.sets.index) or "none",
         methods=against(of, [name for name in METHODS if name not in (POOL, *MIXTURES)]),
         mixtures=mixtures(of),
         kinds=kinds(of),
+        larger=larger_sets(of, large, "larger sets") if large else "They were not run.",
         sets=by_set(of),
         disagree=disagree(of),
         weights=weights(of),
-        minutes=round(sum(record["all"] for record in found.values()) / 60),
+        minutes=minutes_of(few),
+        minutes_large=minutes_of(more),
+        unreached_large=larger.unreached(large) if large else "all",
+    )
+
+
+def minutes_of(found: Mapping[Any, dict]) -> int:
+    """What cells took of one core, all in all."""
+    return round(sum(record["all"] for record in found.values()) / 60)
+
+
+def larger_sets(small: Losses, large: Losses, part: str) -> str:
+    """A part of the page on larger sets, beside the same sets with few rows."""
+    few = larger.same_sets(small, large)
+
+    def grown(first: str, second: str, without: str = "") -> str:
+        logs = larger.growth(few, large, first, second).drop(without, errors="ignore")
+        low, high, least = larger.interval(logs)
+        return f"{np.exp(logs.mean()):.3f} ({low:.3f} to {high:.3f}; at least {least:.3f})"
+
+    return fill(
+        TEMPLATE,
+        part,
+        few=lambda *pair: won_and_lost(few.logs(*pair)),
+        more=lambda *pair: won_and_lost(large.logs(*pair)),
+        less=won_and_lost(small.logs(POOL, BEST)[small.sets["rows"] < 200]),
+        some=won_and_lost(small.logs(POOL, BEST)[small.sets["rows"] >= 200]),
+        grown=grown,
+        n_large=len(large.sets),
+        least_p=f"{min(1.0, len(larger.PAIRS) * 2.0 ** (1 - len(large.sets))):.3f}",
+        p=f"{larger.tested(few, large)[0][1]:.3f}",
+        disagree_large=disagree(large),
+        growths=larger.growths(few, large),
+        sizes=larger.by_size(small, large),
+        methods_large=larger.methods(few, large),
+        sets_large=larger.by_set(few, large),
     )
 
 
@@ -101,16 +98,21 @@ def enough(logs: pd.Series) -> tuple[float, float]:
     return float(np.exp(logs.mean())), float(np.exp(logs.mean() + spread))
 
 
-def verdicts(of: Losses) -> list[tuple[str, str, bool]]:
-    """The hypothesis, and its two halves: noisy sets, and the others beside them."""
+def verdicts(of: Losses, large: Losses | None = None) -> list[tuple[str, str, bool]]:
+    """The hypothesis, and its two halves: noisy sets, and the others beside them; the same of larger sets."""
+    error = of.sets["error"]
+    all_logs = of.logs(POOL, BEST)
+    asked = {
+        f"{title} sets below 1000 rows": all_logs[within]
+        for title, within in (("noisy", error >= NOISY), ("other", error < NOISY))
+    }
+    if large is not None:
+        asked["sets of 1000 to 4000 training rows"] = large.logs(POOL, BEST)
     rows = []
-    error: Any = of.sets["error"]
-    all_logs: Any = of.logs(POOL, BEST)
-    for title, is_in in (("noisy", error >= NOISY), ("other", error < NOISY)):
-        logs = all_logs[is_in[is_in].index]
+    for title, logs in asked.items():
         mean, end = enough(logs)
         said = f"{mean:.3f}, at most {end:.3f}; {(logs < 0).sum()}:{(logs > 0).sum()} of {len(logs)} sets"
-        rows.append((f"the pool is enough on {title} sets below 1000 rows", said, mean <= 1 and end <= MOST))
+        rows.append((f"the pool is enough on {title}", said, mean <= 1 and end <= MOST))
     return rows
 
 
@@ -146,7 +148,7 @@ def mixtures(of: Losses) -> str:
 
 def kinds(of: Losses) -> str:
     """The pool beside boosters, and the mixture beside the pool, on kinds of sets."""
-    sets: Any = of.sets
+    sets = of.sets
     rows = []
     named = {
         "all": sets["rows"] > 0,
@@ -164,10 +166,7 @@ def kinds(of: Losses) -> str:
     pairs = ((POOL, "CatBoost"), (POOL, "CatBoost, P"), (POOL, BEST), (HALF, POOL), (HALF, BEST))
     for title, is_in in named.items():
         names = list(is_in[is_in].index)
-        logs = [of.logs(*pair)[names] for pair in pairs]
-        rows.append(
-            [title, str(len(names)), *(f"{np.exp(x.mean()):.3f}, {(x < 0).sum()}:{(x > 0).sum()}" for x in logs)]
-        )
+        rows.append([title, str(len(names)), *(won_and_lost(of.logs(*pair)[names]) for pair in pairs)])
     return table(["", "sets", *(f"`{a}` : `{b}`" for a, b in pairs)], rows)
 
 
@@ -177,7 +176,7 @@ def by_set(of: Losses) -> str:
     names = ("mean", "CatBoost", BEST, HALF, "tuned pool")
     for name, head in of.sets.iterrows():
         best = [record["chosen"][BEST].split(",")[0] for cell, record in of.cells.items() if cell.data == name]
-        by_fold: Any = of.logs(POOL, BEST, by="fold")
+        by_fold = of.logs(POOL, BEST, by="fold")
         folds = np.exp(by_fold.loc[name])
         each = [f"{np.exp(of.logs(other, POOL)[name]):.3f}" for other in names]
         about = [f"{head['rows']:.0f}", f"{head['classes']:.0f}", f"{head['columns']:.0f}", f"{head['words']:.2f}"]
@@ -190,7 +189,7 @@ def by_set(of: Losses) -> str:
 
 def disagree(of: Losses) -> str:
     """On how many sets the folds do not agree which of the pool and the best booster is ahead."""
-    logs: Any = of.logs(POOL, BEST, by="fold")
+    logs = of.logs(POOL, BEST, by="fold")
     signs = (logs > 0).groupby("set").agg(lambda x: x.nunique() > 1)
     return f"{int(signs.sum())} of {len(signs)}"
 

@@ -41,6 +41,7 @@ from benchmarks.studies.boosters.page import METHODS, page
 from benchmarks.studies.learning.instead import finalists_of
 from benchmarks.studies.learning.methods import PLAIN_MEASURES, best_calibrator, plain_measures
 from benchmarks.studies.learning.run import N_FOLDS, N_TREES
+from jaxunc.counting import even_out_trees
 from jaxunc.learning import OobDataset
 
 N_RUN, BELOW = 2, 1000
@@ -85,8 +86,7 @@ def _run(rows: Rows, new: Rows, seed: int) -> dict:
         parts[held] = part
     _, first, copies = np.unique(np.nan_to_num(X, nan=-1e30), axis=0, return_index=True, return_inverse=True)
     parts = parts[first[copies]]  # copies of a row are in one fold
-    # Where a row has many copies, one of them is in each bag: such rows are not known out of bag.
-    seen = ju.counting.oob_mask(forest, len(y), X=X, y=y).any(axis=1)
+    seen = known_out_of_bag(forest, X, y)
     mean = np.asarray(known.answer(ju.Mean()).probability, float)
     found["mean, P"] = best_calibrator(mean, y[seen])(found["mean"])
     found["pool"], pool_own, time_of_pool = _pool(known, X_new, parts[seen])
@@ -119,6 +119,12 @@ def _run(rows: Rows, new: Rows, seed: int) -> dict:
         "rows": [len(y), int(y.max()) + 1, X.shape[1], round(float(rows.nominal.mean()), 3)],
         "error": round(float(np.mean(mean.argmax(axis=1) != y[seen])), 4),
     }
+
+
+def known_out_of_bag(forest: RandomForestClassifier, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Which rows `oob_dataset` keeps: where a row has many copies, one of them is in each bag."""
+    out_of_bag = ju.counting.oob_mask(forest, len(y), X=X, y=y)
+    return even_out_trees(out_of_bag, y, int(y.max()) + 1).any(axis=1)
 
 
 def _pool(known: OobDataset, X_new, parts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
