@@ -47,14 +47,14 @@ def jit(function: Any = None, **options: Any) -> Any:
         return partial(jit, **options)
 
     @wraps(function)
-    def trace(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
         # Under `jax.disable_jit` JAX does not trace this, but calls it with values: then the compiled function is
         # called after all, since intermediate arrays of the function may not fit.
         inner = compiled if _settings.jax_disable_jit else function
         with own_settings():
             return inner(*args, **kwargs)
 
-    compiled: Any = jax.jit(trace, **options)
+    compiled: Any = jax.jit(run, **options)
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -80,42 +80,46 @@ class KeptWhileAlive(Generic[Result]):
     """Results by the identity of the arrays that they were made of; forgotten as soon as one of these arrays is gone.
 
     Results of a writable array of NumPy are not kept. Results are made outside of any trace, also while a program is
-    being traced. A number in the place of an array, such as a scalar of NumPy, lives as long as the result.
+    being traced. A number in the place of an array, such as a scalar of NumPy, stands for its value; results of numbers
+    alone are not kept.
     ``most`` is the largest number of results, the newest ones, that are kept at a time; None for all.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self._results: dict[tuple, tuple[Result, list[weakref.finalize], list[Any]]] = {}
+        self._results: dict[tuple, tuple[Result, list[weakref.finalize]]] = {}
         self._most = most
 
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result for these arrays and settings; the first call makes it by ``make``."""
-        key = (*map(id, arrays), settings)
+        key = (*map(_identity, arrays), settings)
         if entry := self._results.get(key):  # a single access: another thread may drop the entry
             return entry[0]
         with outside_traces():
             result = make()
-        if any(isinstance(array, np.ndarray) and array.flags.writeable for array in arrays):
-            return result  # the array's values may be others the next time
+        owners = [array for array in arrays if not isinstance(array, _NUMBER)]
+        # A writable array may have other values the next time, and without arrays nothing would ever drop the result.
+        if not owners or any(isinstance(array, np.ndarray) and array.flags.writeable for array in owners):
+            return result
         if self._most is not None and len(self._results) >= self._most:
             for oldest in list(self._results)[:1]:
                 self._drop(oldest)
-        # A later array may have the same address in memory, and so the same id. Numbers cannot be watched: a reference
-        # keeps their ids.
-        numbers = [array for array in arrays if isinstance(array, _NUMBER)]
-        watching = [weakref.finalize(array, self._drop, key) for array in arrays if not isinstance(array, _NUMBER)]
-        if watching:  # without arrays nothing would ever drop the result
-            self._results[key] = result, watching, numbers
+        # A later array may have the same address in memory, and so the same id.
+        self._results[key] = result, [weakref.finalize(array, self._drop, key) for array in owners]
         return result
 
     def _drop(self, key: tuple) -> None:
         """Forget a result, and stop watching its arrays, which may live much longer."""
-        _, watching, _ = self._results.pop(key, (None, [], []))
-        for finalizer in watching:
+        _, finalizers = self._results.pop(key, (None, []))
+        for finalizer in finalizers:
             finalizer.detach()
 
     def __len__(self) -> int:
         return len(self._results)
+
+
+def _identity(array: Any) -> Hashable:
+    """Return the id of an array; of a number, which others may equal and nothing can watch, its type and digits."""
+    return (type(array), repr(array)) if isinstance(array, _NUMBER) else id(array)
 
 
 def copy_in(values: Any, dtype: Any = None) -> Array:

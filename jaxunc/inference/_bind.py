@@ -49,15 +49,14 @@ from ._plan import CompactTrees, compact
 from ._walk import BLOCKS, CHUNK_BLOCKS, FEW, Walk, default_walk
 
 MOST_COLLECTED = 2**22
-"""Most values of a collected plane, one for each instance and tree, that one call makes."""
+"""Most values of a collected plane, one for each instance and tree, that one call makes; one instance has all trees."""
 
 ONE_PROGRAM = 256
-"""Most rows of a part that one program merges and finishes: a call of a program takes 30 µs. Of more rows two programs
-do so, since combiners may take long to compile: then all read-outs share the first, and forests of all sizes the
-second."""
+"""Most rows of a part that one program merges and finishes, since calling a program takes 30 µs. Larger parts take two
+programs: all read-outs share the one that merges, and forests of all sizes the one that finishes."""
 
 FEW_COLLECTED = 512
-"""Most rows of a call for which even a block's values would be more."""
+"""Most rows of a call where the collected values of ``BLOCKS[0]`` rows would be more than `MOST_COLLECTED`."""
 
 
 class ByTable(eqx.Module):
@@ -144,7 +143,7 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
     spec, arrays, shapes = call
 
     def score(part: Part) -> PyTree:
-        """Return the answer of one part: merged and finished by one program where its call takes long, else by two."""
+        """Return the answer of one part: merged and finished by one program if it has few rows, else by two."""
         chunk, rows = part.chunk, (part.of(values), part.of(mask))
         if chunk.rows <= ONE_PROGRAM:
             return merge_and_finish(spec, chunk.block, combiner, readout, arrays, *rows, part.number)
@@ -160,7 +159,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
     """
     on_host, layout, collects = spec.walk == "blocks", spec.layout, spec.layout.planes.collects
     n_columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
-    shapes = call_shapes(spec.walk, n_trees, n_columns, n_tests, spec.few)
+    shapes = call_shapes(spec.walk, n_trees, n_columns, n_tests, spec.small_block)
     if layout.is_wide:
         n_numbers = layout.width * (n_trees if collects else 1)
         return shapes.of_at_most(MERGED_NUMBERS // n_numbers, spec.block)
@@ -168,7 +167,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
         return shapes
     most_rows = MOST_COLLECTED // n_trees
     if most_rows < BLOCKS[0]:
-        return shapes.of_at_most(FEW_COLLECTED, FEW_COLLECTED)
+        return shapes.of_at_most(min(FEW_COLLECTED, max(most_rows, 1)), FEW_COLLECTED)
     return shapes if most_rows >= CHUNK_BLOCKS * BLOCKS[0] else shapes._replace(large=None)
 
 

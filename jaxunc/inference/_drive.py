@@ -102,8 +102,8 @@ class Shapes(NamedTuple):
 
 SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Rows of the small shapes on a CPU: powers of two, since calls often have as many, and to cut off padding takes longer
-than eight rows. Up to 16 instances go in blocks of one or a few, in the calling thread; padding is not walked. Up to
-64 instances walk all trees at once, or select leaves tree by tree."""
+than eight rows. Up to 16 instances go in blocks of one or a few, in the calling thread; blocks of padding are not
+walked. Up to 64 instances walk all trees at once, or select leaves tree by tree."""
 
 LEAST_SHARED = 64
 """Rows of the smallest shape in which several threads share a batch."""
@@ -116,17 +116,17 @@ HANDOVER = 2**20
 one of XLA's."""
 
 
-def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, few: int = 1) -> Shapes:
+def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, small_block: int = 1) -> Shapes:
     """Return the shapes of calls that walk ``n_trees`` trees, on ``n_columns`` columns of keys.
 
     ``n_tests`` is about the number of tests that an instance meets in all trees; at 0, if it is not known, other
-    threads share only large batches. ``few`` is as for `block_size`.
+    threads share only large batches. ``small_block`` is as for `block_size`.
     """
     block = block_size(walk, n_trees, n_columns)
     if walk == "levels":  # a call is one block, as large as memory allows
         small, single, large = (Chunk(min(rows, block), min(rows, block)) for rows in (1024, 32768, block))
         return Shapes(single, large, (small,), call_cost=DISPATCHED)
-    small = [Chunk(rows, block_size(walk, n_trees, n_columns, rows, few)) for rows in SMALL]
+    small = [Chunk(rows, block_size(walk, n_trees, n_columns, rows, small_block)) for rows in SMALL]
     # 4096 rows in one call, since joining the answers of two takes 200 µs: as much as 100 shallow trees for these rows.
     single, large = Chunk(2 * BLOCKS[0], block), Chunk(CHUNK_BLOCKS * BLOCKS[0], block)
     return Shapes(single, large, (*small, Chunk(BLOCKS[0], block)), thread_cost=HANDOVER // max(n_tests, 1))

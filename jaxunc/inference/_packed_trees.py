@@ -105,12 +105,12 @@ class Spec(NamedTuple):
         return self.complete > 0 and (block >= LEAST_TOGETHER or self.complete <= QUICK_DEPTH)
 
     @property
-    def few(self) -> int:
-        """Most instances of a block on a CPU where there are few: one, or as many as select leaves at a low cost."""
+    def small_block(self) -> int:
+        """Most instances of a block of less than `LEAST_TOGETHER`: one, or as many as select leaves at a low cost."""
         if not self.selects(1):
             return 1
         # Each column makes the tests again, and more columns take longer to merge and to finish.
-        tests = len(self.layout.columns) ** 2 * (2**self.complete - 1)
+        tests = max(len(self.layout.columns), 1) ** 2 * (2**self.complete - 1)
         return 1 << max(CHEAP_TESTS // tests, 1).bit_length() - 1
 
     @property
@@ -210,7 +210,7 @@ class PackedTrees(eqx.Module):
         merging = spec.layout.planes if mask is None else spec.layout.both
         columns = spec.n_columns(X.shape[1])
         most = min(n, spec.block)
-        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n, spec.few), most), None)
+        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n, spec.small_block), most), None)
         rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
         # The second axis of a collected plane is as long as the number of trees in the carry.
         widths = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]

@@ -213,7 +213,7 @@ def complete_depth(trees: Trees, n_columns: int) -> int:
     if not is_concrete(trees):
         return 0
     deepest = max(1, trees.depth)
-    return deepest if n_columns * (2**deepest - 1) <= MOST_TESTS else 0
+    return deepest if max(n_columns, 1) * (2**deepest - 1) <= MOST_TESTS else 0
 
 
 def complete_top(trees: Trees, depth: int) -> Top:

@@ -31,7 +31,7 @@ FEW, FEW_PAIRS = 64, 2**17
 """Most instances of a block, and most pairs of an instance and a tree, for which a CPU walks all trees at once."""
 
 LEAST_TOGETHER = 32
-"""Fewest instances that a CPU walks together; fewer are walked one by one (`walk_one`), or select leaves (`few`)."""
+"""Fewest instances that a CPU walks together; fewer are walked one by one (`walk_one`), or in a `small_block`."""
 
 CHEAP_TREES, CHEAP_COLUMNS = 32, 32
 """Number of trees that one instance walks at a time, and of columns whose keys are made at a time. XLA on CPU runs a
@@ -70,16 +70,16 @@ def unrolled_depth(walk: Walk, trees: Trees) -> int:
     return trees.depth if is_concrete(trees.tree_depth) else -1
 
 
-def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0], few: int = 1) -> int:
+def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0], small_block: int = 1) -> int:
     """Return the number of instances that are walked at a time, in the walk "blocks" at most ``n_instances``.
 
-    ``few`` is the most instances of a block on a CPU if there are fewer than `LEAST_TOGETHER`.
+    ``small_block`` is the most instances of a block on a CPU if there are fewer than `LEAST_TOGETHER`.
     """
     if walk == "levels":
         # An instance takes 12 bytes a tree (a place, and the 8 bytes gathered for it), and 4 bytes for each key.
         return max(1, DEVICE_BYTES // (12 * n_trees + 4 * n_columns))
     if n_instances < LEAST_TOGETHER:
-        return min(n_instances, few)
+        return min(n_instances, small_block)
     # Trees come one by one: only the keys and the state of one walk count.
     size = next((size for size in BLOCKS if 4 * size * (n_columns + 4) < SPLIT_BYTES), BLOCKS[-1])
     return min(size, n_instances)

@@ -410,8 +410,8 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
     depth = nodes.depth + split.astype(jnp.int32)
     if nodes.cuts is None:
         is_open = split & (size >= limits.min_split) & (depth < limits.max_depth)
-        followers = Open(slot, size, size, n_tried, depth, None)
-        return Followers(followers, is_open if right else is_open | tested.retry, None)
+        after = Open(slot, size, size, n_tried, depth, None)
+        return Followers(after, is_open if right else is_open | tested.retry, None)
     cuts = nodes.cuts
     if right:
         # The ranks above the cut; a new multi-way test reaches up to the feature's last rank.
@@ -439,8 +439,8 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
             for i, word in enumerate(cuts.used)
         ),
     )
-    followers = Open(slot, size, size, n_tried, depth, cuts)
-    return Followers(followers, is_open if right else is_open | tested.retry, is_member)
+    after = Open(slot, size, size, n_tried, depth, cuts)
+    return Followers(after, is_open if right else is_open | tested.retry, is_member)
 
 
 def _write_moves(shape: Shape, state: State, move: Array, start, tested: TestedNodes, sides, first, index) -> Array:

@@ -126,27 +126,31 @@ class WholeReads(io.FileIO):
 
 @contextmanager
 def file_for_arrow(path: Path) -> Iterator[tuple[WholeReads, pa.PythonFile]]:
-    """Open a file of Arrow's for this library's reads, and for Arrow's; what Arrow makes of it is dropped within.
+    """Open a file of Arrow's for this library's reads, and for Arrow's.
 
-    Arrow reads the end of such a file in threads of its own. They may be the last to hold what they have read.
+    Arrow reads the end of such a file in threads of its own, which may be the last to hold what they have read. The end
+    waits for them, and for a second if the caller has not dropped the stream and Arrow's reader of it.
     """
-    held: list[weakref.ref] = []
+    references: list[weakref.ref] = []
     with WholeReads(path) as raw:
         try:
-            yield raw, pa.PythonFile(_ArrowReads(raw, held), "r")
+            yield raw, pa.PythonFile(_ArrowReads(raw, references), "r")
         except GeneratorExit:
-            _wait_for_release(held)
+            _wait_for_release(references)
             raise
-        _wait_for_release(held)
+        except BaseException:
+            _wait_for_release(references[1:])  # the error's frames hold the file itself
+            raise
+        _wait_for_release(references)
 
 
 class _ArrowReads:
-    """A file as Arrow sees it. References to this object and to what Arrow's threads read are appended to ``held``."""
+    """A file as Arrow sees it. This object, and then what Arrow's threads read, is appended to ``references``."""
 
-    def __init__(self, raw: WholeReads, held: list[weakref.ref]):
-        self._raw, self._held, self._thread = raw, held, threading.get_ident()
+    def __init__(self, raw: WholeReads, references: list[weakref.ref]):
+        self._raw, self._references, self._thread = raw, references, threading.get_ident()
         self.seek, self.tell, self.close = raw.seek, raw.tell, raw.close
-        held.append(weakref.ref(self))
+        references.append(weakref.ref(self))
 
     @property
     def closed(self) -> bool:
@@ -157,7 +161,7 @@ class _ArrowReads:
         if threading.get_ident() == self._thread:
             return found
         lent = _Bytes(found)
-        self._held.append(weakref.ref(lent))
+        self._references.append(weakref.ref(lent))
         return lent
 
 
@@ -165,11 +169,11 @@ class _Bytes(bytearray):
     """Bytes to which there may be weak references."""
 
 
-def _wait_for_release(held: list[weakref.ref]) -> None:
-    """Wait until threads of Arrow have let go of what ``held`` refers to, for a second at most."""
+def _wait_for_release(references: list[weakref.ref]) -> None:
+    """Wait until threads of Arrow have let go of what is referred to, for a second at most."""
     # until python 3.14: a thread that lets go of Python's objects while the interpreter ends aborts the process
     end = time.monotonic() + 1
-    while any(reference() is not None for reference in held) and time.monotonic() < end:
+    while any(reference() is not None for reference in references) and time.monotonic() < end:
         time.sleep(1e-4)
 
 

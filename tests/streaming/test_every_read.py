@@ -209,9 +209,9 @@ def test_threads_of_arrow_let_go_of_files(tmp_path, monkeypatch):
     """Else one that lets go while the interpreter ends aborts the process."""
     let_go, wait = [], _sources._wait_for_release
 
-    def waited(held):
-        wait(held)
-        let_go.append([reference() is None for reference in held])
+    def waited(references):
+        wait(references)
+        let_go.append([reference() is None for reference in references])
 
     monkeypatch.setattr(_sources, "_wait_for_release", waited)
     path = written(tmp_path, "arrow")
@@ -220,9 +220,12 @@ def test_threads_of_arrow_let_go_of_files(tmp_path, monkeypatch):
     chunks.close()
     assert read_table(path).num_rows == N
     assert len(let_go) == 3
-    for each in let_go:
-        assert len(each) > 1
-        assert all(each)
+    assert all(len(each) > 1 and all(each) for each in let_go)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=path.name):
+        rows(path)
+    assert len(let_go) == 4
+    assert all(let_go[-1])
 
 
 SHIM = r"""
