@@ -124,9 +124,9 @@ def _shift(z):
 
 
 def entropy_gap(t: Float[Array, "..."], rest: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return S(t) = (1+t) log(1+t) + (1-t) log(1-t) ≈ t² for 0 ≤ t < 1, with ``rest`` = 1 - t > 0.
+    """Return S(t) = (1+t) log(1+t) + (1-t) log(1-t) for 0 ≤ t < 1; ``rest`` is 1 - t > 0, to relative precision.
 
-    To relative precision near t = 0, and near t = 1, where 1 - t computed from t would lose digits.
+    The relative error stays small near t = 0, where S(t) ≈ t², and near t = 1, where 1 - t from t would lose digits.
     """
     near = t < 0.5
     inner = jnp.where(near, t, 0.25)

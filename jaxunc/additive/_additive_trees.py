@@ -127,7 +127,7 @@ class AdditiveTrees(PickledModule):
 
     @property
     def outputs_of_trees(self) -> np.ndarray:
-        """The output ``[trees]`` that each tree counts for, where leaves hold one value."""
+        """Index of the output that each tree adds to, ``[trees]``; without meaning where leaves hold one per output."""
         of_stage = np.arange(self.n_trees) % self.trees_per_stage
         return of_stage // max(1, self.trees_per_stage // self.n_outputs)
 
@@ -176,7 +176,7 @@ class AdditiveTrees(PickledModule):
         return self._staged(self.leaf_values(X))
 
     def _staged(self, values: Float[Array, "instances trees each"]) -> Iterator[Float[Array, "instances outputs"]]:
-        """Yield `staged` from the leaf values of every tree."""
+        """Yield `staged` from the values of the leaf that each instance reaches in each tree."""
         total = TwoFloat(jnp.broadcast_to(self.base, (values.shape[0], self.n_outputs)), jnp.zeros(()))
         for start in range(0, self.n_trees, self.trees_per_stage):
             for t in range(start, start + self.trees_per_stage):
@@ -379,7 +379,10 @@ def _predictions(link: str, n_classes: int | None, raw: Array) -> Array:
 
 @jit(static_argnums=(2, 3))
 def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> TwoFloat:
-    """Return the total plus a tree's leaf values ``[instances each]``, of one ``output`` or (``has_all``) of all."""
+    """Return the total ``[instances outputs]`` plus the leaf values of one tree.
+
+    Values are ``[instances 1]`` for the column ``output``, or, if ``has_all``, ``[instances outputs]`` for all columns.
+    """
     more = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
     return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(more, jnp.zeros_like(more)))
 

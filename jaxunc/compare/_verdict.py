@@ -479,7 +479,10 @@ def further(results: Results, verdict: Verdict) -> list[str]:
 
 
 def shown_rows(verdict: Verdict) -> list[str]:
-    """Return the rows of the short table: the leader, its ties, the rival if the default leads, default, base rates."""
+    """Return the names in the short table, each once, in the order of its rows.
+
+    They are the leader, at most `_MOST_NAMED` of its ties, the rival if the default stays, the default, the base rates.
+    """
     return list(
         dict.fromkeys(
             [
@@ -494,7 +497,10 @@ def shown_rows(verdict: Verdict) -> list[str]:
 
 
 def shown_measures(verdict: Verdict) -> list[str]:
-    """Return the columns of the short table: cost, main loss, untested measures, and those with a told difference."""
+    """Return the measures in the short table: cost, main loss, untested ones, and those that tell a difference.
+
+    The difference is one of a shown row from the default. Shares of positives among the top rows have another table.
+    """
     rows = [name for name in shown_rows(verdict) if name != BASE_RATES]
     plain = [m for m in verdict.larger if m not in _tops()]
     always = {"cost", verdict.main, *(m for m, larger in verdict.larger.items() if larger is None)}

@@ -187,7 +187,11 @@ class Deciding:
         return bind(model.forest_, combiner)(model._instances(X))
 
     def _calibration(self, rows: Any) -> Calibration:
-        """Return calibration rows: the user's ``rows``, a pair (X, y), or for None those that ``fit`` kept."""
+        """Return calibration rows: the user's ``rows``, a pair (X, y), or for None those that ``fit`` kept.
+
+        Of the user's rows those are left out that all trees have seen. Raises a ValueError if ``fit`` kept none, X and
+        y differ in length, or `_answer_unseen` refuses the rows. Raises a TypeError if ``rows`` is no pair.
+        """
         if rows is None:
             calibration = getattr(self, "calibration_", None)
             if calibration is None:

@@ -30,7 +30,10 @@ def is_supported(model: Any, *, fitted: bool) -> bool:
 
 
 def is_foreign(model: Any) -> bool:
-    """Return whether a model is not scikit-learn's, so that its bags may be unknown and it cannot be grown again."""
+    """Return whether a model is a `Forest`, an `AdditiveTrees` or of a known library other than scikit-learn.
+
+    Its bags may be unknown, and it cannot be grown again. An object of no known library gives False.
+    """
     return isinstance(model, Forest | AdditiveTrees) or library_of(model) not in (None, "sklearn")
 
 

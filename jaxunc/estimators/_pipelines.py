@@ -147,7 +147,10 @@ def rounds(model: Any) -> int | None:
 
 
 def reads_categories(model: Any, X: Any) -> bool:
-    """Return whether X is a frame with categories (for CatBoost also words) in columns that the model splits itself."""
+    """Return whether X is a frame with a categorical column, and the model of a kind that reads such columns itself.
+
+    For CatBoost a column of words is one, too. Data without ``columns`` gives False.
+    """
     library, types = library_of(model), map(str, getattr(X, "dtypes", ()) if hasattr(X, "columns") else ())
     words = ("category", "Categorical", "Enum", *("object", "str", "String") * (library == "catboost"))
     reads = library in ("lightgbm", "xgboost", "catboost") or _name(model).startswith("HistGradientBoosting")

@@ -223,9 +223,10 @@ class _NodesWithTests:
         self._node(node, int(self._tree.feature[node]), children, test, bounds)
 
     def _node(self, index: int | None, feature: int, children: tuple[int, int], test: Intervals, bounds: list) -> int:
-        """Write the node that makes a stretch of the test, and its subtree; return its index, a new one for None.
+        """Write some of a test's binary tests as a balanced subtree; return the index of the subtree's top node.
 
-        ``bounds`` are the first interval of each binary test of the stretch, and the end of the last one.
+        ``bounds`` has the first interval of each of them, and the end of the last one. Each leads to ``children``;
+        tests above it choose among them. The top goes to ``index``, or for None to a new place.
         """
         if len(bounds) > 2:
             middle = len(bounds) // 2

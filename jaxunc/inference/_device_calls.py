@@ -45,8 +45,8 @@ def in_blocks(
 ) -> tuple[PyTree, Array]:
     """Return (answers, mark): a function's answers for rows ``x``, at most ``block`` at a time, and the rows' mark.
 
-    ``answer_block`` takes float32 rows, and the same rows of the arrays ``beside``, which may be None. A number among
-    its answers stands for all rows.
+    ``x`` has a row at least: batches without rows come here padded (`device_parts`). ``answer_block`` takes float32
+    rows, and the same rows of the arrays ``beside``, which may be None. A number among its answers stands for all rows.
     """
     n = len(x)
     size = ceil_div(n, ceil_div(n, block))

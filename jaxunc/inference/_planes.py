@@ -287,7 +287,10 @@ def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, 
 
 
 def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
-    """Return the bits that are 0 in all numbers of a column, the highest first; none of negative or wider numbers."""
+    """Return the positions of bits that are 0 in all numbers of a 32-bit column, the highest first; of floats the sign.
+
+    There are none if a number is NaN or has a minus sign, or if the column has another width.
+    """
     if column.dtype.itemsize != 4 or not np.all(column >= 0):
         return ()
     if column.dtype.kind == "f":

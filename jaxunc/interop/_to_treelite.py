@@ -346,7 +346,10 @@ class _Unfolded:
         return node, [(end, {**ranges, feature: side}) for end, side in zip(ends, sides, strict=True)]
 
     def _cut(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[int, float]:
-        """Return the key and the number to cut at: just below 0 if categories are above, else the middle bound."""
+        """Return the order key and the number to cut at, which is the middle bound.
+
+        It is just below 0 if there are bounds on both sides, and the test of what lies above can list categories.
+        """
         below_zero = self._below_zero(int(self._nodes.feature[at]))
         zero = int(_keys(np.array(below_zero)))
         above = intervals.keys > zero
@@ -367,7 +370,10 @@ class _Unfolded:
         return float(largest_rounding_to(np.nextafter(np.zeros(1, np.float32), np.float32(-1.0)))[0])
 
     def _categories(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[list[int], bool] | None:
-        """Return the categories of one side, and whether that is the left one; None for other tests."""
+        """Return the categories to list, and whether they go left; all other numbers go to the other side.
+
+        None for a comparison, and where no list of at most `_MOST_LISTED` categories makes the same test.
+        """
         if (k := int(self._nodes.of_set[at])) < 0:
             return None
         plain_set, feature = self._nodes.sets[k], int(self._nodes.feature[at])

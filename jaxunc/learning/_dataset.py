@@ -88,10 +88,11 @@ class Histograms(NamedTuple):
         return self._replace(code=take(self.code), times=take(self.times))
 
     def _merge_plane(self, kind: str, plane: Array, ratio: Float[Array, "rows"]) -> Any:
-        """Return a plane of the statistic, merged over each row's trees by ``kind``: ``[rows ...]``.
+        """Return a plane of the statistic, merged by ``kind`` over each row's trees: ``[rows ...]``, or a `TwoFloat`.
 
-        ``plane`` has a value for each distinct count vector, or one for all, which is its own "min" and "max". Sums are
-        multiplied by ``ratio``.
+        ``plane`` is ``[distinct ...]``, or a scalar that all leaves share, which "min" and "max" return unchanged. Sums
+        are multiplied by ``ratio``, and those of "exact_sum" are a `TwoFloat`. A row without trees gets 0, inf ("min")
+        or -inf ("max"). Raises a ValueError for "collect".
         """
         if kind == "collect":
             raise ValueError(
@@ -299,7 +300,11 @@ def parameters_of(combiner: Combiner) -> tuple[Parameter | None, ...]:
 
 
 def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
-    """Return the parameter of the array at a path, as the fields on the path declare it; None if it is fixed."""
+    """Return the parameter of the array ``leaf`` at JAX's key path; None if it is declared fixed or holds no floats.
+
+    The last field or keyword on the path gives the domain. One field on it, declared so, is enough to make the array
+    one per tree.
+    """
     node: Any = combiner
     domain, spread, nearest, per_tree, names = "real", 1.0, 0.01, False, []
     for key in path:

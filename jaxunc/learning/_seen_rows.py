@@ -265,7 +265,7 @@ def find_leak_in_sizes(model: Any, values: np.ndarray | SparseRows, position: np
 def _reach_leaves(model: Any, values: np.ndarray | SparseRows) -> list[tuple[Any, np.ndarray]]:
     """Return scikit-learn's trees of a model, each with the leaf of each row; an empty list for other models.
 
-    With many rows a random part of the trees.
+    If there are many rows, these are a random part of the trees.
     """
     trees = [getattr(estimator, "tree_", None) for estimator in getattr(model, "estimators_", [model])]
     if isinstance(model, Forest) or any(tree is None for tree in trees):
@@ -368,14 +368,15 @@ def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarr
 
 
 def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, float]:
-    r"""Return the distance of row counts in leaves from the leaves' sizes, relative to its bound for new rows.
+    r"""Return (ratio, standard error): distance of row counts in leaves from leaf sizes, relative to its bound if new.
 
-    The second number is its standard error. ``part [rows]`` numbers the parts of the jackknife.
+    ``tree_leaves`` has pairs of a tree and the leaf of each row. ``part [rows]`` numbers the parts of the jackknife.
 
-    n new rows reach the leaves of a tree with probabilities p. Their counts c differ from any numbers k by
-    :math:`E \sum (c - k)^2 \ge n (1 - \sum p^2)`: the ratio of both sides is 1 or more. A row that grew a leaf is in
-    both c and the leaf's size k, so that the ratio is less. If rows and sample are drawn with the same probabilities, a
-    share s of such rows makes it 1 + n/K - 2 s n/N, with N rows in the sample and K rows in a tree's bag.
+    Let n new rows reach a tree's leaves with probabilities p, in counts c. For any fixed numbers k,
+    :math:`E \sum (c - k)^2 \ge n (1 - \sum p^2)`: the ratio of both sides is 1 or more, up to chance. Here k is the
+    leaf's size, scaled to n rows. A row that grew a leaf is in both c and k, so that the ratio is less. Let rows and
+    sample be drawn with the same probabilities, and a share s of the rows be of the sample. Then the ratio is about
+    1 + n/K - 2 s n/N, for N rows in the sample and K rows in a tree's bag.
     """
     distance, expected = np.zeros(PARTS + 1), np.zeros(PARTS + 1)
     for tree, leaf in tree_leaves:
@@ -391,7 +392,9 @@ def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, 
 def _ratio_of_labels(
     tree_leaves: list[tuple], part: np.ndarray, position: np.ndarray, n_classes: int
 ) -> tuple[float, float]:
-    """Return how often a leaf's row has the odd label of three, relative to its bound for new rows, and its error.
+    """Return (ratio, standard error): how often a leaf's row has the odd label of three, relative to its bound if new.
+
+    ``tree_leaves`` and ``part`` are as for `_ratio_of_sizes`; ``position [rows]`` has the rows' classes.
 
     Take a leaf of one row, and two rows that reach it. If these two are new, each of the three rows is equally likely
     to have the odd label, where the other two share a label; the leaf's row even more, since a node is cut where labels

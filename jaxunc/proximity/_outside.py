@@ -109,7 +109,8 @@ def _columns_of(values: Any, positions: np.ndarray, columns: Columns) -> np.ndar
 def _count_outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, query_leaf: np.ndarray) -> np.ndarray:
     """Return in how many columns each query lies outside of the rows of its leaf, ``[queries]``.
 
-    ``leaf`` has the leaf of each row, ``query_leaf`` that of each query. Without rows in its leaf, all columns count.
+    ``leaf`` has the leaf of each row, ``query_leaf`` that of each query. There is a row at least (`LeafBoxes`). For a
+    query without rows in its leaf all columns count.
     """
     order = np.argsort(leaf, kind="stable")
     filled, first = np.unique(leaf[order], return_index=True)

@@ -190,9 +190,10 @@ def checked_limits(limits: Any) -> np.ndarray:
 
 
 def interval_levels(coverage: Any, what: str = "intervals") -> np.ndarray:
-    """Return the levels ``[2·coverages]`` of intervals' ends: lower and upper for each coverage in turn.
+    """Return the quantile levels ``[2·coverages]`` of intervals' ends: lower and upper for each coverage in turn.
 
-    Raises a TypeError or a ValueError unless coverages are numbers in (0, 1).
+    ``coverage`` is one number or a list. Raises a TypeError or a ValueError, which calls the intervals ``what``, unless
+    all are numbers in (0, 1).
     """
     check_numbers("coverage", coverage)
     shape = np.shape(coverage) if np.ndim(coverage) == 1 else ()

@@ -208,7 +208,10 @@ def _apply(weights, values):
 
 
 def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c with the sign of the lead, where c is the overlap area of Bin(N, p̂)."""
+    """Return 1 - c with the sign of ``lead`` = w⁺ - w⁻; c is the overlap area of Bin(N, p̂) and its mirror image.
+
+    ``leaf`` holds the same counts, without regard to which class leads.
+    """
     # A(z) with J raised by one, so that small leaves have no pole at z = 1: γ(J) [(2J+1) ∫ (1-u²)^J du - z (1-z²)^J]
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
@@ -267,7 +270,7 @@ def _within_one(value, leaf: Leaf, lead, precision: _Precision):
 
 
 def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c with the sign of the lead, where c is the overlap area of Beta(w⁺+1, w⁻+1)."""
+    """Return 1 - c as `binomial_lead` does, for the overlap area c of Beta(w⁺+1, w⁻+1) and its mirror image."""
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     value = _apply(weights, _beta_difference(leaf, lead, _nodes(leaf, precision, x)))
@@ -275,7 +278,7 @@ def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c with the sign of the lead, where c is the overlap area of BetaBin(N, w⁺+1, w⁻+1)."""
+    """Return 1 - c as `binomial_lead` does, for the overlap area c of BetaBin(N, w⁺+1, w⁻+1) and its mirror image."""
     precision = _precision(lead.dtype)
     x, weights, cumulate = _constants(precision, lead.dtype)
     nodes = _nodes(leaf, precision, x)

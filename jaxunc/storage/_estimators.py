@@ -52,9 +52,10 @@ Steps = list[tuple[str, Any]]
 
 
 def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
-    """Return transformers as a dict of arrays and texts, with the name ``last`` of the pipeline's last step.
+    """Return a dict of transformers: "skops" (bytes), "steps" (descriptions), "types" (those not trusted), and "last".
 
-    Raises a TypeError if skops cannot write them, or a type in them has no name by which it could be found again.
+    ``last`` is the name of the pipeline's last step, and the bytes are an array of uint8. Raises a TypeError if
+    skops cannot write the steps, or a type in them has no name by which it could be found again.
     """
     writer = _skops()
     try:

@@ -188,8 +188,9 @@ def overtaken_by_one(votes: int, rival_votes: int, n_trees: int, alpha: tuple[fl
 def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
     """Return the probability that the rival is ahead after m = 0, 1, … more votes for the leader or the rival.
 
-    ``first``: a tie counts as ahead. From m to m + 1 the probability changes only at the border: a level rival may go
-    ahead, and a rival that is one vote ahead may become level.
+    ``leads``, ``trails`` (votes of leader and rival) and ``remaining`` are ``[n 1]``; a row is valid up to m =
+    remaining. ``shapes`` starts with the α of leader and rival. With ``first`` a tie counts as ahead. From m to m + 1
+    the probability changes only at the border: a level rival goes ahead, or one that is one vote ahead becomes level.
     """
     a, b, _ = shapes
     m = np.minimum(np.arange(int(remaining.max()) + 1), remaining)
@@ -210,8 +211,8 @@ def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float
 def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarray, "n"]:
     """Return the mean of ``ahead`` over m, the number of remaining trees that vote for the leader or the rival.
 
-    So far ``pair`` trees voted for one of them. The first shape in ``shapes`` is the leader's α, the second the
-    rival's, and the third the sum of all other α.
+    So far ``pair [n 1]`` trees voted for one of them, and ``remaining [n 1]`` have not voted. The first shape in
+    ``shapes`` is the leader's α, the second the rival's, and the third the sum of all other α.
     """
     a, b, prior = shapes
     neither = n_trees - remaining - pair  # votes for others, and trees that abstained

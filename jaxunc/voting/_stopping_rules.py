@@ -110,7 +110,7 @@ class Thresholds(StoppingRule):
         return 1
 
     def holds(self, votes, t):
-        """Compare both classes with their threshold."""
+        """Return whether either class has the least votes that settle it after ``t`` trees."""
         ones = votes[0]
         return (ones >= self.least[1, t]) | (t - ones >= self.least[0, t])
 
@@ -125,7 +125,10 @@ class ThresholdsByVotes(StoppingRule):
     n_classes: int = eqx.field(static=True, default=2)
 
     def holds(self, votes, t):
-        """Compare the votes of the class in the lead."""
+        """Return whether the leading class (in a tie class 0) has its least votes.
+
+        With ``of_all`` this is never so after an abstention.
+        """
         zeros, ones = votes
         voted, leads = zeros + ones, (ones > zeros).astype(jnp.int32)
         # One flat gather in place of one for each class.
@@ -146,7 +149,7 @@ class Costs(StoppingRule):
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
-        """Compare the sum of costs with the budget.
+        """Return whether the sum of the rivals' costs is within the budget.
 
         The leader counts as a rival of lead 0, whose cost is subtracted; a tied rival's cost remains, over the budget.
         """
@@ -165,7 +168,7 @@ class Leads(StoppingRule):
     n_classes: int = eqx.field(static=True)
 
     def holds(self, votes, t):
-        """Compare the lead over the runner-up with the table."""
+        """Return whether the lead over the runner-up is the least one for ``t`` trees, or more."""
         most = jnp.max(votes, axis=0)
         leader = jnp.arange(self.n_classes)[:, None] == jnp.argmax(votes, axis=0)
         return most - jnp.max(jnp.where(leader, -1, votes), axis=0) >= self.least[t]

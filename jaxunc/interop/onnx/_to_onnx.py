@@ -217,7 +217,11 @@ def _shape(value: Any) -> jax.ShapeDtypeStruct:
 
 
 def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return the sum of the pieces (see `pieces_of`) as `Rows`, or as an `ExactSum` of them if ``kind`` asks for it."""
+    """Return the sum of a plane's pieces (see `pieces_of`), tensors called ``names``: `Rows`, or an `ExactSum` of them.
+
+    The second is for the merge "exact_sum".
+    """
+    # Such a plane of floats was not cut in pieces (`_sum_trees`), and small integers are one piece, too.
     if kind != "exact_sum" and dtype == np.float32:
         return Rows(names[0], shape, dtype)
     total = graph.cast(names[0], np.float64)
