@@ -195,7 +195,7 @@ def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, An
 
 
 def _short_rows(verdict: Verdict) -> list[dict[str, Any]]:
-    """Return the rows of the short table, those of `shown_rows`; marks show which ones tests tell from the default."""
+    """Return a row of the short table for each of `shown_rows`; marks show which ones tests tell from the default."""
     rows = []
     for name in shown_rows(verdict):
         signs = {
@@ -217,22 +217,29 @@ def _top_names(verdict: Verdict) -> list[str]:
 
 def _top_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
     """Return a row for each of `TOPS`: per cent of positives in that part of the rows; the leader's lift and gain."""
-    base_rate, rows = shares(results)[str(results.settings.positive)], []
+    base_rate = shares(results)[str(results.settings.positive)]
+    rows = []
     for top in TOPS:
         share = verdict.means[f"top_{top}"]
         sign = verdict.differs(f"top_{top}", verdict.leader, verdict.base)
-        cells = [{"share": f"{100 * share[name]:.0f}", "mark": ""} for name in _top_names(verdict)]
-        cells[0]["mark"] = {1: "better", -1: "worse"}.get(sign, "")
+        leader_mark = {1: "better", -1: "worse"}.get(sign, "")
+        cells = [
+            {"share": f"{100 * share[name]:.0f}", "mark": leader_mark if name == verdict.leader else ""}
+            for name in _top_names(verdict)
+        ]
         lift = share[verdict.leader] / base_rate
-        rows.append({"top": top, "cells": cells, "lift": f"{lift:.1f}", "gain": f"{min(lift * top / 100, 1):.0%}"})
+        gain = min(lift * top / 100, 1)  # share of all positives that lie in the top; a rounded top may hold more rows
+        rows.append({"top": top, "cells": cells, "lift": f"{lift:.1f}", "gain": f"{gain:.0%}"})
     return rows
 
 
 def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
     """Return the most doubtful rows of the table, in order, on the best forest of the default (else of the leader)."""
+    # The folds of the first repeat alone: they hold each row of the table once.
     outcomes = outcomes_of(results, *verdict.best_forests[verdict.base or verdict.leader])[: results.settings.n_folds]
     labels = list(results.about["data"]["classes"])
-    rows = sorted((row for of in outcomes for row in of.doubtful), key=lambda row: -row["aleatoric"] - row["epistemic"])
+    total = lambda row: row["aleatoric"] + row["epistemic"]
+    rows = sorted((row for outcome in outcomes for row in outcome.doubtful), key=total, reverse=True)
     return [
         {
             "row": row["row"],

@@ -286,7 +286,7 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs
         and list(outcome.brier_range) == [name for name in BRIER_RANGE if n_classes == 2]
         and list(outcome.polling) == [name for name in POLL_MEASURES if cautious]
         and set(outcome.positive) == {name for name in combiners if n_classes == 2}
-        and all({part: np.size(of[part]) for part in of} == _POSITIVE for of in outcome.positive.values())
+        and all({part: np.size(sums[part]) for part in sums} == _POSITIVE for sums in outcome.positive.values())
         and set(outcome.costs) == {name for name in combiners if with_costs}
         and all(list(row) == [*_DOUBTFUL, "leaf_rows", "columns", "alike"] for row in outcome.doubtful)
         and all((row["leaf_rows"] is not None) == cautious for row in outcome.doubtful)
@@ -299,18 +299,21 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs
 def _numbers(outcome: Outcome) -> list[Any]:
     """Return all values of an outcome that should be finite numbers.
 
-    Texts are left out, and None as the accuracy of no single class or as the leaf rows of a doubtful row. Raises a
-    KeyError, TypeError or AttributeError where sets or doubtful rows are not as in an `Outcome`.
+    The texts of a doubtful row's columns are left out, and None as the accuracy of no single class or as the leaf rows
+    of a doubtful row. Raises a KeyError, TypeError or AttributeError where sets or doubtful rows are not as in an
+    `Outcome`.
     """
     sets = [
-        [value for name, value in of.items() if (name, value) != ("single_set_accuracy", None)]
-        for of in outcome.sets.values()
+        [value for name, value in measures.items() if (name, value) != ("single_set_accuracy", None)]
+        for measures in outcome.sets.values()
     ]
     rows = [
         [value for name, value in row.items() if name != "columns" and (name, value) != ("leaf_rows", None)]
         for row in outcome.doubtful
     ]
-    return jax.tree.leaves((*outcome._replace(sets={}, doubtful=[]), sets, rows), is_leaf=lambda value: value is None)
+    other_parts = outcome._replace(sets={}, doubtful=[])
+    # JAX would leave out None, which is no number anywhere else: as a leaf it is refused.
+    return jax.tree.leaves((*other_parts, sets, rows), is_leaf=lambda value: value is None)
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -145,12 +145,12 @@ def verdict(results: Results, records: Any) -> Verdict:
         del best_forests[BASE_RATES]
     else:
         outcomes, rates = {}, _measure_base_rates(results)
-        for measure, of in values.items():
-            of[BASE_RATES] = rates[measure]
-    means = pd.DataFrame({measure: of.mean() for measure, of in values.items()}).round(DECIMALS)
+        for measure, by_part in values.items():
+            by_part[BASE_RATES] = rates[measure]
+    means = pd.DataFrame({measure: by_part.mean() for measure, by_part in values.items()}).round(DECIMALS)
     if outcomes:
         means["seconds"] = values["seconds"].median()  # the first parts compile, and would dominate a mean
-        means["worst_fifth"] = pd.Series({law: worst_fifth(of, law) for law, of in outcomes.items()})
+        means["worst_fifth"] = pd.Series({law: worst_fifth(parts, law) for law, parts in outcomes.items()})
     base = baseline_of(best_forests)
     fallback: Any = None
     order = ("cost", "log_loss", "brier", "interval_score", "pinball_loss")
@@ -176,21 +176,22 @@ def verdict(results: Results, records: Any) -> Verdict:
 
 def _compare(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict) -> Verdict:
     """Return the verdict with ``p_values`` and ``significant_difference`` of comparisons with leader and default."""
-    p_values, least = {}, {}
-    for measure, of in values.items():
+    p_values, least_differences = {}, {}
+    references = dict.fromkeys(name for name in (verdict.base, verdict.leader) if name is not None)
+    test_share = 1 / results.settings.n_folds
+    for measure, by_part in values.items():
         if verdict.larger[measure] is None:
             continue
-        against = dict.fromkeys(name for name in (verdict.base, verdict.leader) if name is not None)
-        pairs = [(name, other) for other in against for name in of if name not in (other, verdict.base)]
-        split = [(of[compared] - of[other]).round(DECIMALS).to_numpy() for compared, other in pairs]
-        share = 1 / results.settings.n_folds
+        # Each pair once: the default and another leader are the pair (leader, default).
+        pairs = [(name, other) for other in references for name in by_part if name not in (other, verdict.base)]
+        differences = [(by_part[name] - by_part[other]).round(DECIMALS).to_numpy() for name, other in pairs]
         if measure == verdict.main and pairs:
-            p = _LEVEL / len(pairs)
-            told = [significant_difference(each, test_share=share, p_value=p) for each in split]
-            least = dict(zip(pairs, told, strict=True))
-        tests = [float(corrected_t_test(d, test_share=share).p_value) for d in split]
+            strictest = _LEVEL / len(pairs)  # Holm multiplies the least p-value by the number of tests
+            sizes = [significant_difference(each, test_share=test_share, p_value=strictest) for each in differences]
+            least_differences = dict(zip(pairs, sizes, strict=True))
+        tests = [float(corrected_t_test(difference, test_share=test_share).p_value) for difference in differences]
         p_values |= {(measure, *pair): p for pair, p in zip(pairs, holm(np.array(tests)), strict=True)}
-    return verdict._replace(p_values=p_values, significant_difference=least)
+    return verdict._replace(p_values=p_values, significant_difference=least_differences)
 
 
 def _read_best_forests(
@@ -213,7 +214,10 @@ def _read_best_forests(
     loss = cube[by]
     others = np.round(loss.sum(axis=2, keepdims=True) - loss, DECIMALS)
     chosen = np.argmin(others, axis=1)[:, None, :]
-    values = {m: pd.DataFrame(np.take_along_axis(of, chosen, axis=1)[:, 0].T, columns=names) for m, of in cube.items()}
+    values = {
+        measure: pd.DataFrame(np.take_along_axis(part, chosen, axis=1)[:, 0].T, columns=names)
+        for measure, part in cube.items()
+    }
     best = np.argmin(np.round(loss.sum(axis=2), DECIMALS), axis=1)
     return values, {name: (str(forests[i][0]), int(forests[i][1])) for name, i in zip(names, best, strict=True)}
 
