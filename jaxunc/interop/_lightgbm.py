@@ -24,6 +24,8 @@ _ZERO = float(np.float32(1e-35))
 _BELOW_ZERO, _BEHIND_ZERO = float(np.nextafter(-_ZERO, -np.inf)), float(np.nextafter(_ZERO, np.inf))
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _MISSING_ZERO, _MISSING_NAN = 1, 2
+_MOST_WORDS = 2**26
+"""Number of words, of 32 bits each, from which a tree's sets are refused: categories stay below 2^31."""
 
 
 def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = None) -> AdditiveTrees:
@@ -203,19 +205,24 @@ def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sets_of_categories(what: str, tree: dict[str, str], indices: np.ndarray, thresholds: np.ndarray) -> dict:
-    """Return the sets of the nodes ``indices`` that test categories; a threshold is a set's number in the file."""
+    """Return {node: (first, behind)} for the nodes ``indices``, which test categories: the numbers of one that go left.
+
+    They are those in [first, behind) of any category of the node's set. A threshold is a set's number in the file.
+    """
     n_sets = integer(tree, "num_cat")
     ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)
     words = row(tree, "cat_threshold", np.uint64)
     inside = ends[0] == 0 and ends[-1] == len(words) and np.all(np.diff(ends) >= 0)
-    if not inside or np.any(words >= 2**32) or len(words) >= 2**26:
+    if not inside or np.any(words >= 2**32) or len(words) >= _MOST_WORDS:
         raise ValueError(f"{what} has sets of categories that do not lie in its {len(words)} words.")
     sets = {}
     for i in indices.tolist():
         if thresholds[i] not in range(n_sets):
             raise ValueError(f"{what} tests set {thresholds[i]} of {n_sets} sets of categories.")
-        bits = words[ends[int(thresholds[i])] : ends[int(thresholds[i]) + 1]].astype("<u4")
-        codes = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little"))
+        k = int(thresholds[i])
+        # Bit j of a set, from the lowest bit of its first word, tells whether category j is in it.
+        set_words = words[ends[k] : ends[k + 1]].astype("<u4")
+        codes = np.flatnonzero(np.unpackbits(set_words.view(np.uint8), bitorder="little"))
         first, behind = set_of_codes(codes)
         # Numbers are truncated toward 0, so that those above -1 count as 0.
         sets[i] = np.where(codes == 0, np.nextafter(-1.0, np.inf), first), behind

@@ -124,40 +124,50 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
 def _of_file(content: bytes) -> Forest | AdditiveTrees:
     """Return the model of a file: a forest if its leaves hold counts, else additive trees."""
     reader = _Reader(content)
-    read, n_trees = reader.header()
-    outputs = _outputs(read, n_trees)
-    read_trees = [reader.tree(f"tree {t}", read, array) for t, array in enumerate(outputs)]
-    trees, statistics = [tree for tree, _ in read_trees], [statistic for _, statistic in read_trees]
+    header, n_trees = reader.header()
+    outputs = _outputs(header, n_trees)
+    pairs = [reader.tree(f"tree {t}", header, tree_outputs) for t, tree_outputs in enumerate(outputs)]
+    trees, statistics = [tree for tree, _ in pairs], [statistic for _, statistic in pairs]
     if reader.at != len(content):
         raise ValueError(f"{len(content) - reader.at} bytes lie behind the treelite model's end.")
     # treelite takes what a sparse matrix does not store for missing.
-    cuts = (None,) * read.num_feature if read.threshold_type.itemsize == 8 else None
-    columns = Columns(read.num_feature, cuts=cuts, absent_is_missing=True)
-    if (counts := _counts(read, trees, statistics)) is not None:
-        total = sum(float(array.sum()) for array in counts)
-        if not total < _MOST_INSTANCES:
-            raise ValueError(f"the model's leaves claim {total:.3g} instances, which float32 cannot count.")
-        counted = [tree._replace(leaf_values=array) for tree, array in zip(trees, counts, strict=True)]
-        return forest_of(counted, columns, tuple(range(read.n_outputs)))
-    link, scale = _link(read)
-    values = _values_to_add(read, [tree.leaf_values for tree in trees], outputs)
-    trees = [tree._replace(leaf_values=array * scale) for tree, array in zip(trees, values, strict=True)]
-    per_stage = trees_of_stage(outputs, read.n_outputs) or 1
-    more = {"trees_per_stage": per_stage, "class_labels": _class_labels(read, link), "averaged": read.average}
-    return ensemble_of(trees, columns, read.base_scores * scale, link, **more)
+    cuts = (None,) * header.num_feature if header.threshold_type.itemsize == 8 else None
+    columns = Columns(header.num_feature, cuts=cuts, absent_is_missing=True)
+    if (counts := _counts(header, trees, statistics)) is not None:
+        return _counted_forest(trees, counts, columns, header.n_outputs)
+    link, scale = _link(header)
+    tree_values = _values_to_add(header, [tree.leaf_values for tree in trees], outputs)
+    return ensemble_of(
+        [tree._replace(leaf_values=values * scale) for tree, values in zip(trees, tree_values, strict=True)],
+        columns,
+        header.base_scores * scale,
+        link,
+        trees_per_stage=trees_of_stage(outputs, header.n_outputs) or 1,
+        class_labels=_class_labels(header, link),
+        averaged=header.average,
+    )
 
 
-def _outputs(read: TreeliteModel, n_trees: int) -> list[np.ndarray]:
+def _counted_forest(trees: list[ComparingTree], counts: list[np.ndarray], columns: Columns, n_classes: int) -> Forest:
+    """Return a forest whose leaves hold ``counts``; a ValueError for more instances than float32 can count."""
+    total = sum(float(tree_counts.sum()) for tree_counts in counts)
+    if not total < _MOST_INSTANCES:
+        raise ValueError(f"the model's leaves claim {total:.3g} instances, which float32 cannot count.")
+    counted = [tree._replace(leaf_values=tree_counts) for tree, tree_counts in zip(trees, counts, strict=True)]
+    return forest_of(counted, columns, tuple(range(n_classes)))
+
+
+def _outputs(header: TreeliteModel, n_trees: int) -> list[np.ndarray]:
     """Return the outputs that each tree counts for; an output is a target, or a class of the single target."""
-    classes, n_targets = read.num_class, len(read.num_class)
-    if not n_trees or not read.num_feature > 0 or n_targets < 1 or classes.min() < 1:
+    classes, n_targets = header.num_class, len(header.num_class)
+    if not n_trees or not header.num_feature > 0 or n_targets < 1 or classes.min() < 1:
         raise ValueError("the treelite model has no trees, no columns, or no outputs.")
     if n_targets > 1 and classes.max() > 1:
         raise ValueError(f"the model has {n_targets} targets with several classes; fit one model for each target.")
     n_outputs = n_targets * int(classes.max())
-    if read.n_outputs != n_outputs:
-        raise ValueError(f"the model has {read.n_outputs} base scores for {n_outputs} outputs.")
-    target, of_class = read.target_id, read.class_id
+    if header.n_outputs != n_outputs:
+        raise ValueError(f"the model has {header.n_outputs} base scores for {n_outputs} outputs.")
+    target, of_class = header.target_id, header.class_id
     if target.min() < -1 or target.max() >= n_targets or of_class.min() < -1 or of_class.max() >= classes.max():
         raise ValueError("the model has trees for targets or classes that there are not.")
     number = np.arange(n_outputs).reshape(n_targets, -1)
@@ -199,19 +209,19 @@ class _Reader:
             )
         warn_if_newer("treelite", version)
         check_number_of_columns(num_feature)
-        read = TreeliteModel(
+        header = TreeliteModel(
             threshold_type, leaf_type, num_feature, _TASKS[task], average, num_class, leaf_shape, target_id,
             class_id, postprocessor, sigmoid_alpha, ratio_c, base_scores,
         )  # fmt: skip
-        return read, n_trees
+        return header, n_trees
 
-    def tree(self, what: str, read: TreeliteModel, outputs: np.ndarray) -> tuple[ComparingTree, _Statistics]:
+    def tree(self, what: str, header: TreeliteModel, outputs: np.ndarray) -> tuple[ComparingTree, _Statistics]:
         """Return the next tree, whose leaves hold values of these outputs."""
         n_nodes, _ = self._struct("<i?")
-        dtypes = ("<i1", "<i4", "<i4", "<i4", "?", read.leaf_type, read.threshold_type, "<i1", "?")
+        dtypes = ("<i1", "<i4", "<i4", "<i4", "?", header.leaf_type, header.threshold_type, "<i1", "?")
         arrays = [self._array(dtype) for dtype in dtypes]
         # Vectors of all nodes in one array, and where each node's begins and ends; likewise categories.
-        vectors = self._array(read.leaf_type), self._array("<u8"), self._array("<u8")
+        vectors = self._array(header.leaf_type), self._array("<u8"), self._array("<u8")
         categories = self._array("<u4"), self._array("<u8"), self._array("<u8")
         statistics = [(self._array(dtype), self._array("?")) for dtype in ("<u8", "<f8", "<f8")]
         self._check_no_fields(what)
@@ -231,10 +241,10 @@ class _Reader:
         compare = np.where(is_set, np.where(categories_right, NOT_IN_SET, IN_SET), _COMPARE[np.clip(compare, 0, 5)])
         content, first, end = categories
         sets = {
-            node: _set(np.unique(content[first[node] : end[node]]).astype(np.float64), read.threshold_type.itemsize)
+            node: _set(np.unique(content[first[node] : end[node]]).astype(np.float64), header.threshold_type.itemsize)
             for node in np.flatnonzero(is_set).tolist()
         }
-        values = _leaf_values(what, is_leaf, leaf_value, vectors, read, outputs)
+        values = _leaf_values(what, is_leaf, leaf_value, vectors, header, outputs)
         left, right, feature = (array.astype(np.int64) for array in (left, right, feature))
         # float32 thresholds keep their value as float64.
         tree = ComparingTree(
@@ -273,7 +283,7 @@ def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def _leaf_values(
-    what: str, is_leaf: np.ndarray, single: np.ndarray, vectors: tuple, read: TreeliteModel, outputs: np.ndarray
+    what: str, is_leaf: np.ndarray, single: np.ndarray, vectors: tuple, header: TreeliteModel, outputs: np.ndarray
 ) -> np.ndarray:
     """Return the values of leaves, ``[nodes outputs of the tree]``."""
     content, first, end = vectors
@@ -281,7 +291,7 @@ def _leaf_values(
     if not size.any():
         values = single[:, None]
     else:
-        if np.any(size != len(outputs)) or len(outputs) != np.prod(read.leaf_shape.astype(np.int64)):
+        if np.any(size != len(outputs)) or len(outputs) != np.prod(header.leaf_shape.astype(np.int64)):
             raise ValueError(
                 f"{what} has leaves of {sorted(set(size.tolist()))[:3]} values for {len(outputs)} outputs."
             )
@@ -292,15 +302,17 @@ def _leaf_values(
     return values.astype(np.float64)
 
 
-def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_Statistics]) -> list[np.ndarray] | None:
+def _counts(
+    header: TreeliteModel, trees: list[ComparingTree], statistics: list[_Statistics]
+) -> list[np.ndarray] | None:
     """Return each tree's counts ``[nodes classes]``; None unless class probabilities and sizes of leaves give them."""
-    n_classes = read.n_outputs
-    is_forest = read.average and read.postprocessor == "identity_multiclass" and len(read.num_class) == 1
-    if not is_forest or n_classes < 2 or read.base_scores.any():
+    n_classes = header.n_outputs
+    is_forest = header.average and header.postprocessor == "identity_multiclass" and len(header.num_class) == 1
+    if not is_forest or n_classes < 2 or header.base_scores.any():
         return None
-    if np.any(read.target_id >= 0) or np.any(read.class_id >= 0):
+    if np.any(header.target_id >= 0) or np.any(header.class_id >= 0):
         return None
-    tolerance = 1e-9 if read.leaf_type.itemsize == 8 else 1e-6
+    tolerance = 1e-9 if header.leaf_type.itemsize == 8 else 1e-6
     counts = []
     for tree, statistic in zip(trees, statistics, strict=True):
         leaf, shares = tree.left < 0, tree.leaf_values
@@ -315,34 +327,34 @@ def _counts(read: TreeliteModel, trees: list[ComparingTree], statistics: list[_S
         near = np.abs(tree_counts - np.rint(tree_counts)) <= tolerance * np.maximum(size, 1)[:, None]
         if near.all():
             tree_counts = np.rint(tree_counts)
-        elif statistic.sum_hess is None or read.leaf_type.itemsize < 8:
+        elif statistic.sum_hess is None or header.leaf_type.itemsize < 8:
             return None
         counts.append(snap_to_integers(tree_counts, size))
     return counts
 
 
-def _values_to_add(read: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
+def _values_to_add(header: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
     """Return the leaf values to add over trees: divided by the number of trees where the model averages."""
-    number = np.bincount(np.concatenate(outputs), minlength=read.n_outputs)
-    if read.average and not number.all():
+    number = np.bincount(np.concatenate(outputs), minlength=header.n_outputs)
+    if header.average and not number.all():
         raise ValueError("the model averages trees, and has none for some output.")
-    factor = number if read.average else np.ones(read.n_outputs)
+    factor = number if header.average else np.ones(header.n_outputs)
     values = [array / factor[which] for array, which in zip(values, outputs, strict=True)]
-    return widen_values(values, outputs, read.n_outputs)
+    return widen_values(values, outputs, header.n_outputs)
 
 
-def _link(read: TreeliteModel) -> tuple[str, float]:
+def _link(header: TreeliteModel) -> tuple[str, float]:
     """Return the link, and the factor by which sums are multiplied before it."""
-    name = read.postprocessor
+    name = header.postprocessor
     if name not in _LINKS:
         raise ValueError(f"the postprocessor is {name!r:.60}; from_treelite imports {', '.join(sorted(_LINKS))}.")
-    scale = {"sigmoid": read.sigmoid_alpha, "multiclass_ova": read.sigmoid_alpha}.get(name, 1.0)
+    scale = {"sigmoid": header.sigmoid_alpha, "multiclass_ova": header.sigmoid_alpha}.get(name, 1.0)
     if name == "exponential_standard_ratio":
-        scale = -np.log(2) / read.ratio_c if read.ratio_c else np.nan
+        scale = -np.log(2) / header.ratio_c if header.ratio_c else np.nan
     return _LINKS[name], float(scale)
 
 
-def _class_labels(read: TreeliteModel, link: str) -> tuple[int, ...] | None:
-    if len(read.num_class) == 1 and read.n_outputs > 1:
-        return tuple(range(read.n_outputs))
-    return (0, 1) if read.task == "kBinaryClf" and link == "logistic" and read.n_outputs == 1 else None
+def _class_labels(header: TreeliteModel, link: str) -> tuple[int, ...] | None:
+    if len(header.num_class) == 1 and header.n_outputs > 1:
+        return tuple(range(header.n_outputs))
+    return (0, 1) if header.task == "kBinaryClf" and link == "logistic" and header.n_outputs == 1 else None

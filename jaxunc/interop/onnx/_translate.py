@@ -164,20 +164,21 @@ def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | 
     None if the equation is no such ``gather`` or ``dynamic_slice``. An index out of range is an error of ONNX's run in
     a ``gather``; in a ``dynamic_slice`` it is moved to the nearest end.
     """
-    name, output, (operand, indices) = equation.primitive.name, equation.outvars[0].aval, operands[:2]
-    if name not in ("gather", "dynamic_slice") or not isinstance(indices, Rows) or len(operand.shape) != 1:
+    primitive, output, (operand, indices) = equation.primitive.name, equation.outvars[0].aval, operands[:2]
+    if primitive not in ("gather", "dynamic_slice") or not isinstance(indices, Rows) or len(operand.shape) != 1:
         return None
-    if name == "gather" and tuple(output.shape) == indices.shape[:-1]:
-        at = indices.name
-    elif name == "dynamic_slice" and tuple(output.shape) == (1,):
+    if primitive == "gather" and tuple(output.shape) == indices.shape[:-1]:
+        at = indices.name  # the last axis of the indices is of size 1, as the operand has a single axis
+    elif primitive == "dynamic_slice" and tuple(output.shape) == (1,):  # a slice of one entry
         least, most = (graph.constant(np.full((1, 1), end, indices.dtype)) for end in (0, operand.size - 1))
         at = graph.node("Min", graph.node("Max", indices.name, least), most)
     else:
         return None
     at = graph.cast(at, np.int64)
-    is_constant = not isinstance(operand, Rows)  # the same for all instances
-    name = graph.node("Gather", graph.constant(operand), at) if is_constant else None
-    name = name or graph.node("GatherElements", operand.name, at, axis=1)
+    if isinstance(operand, Rows):  # each instance has entries of its own
+        name = graph.node("GatherElements", operand.name, at, axis=1)
+    else:
+        name = graph.node("Gather", graph.constant(operand), at)
     return [Rows(name, tuple(output.shape), operand.dtype)]
 
 
