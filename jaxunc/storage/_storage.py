@@ -197,11 +197,15 @@ def _estimator_name(x: Any) -> str | None:
 
 
 def _state_of_estimator(model: Any) -> dict[str, Any]:
-    """Return {attribute: value} of what a writer can write itself; the rest is encoded under `IN_FILES`."""
+    """Return {attribute: value} of what a writer can write itself; the rest is encoded under `IN_FILES`.
+
+    The callback ``progress`` becomes None.
+    """
     from ._estimators import parts_of
 
     state = {name: None if name == "progress" else part for name, part in model._attributes().items()}
-    params = {name: state.pop(name) for name in list(state) if name in COMBINER_PARAMETERS or _holds_jax(state[name])}
+    params = {name: part for name, part in state.items() if name in COMBINER_PARAMETERS or _holds_jax(part)}
+    state = {name: part for name, part in state.items() if name not in params}
     kept: dict[str, Any] = {"params": params, "fitted": None}
     if hasattr(model, "bound_"):
         kept["fitted"] = parts_of(model, steps=False)["fitted"]  # the writer writes transformers itself

@@ -96,25 +96,25 @@ def answerers_of(
         for part, answered in parts.items()
     ]
     direct = [(part, answered) for part, answered in direct if answered]
-    left = [name for name in names if not any(name in answered for _, answered in direct)]
+    unanswered = [name for name in names if not any(name in answered for _, answered in direct)]
     # The interval of the model's probability is that of the report, widened to hold it.
-    needed = left + ["interval"] * ("interval" in derived and "interval" in names)
-    further = _further(needed, outputs) if has_counts else {}
-    makers = {name: MODELS[name] for name in left if name in MODELS}
+    needed = unanswered + ["interval"] * ("interval" in derived and "interval" in names)
+    further_combiners = _make_combiners(needed, outputs) if has_counts else {}
+    makers = {name: MODELS[name] for name in unanswered if name in MODELS}
     made_of = Request(model, outputs, column_names, training)
     beside = {name: other for name, make in makers.items() if (other := make(made_of)) is not None}
-    if unanswered := {*left}.difference(beside, *(answered for _, answered in further.values())):
+    if refused := {*unanswered}.difference(beside, *(answered for _, answered in further_combiners.values())):
         can = sorted({name for part in parts.values() for name in part})
-        raise ValueError(f"outputs {sorted(unanswered)} are not what {who} answers; it has {can}.")
-    answerers = _route(model, direct, further, left)
-    if "set" in left:
+        raise ValueError(f"outputs {sorted(refused)} are not what {who} answers; it has {can}.")
+    answerers = _route(model, direct, further_combiners, unanswered)
+    if "set" in unanswered:
         answerers = _with_class(answerers, model, parts)
     answerers += [Answerer(other, (name,)) for name, other in beside.items()]
     return tuple(answerer._replace(deciding=deciding) for answerer in answerers)
 
 
-def _further(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
-    """Return {name: (combiner, outputs)} of those `FURTHER_COMBINERS` that answer outputs in ``needed``."""
+def _make_combiners(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
+    """Return {name: (combiner, outputs)} of those `FURTHER_COMBINERS` that answer outputs in ``needed``, and which."""
     outputs_of = {
         part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()
     }
@@ -131,28 +131,32 @@ def _derived_outputs(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
 
 
 def _route(
-    model: Any, direct: list, further: dict[str, tuple[Combiner, tuple[str, ...]]], left: list[str]
+    model: Any, direct: list, further_combiners: dict[str, tuple[Combiner, tuple[str, ...]]], unanswered: list[str]
 ) -> list[Answerer]:
-    """Return the answerers of the model's and all further combiners; these are bound together: one walk of the trees.
+    """Return the answerers of the model's combiner and of all further ones.
 
-    The model's own combiner joins them if it is one. ``direct`` has pairs of a part of the model's answer and its
-    outputs, ``left`` the outputs that no part answers, ``further`` is that of `_further`.
+    Further combiners are bound together, for one walk of the trees; the model's joins them if it has a single one.
+    ``direct`` has pairs of a part of the model's answer and its outputs, ``unanswered`` the outputs that no part
+    answers. ``further_combiners`` are those of `_make_combiners`.
     """
     answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in direct]
-    if not further:
+    if not further_combiners:
         return answerers
-    joins = model.combiner is not None and [part for part, _ in direct] == [None]
+    has_single_part = [part for part, _ in direct] == [None]
+    joins = model.combiner is not None and has_single_part
     combiners: dict[str, Any] = {"model": model.combiner} if joins else {}
-    together = model.with_rule(Together(**combiners, **{part: combiner for part, (combiner, _) in further.items()}))
+    combiners |= {part: combiner for part, (combiner, _) in further_combiners.items()}
+    together = model.with_rule(Together(**combiners))
     if joins:
         answerers = [Answerer(together, direct[0][1], "model")]
-    if "interval" not in left and "interval" in further.get("cautious", (None, ()))[1]:
+    report_has_interval = "interval" in further_combiners.get("cautious", (None, ()))[1]
+    if report_has_interval and "interval" not in unanswered:
         report = Answerer(together, (), "cautious", is_report=True)  # its interval is widened to hold probabilities
         answerers = [
             answerer._replace(beside=report) if "interval" in answerer.outputs else answerer for answerer in answerers
         ]
-    for part, (_, names) in further.items():
-        if shown := tuple(name for name in names if name in left):
+    for part, (_, names) in further_combiners.items():
+        if shown := tuple(name for name in names if name in unanswered):
             answerers.append(Answerer(together, shown, part, is_report=part == "cautious"))
     return answerers
 

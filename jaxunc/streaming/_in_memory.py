@@ -162,20 +162,30 @@ def _holds_objects(column: Any) -> bool:
 
 
 def _arrow_of_objects(column: Any, name: str) -> pa.Array:
-    """Return Python values as an Arrow array that keeps times to the nanosecond; Arrow alone would truncate some."""
+    """Return Python values as an Arrow array that keeps times to the nanosecond; Arrow alone would truncate some.
+
+    Raises what Arrow raises (`_FAULTS`) for values that it has no type for and that are no moments.
+    """
     try:
         array = pa.array(column, from_pandas=True)
-    except _FAULTS:
-        if (moments := _arrow_of_moments(list(column), name)) is None:
+    except _FAULTS:  # Arrow refuses some mixtures of kinds of moments, such as dates among times
+        moments = _arrow_of_moments(list(column), name)
+        if moments is None:
             raise
         return moments
     if pa.types.is_duration(array.type):
-        spans = list(column)
-        if not any(getattr(span, "nanoseconds", 0) for span in spans):
-            return array
-        return pa.array([None if is_missing(span) else _nanoseconds(span) for span in spans], pa.duration("ns"))
-    moments = _arrow_of_moments(list(column), name) if pa.types.is_temporal(array.type) else None
-    return array if moments is None else moments
+        return _arrow_of_spans(array, list(column))
+    if pa.types.is_temporal(array.type):
+        moments = _arrow_of_moments(list(column), name)
+        return array if moments is None else moments
+    return array
+
+
+def _arrow_of_spans(array: pa.Array, spans: list) -> pa.Array:
+    """Return the durations ``spans``, which Arrow read as ``array``, in nanoseconds if some have nanoseconds."""
+    if not any(getattr(span, "nanoseconds", 0) for span in spans):
+        return array
+    return pa.array([None if is_missing(span) else _nanoseconds(span) for span in spans], pa.duration("ns"))
 
 
 def _arrow_of_moments(values: list, name: str) -> pa.Array | None:

@@ -347,25 +347,28 @@ def _score(
 
     Without any rows, an empty part is written, with the columns and their types.
     """
-    total, rows, started = _count_rows(run.files), run.rows, time.perf_counter()
-    before = rows
+    n_total, n_rows, started = _count_rows(run.files), run.rows, time.perf_counter()
+    n_before = n_rows
     with Behind(write) as writer:
         for piece in ahead(_pieces(scoring, run, chunk_rows)):
             name = part_name(piece.file, piece.part)
             if piece.kept is None or piece.rows is None:
-                writer(name, piece.file, None)
+                writer(name, piece.file, None)  # None ends the part
                 continue
             writer(name, piece.file, _answers(scoring, piece.kept, piece.rows))
-            rows += len(piece.rows.encoded.values)
+            n_rows += len(piece.rows.encoded.values)
             if progress is not None:
                 seconds = time.perf_counter() - started
-                progress(RunProgress(rows, total, seconds, (rows - before) / max(seconds, 1e-9)))
-        if not rows and not run.n_parts:  # without rows one part shows the columns and their types
-            carried, blank = no_rows(run.files[0], scoring.wanted).kept, scoring.blank
-            writer(
-                part_name(0, 0), 0, lambda: join_answers(carried, {name: column[:0] for name, column in blank.items()})
-            )
+                progress(RunProgress(n_rows, n_total, seconds, (n_rows - n_before) / max(seconds, 1e-9)))
+        if not n_rows and not run.n_parts:  # without rows one part shows the columns and their types
+            writer(part_name(0, 0), 0, _no_answers(scoring, no_rows(run.files[0], scoring.wanted).kept))
             writer(part_name(0, 0), 0, None)
+
+
+def _no_answers(scoring: Scoring, carried: pa.Table) -> Callable[[], pa.Table]:
+    """Return a function that makes a table without rows, with the columns of answers beside those carried along."""
+    blank = scoring.blank
+    return lambda: join_answers(carried, {name: column[:0] for name, column in blank.items()})
 
 
 def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
