@@ -47,20 +47,14 @@ class ForestNumbers:
         self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
     ) -> "tuple[_UnseenAnswers, np.ndarray | None]":
         """Fit moments, bins and the law. Return the answers that the law is fitted to, and each residual's stratum."""
-        if counts == "oob":
-            calibration = self._answer_out_of_bag(grow(sample))
-        elif frozen or counts == "cross_fit":
-            calibration = self._cross_fit(grow, sample, frozen)
-        else:
-            fitted, held_out = split(sample, self.held_out_size, self.random_state)
-            calibration = self._hold_out(grow(fitted), held_out)
-        moments, (_, truth, weight, *_), p = calibration[:3]
+        calibration = self._answer_unseen(grow, sample, frozen, counts)
+        moments, truth, weight = calibration.moments, calibration.sample.y, calibration.sample.weight
         if 0 < len(truth) < LEAST_ROWS and self.law != "bins":
             warn(
                 f"the law is fitted to {len(truth)} rows, of which few lie beyond any interval: 90 % ones hold less "
                 f"than they say. Pass {LEAST_ROWS} or more."
             )
-        leaf_quantiles = lambda levels: self.bins_.quantile(p, levels)
+        leaf_quantiles = lambda levels: self.bins_.quantile(calibration.p, levels)
         self.law_ = fit_law(
             self.law if len(truth) else "bins",
             moments,
@@ -73,10 +67,25 @@ class ForestNumbers:
         if self.law_.is_local:
             self._count_residuals(calibration)
         self.bound_.law = self.law_
-        stratum = calibration.sample.stratum
-        if stratum is not None:
-            stratum = stratum[order_of((truth - moments.mean) / self.law_.deviation(moments), weight)]
-        return calibration, stratum
+        return calibration, self._stratum_in_order(calibration)
+
+    def _answer_unseen(
+        self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
+    ) -> "_UnseenAnswers":
+        """Keep a forest, and return answers by leaves that do not know the targets: out of bag, by folds, held out."""
+        if counts == "oob":
+            return self._answer_out_of_bag(grow(sample))
+        if frozen or counts == "cross_fit":
+            return self._cross_fit(grow, sample, frozen)
+        fitted, held_out = split(sample, self.held_out_size, self.random_state)
+        return self._hold_out(grow(fitted), held_out)
+
+    def _stratum_in_order(self, calibration: "_UnseenAnswers") -> np.ndarray | None:
+        """Return the stratum of each residual of the law, in ascending order of residuals; None without strata."""
+        moments, sample = calibration.moments, calibration.sample
+        if sample.stratum is None:
+            return None
+        return sample.stratum[order_of((sample.y - moments.mean) / self.law_.deviation(moments), sample.weight)]
 
     def _oob_distribution(self, answers: "_UnseenAnswers", stratum: np.ndarray | None, n: int) -> NumberDistribution:
         """Return the distribution of all n rows of the fit, by trees that have not seen them; NaN without such."""
@@ -130,10 +139,10 @@ class ForestNumbers:
 
     def _count_residuals(self, calibration: "_UnseenAnswers") -> None:
         """Keep bins of the law's residuals in place of bins of targets."""
-        moments, sample, _, bin_weight, bin_mask = calibration[:5]
+        moments, sample = calibration.moments, calibration.sample
         z = (sample.y - moments.mean) / self.law_.deviation(moments)
         # Few rows are in a tail of z, and their shares would be learned from too few: intervals were 3 % worse.
-        self._count(sample._replace(y=z), bin_weight, bin_mask, tails=False)
+        self._count(sample._replace(y=z), calibration.bin_weight, calibration.bin_mask, tails=False)
 
     def _moments(self, leaves: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
         """Return moments with the variances that the model keeps, or with those of the rows where it keeps none."""

@@ -236,16 +236,26 @@ def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) 
     if not is_concrete(X, tree_mask):
         raise TypeError("X or tree_mask is traced, and a model reads rows on the host: pass its forest_ instead.")
     is_rows = background is not None and not isinstance(background, Forest | AdditiveTrees | Trees)
-    covered = _background(model.forest, model.read(background) if is_rows else background)
+    background = model.read(background) if is_rows else background
+    covered = _background(model.forest, background)
     stat = _statistic(model.forest, model.combiner) if model.statistic is None else model.statistic
     trees = model.forest.trees
     shares = _attributions(trees, stat, covered, model.read(X), tree_mask)
     if model.sources is None:
         return shares if model.names is None else shares._replace(features=model.names)
-    of_raw = np.zeros((shares.values.shape[0], model.n_columns, shares.values.shape[2]), shares.values.dtype)
-    np.add.at(of_raw.swapaxes(0, 1), model.sources, np.asarray(shares.values).swapaxes(0, 1))
+    values = _sum_by_source(np.asarray(shares.values), model.sources, model.n_columns)
     names = model.names or tuple(map(str, range(model.n_columns)))
-    return shares._replace(values=jax.device_put(of_raw), features=names)
+    return shares._replace(values=jax.device_put(values), features=names)
+
+
+def _sum_by_source(values: np.ndarray, sources: np.ndarray, n_columns: int) -> np.ndarray:
+    """Return the shares of raw columns, given those of the trees' columns: ``[instances columns stat]`` both.
+
+    ``sources`` has the raw column that each of the trees' columns is made of.
+    """
+    sums = np.zeros((values.shape[0], n_columns, values.shape[2]), values.dtype)
+    np.add.at(sums.swapaxes(0, 1), sources, values.swapaxes(0, 1))  # a raw column may be the source of several
+    return sums
 
 
 def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, X: Any, tree_mask: Any) -> Attributions:

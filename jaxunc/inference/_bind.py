@@ -620,12 +620,13 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         Whether values are missing is kept, as the guess for the next batch.
         """
 
-        def program(missing: bool, x, mask) -> tuple[PyTree, Array]:
-            call = self._call(missing)
+        def program(with_missing: bool, x, mask) -> tuple[PyTree, Array]:
+            call = self._call(with_missing)
             return answer_and_mark(call.spec, call.block, self.combiner, readout, call.arrays, x, mask)
 
-        numbers = values.shape[1] + self._call(False).spec.layout.width
-        row_bytes = 4 * numbers + (0 if mask is None else mask.shape[1])
+        # The values of a row and the planes of its statistic, which are the same with and without missing values.
+        row_numbers = values.shape[1] + self._call(False).spec.layout.width
+        row_bytes = 4 * row_numbers + (0 if mask is None else mask.shape[1])
         answer, self._missing_guess = answer_on_device(
             program, values, mask, row_bytes, missing=missing, guess=self._missing_guess
         )

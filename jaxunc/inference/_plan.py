@@ -337,7 +337,10 @@ def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.
 
 
 def _two_levels(child, depth, xp) -> Top:
-    """Return the top of the first two levels; below a leaf both exits lead to the leaf, and its test goes left."""
+    """Return the top of the first two levels: three tests, four exits.
+
+    A leaf that stands for a test has two exits, both to itself, and its test goes left.
+    """
     root = xp.zeros((len(child), 1), np.int32)
 
     def below(node):
@@ -346,7 +349,9 @@ def _two_levels(child, depth, xp) -> Top:
         return xp.stack([left, xp.where(left == node, left, left + 1)], axis=-1).reshape(len(child), -1)
 
     first = below(root)
-    exits = ~np.array([0b11 << 30, 0b10 << 30, 0b10 << 28], np.uint32)
+    # Bits 31 to 28 are the four exits from the left. The root, if it goes right, rules out the first two of them, and
+    # each of its children the first of that child's two.
+    exits = ~np.array([0b1100 << 28, 0b1000 << 28, 0b0010 << 28], np.uint32)
     exits = xp.broadcast_to(exits.view(np.int32), (len(child), 3))
     return Top(xp.concatenate([root, first], axis=1), exits, below(first), xp.maximum(depth - 2, 0))
 

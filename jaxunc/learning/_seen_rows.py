@@ -21,6 +21,8 @@ DENSE_VALUES = 2**24
 """Largest number of values of a sparse matrix that are made dense at once."""
 CHANCE = 8
 """Factor by which new rows may agree with a forest more often than two halves of the rows agree with each other."""
+MIDPOINT_CHANCE = 6
+"""Factor by which a threshold may be the midpoint of two rows more often than another float32 number between them."""
 DRAWS, RARE = 40, 10.0
 """Number of bootstrap samples, which show how many leaves new rows miss; e^-RARE is too improbable for chance."""
 FEW = 10
@@ -177,9 +179,10 @@ def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[
 
 
 def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """Return of each feature's tests how many have rows on both sides, lie halfway between two, and would by chance.
+    """Return three numbers for each feature, ``[3 features]``, of the tests that have rows on both sides.
 
-    The result is ``[3 features]``, ``keys [rows features]`` are order keys. Many rows walk through some of the trees.
+    They are the number of these tests, of those that lie halfway between two rows, and of those that would by chance.
+    ``keys [rows features]`` are order keys. Many rows walk through a random part of the trees.
     """
     rows = np.arange(len(keys))
     # Where values are rounded or repeat, two halves of the rows show how often midpoints agree by chance.
@@ -187,19 +190,25 @@ def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> n
     tally = np.zeros((3, trees.n_features))
     n_tests, n_halfway, by_chance = tally  # its rows, which are filled
     arrays = tuple(map(np.asarray, (trees.feature, trees.threshold, trees.child, trees.missing_right)))
-    for t in draw.permutation(trees.n_trees)[: max(WORK // max(len(keys), 1), 1)]:
+    n_walked = max(WORK // max(len(keys), 1), 1)
+    for t in draw.permutation(trees.n_trees)[:n_walked]:
         tree = tuple(part[t] for part in arrays)
         feature, threshold, *_ = tree
         edges = _find_edges(tree, keys, rows)
         tested, is_halfway = feature[edges.test], edges.middle == threshold[edges.test]
         np.add.at(n_tests, tested, 1)
         np.add.at(n_halfway, tested, is_halfway)
-        np.add.at(by_chance, tested, 6 / (edges.high - edges.low))  # so few float32 numbers lie between both edges
+        # Between two edges that are close there are few float32 numbers, one of which is the midpoint.
+        np.add.at(by_chance, tested, MIDPOINT_CHANCE / (edges.high - edges.low))
         if is_halfway.any():
-            first, second = _find_edges(tree, keys, half), _find_edges(tree, keys, other_half)
-            shared, at, at_other = np.intersect1d(first.test, second.test, return_indices=True)
-            np.add.at(by_chance, feature[shared], CHANCE * (first.middle[at] == second.middle[at_other]))
+            _add_repeats(by_chance, feature, _find_edges(tree, keys, half), _find_edges(tree, keys, other_half))
     return tally
+
+
+def _add_repeats(by_chance: np.ndarray, feature: np.ndarray, first: "_Edges", second: "_Edges") -> None:
+    """Add `CHANCE` to ``by_chance [features]`` for each test with the same midpoint in both halves of the rows."""
+    test, at, at_other = np.intersect1d(first.test, second.test, return_indices=True)
+    np.add.at(by_chance, feature[test], CHANCE * (first.middle[at] == second.middle[at_other]))
 
 
 class _Edges(NamedTuple):

@@ -20,6 +20,9 @@ TOLERANCE = 1e-6
 """Share of the targets' range by which a target may be off after the map and its inverse."""
 FARTHEST = 10.0
 """Number of ranges of the targets by which answers may lie beyond the targets: inverses may have poles."""
+_MOST_STEPS = 80
+"""Number of steps toward an end of a map. They double, and then halve: after some 50 of these they are in a float64's
+last bit."""
 MOST_LOST = 0.01
 """Largest share of targets that may come back changed: those beyond what a transformer of ranks was fitted to."""
 
@@ -91,8 +94,8 @@ def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.
     map_ = map_.named  # scikit-learn's functions warn of what lies far off
     grid = np.linspace(t.min(), t.max(), GRID)
     _check_order(grid, map_.inverse(grid), rises, "makes {} of {} on the way back")
-    sign, unit, beyond = 1 if rises else -1, span or 1.0, FARTHEST * (np.ptp(y) or 1.0)
-    low, high = (_reach(map_, end, way * unit, way * sign * beyond) for end, way in ((t.min(), -1), (t.max(), 1)))
+    sign, unit, farthest = 1 if rises else -1, span or 1.0, FARTHEST * (np.ptp(y) or 1.0)
+    low, high = (_reach(map_, end, way * unit, way * sign * farthest) for end, way in ((t.min(), -1), (t.max(), 1)))
     return map_._replace(low=low, high=high, rises=rises, functions=functions)
 
 
@@ -116,25 +119,27 @@ def _check_order(x: np.ndarray, values: np.ndarray, rises: bool, says: str) -> N
     if (turns := ~(steps >= -1e-12 * np.ptp(values))).any():
         at = int(np.argmax(turns))
         three = sorted({0, at, at + 1, len(x) - 1})
-        made, of = (", ".join(f"{each:g}" for each in part[three]) for part in (values, x))
+        made, given = (", ".join(f"{each:g}" for each in part[three]) for part in (values, x))
         raise ValueError(
-            f"the target transform {says.format(made, of)}: it neither rises nor falls throughout, so intervals cannot "
-            "come back. Pass a func and an inverse_func that do."
+            f"the target transform {says.format(made, given)}: it neither rises nor falls throughout, so intervals "
+            "cannot come back. Pass a func and an inverse_func that do."
         )
 
 
-def _reach(map_: TargetMap, end: float, step: float, beyond: float) -> float:
-    """Return the farthest transformed target beyond an end that inverse and map return to itself, by doubling steps.
+def _reach(map_: TargetMap, end: float, step: float, farthest: float) -> float:
+    """Return the farthest transformed target beyond an end that inverse and map return to itself.
 
-    Its target is at most ``beyond`` from the end's target, in the direction of that sign.
+    ``step`` is the first of steps that double and then halve. The target that the inverse makes of it is at most
+    ``farthest`` from the end's target, in the direction of that sign.
     """
     grows, unit = True, abs(step)
     first = map_.inverse([end])[0]
-    for _ in range(80):
+    for _ in range(_MOST_STEPS):
         t = np.array([end + step])
         y = map_.inverse(t)
         t_again = map_._through(0, y)
-        if 0 <= (y[0] - first) / beyond <= 1 and abs(t_again[0] - t[0]) <= TOLERANCE * (unit + abs(t[0])):
+        is_near = 0 <= (y[0] - first) / farthest <= 1
+        if is_near and abs(t_again[0] - t[0]) <= TOLERANCE * (unit + abs(t[0])):
             end = float(t[0])
         else:
             grows = False

@@ -158,7 +158,7 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
     (the classes themselves if α differs between classes), their votes, and the trees that remain.
     """
     rows = np.arange(len(votes))
-    leaders_votes, rivals_votes = (votes[rows, of].astype(np.int64) for of in (leader, rival))
+    leaders_votes, rivals_votes = (votes[rows, classes].astype(np.int64) for classes in (leader, rival))
     # With one α for all classes only the order of the two matters, so that more votes are the same case.
     pair = rival < leader if np.all(alpha == alpha[0]) else leader * len(alpha) + rival
     size = n_trees + 1
@@ -166,8 +166,8 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
     _, first_of, which = np.unique(case, return_index=True, return_inverse=True)
     probability, step = np.zeros(len(first_of)), max(1, PAIR_ENTRIES // size)
     pairs = pair[first_of]
-    for of in np.unique(pairs):
-        at = np.flatnonzero(pairs == of)
+    for number in np.unique(pairs):
+        at = np.flatnonzero(pairs == number)
         i, j = leader[first_of[at[0]]], rival[first_of[at[0]]]
         shapes = float(alpha[i]), float(alpha[j]), float(np.delete(alpha, [i, j]).sum())
         for start in range(0, len(at), step):
