@@ -203,7 +203,7 @@ def _measure_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str,
     n_so_far, hits_so_far = np.cumsum(np.bincount(group)), np.cumsum(hits)
     n_top = [max(1, round(len(y) * top / 100)) for top in TOPS]
     bin_of = np.searchsorted(EDGES, probs)
-    sums = [np.bincount(bin_of, of, len(EDGES) + 1) for of in (np.ones(len(y)), y, probs)]
+    sums = [np.bincount(bin_of, numbers, len(EDGES) + 1) for numbers in (np.ones(len(y)), y, probs)]
     return {
         "average_precision": _rounded(np.sum(hits * hits_so_far / n_so_far) / max(1, hits_so_far[-1])),
         "top": [_rounded(np.interp(n, [0, *n_so_far], [0, *hits_so_far]) / n) for n in n_top],
@@ -472,7 +472,8 @@ def _polling(leaves: Num[Array, "instances trees classes"], y: Int[Array, "insta
     result = stop_after(votes, n_classes, confidence=CONFIDENCE)
     whole = np.stack([np.sum(votes == c, axis=1) for c in range(n_classes)], axis=1).argmax(axis=1)
     values = result.n_trees_used, result.settled, result.predicted == y, whole == y, result.predicted == whole
-    return {name: round(float(np.mean(of)), 7) for name, of in zip(POLL_MEASURES, map(np.asarray, values), strict=True)}
+    measures = zip(POLL_MEASURES, map(np.asarray, values), strict=True)
+    return {name: round(float(np.mean(numbers)), 7) for name, numbers in measures}
 
 
 def _rounded(value) -> float:

@@ -165,7 +165,7 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
     for law in dict.fromkeys(first):
         shares_held[law] = observed_coverages(parts[law], law)
     folds = parts[verdict.leader][: results.settings.n_folds]
-    lower, upper, truth = np.array([row for of in folds for row in of.drawn[verdict.leader]]).T
+    lower, upper, truth = np.array([row for fold in folds for row in fold.drawn[verdict.leader]]).T
 
     def draw_intervals(ax: Axes) -> None:
         PredictionIntervalDisplay(np.stack([lower, upper], axis=1), truth).plot(ax)
@@ -179,7 +179,7 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
         ax.legend()
 
     held = float(np.mean((lower <= truth) & (truth <= upper)))
-    shares = "; ".join(f"{law}: {', '.join(f'{share:.3f}' for share in of)}" for law, of in shares_held.items())
+    shares = "; ".join(f"{law}: {', '.join(f'{share:.3f}' for share in row)}" for law, row in shares_held.items())
     about = f"Shares that hold at the coverages {', '.join(f'{c:g}' for c in COVERAGES)}: {shares}."
     return [
         draw_picture(
@@ -251,9 +251,9 @@ def positive_picture(results: Results, verdict: Verdict) -> Picture:
     name = _axis_label(str(results.settings.positive))
     lines, sentences, largest = {}, [], 0.0
     for combiner in dict.fromkeys(entry for entry in (verdict.base, verdict.leader) if entry is not None):
-        of = [o.positive[combiner] for o in outcomes_of(results, *verdict.best_forests[combiner])]
+        folds = [o.positive[combiner] for o in outcomes_of(results, *verdict.best_forests[combiner])]
         size, hits, probability = (
-            np.sum([entry[part] for entry in of], axis=0) for part in ("size", "hits", "probability")
+            np.sum([fold[part] for fold in folds], axis=0) for part in ("size", "hits", "probability")
         )
         filled = size >= _LEAST_IN_BIN
         p, share = probability[filled] / size[filled], hits[filled] / size[filled]

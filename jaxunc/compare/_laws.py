@@ -92,13 +92,13 @@ def evaluate_laws(
     fifth[np.argsort(moments.std, kind="stable")] = np.arange(len(y)) * N_FIFTHS // len(y)
     rows = np.linspace(0, len(y) - 1, min(N_DRAWN, len(y))).round().astype(int)
     counted = {
-        law: np.bincount(fifth[_contains(of, y)], minlength=N_FIFTHS).tolist() for law, of in law_quantiles.items()
+        law: np.bincount(fifth[_contains(q, y)], minlength=N_FIFTHS).tolist() for law, q in law_quantiles.items()
     }
     return NumberOutcome(
-        measures={law: _measures(of, y, seconds[law]) for law, of in law_quantiles.items()},
-        covered={law: [int(_contains(of, y, i).sum()) for i in range(9)][::-1] for law, of in law_quantiles.items()},
+        measures={law: _measures(q, y, seconds[law]) for law, q in law_quantiles.items()},
+        covered={law: [int(_contains(q, y, i).sum()) for i in range(9)][::-1] for law, q in law_quantiles.items()},
         fifths={"size": np.bincount(fifth, minlength=N_FIFTHS).tolist(), **counted},
-        drawn={law: [list(map(_digits, (*of[i, [0, -1]], y[i]))) for i in rows] for law, of in law_quantiles.items()},
+        drawn={law: [list(map(_digits, (*q[i, [0, -1]], y[i]))) for i in rows] for law, q in law_quantiles.items()},
     )
 
 

@@ -178,14 +178,14 @@ def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
     """Return the bins of `Outcome.intervals` over several test folds, with means for sums; empty bins are left out."""
     sums = {name: np.sum([o.intervals[name] for o in outcomes], axis=0) for name in outcomes[0].intervals}
     filled = sums["size"] > 0
-    means = {name: (of[filled] / sums["size"][filled]).tolist() for name, of in sums.items()}
+    means = {name: (total[filled] / sums["size"][filled]).tolist() for name, total in sums.items()}
     return {**means, "size": sums["size"][filled].tolist()}
 
 
 def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
     """Return {name in `BRIER_RANGE`: the mean over test folds, for each leaf size}."""
-    folds = [[o.brier_range for o in outcomes_of(results, forest, size)] for size in results.settings.leaf_sizes]
-    return {name: [float(np.mean([ranges[name] for ranges in of])) for of in folds] for name in BRIER_RANGE}
+    by_size = [[o.brier_range for o in outcomes_of(results, forest, size)] for size in results.settings.leaf_sizes]
+    return {name: [float(np.mean([fold[name] for fold in folds])) for folds in by_size] for name in BRIER_RANGE}
 
 
 def table_of_ranks(records: Any) -> pd.DataFrame:

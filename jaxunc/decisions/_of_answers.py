@@ -176,10 +176,10 @@ def least_probabilities(
         rank = np.searchsorted(up_to, (weight[rows].sum() + unit) * coverage * (1 - 1e-12))
         if rank >= n:
             needed = math.ceil(coverage / (1 - coverage) * (1 - 1e-12))
-            of = "" if c is None else f" of class {c if names is None else names[c]!r}"
+            whose = "" if c is None else f" of class {c if names is None else names[c]!r}"
             weigh = "" if (weight[rows] == unit).all() else f", which weigh {weight[rows].sum() / unit:.4g}"
             raise ValueError(
-                f"coverage={coverage:g} needs {needed} calibration rows{of}, and there are {n}{weigh}; pass more of "
+                f"coverage={coverage:g} needs {needed} calibration rows{whose}, and there are {n}{weigh}; pass more of "
                 f"them{', or by_class=False' if by_class else ''}, or ask for less coverage."
             )
         least[slice(None) if c is None else c] = ranked[rows[rank]]

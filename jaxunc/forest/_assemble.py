@@ -408,15 +408,15 @@ def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> Colu
     is_of_column = number[tests.of] >= 0
     below, cut, last = tests.below[is_of_column], tests.cut[is_of_column], tests.last[is_of_column]
     border, holds = np.unique(np.concatenate([below, cut, last])), below < cut
-    of = number[tests.of[is_of_column]][holds]
+    owner = number[tests.of[is_of_column]][holds]  # the test of each piece
     first, end = (np.searchsorted(border, bound[holds]) + 1 for bound in (below, cut))
     packed, step = [], max(1, _MOST_CELLS // len(border))
     for start in range(0, len(test), step):
         stop = min(start + step, len(test))
-        piece_range = slice(*np.searchsorted(of, [start, stop]))
+        piece_range = slice(*np.searchsorted(owner, [start, stop]))
         change = np.zeros((stop - start, len(border) + 2), np.int8)
-        change[of[piece_range] - start, first[piece_range]] += 1
-        change[of[piece_range] - start, end[piece_range]] -= 1
+        change[owner[piece_range] - start, first[piece_range]] += 1
+        change[owner[piece_range] - start, end[piece_range]] -= 1
         goes_right = np.cumsum(change[:, :-1], axis=1, dtype=np.int8) == 0
         goes_right[:, -1] = ~tests.missing_left[test[start:stop]]
         packed.append(np.packbits(goes_right, axis=1))

@@ -108,7 +108,7 @@ def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarr
     float32 sums lose too much of them.
     """
     leaves = [tree.leaf_values[np.asarray(tree.left) < 0].astype(np.float64) for tree in trees]
-    low, high = (np.stack([bound(of, axis=0) for of in leaves]) for bound in (np.min, np.max))
+    low, high = (np.stack([bound(values, axis=0) for values in leaves]) for bound in (np.min, np.max))
     spread, largest = np.max(high - low), max(np.max(np.abs(low)), np.max(np.abs(high)))
     base, rounding, offset = np.asarray(base, np.float64), np.finfo(np.float32).eps / 2, None
     has_all_outputs = low.shape[1] == len(base)  # else leaves hold one value, of one of several outputs

@@ -257,7 +257,7 @@ class _RowReader:
         self._features = wanted.names(self._dialect.names, str(file))
         levels = wanted.columns.levels or (None,) * len(self._features)
         self._are_words = [
-            of is not None and all(isinstance(level, str | bool) for level in of.values) for of in levels
+            column is not None and all(isinstance(level, str | bool) for level in column.values) for column in levels
         ]
 
     def quickly(self) -> Iterator[pa.Table]:

@@ -196,7 +196,7 @@ class Evidence:
         """The columns of `texts`, with the type of floats for those whose numbers are known to have `decimal`."""
         decimal = self.decimal
         is_settled = lambda column: decimal is not None and column.decimal == decimal
-        return {name: pa.float64() if is_settled(of) else pa.string() for name, of in self._columns.items()}
+        return {name: pa.float64() if is_settled(column) else pa.string() for name, column in self._columns.items()}
 
     def add(self, block: pa.Table) -> None:
         """Look at the cells of a block's columns of strings; columns that Arrow read as floats show nothing new."""

@@ -195,7 +195,7 @@ def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) 
         paths = before
     next_one = chances.__getitem__
     wrong = _wrong(*_chances_to_win(next_one, n_trees, horizon), next_one)
-    wrong = [np.where(out, np.inf, of) for out, of in zip(excluded, wrong, strict=False)]
+    wrong = [np.where(out, np.inf, chance) for out, chance in zip(excluded, wrong, strict=False)]
     return ExchangeableVotes(next_one, wrong)
 
 
@@ -208,7 +208,7 @@ def _chances_to_win(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, n
     lost = 1 - won
     for n in range(n_trees - 1, horizon - 1, -1):
         p = next_one(n)
-        won, lost = ((1 - p) * of[:-1] + p * of[1:] for of in (won, lost))
+        won, lost = ((1 - p) * chance[:-1] + p * chance[1:] for chance in (won, lost))
     return won, lost
 
 
@@ -221,7 +221,7 @@ def _wrong(won, lost, next_one) -> States:
     for n in range(len(won) - 1, -1, -1):
         if n < len(won) - 1:
             p = next_one(n)
-            won, lost = ((1 - p) * of[:-1] + p * of[1:] for of in (won, lost))
+            won, lost = ((1 - p) * chance[:-1] + p * chance[1:] for chance in (won, lost))
         wrong[n] = np.where(2 * np.arange(n + 1) > n, lost, won)
         if n % 2 == 0:
             wrong[n][n // 2] = np.inf
@@ -355,5 +355,5 @@ def _costs(votes: ExchangeableVotes, region: Region, goes_on: list, horizon: int
         before = first - (region.first[n - 1] if n else 0)
         inside = costs[:, before : before + len(on)]
         inside[:, on] = further[:, on]
-    trees, error, unsettled = (float(of[0]) for of in costs)
+    trees, error, unsettled = (float(cost[0]) for cost in costs)
     return trees, error, unsettled
