@@ -214,10 +214,8 @@ def _read_best_forests(
     loss = cube[by]
     others = np.round(loss.sum(axis=2, keepdims=True) - loss, DECIMALS)
     chosen = np.argmin(others, axis=1)[:, None, :]
-    values = {
-        measure: pd.DataFrame(np.take_along_axis(part, chosen, axis=1)[:, 0].T, columns=names)
-        for measure, part in cube.items()
-    }
+    choose = lambda part: pd.DataFrame(np.take_along_axis(part, chosen, axis=1)[:, 0].T, columns=names)
+    values = {measure: choose(part) for measure, part in cube.items()}
     best = np.argmin(np.round(loss.sum(axis=2), DECIMALS), axis=1)
     return values, {name: (str(forests[i][0]), int(forests[i][1])) for name, i in zip(names, best, strict=True)}
 

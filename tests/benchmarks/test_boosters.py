@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxunc as ju
 from benchmarks.cells import FoldCell
 from benchmarks.pages import digits
-from benchmarks.studies.boosters import larger
+from benchmarks.studies.boosters import losses
 from benchmarks.studies.boosters import run as study
 from benchmarks.studies.boosters.losses import BEST, HALF, POOL, Losses
 from benchmarks.studies.boosters.methods import (
@@ -110,7 +110,7 @@ def test_rows_with_many_copies_are_known_as_the_data_set_knows_them():
 
 
 def test_growth_is_a_ratio_of_ratios_on_the_same_sets():
-    def losses(kind, of):
+    def losses_of(kind, of):
         return Losses({kind(name, fold): record(*values) for name, values in of.items() for fold in (0, 1)})
 
     def record(pool, best):
@@ -119,17 +119,17 @@ def test_growth_is_a_ratio_of_ratios_on_the_same_sets():
         return {"methods": shown, "rows": [800, 2, 3, 0.0], "error": 0.2, "all": 1.0}
 
     both = {"b": (0.2, 0.4), "a": (0.3, 0.3)}
-    small = losses(FoldCell, {"c": (0.9, 0.1), **both})
-    large = losses(LargeCell, {"a": (0.2, 0.1), "b": (0.1, 0.4)})
-    grown = larger.growth(small, large, POOL, BEST)
+    small = losses_of(FoldCell, {"c": (0.9, 0.1), **both})
+    large = losses_of(LargeCell, {"a": (0.2, 0.1), "b": (0.1, 0.4)})
+    grown = losses.growth(small, large, POOL, BEST)
     np.testing.assert_allclose(np.exp(grown[["a", "b"]]), [2, 0.5])
-    assert list(larger.same_sets(small, large).sets.index) == ["b", "a"]
-    low, high, least = larger.interval(pd.Series(np.log([0.9, 1.0, 1.1])))
+    assert list(losses.same_sets(small, large).sets.index) == ["b", "a"]
+    low, high, least = losses.interval(pd.Series(np.log([0.9, 1.0, 1.1])))
     mean, end = enough(pd.Series(np.log([0.9, 1.0, 1.1])))
     assert low * high == pytest.approx(mean**2)
     assert least * end == pytest.approx(mean**2), "one-sided ends are as far from the mean"
     assert np.log(high / mean) / np.log(end / mean) == pytest.approx(4.302653 / 2.919986)  # of two degrees of freedom
-    assert "splice" in larger.unreached(large)
+    assert "splice" in losses.unreached(large)
 
 
 def test_larger_sets_are_those_that_have_them_and_cells_of_both_parts_are_kept_apart():
@@ -168,11 +168,11 @@ def test_what_the_docs_say():
     ):
         assert words.format(*said(first, second, where)) in text
     assert f"{len(of.sets)} sets below 1000 rows" in text
-    few = larger.same_sets(of, large)
+    few = losses.same_sets(of, large)
     ratios = [f"{np.exp(each.logs(POOL, BEST).mean()):.2f}".lstrip("0") for each in (few, large)]
     drawn = f"on {len(large.sets)} of these sets, with up to 4000 rows drawn in place of 999, the pool's ratio"
     assert f"{drawn} to the tuned booster went from {ratios[0]} to {ratios[1]}." in text
-    assert all(p >= 0.05 for _, p in larger.tested(few, large))
+    assert all(p >= 0.05 for _, p in losses.tested(few, large))
     assert noisy.sum() == 10
     assert digits(np.exp(of.logs(BEST, POOL)["scene"])).startswith("0.28")
     rows = against(of, [name for name in METHODS if name not in (POOL, *MIXTURES)]).splitlines()

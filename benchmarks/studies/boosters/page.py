@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import t
 
 from benchmarks.pages import bold, digits, fill, table, verdict_rows
-from benchmarks.studies.boosters import larger
+from benchmarks.studies.boosters import losses
 from benchmarks.studies.boosters.losses import ALPHA, BEST, HALF, LEAST, LOSS, POOL, Losses, won_and_lost
 from benchmarks.studies.boosters.methods import LIBRARIES, N_ASKED, SETS, LargeCell
 from benchmarks.studies.doubt.page import duel_of
@@ -55,7 +55,7 @@ def page(found: Mapping[Any, dict]) -> str:
         weights=weights(of),
         minutes=minutes_of(few),
         minutes_large=minutes_of(more),
-        unreached_large=larger.unreached(large) if large else "all",
+        unreached_large=losses.unreached(large) if large else "all",
     )
 
 
@@ -66,11 +66,11 @@ def minutes_of(found: Mapping[Any, dict]) -> int:
 
 def larger_sets(small: Losses, large: Losses, part: str) -> str:
     """A part of the page on larger sets, beside the same sets with few rows."""
-    few = larger.same_sets(small, large)
+    few = losses.same_sets(small, large)
 
     def grown(first: str, second: str, without: str = "") -> str:
-        logs = larger.growth(few, large, first, second).drop(without, errors="ignore")
-        low, high, least = larger.interval(logs)
+        logs = losses.growth(few, large, first, second).drop(without, errors="ignore")
+        low, high, least = losses.interval(logs)
         return f"{np.exp(logs.mean()):.3f} ({low:.3f} to {high:.3f}; at least {least:.3f})"
 
     return fill(
@@ -82,13 +82,13 @@ def larger_sets(small: Losses, large: Losses, part: str) -> str:
         some=won_and_lost(small.logs(POOL, BEST)[small.sets["rows"] >= 200]),
         grown=grown,
         n_large=len(large.sets),
-        least_p=f"{min(1.0, len(larger.PAIRS) * 2.0 ** (1 - len(large.sets))):.3f}",
-        p=f"{larger.tested(few, large)[0][1]:.3f}",
+        least_p=f"{min(1.0, len(losses.PAIRS) * 2.0 ** (1 - len(large.sets))):.3f}",
+        p=f"{losses.tested(few, large)[0][1]:.3f}",
         disagree_large=disagree(large),
-        growths=larger.growths(few, large),
-        sizes=larger.by_size(small, large),
-        methods_large=larger.methods(few, large),
-        sets_large=larger.by_set(few, large),
+        growths=losses.growths(few, large),
+        sizes=losses.by_size(small, large),
+        methods_large=losses.methods(few, large),
+        sets_large=losses.by_set(few, large),
     )
 
 
