@@ -169,7 +169,7 @@ def compiled_explanation(device, background: bool, n_rows: int):
     covered = Encoded(np.zeros((100, N_COLUMNS), np.float32), False) if background else forest
     statistic = leaf_statistic(forest, ju.Mean())
     summands = _explain._summands(forest.trees, statistic, covered, "accelerator", False)
-    kernel, _ = _explain._kernel(forest.trees, statistic, covered, summands, "accelerator", False)
+    kernel = _explain._kernel(summands, covered, N_COLUMNS, "accelerator")
     static = kernel.program.function, kernel.setting, kernel.shapes.single.rows, summands.last_follows
     sharding = jax.sharding.SingleDeviceSharding(device)
     placed = lambda a: jax.ShapeDtypeStruct(np.shape(a), a.dtype, sharding=sharding)
