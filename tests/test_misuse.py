@@ -84,6 +84,8 @@ FORESTS = [
     (lambda g: g.forest.with_prior([0.5, 0.6, 0.7]), "must hold probabilities that add to 1"),
     (lambda g: g.forest.with_empty_leaves("sums"), "mode='sums' is unknown. Did you mean 'sum'"),
     (lambda g: ju.shard(g.bound, "mesh"), "mesh is 'mesh'; pass a mesh"),
+    (lambda g: g.bound.lower(0), "n_instances=0 must be at least 1"),
+    (lambda g: ju.shard(g.bound, jax.make_mesh((1, 1), ("data", "tree"))).lower(2.5), "n_instances=2.5 must be an int"),
 ]
 
 COUNTING = [

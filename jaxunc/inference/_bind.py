@@ -491,15 +491,18 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         Parameters
         ----------
         n_instances
-            How many instances the program answers; on a CPU it merges their first chunk.
+            How many instances the program answers, 1 or more; on a CPU it merges their first chunk.
         missing
             Whether values may be missing.
 
         Raises
         ------
+        TypeError
+            If ``n_instances`` is not an integer.
         ValueError
-            If the engine is not `ByTable`: then there is no single program.
+            If ``n_instances`` is below 1; if the engine is not `ByTable`: then there is no single program.
         """
+        check_integer("n_instances", n_instances, 1)
         engine = self._engine(missing)
         if not isinstance(engine, ByTable):
             raise ValueError(f"this forest is scored {type(engine).__name__}: there is no one program of it.")

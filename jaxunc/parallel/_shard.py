@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
-from jaxunc._checks import is_concrete
+from jaxunc._checks import check_integer, is_concrete
 from jaxunc._numerics import Pickled, ceil_div, multiple_of
 from jaxunc._types import AnswerT
 from jaxunc.combiners import Combiner
@@ -180,6 +180,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
         """Return the lowered program for ``n_instances``, those of all processes together, as `BoundForest.lower`."""
+        check_integer("n_instances", n_instances, 1)
         tree_shards, n_features = self._shards_for(missing), self.bound.forest.n_features
         if self._answers_in_one:
             rows = multiple_of(self._grid.n_data, n_instances), n_features
