@@ -32,6 +32,9 @@ def count_programs() -> Programs:
 @contextmanager
 def compilations():
     """A list that fills with the names of the programs that are compiled inside the block."""
+    from jaxunc.inference import _drive  # not before conftest's import hook
+
+    _drive._CALLS.clear()  # no number of instances is frequent because of the tests before
     names: list[str] = []
 
     class Collect(logging.Handler):

@@ -3,7 +3,7 @@
 `cut` makes the parts, `Part.of` returns the rows of a part, and `drive` runs a function for each part, on several
 threads, and joins the answers. Data of the host are cut, padded and joined there by NumPy. On a device each slice, each
 operation outside of a program, and `jnp.asarray` of a NumPy array would be a program, compiled for each number of rows;
-`jax.device_put` compiles nothing.
+`jax.device_put` compiles nothing. Only padding of few instances is cut off by such a program, for frequent numbers.
 
 Sparse data are made dense here, part by part, in only those columns that some tree tests (`on_tested`). Where a model
 compares float64 through codes, float32 rows go through trees with float32 thresholds, which need none (`encode_for`).
@@ -12,6 +12,7 @@ compares float64 through codes, float32 rows go through trees with float32 thres
 import dataclasses
 import math
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -50,9 +51,14 @@ class Part(NamedTuple):
     chunk: Chunk
 
     @property
+    def n_instances(self) -> int:
+        """Number of instances."""
+        return self.stop - self.start
+
+    @property
     def n_blocks(self) -> int:
         """Number of blocks that hold instances; one at least."""
-        return max(1, -(-(self.stop - self.start) // self.chunk.block))
+        return max(1, -(-self.n_instances // self.chunk.block))
 
     @property
     def number(self) -> np.int32 | None:
@@ -62,7 +68,7 @@ class Part(NamedTuple):
     @property
     def is_full(self) -> bool:
         """Whether the instances fill the chunk, without padding."""
-        return self.stop - self.start == self.chunk.rows
+        return self.n_instances == self.chunk.rows
 
     def of(self, array):
         """Return the part's rows of an array, dense, and padded by zeros to ``chunk.rows``; None for None."""
@@ -73,7 +79,7 @@ class Part(NamedTuple):
             rows = rows.dense()
         if isinstance(rows, np.ndarray):
             return padded_rows(rows, self.chunk.rows)
-        more = self.chunk.rows - (self.stop - self.start)
+        more = self.chunk.rows - self.n_instances
         return jnp.pad(rows, ((0, more), *[(0, 0)] * (rows.ndim - 1))) if more else rows
 
 
@@ -172,11 +178,35 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) 
 
     A number in an answer stands for all instances.
     """
-    if len(parts) == 1 and parts[0].is_full:
-        answer = _answer(score, parts[0])
-        # The program may read the caller's memory until the answer is ready. A copy of the rows would cost more.
-        return answer.block_until_ready() if isinstance(answer, jax.Array) else jax.block_until_ready(answer)
-    return jax.device_put(drive_on_host(score, parts, threads))
+    first = parts[0]
+    if len(parts) > 1 or not (first.is_full or _is_frequent(first)):
+        return jax.device_put(drive_on_host(score, parts, threads))
+    run = score if first.is_full else lambda part: _without_padding(score(part), part.n_instances)
+    answer = _answer(run, first)
+    # The program may read the caller's memory until the answer is ready. A copy of the rows would cost more.
+    return answer.block_until_ready() if isinstance(answer, jax.Array) else jax.block_until_ready(answer)
+
+
+def _is_frequent(part: Part) -> bool:
+    """Whether padding is cut off on the device: of few instances, if as many were answered `MOST_UNCOMPILED` times."""
+    if part.chunk.rows > MOST_SHORTENED:
+        return False
+    _CALLS[part.n_instances] += 1
+    return _CALLS[part.n_instances] > MOST_UNCOMPILED
+
+
+MOST_SHORTENED, MOST_UNCOMPILED = 64, 32
+"""Most rows of a call whose padding is cut off on the device, and number of calls before. It takes 8 µs in place of the
+50 to 90 by way of the host; but 20 to 40 ms to compile, for each number of instances."""
+
+_CALLS: Counter[int] = Counter()
+"""Number of calls by their number of instances. Threads may miss some of each other's, which does not matter."""
+
+
+@partial(jit, static_argnums=1)
+def _without_padding(answer: PyTree, n: int) -> PyTree:
+    """Return the first ``n`` rows of each array of an answer; numbers stay as they are."""
+    return jax.tree.map(lambda array: array[:n] if jnp.ndim(array) else array, answer)
 
 
 def drive_on_host(
@@ -238,7 +268,7 @@ def _map_on_threads(pool: ThreadPoolExecutor, function: Callable, parts: Iterabl
 
 def trim(answer: PyTree, part: Part) -> PyTree:
     """Return a part's answer without its padding, as NumPy arrays; numbers stay as they are."""
-    n = part.stop - part.start
+    n = part.n_instances
     return jax.tree.map(lambda array: np.asarray(array)[:n] if array.ndim else np.asarray(array), answer)
 
 

@@ -9,7 +9,7 @@ import jaxunc as ju
 from jaxunc.decisions import CautiousReport, nondominated
 from jaxunc.inference import BoundForest
 from jaxunc.inference._by_rows import ByRows
-from jaxunc.inference._drive import over_rows
+from jaxunc.inference._drive import MOST_UNCOMPILED, over_rows
 from tests._compilations import compilations
 from tests._forests import toy_forest
 from tests._sparse import sparse_data, sparse_forest
@@ -131,3 +131,20 @@ def test_functions_of_rows():
     some = lambda n: jax.tree.map(lambda part: part[:n] if part.ndim else part, preference)
     assert later_programs(lambda n: over_rows(nondominated, some(n))) == []
     np.testing.assert_array_equal(over_rows(nondominated, preference), nondominated(preference))
+
+
+def test_padding_of_a_frequent_number_of_instances():
+    """It is cut off by a program, compiled when as many instances were asked about often; the bits stay."""
+    bound, mask = ju.bind(forest(), ju.Mean()), MASK[:7, : forest().n_trees]
+    answer = lambda: (bound.answer(X[:7]), bound.answer(X[:7], tree_mask=mask))
+    first = jax.tree.map(np.asarray, answer())
+    with compilations() as names:
+        for _ in range(MOST_UNCOMPILED):
+            bound.answer(X[:7])
+        assert names == []
+        last = answer()
+    assert names == ["jit(_without_padding)"]
+    assert not any(array.committed for array in jax.tree.leaves(last))
+    jax.tree.map(np.testing.assert_array_equal, first, last)
+    traced = jax.jit(lambda: bound(X[:7]))()
+    np.testing.assert_array_equal(traced, last[0].class_scores)
