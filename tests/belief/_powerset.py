@@ -35,7 +35,7 @@ def as_array(mass: dict[frozenset, float]) -> np.ndarray:
     return np.array([mass[a] for a in named])
 
 
-def combined(masses) -> np.ndarray:
+def dempster(masses) -> np.ndarray:
     """The conjunctive rule over the leading axis."""
     return as_array(reduce(conjunctive, map(as_sets, masses)))
 

@@ -1,4 +1,5 @@
-"""The conjunctive and the cautious rule: reference values, definitions, laws, closed forms, gradients, refusals."""
+"""The conjunctive and the cautious rule, the pignistic transform: reference values, definitions, laws, closed forms,
+gradients, refusals."""
 
 from functools import partial
 
@@ -8,13 +9,10 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-import jaxunc as ju
 from jaxunc import belief
-from tests import _reference as reference
-from tests._forests import random_counts
 from tests._golden import golden
 from tests._refusal import refusals, refuses
-from tests.belief._powerset import as_sets, canonical_weights, cautious, commonality, random_masses
+from tests.belief._powerset import as_sets, canonical_weights, cautious, commonality, dempster, random_masses
 
 SETS = ("empty", "neg", "pos", "omega")
 conjunctive, cautious_rule = (partial(belief.combine_masses, rule=rule) for rule in ("conjunctive", "cautious"))
@@ -55,31 +53,12 @@ def test_examples_of_the_paper(rule, example, tolerance):
         tolerance.check(combine(masses, normalized=normalized), want, scale=1.0, what=key)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
-def test_definition(n_classes, rng, tolerance):
-    """Every pair of sets intersected, one mass function after the other, unnormalised inputs' ∅ included."""
-    sets = [frozenset(), *(frozenset({c}) for c in range(n_classes)), frozenset(range(n_classes))]
-    masses = rng.dirichlet(np.ones(len(sets)), size=(6, 4))
-    combined = np.asarray(jax.jit(conjunctive)(masses))
-    for row, actual in zip(masses, combined, strict=True):
-        total = dict(zip(sets, row[0], strict=True))
-        for mass in row[1:]:
-            total = reference.conjunctive(total, dict(zip(sets, mass, strict=True)))
-        tolerance.check(actual, [total[s] for s in sets], scale=1.0)
-
-
-@pytest.mark.once
-@pytest.mark.parametrize("normalized", [False, True])
-@pytest.mark.exhaustive
-def test_dempsters_rule_combines_the_leaves(normalized, rng, tolerance):
-    counts = random_counts(rng, (30, 5), 2, largest=12)
-    leaves = [[reference.leaf_mass(*leaf, eps=1e-5) for leaf in row] for row in counts.tolist()]
-    masses = np.array([[list(mass.values()) for mass in row] for row in leaves])
-    combined = np.asarray(conjunctive(jnp.asarray(masses), normalized=normalized), np.float64)
-    answer = ju.DempsterRule(normalized).answer(jnp.asarray(counts))
-    tolerance.check(answer.score, combined[:, 2] - combined[:, 1], kind="pi", scale=1.0)
-    if normalized:
-        tolerance.check(answer.probability[:, 1], combined[:, 2] + combined[:, 3] / 2, kind="pi", scale=1.0)
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize(("combine", "by_sets"), [(conjunctive, dempster), (cautious_rule, cautious)])
+def test_definition_on_all_subsets(combine, by_sets, n_classes, rng, tolerance):
+    """One mass function after the other, unnormalised inputs' ∅ included."""
+    masses = random_masses(rng, (24, 6), n_classes)
+    tolerance.check(jax.jit(combine)(masses), [by_sets(group) for group in masses], scale=1.0)
 
 
 def test_neutral_masses_and_total_conflict(rng):
@@ -186,12 +165,6 @@ def test_transforms(rng, tolerance, x64):
         check_grads(combine, (masses,), order=1, modes=("fwd", "rev"), eps=1e-6, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 4])
-def test_definition_on_all_subsets(n_classes, rng, tolerance):
-    masses = random_masses(rng, (24, 6), n_classes)
-    tolerance.check(jax.jit(cautious_rule)(masses), [cautious(group) for group in masses], scale=1.0)
-
-
 def test_the_same_tree_often_and_nearly_certain_sources(rng, tolerance, x64):
     """Of the latter each class has some, so that every product underflows: no 0/0, and equal shares."""
     masses = random_masses(rng, (24, 1), 3)
@@ -253,16 +226,53 @@ def test_dogmatic_masses():
         np.testing.assert_allclose(result, [0, 0, 1, 0] if normalized else [0.5, 0, 0.5, 0], atol=1e-6)
 
 
+def test_pignistic_of_all_subsets(rng, tolerance):
+    """BetP(c) = Σ over A ∋ c of m(A)/(|A| (1 - m(∅)))."""
+    masses = random_masses(rng, (24, 6), 3)
+    expected = [
+        [[sum(m / len(a) for a, m in as_sets(one).items() if c in a) / (1 - one[0]) for c in range(3)] for one in row]
+        for row in masses
+    ]
+    result = np.asarray(belief.pignistic(jnp.asarray(masses)))
+    tolerance.check(result, expected, scale=1.0)
+    np.testing.assert_allclose(result.sum(axis=-1), 1, rtol=1e-6)
+
+
+def test_pignistic_by_hand(tolerance, x64):
+    masses = np.array([[0, 0.25, 0.25, 0, 0.5], [0.5, 0.25, 0, 0, 0.25], [0, 0, 0, 0, 1], [1.0, 0, 0, 0, 0]])
+    third = 1 / 3
+    expected = [[0.25 + third / 2, 0.25 + third / 2, third / 2], [4 / 6, 1 / 6, 1 / 6], [third] * 3, [third] * 3]
+    tolerance.check(belief.pignistic(jnp.asarray(masses)), expected)
+    tiny = 1e-300 if x64 else 1e-30
+    found = belief.pignistic(jnp.asarray(np.array([1.0, 3 * tiny, tiny, 0.0])))
+    np.testing.assert_allclose(found, [0.75, 0.25], rtol=1e-6)
+
+
+def test_combined_masses_can_be_read_out(rng):
+    """What a combination returns passes the checks, rounding included."""
+    masses = jnp.asarray(rng.dirichlet(np.ones(5), size=(24, 6)))
+    for rule in ("conjunctive", "cautious"):
+        for normalized in (False, True):
+            result = belief.combine_masses(masses, rule, normalized=normalized)
+            assert np.all(np.asarray(result) >= 0)
+            np.testing.assert_allclose(np.asarray(belief.pignistic(result)).sum(axis=-1), 1, rtol=1e-5)
+
+
+def test_transforms_of_the_pignistic_transform(rng, tolerance):
+    masses, read_out = random_masses(rng, (24, 6), 3).astype(jnp.result_type(float)), belief.pignistic
+    eager, jacobian = read_out(jnp.asarray(masses)), jax.jacobian(read_out)
+    assert eager.dtype == masses.dtype
+    of_all = jax.jit(lambda m, edge: (jax.vmap(jax.vmap(read_out))(m), jacobian(edge), jacobian(m[0, 0])))
+    mapped, certain, inside = of_all(masses, np.eye(5, dtype=masses.dtype)[0])
+    tolerance.check(mapped, eager, scale=1.0)
+    assert np.all(np.isfinite(certain))
+    assert np.any(np.asarray(inside) != 0)
+
+
 GOOD = np.full((2, 4), 0.25)
-
-
-def _combined(combine, masses):
-    return lambda: combine(jnp.asarray(np.array(masses)))
-
-
 test_what_is_no_mass = refusals(
     *(
-        (f"{what}, {name}", _combined(combine, masses), words)
+        (f"{what}, {name}", partial(combine, np.array(masses)), words)
         for name, combine in RULES.items()
         for what, masses, words in (
             ("no trees", GOOD[0], r"expected \[\.\.\. trees sets\]"),
@@ -272,5 +282,7 @@ test_what_is_no_mass = refusals(
             ("negative", [[-0.1, 0.6, 0.25, 0.25], GOOD[1]], ">= 0"),
             ("NaN", [[np.nan, 0.25, 0.25, 0.25], GOOD[1]], ">= 0"),
         )
-    )
+    ),
+    ("two sets", lambda: belief.pignistic([0.5, 0.25, 0.25]), r"expected \[\.\.\. sets\]"),
+    ("halves", lambda: belief.pignistic(GOOD[0] / 2), "add to 1"),
 )
