@@ -1,5 +1,7 @@
 """Leaves corrected by a prior: probabilities and intervals."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,11 +33,8 @@ def test_reference_values(tolerance):
     }
     tolerance.check(smoothed[there, 1], expected["p_eb"])
     tolerance.check(smoothed[there].sum(axis=-1), np.ones(there.sum()))
-    for value, key in (
-        (interval.lower[..., 1], "lower"),
-        (interval.upper[..., 1], "upper"),
-        (1 - interval.upper[..., 0], "lower"),
-    ):
+    lower, upper = interval.lower[..., 1], interval.upper[..., 1]
+    for value, key in ((lower, "lower"), (upper, "upper"), (1 - interval.upper[..., 0], "lower")):
         # Ends near 0 are differences of numbers near each other.
         close = {"rtol": 1e-12, "atol": 1e-15} if tolerance.closed < 1e-6 else {"rtol": 1e-5, "atol": 2e-7}
         np.testing.assert_allclose(value[there], expected[key], **close)
@@ -71,11 +70,8 @@ def test_more_classes_and_priors_of_trees(rng):
 def test_large_leaves_keep_the_digits_of_the_correction(x64):
     counts, prior = np.array([[600_000_000, 400_000_000]]), beta_prior(1.0, 3.0)
     interval = correction_interval(counts.astype(float), prior)
-    exact = abs((4e8 + 1) / (1e9 + 4) - 0.4)
-    if x64:
-        assert float(interval.upper[0, 1] - interval.lower[0, 1]) == pytest.approx(exact, rel=1e-6)
-    else:
-        assert float(interval.upper[0, 1] - interval.lower[0, 1]) < 1e-7
+    exact, found = abs((4e8 + 1) / (1e9 + 4) - 0.4), float(interval.upper[0, 1] - interval.lower[0, 1])
+    assert found == pytest.approx(exact, rel=1e-6) if x64 else found < 1e-7
 
 
 @pytest.mark.once
@@ -101,26 +97,20 @@ def test_transformations(rng):
 COUNTS = np.ones((3, 5, 2))
 
 
-def _refused(function):
-    """Rows of one function."""
-    ask = lambda counts, *parameters: lambda: function(counts, beta_prior(*parameters))
-    four = np.ones(4)
-    return [
-        (f"{function.__name__}, {what}", call, words)
-        for what, call, words in (
-            ("three classes", ask(np.ones((4, 3)), 1.0, 1.0), "prior has 2 classes, but counts have 3"),
-            ("four trees", ask(COUNTS, four, four), r"leading axes \(4,\).*begin with"),
-            ("negative", ask(-COUNTS, 1.0, 1.0), "negative"),
-            ("a number", ask(np.ones(()), 1.0, 1.0), "classes"),
-            *(
-                (f"beta {wrong}", ask(COUNTS, 1.0, wrong), f"parameter {wrong}.*finite numbers >= 0")
-                for wrong in (-1.0, np.nan, np.inf)
-            ),
+FOUR = np.ones(4)
+test_refusals = refusals(
+    *(
+        (f"{of.__name__}, {what}", partial(of, counts, beta_prior(*numbers)), words)
+        for of in (smooth, correction_interval)
+        for what, counts, numbers, words in (
+            ("three classes", np.ones((4, 3)), (1.0, 1.0), "prior has 2 classes, but counts have 3"),
+            ("four trees", COUNTS, (FOUR, FOUR), r"leading axes \(4,\).*begin with"),
+            ("negative", -COUNTS, (1.0, 1.0), "negative"),
+            ("a number", np.ones(()), (1.0, 1.0), "classes"),
+            *((f"beta {x}", COUNTS, (1.0, x), f"parameter {x}.*finite numbers >= 0") for x in (-1.0, np.nan, np.inf)),
         )
-    ]
-
-
-test_refusals = refusals(*(row for of in (smooth, correction_interval) for row in _refused(of)))
+    )
+)
 
 
 FREQUENCIES = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])

@@ -65,10 +65,8 @@ def test_a_given_prior_and_gradients():
 
     def answer(alpha):
         by_tree = BetaPrior(alpha, jnp.ones(K), jnp.zeros(K, jnp.int32))
-        trees = smoothing.smooth_forest(forest, by_tree)
-        return jnp.sum(ju.leaf_counts(trees, jnp.asarray(X))[..., 1]), jnp.sum(
-            SmoothedMean(by_tree)(jnp.asarray(counts))[..., 1]
-        )
+        held = ju.leaf_counts(smoothing.smooth_forest(forest, by_tree), jnp.asarray(X))
+        return jnp.sum(held[..., 1]), jnp.sum(SmoothedMean(by_tree)(jnp.asarray(counts))[..., 1])
 
     slopes = jax.jit(jax.jacrev(answer))(jnp.full(K, 2.0))
     np.testing.assert_allclose(slopes[0], N, rtol=1e-6)
@@ -111,15 +109,8 @@ def test_warnings_of_priors_that_do_nothing():
     smoothing.smooth_forest(forest_of_leaves(alike)[0], method="marginal")  # they are the same
 
 
-def prior_of(alpha, beta) -> BetaPrior:
-    return BetaPrior(np.float32(alpha), np.float32(beta), np.zeros(np.shape(alpha), np.int32))
-
-
-def _of_trees(*parameters):
-    """A forest of three trees with this prior."""
-    return lambda: smoothing.smooth_forest(made()[1], prior_of(*parameters))
-
-
+prior_of = lambda alpha, beta: BetaPrior(np.float32(alpha), np.float32(beta), np.zeros(np.shape(alpha), np.int32))
+_of_trees = lambda *numbers: lambda: smoothing.smooth_forest(made()[1], prior_of(*numbers))
 TWO = np.ones((2, 2))
 test_refusals = refusals(
     ("level", lambda: smoothing.smooth_forest(made()[1], "trees"), "level='trees' is unknown. Did you mean 'tree'"),
