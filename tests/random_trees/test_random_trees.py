@@ -72,9 +72,8 @@ def small_forest(nominal, min_samples_leaf: int) -> tuple[ju.Forest, dict]:
     """Many trees of a few instances, and their exact distribution."""
     kinds = np.array(nominal, bool)
     X = np.where(kinds, np.rint(SMALL), SMALL)
-    forest = ju.grow_random_trees(
-        jax.random.key(1), X, LABELS, n_trees=N_TREES, min_samples_leaf=min_samples_leaf, nominal=kinds
-    )
+    how = {"n_trees": N_TREES, "min_samples_leaf": min_samples_leaf, "nominal": kinds}
+    forest = ju.grow_random_trees(jax.random.key(1), X, LABELS, **how)
     return ju.forest.check_forest(forest), exact_trees(X, kinds, min_samples_leaf)
 
 
@@ -138,9 +137,8 @@ ROWS, TREES = 12, 8
 def test_any_sample(X, y, seed, min_samples_leaf, max_depth):
     """Leaves are parts of the sample, large enough and not too deep, whatever the blocks."""
     y[:2] = 0, 1
-    grow = lambda: ju.grow_random_trees(
-        jax.random.key(seed), X, y, n_trees=TREES, min_samples_leaf=min_samples_leaf, max_depth=max_depth
-    )
+    how = {"n_trees": TREES, "min_samples_leaf": min_samples_leaf, "max_depth": max_depth}
+    grow = lambda: ju.grow_random_trees(jax.random.key(seed), X, y, **how)
     forest = ju.forest.check_forest(grow())
     counts, deep = np.asarray(forest.counts), depths(forest)
     np.testing.assert_array_equal(counts.sum(axis=1), np.tile(np.bincount(y), (TREES, 1)))
@@ -155,30 +153,34 @@ def test_any_sample(X, y, seed, min_samples_leaf, max_depth):
 @pytest.mark.exhaustive
 def test_first_test(min_samples_leaf):
     """Features, thresholds and operators: of the root, since every node is drawn for alike."""
-    forest = ju.grow_random_trees(
-        jax.random.key(2), SMALL, LABELS, n_trees=N_TREES, min_samples_leaf=min_samples_leaf, max_depth=1
-    )
-    named = {}
-    for feature, value, strict in [test for test in exact_roots(SMALL, min_samples_leaf) if test]:
-        named[feature, int(order_key([value])[0]) - strict] = (feature, value, strict)
-    inner = np.asarray(forest.trees.child)[:, 0] != 0
-    roots = zip(
-        np.asarray(forest.trees.feature)[:, 0].tolist(), np.asarray(forest.trees.threshold)[:, 0].tolist(), strict=True
-    )
-    found = [named[root] if split else None for root, split in zip(roots, inner, strict=True)]
+    how = {"n_trees": N_TREES, "min_samples_leaf": min_samples_leaf, "max_depth": 1}
+    forest = ju.grow_random_trees(jax.random.key(2), SMALL, LABELS, **how)
+    tests = [test for test in exact_roots(SMALL, min_samples_leaf) if test]
+    named = {(test[0], int(order_key([test[1]])[0]) - test[2]): test for test in tests}
+    roots = (np.asarray(getattr(forest.trees, name))[:, 0].tolist() for name in ("feature", "threshold", "child"))
+    found = [named[feature, threshold] if child else None for feature, threshold, child in zip(*roots, strict=True)]
     assert_distributed(found, exact_roots(SMALL, min_samples_leaf))
     assert forest.depth == 1
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("min_samples_leaf", [1, 3])
-def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_samples_leaf):
+@pytest.mark.parametrize(
+    ("min_samples_leaf", "limits"),
+    [
+        (1, {"BLOCK_LANES": 61, "NODE_CHUNK": 64}),
+        (3, {"BLOCK_LANES": 130, "NODE_CHUNK": 64}),
+        (3, {"MOST_CELLS": 1024}),  # many values, which are counted in few trees at a time
+    ],
+)
+def test_trees_do_not_depend_on_blocks_and_chunks(monkeypatch, min_samples_leaf, limits):
     grow = lambda n: grown(3, n, min_samples_leaf=min_samples_leaf)
     whole = grow(11)
-    monkeypatch.setattr(_grow_random_trees, "BLOCK_LANES", 61 if min_samples_leaf == 1 else 130)
-    monkeypatch.setattr(_grow_random_trees, "LANE_CHUNK", 64)
-    monkeypatch.setattr(_grow_random_trees, "NODE_CHUNK", 64)
+    for name, value in (limits | {"LANE_CHUNK": 64}).items():
+        monkeypatch.setattr(_grow_random_trees, name, value)
+    blocks = mock.Mock(wraps=_grow_random_trees.grow_block)
+    monkeypatch.setattr(_grow_random_trees, "grow_block", blocks)
     same_trees(whole, grow(11))
+    assert blocks.call_count > 2
     few = grow(5)
     width = min(few.n_nodes, whole.n_nodes)
     np.testing.assert_array_equal(few.trees.threshold[:, :width], whole.trees.threshold[:5, :width])
@@ -259,9 +261,7 @@ def test_thresholds_of_subnormals_and_signed_zeros():
 def test_data_frames_are_named():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1.0, 2, 3, 4], "b": [0, 1, 0, 1]})
-    forest = ju.grow_random_trees(
-        jax.random.key(0), frame, ["x", "y", "x", "y"], n_trees=1, nominal=np.array([False, True])
-    )
+    forest = _grow(X=frame, y=["x", "y", "x", "y"], n_trees=1, nominal=np.array([False, True]))()
     assert forest.trees.columns.names == ("a", "b")
     assert forest.class_labels == ("x", "y")
     refuses(ValueError, "mode='none' is unknown", forest.with_empty_leaves, "none")
@@ -309,8 +309,8 @@ def test_booleans_say_of_numbers_that_they_are_codes():
 GOOD = {"X": np.arange(8.0).reshape(4, 2), "y": [0, 1, 0, 1]}
 
 
-def _grow(**change):
-    return lambda: ju.grow_random_trees(**{"key": jax.random.key(0), **GOOD, **change})
+_grow = lambda **change: lambda: ju.grow_random_trees(**{"key": jax.random.key(0), **GOOD, **change})
+_by_key = lambda key: ju.grow_random_trees(key, **GOOD, n_trees=2)
 
 
 def _grow_on_words():
@@ -318,7 +318,7 @@ def _grow_on_words():
     _grow(X=pandas.DataFrame({"a": [1.0] * 4, "b": list("abab")}))()
 
 
-TWO_NOMINAL = np.ones(2, bool)
+TWO_NOMINAL, TRACED = np.ones(2, bool), "traced.*in a loop over keys"
 test_refusals = refusals(
     ("number as a key", _grow(key=0), "key is 0; pass one typed key", TypeError),
     ("old key", _grow(key=np.zeros(2, np.uint32)), "typed key", TypeError),
@@ -336,37 +336,16 @@ test_refusals = refusals(
     ("two labels", _grow(y=[0, 1]), "y has shape"),
     ("label NaN", _grow(y=[0, 1, np.nan, 0]), "y holds NaN"),
     ("no tree", _grow(n_trees=0), "n_trees=0 must be at least 1"),
-    ("trees as a float", _grow(n_trees=2.0), "n_trees", TypeError),
     ("empty leaves", _grow(min_samples_leaf=0), "need not end"),
-    ("split of none", _grow(min_samples_split=0), "min_samples_split=0"),
-    ("depth", _grow(max_depth=-1), "max_depth=-1"),
     ("three nominal", _grow(nominal=np.ones(3, bool)), "nominal=.* does not fit X"),
     ("nominal twice", _grow(nominal=np.array([1, 1])), "positions .each once. or one boolean"),
     ("codes of halves", _grow(X=np.full((4, 2), 0.5), nominal=TWO_NOMINAL), "nominal feature 0.*integers"),
     ("large codes", _grow(X=np.full((4, 2), 2.0**25), nominal=TWO_NOMINAL), "nominal feature 0.*integers"),
     ("no weight", _grow(sample_weight=np.zeros(4)), "0 for every instance"),
     ("negative weight", _grow(sample_weight=[1, 1, 1, -1]), "sample_weight holds"),
+    ("traced key", lambda: jax.jit(_by_key)(jax.random.key(0)), TRACED, TypeError),
+    ("mapped keys", lambda: jax.vmap(_by_key)(jax.random.split(jax.random.key(0), 2)), TRACED, TypeError),
 )
-
-
-@pytest.mark.parametrize("transform", [jax.jit, jax.vmap])
-@pytest.mark.once
-def test_traced_keys_are_refused(transform):
-    keys = jax.random.key(0) if transform is jax.jit else jax.random.split(jax.random.key(0), 2)
-    with refuses(TypeError, "traced.*in a loop over keys"):
-        transform(lambda key: ju.grow_random_trees(key, GOOD["X"], GOOD["y"], n_trees=2))(keys)
-
-
-@pytest.mark.exhaustive
-def test_many_values_are_counted_in_few_trees_at_a_time(monkeypatch):
-    grow = lambda: grown(3, 11, min_samples_leaf=3)
-    whole = grow()
-    monkeypatch.setattr(_grow_random_trees, "MOST_CELLS", 1024)
-    monkeypatch.setattr(_grow_random_trees, "LANE_CHUNK", 64)
-    blocks = mock.Mock(wraps=_grow_random_trees.grow_block)
-    monkeypatch.setattr(_grow_random_trees, "grow_block", blocks)
-    same_trees(whole, grow())
-    assert blocks.call_count > 2
 
 
 def test_too_many_values(monkeypatch):
@@ -377,8 +356,6 @@ def test_too_many_values(monkeypatch):
 @pytest.mark.parametrize("max_depth", [0, 1])
 @pytest.mark.exhaustive
 def test_fractions_do_not_drift(max_depth):
-    X = np.arange(2**18, dtype=np.float32)[:, None]
-    forest = ju.grow_random_trees(
-        jax.random.key(0), X, np.arange(2**18) % 2, n_trees=2, max_depth=max_depth, sample_weight=np.full(2**18, 0.1)
-    )
+    X, y, weight = np.arange(2**18, dtype=np.float32)[:, None], np.arange(2**18) % 2, np.full(2**18, 0.1)
+    forest = _grow(X=X, y=y, n_trees=2, max_depth=max_depth, sample_weight=weight)()
     np.testing.assert_allclose(forest.counts.sum(1, dtype=float), 2**17 * 0.1, rtol=2e-7)
