@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, RandomDecisionTreesClassifier, UncertainForestRegressor
 from jaxunc.proximity import NeighbourIndex, _neighbours
-from tests._refusal import refusals
+from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
 RNG = np.random.default_rng(0)
@@ -46,6 +46,13 @@ def forest(kind=RandomForestRegressor, **settings):
 
 def indicators(labels, classes):
     return (np.asarray(labels)[:, None] == classes).astype(float)
+
+
+def weighs(target, model, X=NEW, expected=None, *, rows=ROWS, rtol=1e-12, atol=1e-12, **how) -> None:
+    """Whether the rows' targets, weighed, are the prediction, or what is expected."""
+    expected = model.predict(X) if expected is None else expected
+    weights = ju.neighbour_weights(model, X, rows=rows, **how)
+    np.testing.assert_allclose(weights @ target, expected, rtol=rtol, atol=atol)
 
 
 def by_loops(model, new, unseen=None):
@@ -99,8 +106,7 @@ def test_weighted_targets_are_the_prediction(name):
     target = np.abs(Y)
     model.fit(rows, target, **how)
     for y in (None, target):
-        weights = ju.neighbour_weights(model, rows=rows, y=y, **how)
-        np.testing.assert_allclose(weights @ target, model.predict(rows), rtol=1e-12)
+        weighs(target, model, None, model.predict(rows), rows=rows, y=y, **how)
 
 
 CLASSES = {
@@ -119,16 +125,14 @@ CLASSES = {
 @pytest.mark.parametrize("sample_weight", [None, WEIGHT], ids=["alike", "weighed"])
 def test_weighted_classes_are_the_probabilities(name, sample_weight):
     model = CLASSES[name].fit(ROWS, WORDS, sample_weight=sample_weight)
-    weights = ju.neighbour_weights(model, NEW, rows=ROWS, y=WORDS, sample_weight=sample_weight)
-    expected = model.predict_proba(NEW)
-    np.testing.assert_allclose(weights @ indicators(WORDS, model.classes_), expected, rtol=0, atol=1e-12)
+    classes = indicators(WORDS, model.classes_)
+    weighs(classes, model, NEW, model.predict_proba(NEW), y=WORDS, sample_weight=sample_weight)
 
 
 @pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor])
 def test_out_of_bag_numbers(kind):
-    settings = (
-        {"estimator": DecisionTreeRegressor(max_depth=4)} if kind is BaggingRegressor else {"min_samples_leaf": 4}
-    )
+    of_trees = {"min_samples_leaf": 4}
+    settings = {"estimator": DecisionTreeRegressor(**of_trees)} if kind is BaggingRegressor else of_trees
     model = kind(n_estimators=30, bootstrap=True, oob_score=True, random_state=0, **settings).fit(ROWS, Y)
     weights = ju.neighbour_weights(model, rows=ROWS, kind="out_of_bag")
     assert not weights.diagonal().any()
@@ -137,8 +141,8 @@ def test_out_of_bag_numbers(kind):
 
 def test_out_of_bag_classes_and_rows_of_every_bag():
     model = RandomForestClassifier(30, oob_score=True, min_samples_leaf=2, random_state=0).fit(ROWS, WORDS)
-    weights = ju.neighbour_weights(model, rows=ROWS, y=WORDS, kind="out_of_bag")
-    np.testing.assert_allclose(weights @ indicators(WORDS, model.classes_), model.oob_decision_function_, atol=1e-12)
+    classes = indicators(WORDS, model.classes_)
+    weighs(classes, model, None, model.oob_decision_function_, y=WORDS, kind="out_of_bag")
     model = forest(n_estimators=3)
     found = ju.neighbours(model, rows=ROWS, kind="out_of_bag", k=150)
     never = ~ju.counting.oob_mask(model, 150).any(axis=1)
@@ -150,11 +154,8 @@ def test_out_of_bag_classes_and_rows_of_every_bag():
     np.testing.assert_allclose(found.total[~never], 1, atol=1e-12)
     expected = by_loops(model, ROWS[:20], unseen=True)[~never[:20]]
     places = found.index[:20][~never[:20]]
-    np.testing.assert_allclose(
-        np.where(places >= 0, np.take_along_axis(expected, places, axis=1), 0),
-        found.weight[:20][~never[:20]],
-        atol=1e-12,
-    )
+    of_places = np.where(places >= 0, np.take_along_axis(expected, places, axis=1), 0)
+    np.testing.assert_allclose(of_places, found.weight[:20][~never[:20]], atol=1e-12)
 
 
 def test_rows_of_a_group_are_out_of_bag_together():
@@ -230,8 +231,7 @@ def test_frames_keep_their_index():
     np.testing.assert_array_equal(found.ids, frame.index.to_numpy()[found.index])
     days = frame.set_index(pd.date_range("2026-01-01", periods=150))
     assert ju.neighbours(model, new, rows=days, k=2).ids[0, 1] == days.index[found.index[0, 1]]
-    with pytest.raises(ValueError, match="another order"):
-        ju.neighbours(model, new[["b", "a", "c", "d"]], rows=frame)
+    refuses(ValueError, "another order", ju.neighbours, model, new[["b", "a", "c", "d"]], rows=frame)
     every = ju.neighbours(forest(n_estimators=1), rows=frame.set_axis(range(4), axis=1), kind="out_of_bag", k=150)
     assert every.ids is not None
     assert (every.ids[every.index < 0] == None).all()  # noqa: E711
@@ -239,31 +239,25 @@ def test_frames_keep_their_index():
 
 def test_pipelines_and_estimators():
     raw = pd.DataFrame({"word": np.array(["x", "y", "z"])[np.arange(150) % 3], "number": ROWS[:, 0]})
-    model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), RandomForestRegressor(**FOREST)).fit(raw[["word"]], Y)
-    weights = ju.neighbour_weights(model, raw[["word"]][:9], rows=raw[["word"]])
-    np.testing.assert_allclose(weights @ Y, model.predict(raw[["word"]][:9]), rtol=1e-12)
-    assert ju.neighbours(model, raw[["word"]][:0], rows=raw[["word"]]).index.shape == (0, 10)
-    combined = CombinedForestClassifier(make_pipeline(StandardScaler(), RandomForestClassifier(**FOREST))).fit(
-        ROWS, WORDS
-    )
-    weights = ju.neighbour_weights(combined, NEW, rows=ROWS)
-    expected = combined.estimator_.predict_proba(NEW)
-    np.testing.assert_allclose(weights @ indicators(WORDS, combined.classes_), expected, atol=1e-12)
-    sure = UncertainForestRegressor(RandomForestRegressor(**FOREST)).fit(ROWS, Y)
-    np.testing.assert_allclose(ju.neighbour_weights(sure, NEW, rows=ROWS) @ Y, sure.predict(NEW), rtol=1e-12)
+    words = raw[["word"]]
+    model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), RandomForestRegressor(**FOREST)).fit(words, Y)
+    weighs(Y, model, words[:9], rows=words)
+    assert ju.neighbours(model, words[:0], rows=words).index.shape == (0, 10)
+    scaled = make_pipeline(StandardScaler(), RandomForestClassifier(**FOREST))
+    combined = CombinedForestClassifier(scaled).fit(ROWS, WORDS)
+    weighs(indicators(WORDS, combined.classes_), combined, NEW, combined.estimator_.predict_proba(NEW))
+    weighs(Y, UncertainForestRegressor(RandomForestRegressor(**FOREST)).fit(ROWS, Y))
     trees = RandomDecisionTreesClassifier(n_estimators=12, random_state=0).fit(ROWS, WORDS)
-    weights, leaves = ju.neighbour_weights(trees, NEW, rows=ROWS), ju.bind(trees.forest_, ju.Mean())
-    np.testing.assert_allclose(weights @ indicators(WORDS, trees.classes_), leaves.probability(NEW), atol=1e-6)
+    leaves = ju.bind(trees.forest_, ju.Mean())
+    weighs(indicators(WORDS, trees.classes_), trees, NEW, leaves.probability(NEW), atol=1e-6)
 
 
 def test_forests_of_this_library_and_files():
     recounted = ju.count_leaves(ju.from_sklearn(forest(RandomForestClassifier)), ROWS, WORDS)
     bound = ju.bind(recounted, ju.Mean())
-    weights = ju.neighbour_weights(bound, NEW, rows=ROWS)
-    np.testing.assert_allclose(weights @ indicators(WORDS, recounted.class_labels), bound.probability(NEW), atol=1e-6)
-    model = ju.from_sklearn_values(forest(ExtraTreesRegressor))
-    weights = ju.neighbour_weights(model, NEW, rows=ROWS, y=Y)
-    np.testing.assert_allclose(weights @ Y, forest(ExtraTreesRegressor).predict(NEW), rtol=1e-5, atol=1e-5)
+    weighs(indicators(WORDS, recounted.class_labels), bound, NEW, bound.probability(NEW), atol=1e-6)
+    extra = forest(ExtraTreesRegressor)
+    weighs(Y, ju.from_sklearn_values(extra), NEW, extra.predict(NEW), rtol=1e-5, atol=1e-5, y=Y)
 
 
 def test_empty_leaves_are_not_covered():
@@ -282,11 +276,9 @@ def test_lightgbm_without_bags():
     lightgbm = pytest.importorskip("lightgbm")
     how = {"boosting_type": "rf", "n_estimators": 8, "feature_fraction": 0.5, "verbose": -1, "n_jobs": 1}
     model = lightgbm.LGBMRegressor(**how, min_child_samples=5).fit(ROWS, Y)
-    weights = ju.neighbour_weights(model, NEW, rows=ROWS, y=Y)
-    np.testing.assert_allclose(weights @ Y, model.predict(NEW), atol=1e-5)
+    weighs(Y, model, atol=1e-5, y=Y)
     model = lightgbm.LGBMRegressor(**how, bagging_fraction=0.5, bagging_freq=1, min_child_samples=5).fit(ROWS, Y)
-    with pytest.raises(ValueError, match="kind='leaves'"):
-        ju.neighbours(model, NEW, rows=ROWS, y=Y)
+    refuses(ValueError, "kind='leaves'", ju.neighbours, model, NEW, rows=ROWS, y=Y)
 
 
 def test_ydf_by_its_bags():
@@ -294,30 +286,26 @@ def test_ydf_by_its_bags():
     table = {name: ROWS[:, j] for j, name in enumerate("abcd")}
     learner = ydf.RandomForestLearner(label="t", num_trees=12, compute_oob_performances=True, winner_take_all=False)
     model = learner.train({**table, "t": WORDS}, verbose=0)
-    weights = ju.neighbour_weights(model, ROWS, rows=ROWS, y=WORDS)
-    expected = weights @ indicators(WORDS, np.array(model.label_classes()))
-    np.testing.assert_allclose(model.predict({**table, "t": WORDS}), expected, atol=1e-5)
-    with pytest.raises(ValueError, match="pass y"):
-        ju.neighbours(model, ROWS, rows=ROWS)
+    classes = indicators(WORDS, np.array(model.label_classes()))
+    weighs(classes, model, ROWS, model.predict({**table, "t": WORDS}), atol=1e-5, y=WORDS)
+    refuses(ValueError, "pass y", ju.neighbours, model, ROWS, rows=ROWS)
 
 
 def test_large_matrices_are_refused_before_they_are_made(monkeypatch):
     monkeypatch.setattr(_neighbours, "MOST_BYTES", 10_000)
-    with pytest.raises(ValueError, match=r"40 queries for 150 rows take up to 0\.0 GB.*ask for \d+ queries"):
-        ju.neighbour_weights(forest(), NEW, rows=ROWS)
+    words = r"40 queries for 150 rows take up to 0\.0 GB.*ask for \d+ queries"
+    refuses(ValueError, words, ju.neighbour_weights, forest(), NEW, rows=ROWS)
 
 
 def ask(model, X=NEW, rows=ROWS, **how):
     return lambda: ju.neighbours(model() if callable(model) else model, X, rows=rows, **how)
 
 
-BAD = ROWS.copy()
+BAD, BAGS = ROWS.copy(), "^the bags of this Forest.*not known.*of scikit-learn"
 BAD[0, 0] = np.inf
 WEIGHED = lambda: ExtraTreesRegressor(**FOREST).fit(ROWS, Y, sample_weight=WEIGHT)
 test_refusals = refusals(
     ("k beyond the rows", ask(forest, k=151), "k=151, and there are 150 rows"),
-    ("k of nothing", ask(forest, k=0), "k=0 must be at least 1"),
-    ("a fraction of k", ask(forest, k=2.5), "k=2.5 must be an integer", TypeError),
     ("an unknown kind", ask(forest, kind="leafs"), "Did you mean 'leaves'"),
     ("no rows", ask(forest, rows=ROWS[:0]), "rows is empty"),
     ("fewer rows", ask(forest, rows=ROWS[:149]), "there are 149 rows.*was fitted on 150"),
@@ -341,11 +329,7 @@ test_refusals = refusals(
     ("medians", ask(lambda: forest(criterion="absolute_error")), "medians"),
     ("constraints", ask(lambda: forest(monotonic_cst=(1, 0, 0, 0))), "monotonic_cst"),
     ("trees without targets", ask(lambda: ju.from_sklearn_values(forest())), "pass y, the rows' targets"),
-    (
-        "counts of bags",
-        ask(lambda: ju.from_sklearn(forest(RandomForestClassifier))),
-        "^the bags of this Forest.*not known.*of scikit-learn itself: pass that",
-    ),
+    ("counts of bags", ask(lambda: ju.from_sklearn(forest(RandomForestClassifier))), f"{BAGS}.*itself: pass that"),
     ("numbers of bags", ask(lambda: ju.from_sklearn_values(forest()), y=Y), "^the bags of this Add.*are not known"),
     ("out of no bag", ask(lambda: forest(ExtraTreesRegressor), None, kind="out_of_bag"), "has no bags that are known"),
     ("new rows out of bag", ask(forest, kind="out_of_bag"), "asks about the rows themselves"),

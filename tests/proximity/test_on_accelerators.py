@@ -11,19 +11,14 @@ from jaxunc.proximity import NeighbourIndex, _neighbours
 from tests._profiles import Calls, agree_at_once, profiled
 from tests._refusal import refuses
 
-from .test_neighbours import FOREST, NEW, ROWS, WORDS, Y, forest
+from .test_neighbours import NEW, ROWS, WORDS, Y, forest
 
 ASKED = {
     "numbers": (forest, NEW, {}, 9),
     "each row a leaf": (lambda: forest(min_samples_leaf=1), NEW, {}, 9),
     "one query": (forest, NEW[:1], {}, 9),
     "no query": (forest, NEW[:0], {}, 9),
-    "classes that weigh": (
-        lambda: RandomForestClassifier(**FOREST, class_weight="balanced").fit(ROWS, WORDS),
-        NEW,
-        {"y": WORDS},
-        9,
-    ),
+    "classes that weigh": (lambda: forest(RandomForestClassifier, class_weight="balanced"), NEW, {"y": WORDS}, 9),
     "out of bag, some in every bag": (lambda: forest(n_estimators=3), None, {"kind": "out_of_bag"}, 150),
     "leaves": (forest, NEW, {"kind": "leaves"}, 9),
     "leaves of a boosted model": (lambda: forest(GradientBoostingRegressor), NEW, {"kind": "leaves"}, 150),

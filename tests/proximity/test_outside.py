@@ -36,14 +36,12 @@ def test_share_is_that_of_loops(monkeypatch, values):
 
 
 def test_rows_are_inside_and_what_is_far_is_outside():
+    """Columns that no tree tests do not count."""
     boosted = HistGradientBoostingRegressor(max_iter=3, min_samples_leaf=5).fit(ROWS, Y)
     for model in (MODEL, boosted):
         np.testing.assert_array_equal(ju.outside_share(model, ROWS, rows=ROWS), 0)
         np.testing.assert_array_equal(ju.outside_share(model, ROWS[:5] + 50, rows=ROWS), 1)
     assert ju.outside_share(MODEL, NEW[:0], rows=ROWS).shape == (0,)
-
-
-def test_columns_that_no_tree_tests_do_not_count():
     wide = np.c_[ROWS, np.zeros(150)]
     model = RandomForestRegressor(12, min_samples_leaf=4, random_state=0).fit(wide, Y)
     far = np.c_[ROWS, np.ones(150)]
