@@ -62,15 +62,9 @@ def likelihood(sides) -> Fraction:
 
 def drawn_set(rng, n: int, n_classes: int, *, missing: bool = False):
     """Features of all kinds, with ties, and their nominal ones: X, y, queries, nominal."""
-    X = np.column_stack(
-        [
-            rng.integers(0, 4, n),
-            rng.integers(0, 9, n) / 4,
-            rng.integers(0, 3, n),
-            rng.standard_normal(n).astype(np.float32),
-            np.full(n, 2.0),
-        ]
-    ).astype(float)
+    codes, quarters, few = rng.integers(0, 4, n), rng.integers(0, 9, n) / 4, rng.integers(0, 3, n)
+    numbers = rng.standard_normal(n).astype(np.float32)
+    X = np.column_stack([codes, quarters, few, numbers, np.full(n, 2.0)]).astype(float)
     y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)])
     X[:, 3] += y
     X = X.astype(np.float32).astype(float)
