@@ -1,10 +1,16 @@
 """Votes, and the stopping rule as the paper writes it: a loop over instances and trees in float64."""
 
+from collections.abc import Callable
+from functools import lru_cache
+
 import numpy as np
 from scipy.special import betainc
 from scipy.stats import betabinom
+from sklearn.ensemble import RandomForestClassifier
 
+import jaxunc as ju
 from jaxunc.voting import StoppingResult
+from jaxunc.voting._leader_probability import leader_probability
 from tests._forests import forest_of_leaves
 
 
@@ -31,6 +37,17 @@ def drawn_votes(rng, n: int, n_trees: int, n_classes: int, abstaining: float = 0
         votes[rng.random(votes.shape) < abstaining] = -1
         votes[-1] = -1
     return votes.astype(np.int32)
+
+
+@lru_cache
+def grown_forest() -> tuple[ju.Forest, np.ndarray]:
+    """A forest on data with missing values, and instances."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 5)).astype(np.float32)
+    y = (X[:, 0] + X[:, 1] > rng.normal(size=1500) / 3).astype(int)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = RandomForestClassifier(80, min_samples_leaf=3, random_state=0).fit(X[:500], y[:500])
+    return ju.from_sklearn(model), X[500:]
 
 
 def forest_of_votes(votes: np.ndarray, n_classes: int):
@@ -76,3 +93,20 @@ def finite_loss(counts, t: int, n_trees: int, alpha=1.0) -> float:
             ahead = (k <= m) & ((lead < 0) | ((lead == 0) & (rival < leader)))
             lost += of_m * betabinom.pmf(k, m, shape[rival], shape[leader])[ahead].sum()
     return lost
+
+
+def settled_by(n_trees: int, confidence: float, criterion="bound", population="infinite", prior=1.0) -> Callable:
+    """When a rule stops, for `naive`."""
+
+    def settled(counts, t: int) -> bool:
+        last, top = np.sort(counts)[-2:]
+        if criterion == "certain":
+            return top - last > n_trees - t
+        if population == "finite":
+            return top > last and finite_loss(counts, t, n_trees, prior) < 1 - confidence
+        if criterion == "exact":
+            leading, alpha = (counts[None], counts[None].sum(axis=1), 0), np.full(len(counts), prior)
+            return top > last and leader_probability(*leading, "exact", "infinite", alpha)[0] > confidence
+        return lower_bound(counts, prior) > confidence
+
+    return settled

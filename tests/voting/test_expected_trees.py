@@ -8,6 +8,7 @@ from jaxunc.voting import VotePriorWarning, critical_votes, expected_trees, fore
 from tests._refusal import refusals
 
 pytestmark = pytest.mark.once
+POPULATIONS = ("finite", "infinite")
 
 
 def test_two_classes_by_enumeration():
@@ -25,29 +26,36 @@ def test_two_classes_by_enumeration():
     expected = walk(0, 0, 1.0)
     found = expected_trees(np.array([0.3, 0.7]), 0.9, max_trees=14)
     np.testing.assert_allclose((found.n_trees_used, found.settled), expected, rtol=1e-5)
+    certain = expected_trees(np.array([0.0, 1.0]), criterion="certain", max_trees=9)
+    assert certain.n_trees_used == pytest.approx(5)
 
 
-@pytest.mark.parametrize("p", [(0.5, 0.5), (0.45, 0.55), (0.0, 1.0)])
-@pytest.mark.exhaustive
-def test_two_classes_by_simulation(p, rng):
-    votes = (rng.random((20_000, 200)) < p[1]).astype(np.int32)
-    result = stop_after(votes, 2, confidence=0.99)
-    found = expected_trees(np.array(p), 0.99, max_trees=200)
+OPTIMAL = {"disagreement": 0.01, "criterion": "optimal"}
+
+
+@pytest.mark.parametrize(
+    ("p", "n_trees", "settings"),
+    [
+        *(
+            pytest.param(p, n_trees, {"confidence": confidence}, marks=pytest.mark.exhaustive)
+            for n_trees, confidence, of in (
+                (200, 0.99, [(0.5, 0.5), (0.45, 0.55), (0.0, 1.0)]),
+                (100, 0.95, [(0.2, 0.5, 0.3), (0.05, 0.9, 0.05)]),
+            )
+            for p in of
+        ),
+        *(pytest.param((0.4, 0.6), 60, OPTIMAL | {"population": of}, marks=pytest.mark.room) for of in POPULATIONS),
+    ],
+    ids=str,
+)
+def test_by_simulation(p, n_trees, settings, rng):
+    n_classes, n = len(p), 20_000
+    votes = rng.choice(n_classes, size=(n, n_trees), p=p).astype(np.int32)
+    result, found = stop_after(votes, n_classes, **settings), expected_trees(np.array(p), max_trees=n_trees, **settings)
     polled = np.asarray(result.n_trees_used)
-    assert abs(found.n_trees_used - polled.mean()) < 5 * polled.std() / 20_000**0.5 + 1e-3
+    drawn_as_well = 0.08 * polled.mean() if n_classes == 3 else 1e-3
+    assert abs(found.n_trees_used - polled.mean()) < 5 * polled.std() / n**0.5 + drawn_as_well
     assert abs(found.settled - np.mean(result.settled)) < 0.02
-
-
-@pytest.mark.exhaustive
-def test_three_classes(rng):
-    p = np.array([[0.2, 0.5, 0.3], [0.05, 0.9, 0.05]])
-    found = expected_trees(p, 0.95, max_trees=100)
-    for row, mean in zip(p, found.n_trees_used, strict=True):
-        votes = rng.choice(3, size=(5000, 100), p=row).astype(np.int32)
-        assert abs(np.mean(stop_after(votes, 3, confidence=0.95).n_trees_used) - mean) < 0.08 * mean
-    votes = np.array([rng.multinomial(40, p) for p in rng.dirichlet([1, 2.5, 1.5], size=60)])
-    plan = forest_size_for(votes, 0.95, max_trees=300, key=jax.random.key(1))
-    assert 0 < plan.settled[-1] <= 1
 
 
 @pytest.mark.exhaustive
@@ -64,6 +72,8 @@ def test_plans(rng):
     assert abs(share - 0.9) < 0.02
     with pytest.warns(VotePriorWarning):
         assert forest_size_for(np.array([[25, 25]] * 30), 0.99, share=0.99, max_trees=60).needed is None
+    votes = np.array([rng.multinomial(40, p) for p in rng.dirichlet([1, 2.5, 1.5], size=60)])
+    assert 0 < forest_size_for(votes, 0.95, max_trees=300, key=jax.random.key(1)).settled[-1] <= 1
 
 
 @pytest.mark.exhaustive

@@ -8,15 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
 
-import jaxunc as ju
 from jaxunc import voting
 from jaxunc.inference import _walk
 from jaxunc.voting import _rounds, _until_settled
 from jaxunc.voting._rounds import FEW, TOGETHER
-from tests._compilations import compilations
-from tests.voting._votes import drawn_votes, forest_of_votes, rows_of, same
+from tests.voting._votes import drawn_votes, forest_of_votes, grown_forest, rows_of, same
 
 pytestmark = pytest.mark.room
 
@@ -58,49 +55,9 @@ def test_as_many_trees_as_are_asked_for(voted):
         same(voting.bind_vote(forest, confidence=0.99, max_trees=most)(X[:FEW]), expected)
 
 
-@pytest.mark.exhaustive
-def test_however_many_trees_are_walked_at_once(voted, monkeypatch):
-    forest, X, votes, n_classes = voted
-    expected = voting.stop_after(votes[:5], n_classes, confidence=0.99)
-    for together in (1, 7, 1000):
-        monkeypatch.setattr(_rounds, "TOGETHER", together)
-        jax.clear_caches()
-        same(voting.bind_vote(forest)(X[:5]), expected)
-
-
 @pytest.fixture(scope="module")
 def grown():
-    """A forest on data with missing values."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(700, 5)).astype(np.float32)
-    y = (X[:, 0] + X[:, 1] > rng.normal(size=700) / 3).astype(int) + (X[:, 2] > 1)
-    X[rng.random(X.shape) < 0.1] = np.nan
-    return ju.from_sklearn(RandomForestClassifier(60, random_state=0).fit(X[:500], y[:500])), X[500:]
-
-
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.exhaustive(keep=1)
-def test_rows_of_a_batch(grown, missing):
-    forest, X = grown
-    X = X if missing else np.nan_to_num(X)
-    bound = voting.bind_vote(forest)
-    whole, by_number = bound(X), {n: [bound(X[start : start + n]) for start in range(0, 40, n)] for n in (1, 8, 20)}
-    for answers in by_number.values():
-        for name in ("n_trees_used", "predicted", "settled", "votes", "probability"):
-            joined = np.concatenate([getattr(one, name) for one in answers])
-            np.testing.assert_array_equal(joined, getattr(whole, name)[:40], err_msg=name)
-    assert len(np.unique(whole.n_trees_used)) > 10
-
-
-def test_no_compilation_for_a_new_number(grown):
-    forest, X = grown
-    bound = voting.bind_vote(forest)
-    for n in (1, FEW):
-        bound(X[:n])
-    with compilations() as names:
-        for n in range(1, FEW + 1):
-            bound(X[n : 2 * n])
-    assert not [name for name in names if "poll" in name], names
+    return grown_forest()
 
 
 @pytest.mark.parametrize("settings", [{}, {"criterion": "exact"}], ids=str)
@@ -119,13 +76,13 @@ def test_threads_copies_and_pickles(grown, settings):
 
 @pytest.mark.once
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("limits", [(256, 256, 8, 128), (1024, 128, 1, 3), (512, 64, 50, 60)])
+@pytest.mark.parametrize("limits", [(256, 256, 8, 128, 1), (1024, 128, 1, 3, 7), (512, 64, 50, 60, 1000)])
 @pytest.mark.parametrize(("n_classes", "abstaining"), [(2, 0.0), (2, 0.2), (5, 0.2)])
-def test_whatever_blocks_rounds_and_threads_are(n_classes, abstaining, limits, monkeypatch):
+def test_whatever_blocks_rounds_threads_and_trees_at_once_are(n_classes, abstaining, limits, monkeypatch):
     votes = drawn_votes(np.random.default_rng(n_classes), 700, 60, n_classes, abstaining)
     forest, X = forest_of_votes(votes, n_classes)
     expected = voting.stop_after(votes, n_classes, confidence=0.99)
-    of_rounds = {"SHORTEST": limits[2], "LONGEST": limits[3], "LENGTHS": limits[2:]}
+    of_rounds = {"SHORTEST": limits[2], "LONGEST": limits[3], "LENGTHS": limits[2:4], "TOGETHER": limits[4]}
     monkeypatch.setattr(_walk, "BLOCKS", limits[:1])
     monkeypatch.setattr(_until_settled, "SMALL_BLOCKS", limits[1:2])
     for name, value in of_rounds.items():
@@ -134,6 +91,7 @@ def test_whatever_blocks_rounds_and_threads_are(n_classes, abstaining, limits, m
     for threads in (1, 2, 3):
         same(voting.bind_vote(forest, threads=threads)(X), expected)
     same(voting.bind_vote(forest, walk="levels")(X), expected)
+    same(voting.bind_vote(forest)(X[:5]), rows_of(expected, slice(5)))
 
 
 @pytest.mark.parametrize(("rows", "n_features", "missing"), [(1, 5, False), (FEW, 5, True), (FEW, 300, True)])
@@ -141,11 +99,11 @@ def test_few_instances_stay_in_the_thread_that_calls(grown, rows, n_features, mi
     """XLA on CPU hands a program of 1000 operations to another thread, and splits what touches half a MiB."""
     bound, x = voting.bind_vote(grown[0]), np.zeros((rows, n_features), np.float32)
     plan, classes = bound._plan(bound.forest.trees, missing)
-    more = lambda array: jnp.concatenate([array] * 40)
+    more = lambda array: jnp.concatenate([array] * 80)
     with jax.enable_x64(True):
         plan, classes = jax.tree.map(more, (plan, classes))
     assert plan.nodes.nbytes > 2**20 < 2 * classes.nbytes
-    arrays = plan, classes, bound.rule, x, np.int32(1), np.int32(60)
+    arrays = plan, classes, bound.rule, x, np.int32(1), np.int32(80)
     program = _rounds.poll_part.jitted.lower(*arrays, missing=missing, blocks=()).compile()
     assert program.cost_analysis()["flops"] < 1000
     assert "outer_dimension_partitions" not in program.as_text()
@@ -157,8 +115,8 @@ def test_few_instances_stay_in_the_thread_that_calls(grown, rows, n_features, mi
 def test_no_level_is_split_over_threads(grown, n_features):
     """XLA on CPU splits what touches half a MiB over its threads, at a loss; only a block's keys may be so large."""
     bound, x = voting.bind_vote(grown[0]), np.zeros((4096, n_features), np.float32)
-    blocks = (_walk.block_size("blocks", 60, n_features), *_until_settled.SMALL_BLOCKS)
-    numbers = np.int32(9), np.int32(60)
+    blocks = (_walk.block_size("blocks", 80, n_features), *_until_settled.SMALL_BLOCKS)
+    numbers = np.int32(9), np.int32(80)
     arrays = *bound._plan(bound.forest.trees, False), bound.rule, x
     text = _rounds.poll_part.jitted.lower(*arrays, *numbers, missing=False, blocks=blocks).compile().as_text()
     split = [line for line in text.splitlines() if "outer_dimension_partitions" in line]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +13,13 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 import jaxunc as ju
 from jaxunc import voting
 from jaxunc.voting import _leader_probability, _until_settled, _vote_prior, votes_of_counts
+from jaxunc.voting._rounds import FEW
 from jaxunc.voting._vote_prior import leaf_votes
 from tests._compilations import compilations
 from tests._forests import forest_of_leaves
 from tests._refusal import refusals, refuses
 from tests._sparse import sparse_data, sparse_forest
-from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes, rows_of, same
+from tests.voting._votes import drawn_votes, finite_loss, forest_of_votes, grown_forest, rows_of, same
 
 pytestmark = pytest.mark.once
 
@@ -137,17 +139,12 @@ def test_small_leaves_vote_as_the_rule_vote_does(n_classes):
 
 @pytest.fixture(scope="module")
 def fitted():
-    """A forest on data with missing values."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 5)).astype(np.float32)
-    y = (X[:, 0] + X[:, 1] > rng.normal(size=1500) / 3).astype(int)
-    X[rng.random(X.shape) < 0.1] = np.nan
-    model = RandomForestClassifier(80, min_samples_leaf=3, random_state=0).fit(X[:500], y[:500])
-    return ju.from_sklearn(model), X[500:]
+    return grown_forest()
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.room
+@pytest.mark.exhaustive(keep=1)
+@pytest.mark.parametrize("missing", [True, False])
 def test_a_grown_forest(fitted, missing):
     forest, X = fitted
     X = X if missing else np.nan_to_num(X)
@@ -156,7 +153,15 @@ def test_a_grown_forest(fitted, missing):
     coded = np.asarray(leaf_votes(forest))[trees, np.asarray(ju.leaf_index(forest, X))]
     np.testing.assert_array_equal(np.where(coded == 2, -1, coded.astype(int)), votes)
     assert np.any(votes < 0)  # leaves of four instances that are tied
-    same(ju.predict_until_settled(forest, X), voting.stop_after(votes, 2, confidence=0.99))
+    bound = voting.bind_vote(forest)
+    whole = bound(X)
+    same(whole, voting.stop_after(votes, 2, confidence=0.99))
+    assert len(np.unique(whole.n_trees_used)) > 10
+    for start, n in ((0, 1), (39, 1), (8, 8), (20, 20)):
+        rows = slice(start, start + n)
+        part = bound(X[rows])
+        same(part, rows_of(whole, rows))
+        np.testing.assert_array_equal(part.probability, whole.probability[rows])
     found = ju.predict_until_settled(forest, X, criterion="certain")
     np.testing.assert_array_equal(found.predicted, (votes == 1).sum(axis=1) > (votes == 0).sum(axis=1))
 
@@ -192,11 +197,11 @@ def test_empty_leaves(key):
 def test_no_compilation_follows_the_data(fitted):
     forest, X = fitted
     bound = voting.bind_vote(forest)
-    bound(X)
-    bound(X[:70])  # in this thread, where types are strict: another program
+    for n in (len(X), 70, 1, FEW):  # 70 in this thread, where types are strict: another program
+        bound(X[:n])
     with compilations() as names:
-        bound(X[:77])
-        bound(X[:19])
+        for n in (*range(1, FEW + 1), 19, 77):
+            bound(X[n : 2 * n])
         bound(X[::-1])
         voting.bind_vote(forest, confidence=0.9)(X[:900])
     assert not [name for name in names if "poll" in name], names
@@ -234,26 +239,12 @@ def test_sparse_instances(walk, how, monkeypatch):
         np.testing.assert_array_equal(bound(X[:n]).votes, expected.votes[:n])
 
 
-def _asked(**settings):
-    return lambda fitted: ju.predict_until_settled(*fitted, **settings)
-
-
-def _of(model):
-    return lambda fitted: ju.predict_until_settled(model, fitted[1])
-
-
+ask = ju.predict_until_settled
 test_refusals = refusals(
-    ("certainty", _asked(confidence=1.0), r"confidence=1.0 must lie in \(0.5, 1\)"),
-    ("no tree", _asked(max_trees=0), "max_trees=0 must be at least 1"),
-    ("more trees", _asked(max_trees=81), "max_trees=81, but the forest has 80 trees"),
-    ("three columns", lambda fitted: ju.predict_until_settled(fitted[0], fitted[1][:, :3]), "3"),
+    ("more trees", lambda fitted: ask(*fitted, max_trees=81), "max_trees=81, but the forest has 80 trees"),
+    ("three columns", lambda fitted: ask(fitted[0], fitted[1][:, :3]), "3"),
     ("no thread", lambda fitted: voting.bind_vote(fitted[0], threads=0), "at least 1"),
-    ("model", _of(RandomForestClassifier()), "from_sklearn", TypeError),
-    ("boosted", _of(GradientBoostingClassifier()), "not exchangeable", TypeError),
-    (
-        "traced",
-        lambda fitted: jax.eval_shape(lambda x: ju.predict_until_settled(fitted[0], x).votes, fitted[1]),
-        "outside of jit",
-        TypeError,
-    ),
+    ("model", lambda fitted: ask(RandomForestClassifier(), fitted[1]), "from_sklearn", TypeError),
+    ("boosted", lambda fitted: ask(GradientBoostingClassifier(), fitted[1]), "not exchangeable", TypeError),
+    ("traced", lambda fitted: jax.eval_shape(partial(ask, fitted[0]), fitted[1]), "outside of jit", TypeError),
 )
