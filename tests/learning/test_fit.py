@@ -1,4 +1,4 @@
-"""Fitting: what is found, what stays, when it stops, and what it refuses; and loops of one's own."""
+"""Fitting, selecting and stacking: what is found, what stays, when it stops, what is refused; loops of one's own."""
 
 import functools
 import itertools
@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from scipy.optimize import minimize_scalar
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.learning import _descent, fit_combiner, loss_on, select_combiner, standard_errors
+from jaxunc.learning import _descent, fit_combiner, loss_on, select_combiner, stack_combiners, standard_errors
 from jaxunc.learning._fit import parameters_of, problem_of
+from jaxunc.learning._select import _find_weights
 from tests._forests import toy_data
 from tests._refusal import refusals
 from tests._rules import LEARNERS, PRIORS
@@ -115,16 +117,11 @@ def test_progress(rows, monkeypatch, capsys):
     assert heard[-1].what == "pool, fold 2 of 2"
 
 
-@pytest.mark.room
-def test_both_counts_serve_combiners_of_one_kind(rows, wide):
-    np.testing.assert_allclose(rows.answer(ju.Mean()).probability, wide.answer(ju.Mean()).probability, atol=1e-6)
-
-
-def test_numbers_per_tree_route_the_rows(rows):
-    weighted = rows.answer(ju.Weighted(ju.Mean(), np.linspace(0.5, 2, 60))).probability
-    assert not np.allclose(weighted, rows.answer(ju.Mean()).probability, atol=1e-4)
-    even = rows.answer(ju.Weighted(ju.Mean(), np.ones(60))).probability
-    np.testing.assert_allclose(even, rows.answer(ju.Mean()).probability, atol=1e-5)
+def test_numbers_per_tree_route_the_rows_and_both_counts_serve_combiners_of_one_kind(rows, wide):
+    said = lambda combiner, rows=rows: rows.answer(combiner).probability
+    assert not np.allclose(said(ju.Weighted(ju.Mean(), np.linspace(0.5, 2, 60))), said(ju.Mean()), atol=1e-4)
+    np.testing.assert_allclose(said(ju.Weighted(ju.Mean(), np.ones(60))), said(ju.Mean()), atol=1e-5)
+    np.testing.assert_allclose(said(ju.Mean(), wide), said(ju.Mean()), atol=1e-6)
 
 
 @pytest.mark.exhaustive
@@ -141,27 +138,37 @@ def test_standard_errors_are_those_of_a_logistic_regression(rows):
     assert float(found.value) == pytest.approx(float(fitted.combiner.scale), rel=1e-5)
 
 
-def learn(make=lambda: ju.LearnedPool(PRIOR), **settings):
-    return lambda rows: fit_combiner(make(), rows, **settings)
+@pytest.mark.exhaustive
+def test_the_best_of_the_default_candidates_is_selected_and_a_stack_is_no_worse(wide):
+    candidates = wide.default_candidates()
+    chosen, stacked = (choose(candidates, wide, n_folds=3) for choose in (select_combiner, stack_combiners))
+    assert chosen.losses[chosen.name] == min(chosen.losses.values())
+    assert set(chosen.losses) == {"pool", "calibrated mean"}
+    assert chosen.fitted.loss == pytest.approx(loss_on(chosen.fitted.combiner, wide), rel=1e-4)
+    assert stacked.losses == pytest.approx(chosen.losses, rel=1e-4)
+    assert sum(stacked.weights.values()) == pytest.approx(1)
+    assert stacked.loss < max(stacked.losses.values())
+    assert loss_on(stacked.combiner, wide) < loss_on(ju.Mean(), wide)
 
 
-def weigh(make):
-    return lambda rows: rows.with_weight(make(rows.n))
+def test_weights_are_those_of_the_best_average(rng):
+    logs, weight = np.log(rng.uniform(0.05, 1, (2, 50))), rng.uniform(0.5, 2, 50)
+    lost = lambda v: -(weight @ np.log(v * np.exp(logs[0]) + (1 - v) * np.exp(logs[1])) + np.log(v * (1 - v)))
+    wanted = minimize_scalar(lost, bounds=(1e-6, 1 - 1e-6), method="bounded").x
+    np.testing.assert_allclose(_find_weights(logs, weight), [wanted, 1 - wanted], atol=1e-4)
 
 
-def breaks(answer, y, weight):
-    return jnp.where(answer.probability[0, 0] > 0, jnp.nan, 0.0)
-
-
+learn = lambda make=lambda: ju.LearnedPool(PRIOR), **how: lambda rows: fit_combiner(make(), rows, **how)
+weigh = lambda make: lambda rows: rows.with_weight(make(rows.n))
+breaks = lambda answer, y, weight: jnp.where(answer.probability[0, 0] > 0, jnp.nan, 0.0)
 NO_SUM = "neither learned nor calibrated.*Learn one that sums"
 NO_NUMBERS = "no array of numbers"
-
 test_refusals = refusals(
-    ("a name", learn(lambda: "mean"), "pass a Combiner", TypeError),
+    ("stack of nothing", lambda wide: stack_combiners({}, wide), "candidates is empty"),
+    ("selection of nothing", lambda wide: select_combiner({}, wide), "candidates is empty"),
     ("broken loss", learn(loss=breaks), "before the first step"),
     ("nothing to learn", learn(lambda: ju.Mean()), "nothing to learn"),
     ("loss", learn(loss="hinge"), "loss='hinge' is unknown"),
-    ("no steps", learn(n_steps=0), "n_steps=0"),
     ("validation", learn(validation=2.0), "validation=2"),
     ("start", lambda rows: learn(start=ju.EvidenceAccumulation(PRIOR))(rows), "same kind"),
     ("freeze", learn(freeze=("prior",)), "freeze names 'prior'"),
@@ -204,7 +211,7 @@ def pool(numbers) -> ju.LearnedPool:
 
 
 @pytest.mark.exhaustive
-def test_many_combiners_at_once_and_exported(forest):
+def test_many_combiners_at_once(forest):
     X, _, trees = forest
     numbers = jnp.array([[0.0, 0.0], [1.0, -1.0], [0.3, 1.0]])
     answer = lambda one: ju.bind(trees, pool(one)).probability(X)
@@ -215,10 +222,6 @@ def test_many_combiners_at_once_and_exported(forest):
     priors = jnp.array([[0.5, 0.5], [0.1, 0.9]])
     evidence = lambda prior: ju.bind(trees, ju.EvidenceAccumulation(prior)).probability(X)
     np.testing.assert_allclose(jax.vmap(evidence)(priors)[1], evidence(priors[1]), atol=1e-5)
-    bound = ju.bind(trees, ju.LearnedPool(trees.prior, strength=0.5))
-    exported = jax.export.export(jax.jit(bound.probability))(jax.ShapeDtypeStruct(X.shape, jnp.float32))
-    again = jax.export.deserialize(exported.serialize())
-    np.testing.assert_allclose(again.call(jnp.asarray(X)), bound.probability(X), atol=1e-6)
 
 
 @pytest.mark.exhaustive

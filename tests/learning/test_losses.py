@@ -31,9 +31,8 @@ def test_it_contains_the_cautious_forest(mass, n_classes, rng):
 @pytest.mark.exhaustive
 def test_slopes_are_finite():
     counts, loss = jnp.asarray([[[0, 0], [5, 0], [2, 2], [10**9, 1]]]), UtilityLoss.of(2)
-    value = lambda rule: loss(
-        rule.finish(jax.tree.map(lambda p: p.sum(1), rule.lift(counts))), jnp.zeros(1, int), jnp.ones(1)
-    )
+    merged = lambda rule: jax.tree.map(lambda part: part.sum(1), rule.lift(counts))
+    value = lambda rule: loss(rule.finish(merged(rule)), jnp.zeros(1, int), jnp.ones(1))
     for rule in (ju.LearnedVote(), ju.LearnedVote(2.0, 1.0, 1.0), ju.LearnedVote(softness=0.0)):
         assert all(np.all(np.isfinite(part)) for part in jax.tree.leaves(jax.grad(value)(rule)))
 

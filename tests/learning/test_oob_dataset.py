@@ -21,6 +21,9 @@ from tests._sparse import sparse_data, sparse_labels, sparse_model
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:.*are in every tree's bag")]
 
 
+GROWN_ON = "the sample that the forest was grown on"
+
+
 @pytest.fixture(scope="module", params=[2, 3])
 def fitted(request):
     X, y = toy_data(request.param)
@@ -141,11 +144,10 @@ def test_levels_are_looked_up_once(names, rng):
 @pytest.mark.exhaustive(keep=1)
 def test_what_would_leak_is_refused(fitted):
     X, y, model = fitted
-    refuses(ValueError, "the sample that the forest was grown on", oob_dataset, model, X, y, source="held_out")
-    whole = ExtraTreesClassifier(5, random_state=0).fit(X, y)
-    refuses(ValueError, "the sample that the forest was grown on", oob_dataset, whole, X, y, source="held_out")
-    with refuses(TypeError, "Counts by themselves do not say"):
-        fit_combiner(ju.LearnedPool(np.ones(len(model.classes_)) / len(model.classes_)), np.ones((4, 2)))
+    for grown in (model, ExtraTreesClassifier(5, random_state=0).fit(X, y)):
+        refuses(ValueError, GROWN_ON, oob_dataset, grown, X, y, source="held_out")
+    pool = ju.LearnedPool(np.ones(len(model.classes_)) / len(model.classes_))
+    refuses(TypeError, "Counts by themselves do not say", fit_combiner, pool, np.ones((4, 2)))
     assert oob_dataset(model, X, y, source="held_out", allow_leaks=True).n == len(y)
 
 
@@ -154,8 +156,8 @@ def test_rows_out_of_bag_in_another_order_are_refused(fitted, counts):
     X, y, model = fitted
     p = np.random.default_rng(0).permutation(len(y))
     for rows in ((X[p], y[p]), (X, y[p]), (X[::-1], y[::-1])):
-        with refuses(ValueError, "not the rows that this RandomForestClassifier was grown on, in their order"):
-            oob_dataset(model, *rows, source="oob", counts=counts, max_rows=50)
+        words, how = "not the rows that this RandomForestClassifier was grown on, in their order", {"max_rows": 50}
+        refuses(ValueError, words, oob_dataset, model, *rows, source="oob", counts=counts, **how)
 
 
 def _doubtful(n: int, decimals: int):
@@ -295,9 +297,8 @@ def test_sparse_rows_that_were_held_out(monkeypatch):
     new, labels = sparse_data(200, seed=7), sparse_labels(3, 200, seed=7)
     rows = assert_same_rows(sparse_model(3), new, new.toarray(), labels, source="held_out")
     fitted = fit_combiner(ju.LearnedPool(rows.prior), rows, n_steps=3)
-    np.testing.assert_array_equal(
-        rows.bind(fitted.combiner).probability(new), rows.bind(fitted.combiner).probability(new.toarray())
-    )
+    bound = rows.bind(fitted.combiner)
+    np.testing.assert_array_equal(bound.probability(new), bound.probability(new.toarray()))
     refuses(ValueError, "numbers per tree.*of dense rows", lambda: rows.data_for(ju.Weighted(ju.Mean(), np.ones(12))))
     some = SPARSE[:, :3].tocsr()
     some.data[:] += 5  # columns that are nearly dense tell that rows are known, as dense ones do
@@ -305,7 +306,5 @@ def test_sparse_rows_that_were_held_out(monkeypatch):
     model = RandomForestClassifier(20, random_state=0).fit(filled, LABELS)
     monkeypatch.setattr(_seen_rows, "DENSE_VALUES", 900)
     for data in (filled, type(SPARSE)(filled)):
-        with refuses(ValueError, "the sample that the forest was grown on"):
-            oob_dataset(model, data, LABELS, source="held_out")
-    with refuses(ValueError, "y has 299 labels for 300 rows"):
-        oob_dataset(sparse_model(3), SPARSE, LABELS[:-1], source="oob")
+        refuses(ValueError, GROWN_ON, oob_dataset, model, data, LABELS, source="held_out")
+    refuses(ValueError, "y has 299 labels for 300", oob_dataset, sparse_model(3), SPARSE, LABELS[:-1], source="oob")
