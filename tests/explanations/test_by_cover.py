@@ -8,9 +8,10 @@ from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
 from jaxunc.explanations import _by_cover
+from tests._forests import order_key
 from tests.conftest import X64
 
-from .test_explain import arrays_of, cover_of, keys_of
+from .test_explain import arrays_of, cover_of
 
 pytestmark = pytest.mark.room
 
@@ -31,7 +32,7 @@ def by_paths(forest: ju.Forest, X: np.ndarray, mask: np.ndarray | None = None) -
     counts = np.asarray(forest.count_table, float)[np.asarray(forest.code)]
     t, weight = np.polynomial.legendre.leggauss(X.shape[1])
     t, weight = (t + 1) / 2, weight / 2
-    keys, values = np.stack([keys_of(x) for x in X]), np.zeros(X.shape)
+    keys, values = order_key(X), np.zeros(X.shape)
 
     def rows(tree, node):
         left = child[tree, node]

@@ -15,7 +15,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 import jaxunc as ju
 from jaxunc.explanations._statistic import leaf_statistic
 from jaxunc.forest import interval_nodes
-from tests._forests import toy_data, toy_forest
+from tests._forests import order_key, toy_data, toy_forest
 from tests._refusal import refusals, refuses
 from tests._sparse import sparse_data, sparse_forest
 from tests.conftest import X64
@@ -25,25 +25,27 @@ def arrays_of(trees) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(part) for part in (trees.child, trees.feature, trees.threshold, trees.missing_right))
 
 
-def keys_of(x) -> np.ndarray:
-    bits = np.asarray(x, np.float32).view(np.int32).astype(np.int64)
-    return np.where(bits < 0, -(2**31) - bits, bits)
+def stepper(trees, x):
+    """The way from a node of a tree to its child, for an instance."""
+    (child, feature, threshold, right), keys = arrays_of(trees), order_key(x)
+
+    def step(t, node):
+        column = feature[t, node]
+        goes = right[t, node] if np.isnan(x[column]) else keys[column] > threshold[t, node]
+        return child[t, node] + int(goes)
+
+    return step
 
 
 def by_cover(trees, cover, table, x, of_trees=None, whole=False):
     """The value of a set of columns that are known; of the others the shares of rows, by nodes or by whole tests."""
-    (child, feature, threshold, right), keys = arrays_of(trees), keys_of(x)
+    (child, feature, _, _), step = arrays_of(trees), stepper(trees, x)
     tests, within = interval_nodes(trees) if whole else ((), np.zeros(child.shape, bool))
     ends = {(test.tree, test.node): test.child for test in tests}
 
     def rows(t, node):
         left = ends.get((t, node), child[t, node])
         return cover[t, node] if child[t, node] == node else rows(t, left) + rows(t, left + 1)
-
-    def step(t, node):
-        column = feature[t, node]
-        goes = right[t, node] if np.isnan(x[column]) else keys[column] > threshold[t, node]
-        return child[t, node] + int(goes)
 
     def expected(t, node, known):
         if child[t, node] == node:
@@ -64,16 +66,14 @@ def by_cover(trees, cover, table, x, of_trees=None, whole=False):
 
 def by_sample(trees, sample, table, x):
     """The value of a set of columns that are known; the others are a row's of the sample in turn."""
-    child, feature, threshold, right = arrays_of(trees)
+    child = arrays_of(trees)[0]
 
     def answer(mixed):
-        keys, total = keys_of(mixed), 0.0
+        step, total = stepper(trees, mixed), 0.0
         for t in range(len(child)):
             node = 0
             while child[t, node] != node:
-                column = feature[t, node]
-                goes = right[t, node] if np.isnan(mixed[column]) else keys[column] > threshold[t, node]
-                node = child[t, node] + int(goes)
+                node = step(t, node)
             total = total + table[t, node]
         return total
 
@@ -98,6 +98,15 @@ def agree(found, expected, scale: float = 1.0) -> None:
     for (shares, of_none), values, own_base in zip(expected, np.asarray(found.values), base, strict=True):
         np.testing.assert_allclose(values, shares, rtol=0, atol=LIMIT * scale)
         np.testing.assert_allclose(own_base, of_none, rtol=LIMIT, atol=LIMIT * scale)
+
+
+def agree_by_cover(found, trees, cover, table, X, scale: float = 1.0, **how) -> None:
+    agree(found, [definition(X.shape[1], by_cover(trees, cover, table, x, **how)) for x in X], scale)
+
+
+def adds_up(found, total, rtol: float = 1e-5, atol: float = 0.0) -> None:
+    """Whether shares and base add up to the answer."""
+    np.testing.assert_allclose(np.asarray(found.values).sum(axis=1) + found.base, total, rtol=rtol, atol=atol)
 
 
 def counts_of(forest) -> np.ndarray:
@@ -177,9 +186,7 @@ def test_values_are_those_of_the_definition(name):
     X = instances(n_classes)
     found = ju.explain(forest, combiner, X)
     assert found.of == of
-    np.testing.assert_allclose(
-        found.values.sum(axis=1) + found.base, answered(forest, combiner, of, found.names, X), rtol=1e-5, atol=1e-5
-    )
+    adds_up(found, answered(forest, combiner, of, found.names, X), atol=1e-5)
     said = leaf_statistic(forest, combiner)  # of which the sums above are the answer
     table = said.table / (1 if said.weights is None else said.weights.sum())
     shares, base = definition(6, by_cover(forest.trees, cover_of(forest), table, X[0]))
@@ -213,9 +220,7 @@ def test_a_learned_pool_of_two_countings():
     size = counts.sum(axis=2, keepdims=True) + 1
     table = size**0.5 * (counts + np.array([0.2, 0.3, 0.5])) / size
     found = ju.explain(forest, pool, given)
-    agree(
-        found, [definition(6, by_cover(forest.trees, cover_of(forest), table, x)) for x in given], np.abs(table).max()
-    )
+    agree_by_cover(found, forest.trees, cover_of(forest), table, given, np.abs(table).max())
 
 
 def counted(missing: bool) -> tuple[ju.Forest, np.ndarray, np.ndarray, np.ndarray]:
@@ -231,7 +236,7 @@ def test_values_by_all_subsets(missing):
     """Any numbers that leaves hold, in trees of all depths."""
     forest, X, table, cover = counted(missing)
     found = ju.explain(forest, ju.Pooling(), X)
-    agree(found, [definition(6, by_cover(forest.trees, cover, table, x)) for x in X], scale=np.abs(found.base).max())
+    agree_by_cover(found, forest.trees, cover, table, X, np.abs(found.base).max())
 
 
 @pytest.mark.room
@@ -245,8 +250,7 @@ def test_values_against_rows(missing):
     agree(found, [definition(6, by_sample(forest.trees, sample, table, x)) for x in X], np.abs(found.base).max())
     many = ju.explain(forest, ju.Pooling(), X, background=np.repeat(sample, 30, axis=0))  # several blocks
     np.testing.assert_allclose(many.values, found.values, rtol=0, atol=LIMIT * np.abs(found.base).max())
-    total = np.asarray(ju.leaf_counts(forest, X)).sum(axis=1)
-    np.testing.assert_allclose(found.values.sum(axis=1) + found.base, total, rtol=1e-5)
+    adds_up(found, np.asarray(ju.leaf_counts(forest, X)).sum(axis=1))
 
 
 @pytest.mark.room
@@ -257,11 +261,10 @@ def test_masked_trees():
     sample = np.array(toy_data(3)[0][50:53])
     table = counts_of(forest) / np.maximum(cover, 1)[..., None] - 1 / 3
     bound = ju.bind(forest, ju.Mean()).probability(X, tree_mask=mask)
-    for background in (None, sample):
+    for background in (sample, None):
         found = ju.explain(forest, ju.Mean(), X, background=background, tree_mask=mask)
         assert found.base.shape == (2, 3)
-        np.testing.assert_allclose(found.values.sum(axis=1) + found.base, bound, rtol=1e-5)
-    found = ju.explain(forest, ju.Mean(), X, tree_mask=mask)
+        adds_up(found, bound)
     expected = [
         definition(6, by_cover(forest.trees, cover, table / own.sum(), x, np.flatnonzero(own)))
         for own, x in zip(mask, X, strict=True)
@@ -280,7 +283,7 @@ def test_rows_of_another_counting_make_the_cover():
     found = ju.explain(forest, ju.Vote(), X, background=other)
     chosen = counts == counts.max(axis=-1, keepdims=True)
     table = chosen / chosen.sum(axis=-1, keepdims=True) / 3
-    agree(found, [definition(6, by_cover(forest.trees, cover_of(other), table, x)) for x in X])
+    agree_by_cover(found, forest.trees, cover_of(other), table, X)
 
 
 @pytest.mark.room
@@ -296,10 +299,10 @@ def test_sums_of_additive_trees(n_classes):
     assert found.names == ((1,) if n_classes == 2 else (0, 1, 2))
     table = np.asarray(model.values, float) * (model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs))
     centred = found._replace(base=found.base - model.base)
-    agree(centred, [definition(6, by_cover(model.trees, cover_of(by_counts), table, x)) for x in X])
+    agree_by_cover(centred, model.trees, cover_of(by_counts), table, X)
     against = ju.explain(model, None, X, background=data[:20])
     for each in (found, against):
-        np.testing.assert_allclose(each.values.sum(axis=1) + each.base, model.raw(X), rtol=1e-5, atol=1e-6)
+        adds_up(each, model.raw(X), atol=1e-6)
 
 
 @pytest.mark.room
@@ -358,30 +361,19 @@ X = instances(2)
 
 def boosted():
     trees = small(2).trees
-    return ju.additive.AdditiveTrees(
-        trees, jnp.zeros((*trees.feature.shape, 1)), jnp.zeros(1), link="identity", trees_per_stage=1
-    )
+    values = jnp.zeros((*trees.feature.shape, 1)), jnp.zeros(1)
+    return ju.additive.AdditiveTrees(trees, *values, link="identity", trees_per_stage=1)
 
 
-def explained(combiner, **settings):
-    return ju.explain(small(2), combiner, X, **settings)
-
-
-def traced():
-    return jax.jit(lambda forest: ju.explain(forest, ju.Mean(), X).values)(small(2))
-
-
-def traced_background():
-    return jax.jit(lambda sample: with_rows(sample).values)(X)
+explained = lambda combiner, **how: ju.explain(small(2), combiner, X, **how)
+with_rows = lambda background: explained(ju.Mean(), background=background)
+traced = lambda: jax.jit(lambda forest: ju.explain(forest, ju.Mean(), X).values)(small(2))
+traced_background = lambda: jax.jit(lambda sample: with_rows(sample).values)(X)
 
 
 def traced_mask_of_sparse_rows():
     rows = scipy.sparse.csr_array(np.nan_to_num(X))
     return jax.jit(lambda mask: ju.explain(small(2), ju.Mean(), rows, tree_mask=mask).values)(np.ones((3, 3), bool))
-
-
-def with_rows(background):
-    return explained(ju.Mean(), background=background)
 
 
 def donated():

@@ -14,20 +14,14 @@ import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier, TransductiveTreeClassifier, UncertainForestRegressor
 from tests._refusal import refusals
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning"),
-]
+from .test_explain import adds_up
+
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning")]
 N = 160
 RNG = np.random.default_rng(0)
-RAW = pd.DataFrame(
-    {
-        "id": np.arange(N),
-        "job": RNG.choice(["clerk", "cook", "nurse"], N),
-        "debt": np.where(np.arange(N) % 9, RNG.normal(size=N), np.nan),
-        "age": RNG.normal(size=N),
-    }
-)
+JOB = RNG.choice(["clerk", "cook", "nurse"], N)
+DEBT = np.where(np.arange(N) % 9, RNG.normal(size=N), np.nan)
+RAW = pd.DataFrame({"id": np.arange(N), "job": JOB, "debt": DEBT, "age": RNG.normal(size=N)})
 Y = 2 * RAW["age"].to_numpy() + 3 * (RAW["job"] == "cook").to_numpy() + RNG.normal(size=N)
 LABELS = np.where(Y.mean() < Y, "high", "low")
 FOREST = RandomForestRegressor(5, min_samples_leaf=8, random_state=0)
@@ -48,8 +42,7 @@ def numbers():
 def test_a_mean_and_its_aleatoric_variance(numbers):
     shares, answer = ju.explain(numbers, None, RAW), numbers.predict_uncertainty(RAW)
     assert (shares.of, shares.names, shares.features) == ("number", ("mean", "aleatoric"), tuple(RAW.columns))
-    total = np.asarray(shares.values).sum(axis=1) + shares.base
-    np.testing.assert_allclose(total, np.stack([answer.mean, answer.aleatoric], axis=1), rtol=1e-4)
+    adds_up(shares, np.stack([answer.mean, answer.aleatoric], axis=1), rtol=1e-4)
     rows = numbers.estimator_[:-1].transform(RAW)
     trees = ju.from_any(numbers.estimator_[-1])
     raw = np.asarray(ju.explain(trees, None, rows, background=numbers.forest_).values)[..., 0]
@@ -57,11 +50,8 @@ def test_a_mean_and_its_aleatoric_variance(numbers):
     np.testing.assert_allclose(shares.values[..., 0], expected, atol=1e-4)
     np.testing.assert_array_equal(ju.explain(make_pipeline(numbers), None, RAW).values, shares.values)
     some = np.arange(N)[:, None] % 5 != np.arange(5)
-    masked = ju.explain(numbers, None, RAW, tree_mask=some)
     answer = numbers.moments_.answer(rows, tree_mask=some)
-    np.testing.assert_allclose(
-        np.asarray(masked.values)[..., 1].sum(1) + masked.base[:, 1], answer.aleatoric, rtol=1e-4
-    )
+    adds_up(ju.explain(numbers, None, RAW, tree_mask=some), np.stack([answer.mean, answer.aleatoric], 1), rtol=1e-4)
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "gamma"])
@@ -82,34 +72,23 @@ def test_classes():
     forest = RandomForestClassifier(5, min_samples_leaf=8, random_state=0)
     model = CombinedForestClassifier(whole(forest), combiner="mean").fit(RAW, LABELS)
     shares = ju.explain(model, None, RAW)
-    np.testing.assert_allclose(np.asarray(shares.values).sum(1) + shares.base, model.predict_proba(RAW), atol=1e-5)
+    adds_up(shares, model.predict_proba(RAW), atol=1e-5)
     assert shares.features == tuple(RAW.columns)
-    plain = ju.explain(model.estimator_, None, RAW)
-    np.testing.assert_allclose(
-        np.asarray(plain.values).sum(1) + plain.base, model.estimator_.predict_proba(RAW), atol=1e-5
-    )
+    adds_up(ju.explain(model.estimator_, None, RAW), model.estimator_.predict_proba(RAW), atol=1e-5)
     votes = ju.explain(model, ju.Vote(), RAW[:3])
     assert votes.values.shape == (3, 4, 2)
     alone = CombinedForestClassifier(forest, combiner="mean").fit(RAW[["id", "age"]], LABELS)
     assert ju.explain(alone, None, RAW[["id", "age"]][:3]).features == ("id", "age")
 
 
-def boosted():
-    return UncertainForestRegressor(HistGradientBoostingRegressor(max_iter=3), random_state=0).fit(RAW[["age"]], Y)
-
-
-def mixed():
-    return make_pipeline(PCA(1), FOREST).fit(RAW[["id", "age"]], Y)
-
-
-def transductive():
-    return TransductiveTreeClassifier().fit(RAW[["age"]], LABELS)
-
-
+BOOSTED, ONE = HistGradientBoostingRegressor(max_iter=3), RAW[["age"]]
+boosted = lambda: UncertainForestRegressor(BOOSTED, random_state=0).fit(ONE, Y)
+mixed = lambda: make_pipeline(PCA(1), FOREST).fit(RAW[["id", "age"]], Y)
+transductive = lambda: TransductiveTreeClassifier().fit(ONE, LABELS)
 test_refusals = refusals(
-    ("no rows for boosted leaves", lambda: ju.explain(boosted(), None, RAW[["age"]]), "does not say how many rows"),
+    ("no rows for boosted leaves", lambda: ju.explain(boosted(), None, ONE), "does not say how many rows"),
     ("a combiner of numbers", lambda numbers: ju.explain(numbers, ju.Mean(), RAW), "without one: pass None", TypeError),
     ("a step that mixes", lambda: ju.explain(mixed(), None, RAW, background=RAW), "PCA mixes columns", TypeError),
-    ("no forest", lambda: ju.explain(transductive(), None, RAW[["age"]]), "from_sklearn imports", TypeError),
+    ("no forest", lambda: ju.explain(transductive(), None, ONE), "from_sklearn imports", TypeError),
     ("not fitted", lambda: ju.explain(UncertainForestRegressor(), None, RAW), "not fitted"),
 )

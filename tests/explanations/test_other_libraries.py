@@ -22,14 +22,11 @@ def test_shap(n_classes, settings):
     X, y = toy_data(n_classes)
     model = RandomForestClassifier(10, random_state=0, **settings).fit(X, y)
     forest = ju.from_sklearn(model)
-    explainer = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent")
-    found = ju.explain(forest, ju.Mean(), X[:20])
-    np.testing.assert_allclose(found.values, explainer.shap_values(X[:20]), rtol=0, atol=2e-6)
-    np.testing.assert_allclose(found.base, explainer.expected_value, rtol=0, atol=1e-6)
-    explainer = shap.TreeExplainer(model, X[50:90], feature_perturbation="interventional")
-    found = ju.explain(forest, ju.Mean(), X[:20], background=X[50:90])
-    np.testing.assert_allclose(found.values, explainer.shap_values(X[:20]), rtol=0, atol=2e-6)
-    np.testing.assert_allclose(found.base, explainer.expected_value, rtol=0, atol=1e-6)
+    for background, way in ((None, "tree_path_dependent"), (X[50:90], "interventional")):
+        explainer = shap.TreeExplainer(model, background, feature_perturbation=way)
+        found = ju.explain(forest, ju.Mean(), X[:20], background=background)
+        np.testing.assert_allclose(found.values, explainer.shap_values(X[:20]), rtol=0, atol=2e-6)
+        np.testing.assert_allclose(found.base, explainer.expected_value, rtol=0, atol=1e-6)
 
 
 def test_shap_of_boosted_trees():

@@ -11,7 +11,7 @@ from tests._exhaustive import a_few_of
 from tests._refusal import refuses
 from tests.interop._random_sets import KINDS, random_sets, rows_of
 
-from .test_explain import agree, by_cover, by_sample, cover_of, definition
+from .test_explain import adds_up, agree, agree_by_cover, by_cover, by_sample, cover_of, definition
 
 
 @pytest.mark.parametrize("kind", ["narrow", "narrow, levels"])
@@ -24,15 +24,12 @@ def test_sets(kind, seed):
     trees, (_, given) = model.trees, rows_of(rng, model, 6, finite=True)
     X = np.asarray(ju.tables.encode_instances(given, trees.columns).values)
     cover = rng.integers(1, 9, np.shape(trees.child)).astype(float)
-    counts = np.stack([cover, np.zeros_like(cover)], axis=-1)
-    counted = ju.forest.Forest(
-        trees, *of_counts(counts), prior=jnp.ones(2) / 2, n_samples=jnp.ones(()), class_labels=(0, 1)
-    )
-    table = np.asarray(model.values, float) * (
-        1.0
-        if model.values.shape[2] == model.n_outputs
-        else model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs)
-    )
+    distinct, code = np.unique(cover, return_inverse=True)
+    counts = jax.device_put((np.stack([distinct, 0 * distinct], axis=1), code.reshape(cover.shape).astype(np.int32)))
+    counted = ju.forest.Forest(trees, *counts, prior=jnp.ones(2) / 2, n_samples=jnp.ones(()), class_labels=(0, 1))
+    table = np.asarray(model.values, float)
+    if model.values.shape[2] != model.n_outputs:
+        table = table * (model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs))
     scale = np.abs(table).sum()
     for background, value in (
         (counted, lambda x: by_cover(trees, cover, table, x, whole=True)),
@@ -40,11 +37,6 @@ def test_sets(kind, seed):
     ):
         found = ju.explain(model, None, given, background=background)
         agree(found._replace(base=found.base - model.base), [definition(4, value(x)) for x in X], scale)
-
-
-def of_counts(counts):
-    distinct, code = np.unique(counts.reshape(-1, 2), axis=0, return_inverse=True)
-    return jax.device_put((distinct, code.reshape(counts.shape[:2]).astype(np.int32)))
 
 
 @pytest.mark.parametrize("mode", a_few_of(["parent", "zeros"], ["parent"]))
@@ -59,12 +51,11 @@ def test_multi_way_tests(mode):
     table = np.asarray(ju.inference.leaf_table(forest, ju.Mean())["score"], float) / 3
     table = np.concatenate([-table, table], axis=-1) if table.shape[-1] == 1 else table
     found = ju.explain(forest, ju.Mean(), X[:4])
-    total = ju.bind(forest, ju.Mean()).probability(X[:4])
-    np.testing.assert_allclose(found.values.sum(axis=1) + found.base, total, rtol=1e-5, atol=1e-6)
     against = ju.explain(forest, ju.Mean(), X[:4], background=X[10:20])
-    np.testing.assert_allclose(against.values.sum(axis=1) + against.base, total, rtol=1e-5, atol=1e-6)
+    for each in (found, against):
+        adds_up(each, ju.bind(forest, ju.Mean()).probability(X[:4]), atol=1e-6)
     centred = [each._replace(base=each.base - 0.5) for each in (found, against)]
-    agree(centred[0], [definition(3, by_cover(forest.trees, cover_of(forest), table, x)) for x in X[:4]])
+    agree_by_cover(centred[0], forest.trees, cover_of(forest), table, X[:4])
     agree(centred[1], [definition(3, by_sample(forest.trees, X[10:20], table, x)) for x in X[:4]])
 
 
