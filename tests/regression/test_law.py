@@ -80,8 +80,9 @@ def test_rows_of_weight_three_are_as_three_rows(law):
     )
 
 
-def test_quantiles_of_bins_are_the_own_ones():
-    law = fit_law("bins", MOMENTS, Y, own, 1.0)
+@pytest.mark.parametrize("n", [0, N])
+def test_quantiles_of_bins_are_the_own_ones(n):
+    law = fit_law("bins", Moments(*(part[:n] for part in MOMENTS)), Y[:n], own, 1.0)
     np.testing.assert_array_equal(law.quantile(NEW, LEVELS, OWN), OWN)
 
 
@@ -141,20 +142,11 @@ test_refusals = refusals(
 @pytest.mark.parametrize("law", LAWS)
 def test_leaves_without_spread(law):
     """A target that is mostly one value: nothing is divided by 0, and what is certain stays so."""
-    zero = np.zeros(N)
-    flat = Moments(zero, zero, zero)
-    y = np.where(np.arange(N) % 50 == 0, 1.0, 0.0)
-    found = fit_law(law, flat, y, lambda levels: np.zeros((N, len(levels))), 0.0)
-    quantiles = found.quantile(flat, np.array([0.1, 0.5]), np.zeros((N, 2)))
-    assert np.isfinite(found.residuals).all()
-    np.testing.assert_array_equal(quantiles, 0)
-    constant = fit_law(law, flat, zero, lambda levels: np.zeros((N, len(levels))), 0.0)
-    np.testing.assert_array_equal(constant.quantile(flat, np.array([0.1, 0.9]), np.zeros((N, 2))), 0)
-
-
-def test_no_rows_leave_the_own_quantiles():
-    law = fit_law("bins", Moments(*(one[:0] for one in MOMENTS)), Y[:0], own, 1.0)
-    np.testing.assert_array_equal(law.quantile(NEW, LEVELS, OWN), OWN)
+    flat = Moments(*np.zeros((3, N)))
+    for y, levels in ((np.where(np.arange(N) % 50 == 0, 1.0, 0.0), [0.1, 0.5]), (np.zeros(N), [0.1, 0.9])):
+        found = fit_law(law, flat, y, lambda levels: np.zeros((N, len(levels))), 0.0)
+        assert np.isfinite(found.residuals).all()
+        np.testing.assert_array_equal(found.quantile(flat, np.array(levels), np.zeros((N, 2))), 0)
 
 
 @pytest.mark.once

@@ -12,7 +12,6 @@ from jaxunc.regression import (
     LEVELS_OF_SCORES,
     Fold,
     LeafScales,
-    ScaleTable,
     learn_scale,
     scale_law,
     scale_steps,
@@ -100,13 +99,11 @@ def test_the_setting_of_least_loss_is_taken(score):
     assert np.mean(scale.residuals**2) == pytest.approx(1)
 
 
-def test_one_width_for_all():
+def test_one_width_for_all_and_residuals_that_are_zero():
+    assert [trees_of(length, 25) for length in (0.0, 0.5, 1.0)] == [0, 12, 25]
     scale = learn_scale(folds(), "crps", constant=True)
     assert scale.length == 0
     np.testing.assert_allclose(scale.residuals, np.sort(RESIDUAL) / np.sqrt(np.mean(RESIDUAL**2)), rtol=1e-9)
-
-
-def test_residuals_that_are_zero():
     scale = learn_scale(folds(np.zeros(N)), "crps")
     assert scale.length == 0
     assert scale.factor == 1
@@ -128,7 +125,7 @@ def test_answers_are_sums_over_leaves():
     square = 0.25 + np.exp(-1 + STEPS[np.arange(N_TREES), leaves].sum(axis=1))
     np.testing.assert_allclose(answer.aleatoric, square, rtol=1e-5)
     assert not answer.epistemic.any()
-    one = SCALES.answer(X[:1])
+    one = LeafScales.of(SCALES.kept).answer(X[:1])
     assert (one.mean[0], one.aleatoric[0]) == (answer.mean[0], answer.aleatoric[0])
 
 
@@ -139,14 +136,7 @@ def test_a_base_in_a_tree_takes_no_digits():
     np.testing.assert_allclose(moved, SCALES.answer(X).mean, atol=0.1)  # the base is float32, as the model's
 
 
-def test_trees_that_count():
-    assert [trees_of(length, 25) for length in (0.0, 0.5, 1.0)] == [0, 12, 25]
-
-
-def table(**changes):
-    return lambda: LeafScales.of(SCALES.kept._replace(**changes))
-
-
+table = lambda **changes: lambda: LeafScales.of(SCALES.kept._replace(**changes))
 test_refusals = refusals(
     ("link", table(link="softmax"), "link"),
     ("base", table(base=np.zeros(3)), "base"),
@@ -155,8 +145,3 @@ test_refusals = refusals(
     ("values", table(table=SCALES.kept.table.at[0].set(np.inf)), "not finite"),
     ("shape", table(table=SCALES.kept.table[1:]), "pairs"),
 )
-
-
-def test_kept_tables_make_the_same():
-    assert isinstance(SCALES.kept, ScaleTable)
-    np.testing.assert_array_equal(LeafScales.of(SCALES.kept).answer(X).aleatoric, SCALES.answer(X).aleatoric)

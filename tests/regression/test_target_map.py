@@ -1,5 +1,7 @@
 """Maps of targets: there and back, as far as they go; what has no inverse is refused with the numbers that show it."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import special
@@ -21,13 +23,11 @@ pytestmark = pytest.mark.once
 Y = np.random.default_rng(0).lognormal(1, 0.7, 400)
 
 
-def functions(f, g):
-    return FunctionTransformer(f, g, check_inverse=False)
-
-
+functions = lambda f, g: FunctionTransformer(f, g, check_inverse=False)
+LOG1P = functions(np.log1p, np.expm1)
 MAPS = {  # a transformer, whether it rises, and the names of its steps in files
     "log": (functions(np.log, np.exp), True, ["log"]),
-    "log1p": (functions(np.log1p, np.expm1), True, ["log1p"]),
+    "log1p": (LOG1P, True, ["log1p"]),
     "log10": (functions(np.log10, special.exp10), True, ["log10"]),
     "sqrt": (functions(np.sqrt, np.square), True, ["sqrt"]),
     "square": (functions(np.square, np.sqrt), True, ["square"]),
@@ -45,11 +45,7 @@ MAPS = {  # a transformer, whether it rises, and the names of its steps in files
     "yeo-johnson": (PowerTransformer(), True, ["yeo-johnson", "affine"]),
     "box-cox": (PowerTransformer("box-cox", standardize=False), True, ["box-cox"]),
     "ranks": (QuantileTransformer(n_quantiles=50, output_distribution="normal"), True, None),
-    "chain": (
-        make_pipeline(functions(np.log1p, np.expm1), "passthrough", StandardScaler()),
-        True,
-        ["log1p", "affine"],
-    ),
+    "chain": (make_pipeline(LOG1P, "passthrough", StandardScaler()), True, ["log1p", "affine"]),
 }
 
 
@@ -79,11 +75,13 @@ def test_there_and_back(name):
     assert np.isnan(kept.inverse(np.array([np.nan, t[0]]))).tolist() == [True, False]
 
 
-def test_targets_below_zero():
-    """Yeo and Johnson's powers have two branches."""
+def test_targets_below_zero_and_pickles():
+    """Yeo and Johnson's powers have two branches. Maps of steps alone are pickled."""
     y = Y - 3
     transformer = PowerTransformer().fit(y[:, None])
     kept = map_by(transformer, y).named
+    assert isinstance(kept, TargetMap)
+    assert pickle.loads(pickle.dumps(kept)) == kept
     t = np.linspace(-2.0, 2.0, 41)
     np.testing.assert_allclose(kept.inverse(t), transformer.inverse_transform(t[:, None])[:, 0], rtol=1e-9, atol=1e-12)
 
@@ -100,11 +98,3 @@ test_refusals = refusals(
     ("no number", lambda: map_by(functions(np.log, np.exp), np.r_[0.0, Y]), "y holds 0, which the transform .* no fin"),
     ("a new one", lambda: map_by(functions(np.log, np.exp)).forward([-2.0]), "y holds -2, which the transform"),
 )
-
-
-def test_maps_of_steps_alone_are_pickled():
-    import pickle
-
-    kept = map_by(PowerTransformer()).named
-    assert isinstance(kept, TargetMap)
-    assert pickle.loads(pickle.dumps(kept)) == kept
