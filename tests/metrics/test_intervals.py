@@ -96,9 +96,8 @@ def test_many_intervals():
 def test_leaves_that_32_bits_do_not_tell_apart():
     y, leaf = np.array([0, 1, 0]), np.array([1, 1 + 2**32, 1])
     interval = Interval(np.array([0.25, 0.25, 0.25]), np.array([0.5, 0.5, 0.5]))
-    assert metrics.interval_brier(interval, y, leaf=leaf) == metrics.interval_brier(
-        interval, y, leaf=np.array([0, 1, 0])
-    )
+    ask = lambda leaf: metrics.interval_brier(interval, y, leaf=leaf)
+    assert ask(leaf) == ask(np.array([0, 1, 0]))
 
 
 @pytest.mark.once
@@ -132,10 +131,7 @@ REFUSED = {
 }
 
 
-def _of(lower, upper, y=Y, **options):
-    return lambda: metrics.interval_brier(Interval(lower, upper), y, **options)
-
-
+_of = lambda lower, upper, y=Y, **how: lambda: metrics.interval_brier(Interval(lower, upper), y, **how)
 test_refusals = refusals(
     *((what, _of(*ends), words) for what, (words, *ends) in REFUSED.items()),
     ("label beyond", _of(GOOD, GOOD, Y + 1), "y holds 2"),

@@ -90,11 +90,8 @@ def test_a_million_instances():
 @pytest.mark.exhaustive
 def test_transformations(x64):
     certainty, correct = np.arange(2 * N).reshape(2, N) % 5 / 4, np.arange(2 * N).reshape(2, N) % 3 > 0
-    functions = (
-        partial(metrics.accuracy_rejection_curve, n_points=5),
-        metrics.risk_coverage_curve,
-        metrics.area_under_risk_coverage,
-    )
+    of_five = partial(metrics.accuracy_rejection_curve, n_points=5)
+    functions = of_five, metrics.risk_coverage_curve, metrics.area_under_risk_coverage
 
     @jax.jit
     def all_of(certainty, correct):
@@ -127,24 +124,20 @@ def test_what_is_unknown_in_a_trace():
 
 CERTAINTY, CORRECT = np.arange(4.0), np.array([0, 1, 0, 1])
 REFUSED = {
-    "NaN": ("certainty holds NaN", CERTAINTY * np.nan, CORRECT),
     "by class": (r"certainty has shape \(4, 2\); .*\[instances\].*largest of each row", np.zeros((4, 2)), CORRECT),
     "fewer": (r"correct has shape \(3,\)", CERTAINTY, CORRECT[:3]),
     "a two": ("correct holds 2", CERTAINTY, 2 * CORRECT),
     "nothing": ("correct is empty", CERTAINTY[:0], CORRECT[:0]),
+    "fractions": ("correct has dtype float", CERTAINTY, CORRECT.astype(float), TypeError),
 }
 
 
-def _refused(name):
-    """Rows of one metric."""
-    ask = lambda *given, **options: lambda: getattr(metrics, name)(*given, **options)
-    rows = [(what, ask(*given), words) for what, (words, *given) in REFUSED.items()]
-    rows.append(("fractions", ask(CERTAINTY, CORRECT.astype(float)), "correct has dtype float", TypeError))
-    if name != "area_under_risk_coverage":
-        rows.append(("no point", ask(CERTAINTY, CORRECT, n_points=0), "n_points=0 must be at least 1"))
-        rows.append(("half a point", ask(CERTAINTY, CORRECT, n_points=2.5), "integer", TypeError))
-    return [(f"{name}, {what}", *row) for what, *row in rows]
-
-
-NAMES = ("accuracy_rejection_curve", "risk_coverage_curve", "area_under_risk_coverage")
-test_refusals = refusals(*(row for name in NAMES for row in _refused(name)))
+CURVES = (metrics.accuracy_rejection_curve, metrics.risk_coverage_curve)
+test_refusals = refusals(
+    *(
+        (f"{of.__name__}, {what}", partial(of, certainty, correct), words, *error)
+        for of in (*CURVES, metrics.area_under_risk_coverage)
+        for what, (words, certainty, correct, *error) in REFUSED.items()
+    ),
+    *((f"{of.__name__}, no point", partial(of, CERTAINTY, CORRECT, n_points=0), "at least 1") for of in CURVES),
+)

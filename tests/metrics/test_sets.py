@@ -1,6 +1,7 @@
 """Metrics of set-valued predictions."""
 
 import warnings
+from functools import partial
 
 import jax
 import numpy as np
@@ -105,16 +106,13 @@ OF_LABELS = {
 }
 
 
-def _refused(number):
-    """Rows of one metric."""
-    ask = lambda sets, y: lambda: ALL[number](sets, y)
-    rows = REFUSED | (OF_LABELS if READS_LABELS[number] else {})
-    return [(f"{number}, {what}", ask(sets, y), *words) for what, (sets, y, *words) in rows.items()]
-
-
 test_refusals = pytest.mark.once(
     refusals(
-        *(row for number in range(len(ALL)) for row in _refused(number)),
+        *(
+            (f"{number}, {what}", partial(metric, sets, y), *words)
+            for number, (metric, reads_labels) in enumerate(zip(ALL, READS_LABELS, strict=True))
+            for what, (sets, y, *words) in (REFUSED | (OF_LABELS if reads_labels else {})).items()
+        ),
         ("kind", lambda: discounted_utility(SETS, Y, kind=70), "kind=70 is unknown. Choose one of 50, 65, 80"),
     )
 )
