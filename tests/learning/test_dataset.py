@@ -9,8 +9,8 @@ from jaxunc.learning import dataset_from_counts, fit_combiner, loss_on, oob_data
 from tests._forests import toy_data
 from tests._refusal import refusals
 
-learned = lambda prior: ju.LearnedPool(np.array(prior), size_power=0.7, strength=2.0, scale=1.4)
-LEARNED = learned([0.5, 0.3, 0.2])
+pool_of = lambda prior: ju.LearnedPool(np.array(prior), size_power=0.7, strength=2.0, scale=1.4)
+LEARNED = pool_of([0.5, 0.3, 0.2])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_labels_of_columns_may_be_given(given):
     straight = dataset_from_counts(counts, y)
     found, expected = (rows.answer(ju.Mean()).probability for rows in (turned, straight))
     np.testing.assert_allclose(found[:, ::-1], expected, rtol=1e-6)
-    assert loss_on(LEARNED, straight) == pytest.approx(loss_on(learned([0.2, 0.3, 0.5]), turned), rel=1e-5)
+    assert loss_on(LEARNED, straight) == pytest.approx(loss_on(pool_of([0.2, 0.3, 0.5]), turned), rel=1e-5)
 
 
 @pytest.mark.exhaustive
