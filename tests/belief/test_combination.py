@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
+import jaxunc as ju
 from jaxunc import belief
+from tests import _reference as reference
+from tests._forests import random_counts
 from tests._golden import golden
 from tests._refusal import refusals, refuses
 from tests.belief._powerset import as_sets, canonical_weights, cautious, commonality, dempster, random_masses
@@ -51,6 +54,21 @@ def test_examples_of_the_paper(rule, example, tolerance):
     for normalized, key in ((False, "unnormalised"), (True, "normalised")):
         want = [entry[rule][key][a] for a in SETS]
         tolerance.check(combine(masses, normalized=normalized), want, scale=1.0, what=key)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.exhaustive
+def test_dempsters_rule_combines_the_leaves(normalized, rng, tolerance):
+    """The closed form of the combiner is the fold of the leaves' masses."""
+    counts = random_counts(rng, (30, 5), 2, largest=12)
+    leaves = [[reference.leaf_mass(*leaf, eps=1e-5) for leaf in row] for row in counts.tolist()]
+    masses = np.array([[list(mass.values()) for mass in row] for row in leaves])
+    combined = np.asarray(conjunctive(jnp.asarray(masses), normalized=normalized), np.float64)
+    answer = ju.DempsterRule(normalized).answer(jnp.asarray(counts))
+    tolerance.check(answer.score, combined[:, 2] - combined[:, 1], kind="pi", scale=1.0)
+    if normalized:
+        tolerance.check(answer.probability[:, 1], combined[:, 2] + combined[:, 3] / 2, kind="pi", scale=1.0)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4])
