@@ -80,14 +80,11 @@ def add_marks(parser: argparse.ArgumentParser) -> None:
     add("--thousands", metavar="MARK", help="mark between thousands there: . , ' or a space (default: as it shows)")
 
 
-_OPTIONS = {"max_depth": "--depth", "min_samples_leaf": "--leaf-size", "n_estimators": "--trees"}
-_OPTIONS |= {name: f"--{name}" for name in ("combiner", "confidence", "counts", "features", "keep", "outputs", "s")}
-_OPTIONS |= {"rows": "--rows", "k": "--k", "kind": "--kind"}
-_OPTIONS |= {"decimal": "--decimal", "thousands": "--thousands"}
-_OPTIONS |= {"chunk_rows": "--chunk-rows", "by_class": "--by-class", "limits": "--limit"}
-_OPTIONS |= {name: f"--{name}" for name in ("costs", "coverage", "law", "quantiles", "reject", "support")}
-_OPTIONS |= {"coverage_by": "--coverage-by"}
-"""Options of the command line, by the keywords of the library's functions that they set."""
+# Options of the command line, by the keywords of the library's functions that they set.
+_OPTIONS = {"max_depth": "--depth", "min_samples_leaf": "--leaf-size", "n_estimators": "--trees", "limits": "--limit"}
+_ALIKE = "combiner confidence counts features keep outputs s rows k kind decimal thousands chunk_rows by_class costs"
+_ALIKE += " coverage coverage_by law quantiles reject support"
+_OPTIONS |= {name: f"--{name}".replace("_", "-") for name in _ALIKE.split()}
 
 
 def in_options(message: str, options: set[str]) -> str:

@@ -20,22 +20,17 @@ DETAILS = (
     "numbers, also XGBoost's and LightGBM's)."
 )
 FORESTS = ("random-forest", "extra-trees", "single-tree")
-MOST_VALUES = 10
-"""Most values of the column of ``--coverage-by`` whose coverage is printed."""
-GROWN_ON_ALL = ("extra-trees", "single-tree")
-"""Forests without bags, whose trees are grown on all of the data."""
+MOST_VALUES = 10  # most values of the column of ``--coverage-by`` whose coverage is printed
+GROWN_ON_ALL = ("extra-trees", "single-tree")  # forests without bags, whose trees are grown on all of the data
 
 
 class Option(NamedTuple):
     """An option that only some estimators read."""
 
-    keyword: str
-    """The keyword of estimators and forests that the option sets; empty for ``--forest``, which chooses a class."""
-    default: Any
-    """The keyword's value if the option is absent; None leaves the keyword out."""
+    keyword: str  # the keyword of estimators and forests that the option sets; empty for ``--forest``, which sets none
+    default: Any  # the keyword's value if the option is absent; None leaves the keyword out
     help: str
-    argument: dict[str, Any]
-    """Further keywords of ``add_argument``."""
+    argument: dict[str, Any]  # further keywords of ``add_argument``
 
 
 _NAME, _WHOLE = {"metavar": "NAME"}, {"type": integer_from(1), "metavar": "N"}
@@ -62,21 +57,16 @@ OPTIONS = {
 }
 
 
-OF_NUMBERS = ("law", "coverage_by", "support", "step")
-"""Options that choose the estimator of numbers, whatever the target."""
+OF_NUMBERS = ("law", "coverage_by", "support", "step")  # options that choose the estimator of numbers, for any target
 
 
 class Estimator(NamedTuple):
     """An estimator that the command fits."""
 
-    kind: str
-    """Its class in `jaxunc.estimators`."""
-    options: tuple[str, ...]
-    """Options that set keywords of this class."""
-    forest: str = ""
-    """The ending of the names of scikit-learn's forests that the estimator wraps; empty if it grows its own trees."""
-    fixed: Mapping[str, Any] = {}
-    """Further keywords, which no option sets."""
+    kind: str  # its class in `jaxunc.estimators`
+    options: tuple[str, ...]  # options that set keywords of this class
+    forest: str = ""  # ending of the names of scikit-learn's forests that it wraps; empty if it grows its own trees
+    fixed: Mapping[str, Any] = {}  # further keywords, which no option sets
 
     def readable(self, *, imports: bool, with_data: bool) -> set[str]:
         """Return the names of the options that the estimator reads.
@@ -89,8 +79,7 @@ class Estimator(NamedTuple):
         return {*self.options, *(("forest", *GROWING) if self.forest else ())}
 
 
-GROWING = ("trees", "leaf_size", "depth", "seed")
-"""Options that set how a forest is grown."""
+GROWING = ("trees", "leaf_size", "depth", "seed")  # options that set how a forest is grown
 ESTIMATORS = {
     "combined": Estimator("CombinedForestClassifier", ("combiner", "counts"), "Classifier"),
     "cautious": Estimator("CautiousForestClassifier", ("s", "counts"), "Classifier"),
@@ -113,12 +102,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--estimator", **choice(ESTIMATORS), help=f"the estimator (default: {chosen})")
     for name, option in OPTIONS.items():
         add(_flag(name), help=option.help, **option.argument)
-    add(
-        "--import",
-        dest="pickled",
-        metavar="FILE",
-        help="take over a fitted scikit-learn forest or pipeline, pickled or by joblib",
-    )
+    pickled = "take over a fitted scikit-learn forest or pipeline, pickled or by joblib"
+    add("--import", dest="pickled", metavar="FILE", help=pickled)
     add("--trust", action="store_true", help="open the pickle of --import, which runs whatever code it holds")
 
 
@@ -162,10 +147,8 @@ def _print_coverage(args: argparse.Namespace, model: Any) -> None:
     shares = getattr(model, "coverage_by_value_", None) or {}
     for value, (rows, share) in sorted(shares.items(), key=lambda each: each[1].share)[:MOST_VALUES]:
         held = f"hold {100 * share:.0f}% of {rows} rows" if rows else "were tried on no row"
-        print(
-            escape_invisible(f"jaxunc: {args.data}: 90% intervals {held} with {args.coverage_by} {value}"),
-            file=sys.stderr,
-        )
+        line = f"jaxunc: {args.data}: 90% intervals {held} with {args.coverage_by} {value}"
+        print(escape_invisible(line), file=sys.stderr)
 
 
 def _check_read(path: str, model: Any) -> None:

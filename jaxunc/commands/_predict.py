@@ -17,6 +17,7 @@ DETAILS = (
     "a run was cut short the same command goes on."
 )
 
+_ALIKE = ("s", "confidence", "chunk_rows", "reject", "rows", "k", "kind", "quantiles", "decimal", "thousands", "costs")
 _BY_FIELD_S = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}, "AveragedIntervals": {"interval"}}
 """Outputs that a combiner answers by its own field s, so that ``--s`` does not reach them."""
 
@@ -35,19 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--outputs", nargs="+", metavar="ANSWER", help=f"{answers} (default: what the model answers)")
     add("--features", nargs="+", metavar="COLUMN", help="columns that the model reads, in the order of training")
-    add(
-        "--keep",
-        nargs="+",
-        default=[],
-        metavar="COLUMN",
-        help="columns that are carried along as they stand; the first names --rows",
-    )
+    kept = "columns that are carried along as they stand; the first names --rows"
+    add("--keep", nargs="+", default=[], metavar="COLUMN", help=kept)
     add("--s", type=number, metavar="S", help="how cautious intervals, and sets of reports and votes, are (default: 1)")
     add("--confidence", type=number, metavar="P", help="at which votes are settled (default: .99)")
-    named = (
-        "of decisions: TRUTH:DECISION=COST with commas between, JSON, or a file of CSV (truths by decisions) or JSON"
-    )
-    add("--costs", metavar="COSTS", help=named + " (default: an error costs 1)")
+    cost = "of decisions: TRUTH:DECISION=COST with commas between, JSON, or a file of CSV (truths by decisions) or JSON"
+    add("--costs", metavar="COSTS", help=cost + " (default: an error costs 1)")
     add("--reject", type=number, metavar="T", help="what leaving a decision open costs (default: none is left open)")
     held = (
         "how often sets or intervals are to hold the truth (default: sets worth most, 90 %% intervals); may be repeated"
@@ -74,24 +68,11 @@ def run(args: argparse.Namespace) -> None:
 
     _check_options(args)
     coverage = args.coverage[0] if args.coverage is not None and len(args.coverage) == 1 else args.coverage
-    settings = {"s": args.s, "confidence": args.confidence, "chunk_rows": args.chunk_rows, "reject": args.reject}
-    settings |= {"limits": args.limit, "rows": args.rows, "k": args.k, "kind": args.kind}
-    settings |= {"coverage": coverage, "quantiles": args.quantiles, "decimal": args.decimal}
-    settings |= {"thousands": args.thousands}
-    settings |= {"costs": args.costs}
+    alike = (*_ALIKE, "outputs", "features", "keep", "by_class")
+    settings = {name: getattr(args, name) for name in alike} | {"limits": args.limit, "coverage": coverage}
+    settings = {name: value for name, value in settings.items() if value is not None}
     with nullcontext() if args.quiet or not sys.stderr.isatty() else _bar() as show:
-        manifest = predict_files(
-            args.model,
-            args.data,
-            args.output,
-            outputs=args.outputs,
-            features=args.features,
-            keep=args.keep,
-            file_format=args.format,
-            by_class=args.by_class,
-            progress=show,
-            **{name: value for name, value in settings.items() if value is not None},
-        )
+        manifest = predict_files(args.model, args.data, args.output, file_format=args.format, progress=show, **settings)
     print(printed(f"{args.output}: {manifest['rows']:,} rows in {len(manifest['parts'])} files"))
 
 

@@ -49,10 +49,8 @@ from jaxunc.tables import (
 
 _OPTIONS = "--estimator uncertain", "--estimator combined"
 """Options by which a target is a number, and by which it holds classes; error messages name them."""
-_OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}
-"""Combiners whose answers are not class scores."""
-MOST_LEVELS = 100
-"""Most different values of a text column that is used although ``--words`` does not name it."""
+_OTHER_ANSWERS = {"generalized_vote", "averaged_intervals"}  # combiners whose answers are not class scores
+MOST_LEVELS = 100  # most different values of a text column that is used although ``--words`` does not name it
 
 
 def check_output(path: str) -> None:
@@ -71,14 +69,10 @@ def check_output(path: str) -> None:
 class Data(NamedTuple):
     """Rows of a file to fit on."""
 
-    X: Any
-    """Raw columns: a frame, or an array for a model that was fitted without column names."""
-    y: np.ndarray
-    """Labels, or numbers as floats."""
-    notes: list[str]
-    """Sentences on the data that the user should read."""
-    notation: Notation
-    """How numbers are written in the file."""
+    X: Any  # raw columns: a frame, or an array for a model that was fitted without column names
+    y: np.ndarray  # labels, or numbers as floats
+    notes: list[str]  # sentences on the data that the user should read
+    notation: Notation  # how numbers are written in the file
 
 
 def training_data(

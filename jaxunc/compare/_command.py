@@ -57,40 +57,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trust: a pickled forest of scikit-learn, or a pipeline that ends in one, fitted anew to each training part",
     )
     add("--trust", action="store_true", help="open the pickle of --model, which runs whatever code it holds")
-    add(
-        "--forests",
-        nargs="+",
-        metavar="KIND",
-        help="random-forest, extra-trees, single-tree, random-trees (default: the first two)",
-    )
-    add(
-        "--combiners",
-        nargs="*",
-        metavar="NAME",
-        help="take the target for classes; combiners to compare, by the names in the tables (default: all)",
-    )
-    add(
-        "--laws",
-        nargs="*",
-        metavar="NAME",
-        help=f"take the target for a number; laws to compare, of {', '.join(COMPARED_LAWS)} (default: all but "
-        "neighbours)",
-    )
-    add(
-        "--leaf-sizes",
-        nargs="+",
-        type=integer,
-        metavar="N",
-        help="least numbers of instances in a leaf (default: 1 4 16)",
-    )
+    kinds = "random-forest, extra-trees, single-tree, random-trees (default: the first two)"
+    add("--forests", nargs="+", metavar="KIND", help=kinds)
+    combiners = "take the target for classes; combiners to compare, by the names in the tables (default: all)"
+    add("--combiners", nargs="*", metavar="NAME", help=combiners)
+    laws = f"take the target for a number; laws to compare, of {', '.join(COMPARED_LAWS)} (default: all but neighbours)"
+    add("--laws", nargs="*", metavar="NAME", help=laws)
+    sizes = "least numbers of instances in a leaf (default: 1 4 16)"
+    add("--leaf-sizes", nargs="+", type=integer, metavar="N", help=sizes)
     add("--trees", type=integer, metavar="N", help="trees in a forest (default: 100)")
     add("--repeats", type=integer, metavar="N", help="repetitions of the cross-validation (default: 2)")
     add("--folds", type=integer, metavar="N", help="folds of the cross-validation (default: 5)")
-    add(
-        "--counts",
-        metavar="WHOSE",
-        help="whose counts the leaves hold: inbag, train, oob, held_out (default: inbag, as in scikit-learn)",
-    )
+    counts = "whose counts the leaves hold: inbag, train, oob, held_out (default: inbag, as in scikit-learn)"
+    add("--counts", metavar="WHOSE", help=counts)
     add("--seed", type=integer, metavar="N", help="seed of folds and forests (default: 0)")
     add(
         "--report",
@@ -241,13 +220,9 @@ def _table(console: Console, verdict: Verdict) -> RichTable:
         grid.add_column(header, justify="right", vertical="bottom", no_wrap=True)
     for name in verdict.means.sort_values(verdict.main, kind="stable").index:
         signs = [0 if name == BASE_RATES else verdict.differs(measure, name, verdict.base) for measure in measures]
-        cells = [
-            Text(
-                f" {shown_value(measure, verdict.means.at[name, measure])} {marks[sign]}",
-                "bold green" if sign > 0 else "",
-            )
-            for measure, sign in zip(measures, signs, strict=True)
-        ]
+        values = [shown_value(measure, verdict.means.at[name, measure]) for measure in measures]
+        styles = ["bold green" if sign > 0 else "" for sign in signs]
+        cells = [Text(f" {v} {marks[sign]}", style) for v, sign, style in zip(values, signs, styles, strict=True)]
         is_used = name == verdict.leader and not verdict.rejects_all
         grid.add_row(Text(f"{'*' if is_used else ' '}{name}", "bold" if is_used else ""), *cells)
     return grid
@@ -261,9 +236,8 @@ def _marks(console: Console) -> str:
 def _terms(console: Console, verdict: Verdict, n_classes: int) -> list[str]:
     """Return sentences to print below the table of combiners: what means, marks and measures stand for."""
     better, worse = _marks(console)[1:]
-    marks = (
-        "" if verdict.base is None else f" {better} better, {worse} worse than {verdict.base}, as far as tests tell."
-    )
+    base = verdict.base
+    marks = "" if base is None else f" {better} better, {worse} worse than {base}, as far as tests tell."
     return [
         f"Means over test parts, each {verdict.noun} on the forest that is best for it on the other parts."
         f"{'' if verdict.rejects_all else ' * the one to use.'}{marks}"

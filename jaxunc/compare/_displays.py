@@ -5,7 +5,7 @@ axes that are passed, or on those of `axes_of`. Lines differ by marker and dashe
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from matplotlib.collections import PatchCollection
@@ -35,8 +35,7 @@ class Line(NamedTuple):
         return {"color": self.color, "marker": self.marker, "linestyle": self.dashes, "markersize": 4}
 
 
-FAINT = Line(GREY, None, "-")
-"""The look of lines in the background."""
+FAINT = Line(GREY, None, "-")  # the look of lines in the background
 
 
 def lines_for(names: Sequence[str]) -> dict[str, Line]:
@@ -53,11 +52,27 @@ def plain(ax) -> None:
     ax.set_axisbelow(True)
 
 
+def diagonal(ax) -> None:
+    """Draw the line on which both axes of shares are equal, dotted and behind the data."""
+    ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
+
+
+class Display:
+    """What displays do alike once their data are drawn."""
+
+    def _finish(self, ax: Any, **labels: Any) -> Self:
+        """Make the axes `plain`, set their ``labels`` and limits, and return the display, which knows them from now."""
+        plain(ax)
+        ax.set(**labels)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
 def _floats(values) -> list[float]:
     return [float(v) for v in values]
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(Display):
     """A curve of a reliability diagram: accuracy against confidence, by bins of confidence.
 
     Parameters
@@ -88,29 +103,26 @@ class ReliabilityDisplay:
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> "ReliabilityDisplay":
+    ) -> Self:
         """Make and plot a curve from arguments of `jaxunc.metrics.reliability_curve`; other keywords go to `plot`."""
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, reference: bool = True, **kwargs: Any) -> "ReliabilityDisplay":
+    def plot(self, ax: Any = None, *, reference: bool = True, **kwargs: Any) -> Self:
         """Draw the curve, and with ``reference`` the diagonal of perfect calibration. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         if reference:
-            ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
+            diagonal(ax)
         filled = [bin_ for bin_ in zip(*map(_floats, self.curve), strict=True) if bin_[2] > 0]
         confidence, accuracy, size = zip(*filled, strict=True) if filled else ((), (), ())
         (self.line_,) = ax.plot(confidence, accuracy, label=self.name, **kwargs)
         # The area of a dot shows the share of instances in its bin, so that values of few instances stand back.
         areas = [120 * n / sum(size) for n in size]
         ax.scatter(confidence, accuracy, s=areas, color=self.line_.get_color(), alpha=0.35, linewidth=0, zorder=2)
-        plain(ax)
-        ax.set(xlabel="confidence in the predicted class", ylabel="share that is right")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="confidence in the predicted class", ylabel="share that is right")
 
 
-class RejectionDisplay:
+class RejectionDisplay(Display):
     """Accuracy-rejection curve: the accuracy on the instances that remain when the least certain are rejected.
 
     Parameters
@@ -140,22 +152,19 @@ class RejectionDisplay:
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> "RejectionDisplay":
+    ) -> Self:
         """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
         curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> "RejectionDisplay":
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the curve. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
-        plain(ax)
-        ax.set(xlabel="share rejected, least certain first", ylabel="accuracy on the rest")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="share rejected, least certain first", ylabel="accuracy on the rest")
 
 
-class RiskCoverageDisplay:
+class RiskCoverageDisplay(Display):
     """Risk-coverage curve: the share of errors among the most certain predictions.
 
     Parameters
@@ -185,22 +194,19 @@ class RiskCoverageDisplay:
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> "RiskCoverageDisplay":
+    ) -> Self:
         """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
         curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> "RiskCoverageDisplay":
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the curve. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
-        plain(ax)
-        ax.set(xlabel="coverage (share answered)", ylabel="risk (share of errors)")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="coverage (share answered)", ylabel="risk (share of errors)")
 
 
-class UncertaintyDisplay:
+class UncertaintyDisplay(Display):
     """Instances in bins of two uncertainties: larger squares hold more of them, darker ones a larger share of errors.
 
     The cost of drawing does not depend on the number of instances.
@@ -230,7 +236,7 @@ class UncertaintyDisplay:
         upper: Any = (1.0, 1.0),
         ax: Any = None,
         **kwargs: Any,
-    ) -> "UncertaintyDisplay":
+    ) -> Self:
         """Make and plot a display from each instance's two uncertainties and whether its prediction is correct.
 
         Parameters
@@ -258,7 +264,7 @@ class UncertaintyDisplay:
         counted = uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
         return cls(counted).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
+    def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> Self:
         """Draw the squares; ``cmap`` colours the share of errors from 0 to 1/2 and more."""
         ax = axes_of(ax)
         size, errors, *edges = (np.asarray(part, float) for part in self.counted)
@@ -274,19 +280,17 @@ class UncertaintyDisplay:
         self.squares_ = PatchCollection(squares, cmap=cmap, edgecolor="#444444", linewidth=0.3)
         self.squares_.set_array(errors[size > 0] / filled)
         self.squares_.set_clim(0, 0.5)
-        plain(ax)
         ax.add_collection(self.squares_)
         self.colorbar_ = ax.figure.colorbar(self.squares_, ax=ax, extend="max") if colorbar else None
         if self.colorbar_ is not None:
             self.colorbar_.set_label("share of errors")
         # The axes end at the last filled bin, but not before half of their range: a few bins do not fill the picture.
         used = [max(edge[positions[:, k].max(initial=0) + 1], edge[-1] / 2) for k, edge in enumerate(edges)]
-        ax.set(xlabel="aleatoric uncertainty (bits)", ylabel="epistemic (bits)", xlim=(0, used[0]), ylim=(0, used[1]))
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        labels = {"xlabel": "aleatoric uncertainty (bits)", "ylabel": "epistemic (bits)"}
+        return self._finish(ax, **labels, xlim=(0, used[0]), ylim=(0, used[1]))
 
 
-class LeafSizeDisplay:
+class LeafSizeDisplay(Display):
     """A measure of each combiner against the least number of instances in a leaf.
 
     Parameters
@@ -316,11 +320,11 @@ class LeafSizeDisplay:
         measure: str,
         ax: Any = None,
         **kwargs: Any,
-    ) -> "LeafSizeDisplay":
+    ) -> Self:
         """Make and plot a display from a value for each combiner and leaf size."""
         return cls(leaf_sizes, values, measure=measure).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":
+    def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> Self:
         """Draw each combiner with its look in ``lines`` (default: `lines_for`), or as a faint line if it has none."""
         ax = axes_of(ax)
         lines = lines_for(list(self.values)) if lines is None else lines
@@ -328,17 +332,8 @@ class LeafSizeDisplay:
         positions = range(len(self.leaf_sizes))
         for combiner, values in sorted(self.values.items(), key=lambda item: item[0] in lines):
             look = lines.get(combiner, FAINT)
-            in_front = look is not FAINT
-            (self.lines_[combiner],) = ax.plot(
-                positions,
-                list(values),
-                label=combiner if in_front else None,
-                zorder=3 if in_front else 2,
-                linewidth=1.6 if in_front else 0.8,
-                **look.keywords(),
-            )
-        plain(ax)
+            label, zorder, width = (None, 2, 0.8) if look is FAINT else (combiner, 3, 1.6)
+            how: Any = {"label": label, "zorder": zorder, "linewidth": width, **look.keywords()}
+            (self.lines_[combiner],) = ax.plot(positions, list(values), **how)
         ax.set_xticks(list(positions), [str(size) for size in self.leaf_sizes])
-        ax.set(xlabel="least instances in a leaf", ylabel=self.measure)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="least instances in a leaf", ylabel=self.measure)

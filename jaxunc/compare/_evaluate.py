@@ -31,12 +31,10 @@ RANKED_MEASURES = {"accuracy": True, "auc": True, "brier": False, "log_loss": Fa
 """{measure that combiners are ranked by: whether larger is better}."""
 COMPARED_MEASURES = (*RANKED_MEASURES, "calibration_error", "risk_coverage")
 """Names of all measures of a combiner; the last is the area under the risk-coverage curve."""
-SET_MEASURES = ("determinacy", "single_set_accuracy", "u65", "u80", "set_size")
-"""Names of the measures of sets of classes."""
+SET_MEASURES = ("determinacy", "single_set_accuracy", "u65", "u80", "set_size")  # measures of sets of classes
 STRENGTHS = (1, 2, 3, 5, 10, 20)
 """Values of s at which forests answer with sets (`jaxunc.GeneralizedVote`). With whole counts, s < 1 acts as 1."""
-INTERVAL_STRENGTH = 1
-"""Value of s for intervals (`jaxunc.AveragedIntervals`)."""
+INTERVAL_STRENGTH = 1  # value of s for intervals (`jaxunc.AveragedIntervals`)
 INTERVAL_BINS = ("size", "hits", "probability", "lower", "upper")
 """Keys of `Outcome.intervals`: sums over the predictions in each bin of the mean class frequency."""
 BRIER_RANGE = ("lower", "mean", "upper")
@@ -44,25 +42,18 @@ BRIER_RANGE = ("lower", "mean", "upper")
 POLL_MEASURES = ("n_polled", "settled", "accuracy", "whole_accuracy", "same")
 """Keys of `Outcome.polling`: mean number of trees used, share of settled votes, accuracy of the vote of the trees used,
 accuracy of the vote of all trees, and share of rows for which both votes agree."""
-CONFIDENCE = 0.99
-"""Confidence with which a settled vote names the class that infinitely many trees would choose."""
-MOST_CLASSES = 10
-"""Largest number of classes for which sets and intervals are made: every tree compares each pair of classes."""
-N_BINS = 10
-"""Number of bins of confidence, or of probability, in reliability diagrams."""
-N_POINTS = 20
-"""Number of points of accuracy-rejection curves: coverages 1/20, 2/20, … 1."""
-N_CELLS = 16
-"""Number of bins of uncertainty along each axis."""
+CONFIDENCE = 0.99  # confidence with which a settled vote names the class that infinitely many trees would choose
+MOST_CLASSES = 10  # of more classes no sets and intervals are made: every tree compares each pair of classes
+N_BINS = 10  # number of bins of confidence, or of probability, in reliability diagrams
+N_POINTS = 20  # number of points of accuracy-rejection curves: coverages 1/20, 2/20, … 1
+N_CELLS = 16  # number of bins of uncertainty along each axis
 TOPS = (1, 5, 10, 20)
 """Parts of the rows, in per cent, that are called most likely positive: the share of positives in each is measured."""
 EDGES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99)
 """Edges between bins of the positive class's probability: fine near 0 for rare classes, and equal in all folds, so that
 bins add over folds."""
-N_DOUBTFUL = 6
-"""Number of doubtful rows that are kept of a test fold."""
-N_ALIKE = 3
-"""Number of training rows that are shown beside each doubtful row."""
+N_DOUBTFUL = 6  # number of doubtful rows that are kept of a test fold
+N_ALIKE = 3  # number of training rows that are shown beside each doubtful row
 # Log probabilities are clipped as scikit-learn's log loss clips probabilities, so that both agree.
 _LEAST_LOG = float(np.log(np.finfo(np.float64).eps))
 # Decimals of the numbers in an outcome.
@@ -71,15 +62,13 @@ _DIGITS = 7
 _BATCH = 1024
 # Training rows whose leaves are held at once: six comparisons with 100 trees take 20 MB.
 _ALIKE_BATCH = 2**15
-Answers = Callable[[np.ndarray], Answer]
-"""Function from instances to their answers."""
+Answers = Callable[[np.ndarray], Answer]  # function from instances to their answers
 
 
 class Outcome(NamedTuple):
     """The results of combiners on one test fold, as plain numbers and lists; "combiner" stands for a name."""
 
-    measures: dict[str, dict[str, float]]
-    """{combiner: {measure: value}}, of `COMPARED_MEASURES`."""
+    measures: dict[str, dict[str, float]]  # {combiner: {measure: value}}, of `COMPARED_MEASURES`
     reliability: dict[str, dict[str, list]]
     """{combiner: {"size", "hits", "confidence"}}: numbers of instances and of right ones, and sum of confidences, each
     a list of `N_BINS`."""
@@ -90,22 +79,19 @@ class Outcome(NamedTuple):
     sets: dict[str, dict[str, float | None]]
     """{s: {measure: value}}: `SET_MEASURES` of the forest's sets (equal masses) for each of `STRENGTHS`;
     ``single_set_accuracy`` is None if no set holds one class alone. Empty for more than `MOST_CLASSES` classes."""
-    set_sizes: dict[str, list[int]]
-    """{s: instances whose set holds 1, 2, … classes}, for the same sets."""
+    set_sizes: dict[str, list[int]]  # {s: instances whose set holds 1, 2, … classes}, for the same sets
     intervals: dict[str, list]
     """{`INTERVAL_BINS`: a number for each of `N_BINS`}: the number of predictions in a bin of the mean class frequency,
     how many of them came true, and sums of the frequency and of the ends of its averaged interval at
     `INTERVAL_STRENGTH`. For two classes a prediction is an instance's probability of the second; for more, that of each
     class. Empty for more than `MOST_CLASSES` classes."""
-    brier_range: dict[str, float]
-    """{`BRIER_RANGE`: value}, of the same intervals; empty unless there are two classes."""
+    brier_range: dict[str, float]  # {`BRIER_RANGE`: value}, of the same intervals; empty unless there are two classes
     polling: dict[str, float]
     """{`POLL_MEASURES`: value} of a vote that stops once settled; empty for more than `MOST_CLASSES` classes."""
     positive: dict[str, dict[str, Any]]
     """{combiner: {"average_precision": value, "top": share of positives in each of `TOPS`, "size", "hits",
     "probability": sums over the bins between `EDGES`}}; empty unless there are two classes."""
-    costs: dict[str, float]
-    """{combiner: mean cost of the decisions of least expected cost}; empty unless costs are given."""
+    costs: dict[str, float]  # {combiner: mean cost of decisions of least expected cost}; empty unless costs are given
     doubtful: list[dict[str, Any]]
     """The rows with the largest total uncertainty of the mean class frequency: "row" (position), "truth" and
     "predicted" (positions of classes), "probability" (of the predicted class), "aleatoric", "epistemic", and
@@ -165,9 +151,7 @@ def evaluate(
     binary = forest.n_classes == 2
     decide = lambda name: cheapest_decisions(answers[name].probability, costs)
     return Outcome(
-        measures={
-            name: {key: _rounded(values[i]) for key, values in measures.items()} for i, name in enumerate(combiners)
-        },
+        measures={name: {key: _rounded(row[i]) for key, row in measures.items()} for i, name in enumerate(combiners)},
         reliability={name: _bins(*(part[i] for part in reliability)) for i, name in enumerate(combiners)},
         rejection={name: [_rounded(v) for v in rejection[i]] for i, name in enumerate(combiners)},
         uncertainty=[[int(i), int(j), int(size[i, j]), int(errors[i, j])] for i, j in np.argwhere(size)],
@@ -176,9 +160,7 @@ def evaluate(
         intervals=_interval_bins(*cautious_answers) if cautious_answers else {},
         brier_range=_brier_range(*cautious_answers) if cautious_answers and binary else {},
         polling=_polling(answers["leaves"], labels) if cautious else {},
-        positive={name: _measure_positive(answers[name], y == positive, positive) for name in combiners}
-        if binary
-        else {},
+        positive={name: _measure_positive(answers[name], y == positive, positive) for name in combiners if binary},
         costs={} if costs is None else {name: _rounded(np.mean(costs[y, decide(name)])) for name in combiners},
         doubtful=_doubtful(answers, y),
     )

@@ -22,6 +22,7 @@ from ._displays import (
     ReliabilityDisplay,
     RiskCoverageDisplay,
     UncertaintyDisplay,
+    diagonal,
     lines_for,
     plain,
 )
@@ -65,20 +66,17 @@ _STYLE: Any = {
     "legend.frameon": False,
 }
 _SIZE = (4.4, 3.1)
-RANK_ROWS = 8
-"""Largest number of combiners in a chart of ranks."""
+RANK_ROWS = 8  # largest number of combiners in a chart of ranks
 _MOST_HIGHLIGHTED = 5
 _LONGEST_LABEL = 24
-_LEAST_IN_BIN = 5
-"""Least number of predictions in a bin whose share is drawn: a share of fewer says little."""
+_LEAST_IN_BIN = 5  # least number of predictions in a bin whose share is drawn: a share of fewer says little
 
 
 class Picture(NamedTuple):
     """A figure of the page."""
 
     title: str
-    description: str
-    """Description of the figure for those who cannot see it."""
+    description: str  # description of the figure for those who cannot see it
     svg: str
 
 
@@ -108,21 +106,15 @@ def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Pi
                 look: Any = {"color": PALETTE[0], "markerfacecolor": "none" if ranking.different[0, i] else None}
                 ax.plot([ranking.ranks[i]], [row], "o", **look)
                 ax.axhline(row, color="#e4e4e4", linewidth=0.8, zorder=0)
-            for label, i in zip(
-                ax.set_yticks(range(len(rows)), [ranking.combiners[i] for i in rows]), rows, strict=True
-            ):
+            labels = ax.set_yticks(range(len(rows)), [ranking.combiners[i] for i in rows])
+            for label, i in zip(labels, rows, strict=True):
                 label.label1.set_fontweight("bold" if ranking.combiners[i] in names else "normal")
             plain(ax)
             ax.set(xlabel="average rank", xlim=(0, len(ranking.combiners) + 1), ylim=(len(rows) - 0.5, -0.5))
 
-        sentence = ", ".join(
-            f"{combiner} {rank:.1f}" for combiner, rank in zip(ranking.combiners, ranking.ranks, strict=True)
-        )
-        pictures.append(
-            draw_picture(
-                f"Ranks by {TITLES[measure]}", f"Average ranks: {sentence}.", draw, (4.4, 0.7 + 0.26 * len(rows))
-            )
-        )
+        sentence = ", ".join(f"{name} {rank:.1f}" for name, rank in zip(ranking.combiners, ranking.ranks, strict=True))
+        title, size = f"Ranks by {TITLES[measure]}", (4.4, 0.7 + 0.26 * len(rows))
+        pictures.append(draw_picture(title, f"Average ranks: {sentence}.", draw, size))
     return pictures
 
 
@@ -136,10 +128,8 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
         part = records[records["forest"] == forest]
         for measure in ("interval_score", "pinball_loss") if settings.numbers else ("accuracy", "brier"):
             table = part.groupby(["combiner", "leaf_size"], sort=False)[measure].mean().unstack("leaf_size")
-            values = {
-                combiner: table.loc[combiner, list(settings.leaf_sizes)].tolist()
-                for combiner in results.about["combiners"]
-            }
+            sizes = list(settings.leaf_sizes)
+            values = {name: table.loc[name, sizes].tolist() for name in results.about["combiners"]}
 
             def draw(ax: Axes, values=values, measure=measure) -> None:
                 LeafSizeDisplay(settings.leaf_sizes, values, measure=TITLES[measure]).plot(ax, lines=lines)
@@ -210,10 +200,7 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
         reliability = {combiner: _reliability(combiner, outcomes) for combiner, outcomes in chosen.items()}
         # The curves of all folds have the same coverages, so that they are averaged point by point.
         kept = np.arange(1, N_POINTS + 1) / N_POINTS
-        accuracy = {
-            combiner: np.mean([o.rejection[combiner] for o in of_combiner], axis=0)
-            for combiner, of_combiner in chosen.items()
-        }
+        accuracy = {name: np.mean([o.rejection[name] for o in parts], axis=0) for name, parts in chosen.items()}
 
         def draw_reliability(ax: Axes, curves=reliability) -> None:
             for i, (combiner, curve) in enumerate(curves.items()):
@@ -234,10 +221,8 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
                 RiskCoverageDisplay(curve, name=combiner).plot(ax, markevery=4, **lines[combiner].keywords())
             ax.legend()
 
-        sentence = "; ".join(
-            f"{combiner} {values[-1]:.1%} at no rejection, {values[-5]:.1%} at 20 %"
-            for combiner, values in accuracy.items()
-        )
+        shown = (f"{name} {v[-1]:.1%} at no rejection, {v[-5]:.1%} at 20 %" for name, v in accuracy.items())
+        sentence = "; ".join(shown)
         pictures += [
             draw_picture(f"{forest}: reliability", "Share of right predictions by confidence.", draw_reliability),
             draw_picture(f"{forest}: accuracy under rejection", f"{sentence}.", draw_rejection),
@@ -252,16 +237,12 @@ def positive_picture(results: Results, verdict: Verdict) -> Picture:
     lines, sentences, largest = {}, [], 0.0
     for combiner in dict.fromkeys(entry for entry in (verdict.base, verdict.leader) if entry is not None):
         folds = [o.positive[combiner] for o in outcomes_of(results, *verdict.best_forests[combiner])]
-        size, hits, probability = (
-            np.sum([fold[part] for fold in folds], axis=0) for part in ("size", "hits", "probability")
-        )
+        size, hits, probability = (np.sum([f[part] for f in folds], axis=0) for part in ("size", "hits", "probability"))
         filled = size >= _LEAST_IN_BIN
         p, share = probability[filled] / size[filled], hits[filled] / size[filled]
         lines[combiner] = (p, share, size[filled])
         largest = max(largest, *p, *share) if len(p) else largest
-        bins = "; ".join(
-            f"{a:.3f} came true in {b:.3f} of {n:.0f}" for a, b, n in zip(p, share, size[filled], strict=True)
-        )
+        bins = "; ".join(f"{a:.3f} came true in {b:.3f} of {n:.0f}" for a, b, n in zip(*lines[combiner], strict=True))
         sentences.append(f"{combiner}: {bins}")
 
     def draw(ax: Axes) -> None:
@@ -269,7 +250,7 @@ def positive_picture(results: Results, verdict: Verdict) -> Picture:
 
         A rare class gets square-root axes.
         """
-        ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
+        diagonal(ax)
         for (combiner, (p, share, size)), look in zip(lines.items(), lines_for(list(lines)).values(), strict=True):
             ax.plot(p, share, label=combiner, **look.keywords())
             ax.scatter(p, share, s=120 * size / max(size.sum(), 1), color=look.color, alpha=0.35, linewidth=0)

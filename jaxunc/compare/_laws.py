@@ -19,8 +19,7 @@ from jaxunc.estimators import UncertainForestRegressor
 
 from ._settings import BASE_RATES, PLAIN, TREES
 
-COVERAGE = 0.9
-"""Nominal coverage of the intervals that are scored."""
+COVERAGE = 0.9  # nominal coverage of the intervals that are scored
 LEVELS = np.arange(1, 20) / 20
 """Levels .05, .1, … .95 of the quantiles that are scored; the outermost two are the ends of the scored intervals."""
 COVERAGES = (LEVELS[:9:-1] - LEVELS[:9]).round(2)[::-1]
@@ -36,8 +35,7 @@ MEASURES_OF_LAWS = {
 """{measure of laws: whether larger is better}; None for a measure that is not tested. ``worst_fifth`` is the least
 coverage among five groups of rows, by the standard deviation that their leaves give, over all test parts together."""
 N_FIFTHS = 5
-N_DRAWN = 24
-"""Number of rows of a test part whose intervals are kept."""
+N_DRAWN = 24  # number of rows of a test part whose intervals are kept
 
 
 class NumberOutcome(NamedTuple):
@@ -45,12 +43,10 @@ class NumberOutcome(NamedTuple):
 
     measures: dict[str, dict[str, float]]
     """{law: {measure: value}}, of `MEASURES_OF_LAWS` without ``worst_fifth``. `BASE_RATES` is a law here and below."""
-    covered: dict[str, list[int]]
-    """{law: for each of `COVERAGES`, the number of rows whose target the interval holds}."""
+    covered: dict[str, list[int]]  # {law: for each of `COVERAGES`, the number of rows whose target the interval holds}
     fifths: dict[str, list[int]]
     """{law: for each fifth, the number of rows whose target the scored interval holds}; "size" has all rows of each."""
-    drawn: dict[str, list[list[float]]]
-    """{law: [lower, upper, target] of `N_DRAWN` rows or fewer, the same for all laws}."""
+    drawn: dict[str, list[list[float]]]  # {law: [lower, upper, target] of `N_DRAWN` rows at most, those of all laws}
 
 
 def evaluate_laws(
@@ -91,13 +87,11 @@ def evaluate_laws(
     fifth = np.empty(len(y), int)
     fifth[np.argsort(moments.std, kind="stable")] = np.arange(len(y)) * N_FIFTHS // len(y)
     rows = np.linspace(0, len(y) - 1, min(N_DRAWN, len(y))).round().astype(int)
-    counted = {
-        law: np.bincount(fifth[_contains(q, y)], minlength=N_FIFTHS).tolist() for law, q in law_quantiles.items()
-    }
+    held = {law: np.bincount(fifth[_contains(q, y)], minlength=N_FIFTHS).tolist() for law, q in law_quantiles.items()}
     return NumberOutcome(
         measures={law: _measures(q, y, seconds[law]) for law, q in law_quantiles.items()},
         covered={law: [int(_contains(q, y, i).sum()) for i in range(9)][::-1] for law, q in law_quantiles.items()},
-        fifths={"size": np.bincount(fifth, minlength=N_FIFTHS).tolist(), **counted},
+        fifths={"size": np.bincount(fifth, minlength=N_FIFTHS).tolist(), **held},
         drawn={law: [list(map(_digits, (*q[i, [0, -1]], y[i]))) for i in rows] for law, q in law_quantiles.items()},
     )
 

@@ -35,12 +35,9 @@ _CHUNK_ROWS = 2**16
 class GivenModel(NamedTuple):
     """A fitted model on whose leaves combiners are compared; it reads codes of levels, which its table holds."""
 
-    trees: Trees
-    """The trees; a study counts its training parts in their leaves."""
-    model: Answering
-    """The model itself, which answers instances."""
-    about: dict[str, Any]
-    """The file's "name" and "sha256", "n_trees", and "boosted": whether the trees are boosted."""
+    trees: Trees  # the trees; a study counts its training parts in their leaves
+    model: Answering  # the model itself, which answers instances
+    about: dict[str, Any]  # the file's "name" and "sha256", "n_trees", and "boosted": whether the trees are boosted
 
     def answers(self, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
         """Return two answer functions: of `MODEL` and, by Platt's regression on these rows, of `MODEL_CALIBRATED`."""
@@ -87,12 +84,7 @@ def read_given_model(
     X, y, rows, notes = _read(data_file(data), Wanted(trees.columns, None, (target,), notation), labels)
     table = Table(Path(data).name, X, y, labels, notes, frame=rows)
     boosted = isinstance(bound, AdditiveTrees) and not bound.is_forest
-    about = {
-        "name": Path(path).name,
-        "n_trees": trees.n_trees,
-        "boosted": boosted,
-        "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
-    }
+    about = _facts(path, trees.n_trees, boosted)
     trees, model = _adapt_to_codes(bound)
     return table, GivenModel(trees, model, about)
 
@@ -119,10 +111,7 @@ def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...
     chunks = list(file_chunks(path, wanted, _CHUNK_ROWS))
     if not chunks:
         raise ValueError(f"{path} has 0 rows.")
-    values = [
-        encode_arrow(chunk.features, columns, chunk.where, are_cells=chunk.are_cells, first=chunk.first).values
-        for chunk in chunks
-    ]
+    values = [encode_arrow(c.features, columns, c.where, are_cells=c.are_cells, first=c.first).values for c in chunks]
     labels_read = [label for chunk in chunks for label in _targets(chunk)]
     has_label = np.array([label is not None for label in labels_read])
     position = {label: c for c, label in enumerate(labels)}
@@ -156,14 +145,10 @@ def _evidence(answer: Answer) -> np.ndarray:
 class RefittedModel(NamedTuple):
     """A forest of scikit-learn, or a pipeline that ends in one, fitted anew to each training part."""
 
-    steps: Pipeline | None
-    """The steps before the forest, which read the raw columns; None if the forest reads the table's numbers."""
-    forest: Any
-    """The forest as an estimator of scikit-learn."""
-    columns: list[str]
-    """The raw columns that the steps read, in order."""
-    about: dict[str, Any]
-    """The file's "name" and "sha256", "n_trees", "boosted" (False), and "steps": the names of their classes."""
+    steps: Pipeline | None  # steps before the forest, which read raw columns; None if it reads the table's numbers
+    forest: Any  # the forest as an estimator of scikit-learn
+    columns: list[str]  # the raw columns that the steps read, in order
+    about: dict[str, Any]  # the file's "name" and "sha256", "n_trees", "boosted" (False), "steps": their classes' names
 
     def fit(
         self, table: Table, train: np.ndarray, seed: int
@@ -248,14 +233,15 @@ def read_refitted_model(path: str, table: Table) -> RefittedModel:
         odd := [str(label) for label in weights if label_text(label) not in table.class_labels]
     ):
         raise ValueError(f"--model={path!r} has class weights of {join_names(odd)}, which the target does not hold.")
-    about = {
-        "name": Path(path).name,
-        "n_trees": getattr(steps[-1], "n_estimators", 1),
-        "boosted": False,
-        "steps": [type(step).__name__ for step in steps],
-        "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest(),
-    }
+    kinds = [type(step).__name__ for step in steps]
+    about = _facts(path, getattr(steps[-1], "n_estimators", 1), False, steps=kinds)
     return RefittedModel(before, steps[-1], columns, about)
+
+
+def _facts(path: str | Path, n_trees: int, boosted: bool, **further: Any) -> dict[str, Any]:
+    """Return what results keep of a model: its file's name and digest, its trees, and ``further`` facts."""
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return {"name": Path(path).name, "n_trees": n_trees, "boosted": boosted, **further, "sha256": digest}
 
 
 def _dense(values: Any) -> np.ndarray:

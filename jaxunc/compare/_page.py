@@ -196,11 +196,9 @@ def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, An
 
 def _short_rows(verdict: Verdict) -> list[dict[str, Any]]:
     """Return a row of the short table for each of `shown_rows`; marks show which ones tests tell from the default."""
-    rows = []
+    rows, measures = [], shown_measures(verdict)
     for name in shown_rows(verdict):
-        signs = {
-            m: 0 if name == BASE_RATES else verdict.differs(m, name, verdict.base) for m in shown_measures(verdict)
-        }
+        signs = {m: 0 if name == BASE_RATES else verdict.differs(m, name, verdict.base) for m in measures}
         cells = [
             {"value": shown_value(m, verdict.means.at[name, m]), "mark": {1: "better", -1: "worse"}.get(sign, "")}
             for m, sign in signs.items()

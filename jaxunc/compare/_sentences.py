@@ -3,14 +3,12 @@
 from typing import Any
 
 from ._evaluate import MOST_CLASSES
-from ._settings import COMPARED_COMBINERS, MODEL, Settings
+from ._settings import MODEL, Settings, chosen_combiners
 from ._store import Results
 from ._summary import has_sets
 
-_PERFECT = 0.9999
-"""Mean accuracy from which a copy of the target is suspected among the features."""
-_FEW = 10
-"""Largest number of rows in a leaf that are called few."""
+_PERFECT = 0.9999  # mean accuracy from which a copy of the target is suspected among the features
+_FEW = 10  # largest number of rows in a leaf that are called few
 
 
 def count(number: int, noun: str) -> str:
@@ -36,14 +34,7 @@ def data_notes(results: Results) -> list[str]:
     notes = [f"Warning: {warning}" for warning in data["warnings"]] + list(data["notes"])
     if results.settings.numbers:
         return notes
-    learns = results.settings.counts == "inbag" or results.settings.is_given
-    every = (
-        name
-        for name, combiner in COMPARED_COMBINERS.items()
-        if not combiner.is_model and (learns or not combiner.learns)
-    )
-    chosen = results.settings.combiners or tuple(every)
-    if omitted := [name for name in chosen if name not in results.about["combiners"]]:
+    if omitted := [name for name in chosen_combiners(results.settings) if name not in results.about["combiners"]]:
         compare = "compares" if len(omitted) == 1 else "compare"
         listed = " and ".join([", ".join(omitted[:-1]), omitted[-1]] if omitted[1:] else omitted)
         notes.append(f"Left out: {listed}, which {compare} two classes (here {len(data['classes'])}).")

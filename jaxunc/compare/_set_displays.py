@@ -1,7 +1,7 @@
 """Displays of sets of classes, of probabilities given as intervals, and of prediction intervals for numbers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import matplotlib
 import numpy as np
@@ -10,10 +10,10 @@ import scipy.stats
 from jaxunc._checks import check_within
 from jaxunc.explanations import axes_of
 
-from ._displays import PALETTE, lines_for, plain
+from ._displays import PALETTE, Display, diagonal, lines_for
 
 
-class SetSizeDisplay:
+class SetSizeDisplay(Display):
     """Share of instances by the size of their set, a bar for each s: single classes below, larger sets above.
 
     Parameters
@@ -44,41 +44,28 @@ class SetSizeDisplay:
             raise ValueError("shares has rows that do not add to 1; divide each row by the number of instances.")
 
     @classmethod
-    def from_values(
-        cls, strengths: Sequence[float | int], shares: Any, *, ax: Any = None, **kwargs: Any
-    ) -> "SetSizeDisplay":
+    def from_values(cls, strengths: Sequence[float | int], shares: Any, *, ax: Any = None, **kwargs: Any) -> Self:
         """Make and plot a display from the share of each set size, for each s."""
         return cls(strengths, shares).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":
+    def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> Self:
         """Draw the bars, in colours that are evenly spaced in ``cmap``: the default draws larger sets darker."""
         ax = axes_of(ax)
         positions = np.arange(len(self.strengths))
         n_sizes = self.shares.shape[1]
         colours = matplotlib.colormaps[cmap](np.linspace(0.1, 0.95, n_sizes))
         floors = np.cumsum(self.shares, axis=1) - self.shares
+        look: Any = {"width": 0.8, "edgecolor": "white", "linewidth": 0.5}
         self.bars_ = [
-            ax.bar(
-                positions,
-                self.shares[:, k],
-                bottom=floors[:, k],
-                width=0.8,
-                color=colours[k],
-                edgecolor="white",
-                linewidth=0.5,
-                label=f"{k + 1}",
-            )
+            ax.bar(positions, self.shares[:, k], bottom=floors[:, k], color=colours[k], label=f"{k + 1}", **look)
             for k in range(n_sizes)
         ]
-        plain(ax)
         ax.set_xticks(positions, [f"{s:g}" for s in self.strengths])
-        ax.set(xlabel="s", ylabel="share of instances", ylim=(0, 1))
         ax.legend(title="classes in the set", frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="s", ylabel="share of instances", ylim=(0, 1))
 
 
-class StrengthDisplay:
+class StrengthDisplay(Display):
     """Measures of sets of classes (such as utility, determinacy, accuracy of single classes) against s.
 
     s is the strength of the imprecise Dirichlet model: it adds s instances of unknown class to each leaf.
@@ -130,29 +117,24 @@ class StrengthDisplay:
         measure: str,
         reference: Mapping[str, float] | None = None,
         ax: Any = None,
-    ) -> "StrengthDisplay":
+    ) -> Self:
         """Make and plot a display from a value for each name and s."""
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
-    def plot(self, ax: Any = None) -> "StrengthDisplay":
+    def plot(self, ax: Any = None) -> Self:
         """Draw a line for each name. The values of s stand at equal distances, since their ratios matter."""
         ax = axes_of(ax)
-        positions = list(range(len(self.strengths)))
+        x = list(range(len(self.strengths)))
         self.lines_, self.references_ = {}, {}
         for name, value in self.reference.items():
             self.references_[name] = ax.axhline(value, color="#777777", linestyle=":", linewidth=1.2, label=name)
         for name, look in lines_for(list(self.values)).items():
-            (self.lines_[name],) = ax.plot(
-                positions, self.values[name], label=name, linewidth=1.6, zorder=3, **look.keywords()
-            )
-        plain(ax)
-        ax.set_xticks(positions, [f"{s:g}" for s in self.strengths])
-        ax.set(xlabel="s", ylabel=self.measure)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+            (self.lines_[name],) = ax.plot(x, self.values[name], label=name, linewidth=1.6, zorder=3, **look.keywords())
+        ax.set_xticks(x, [f"{s:g}" for s in self.strengths])
+        return self._finish(ax, xlabel="s", ylabel=self.measure)
 
 
-class IntervalReliabilityDisplay:
+class IntervalReliabilityDisplay(Display):
     """Share of class 1 against its probability, in bins: a bar shows the interval of each bin, a band those of all.
 
     Parameters
@@ -171,7 +153,7 @@ class IntervalReliabilityDisplay:
     Attributes
     ----------
     ax_, figure_, line_, bars_, band_
-        The drawn parts (after `plot`); the band is None if it is not drawn.
+        The drawn parts (after `plot`); the band, which folds where frequencies fall, is None if it is not drawn.
 
     Raises
     ------
@@ -192,9 +174,7 @@ class IntervalReliabilityDisplay:
         given = (probability, frequency, lower, upper, *([] if size is None else [size]))
         parts = [[float(v) for v in part] for part in given]
         if len({len(part) for part in parts}) != 1:
-            raise ValueError(
-                f"the parts have {', '.join(str(len(part)) for part in parts)} bins; expected as many each."
-            )
+            raise ValueError(f"the parts have {', '.join(str(len(p)) for p in parts)} bins; expected as many each.")
         self.probability, self.frequency, self.lower, self.upper = parts[:4]
         self.name, self.size = name, parts[4] if size is not None else None
 
@@ -210,13 +190,11 @@ class IntervalReliabilityDisplay:
         size: Sequence[float | int] | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> "IntervalReliabilityDisplay":
+    ) -> Self:
         """Make and plot a display from values of each bin."""
         return cls(probability, frequency, lower, upper, name=name, size=size).plot(ax, **kwargs)
 
-    def plot(
-        self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any
-    ) -> "IntervalReliabilityDisplay":
+    def plot(self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any) -> Self:
         """Draw the line, a bar for each interval, and with ``reference`` the diagonal. Keywords go to ``ax.plot``.
 
         Parameters
@@ -237,7 +215,7 @@ class IntervalReliabilityDisplay:
         """
         ax = axes_of(ax)
         if reference:
-            ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
+            diagonal(ax)
         look = {"marker": "o", "markersize": 4, **kwargs}
         (self.line_,) = ax.plot(self.probability, self.frequency, label=self.name, zorder=3, **look)
         ends = (self.frequency, self.lower, self.upper)
@@ -247,13 +225,10 @@ class IntervalReliabilityDisplay:
         if self.size is not None:
             areas = [120 * n / sum(self.size) for n in self.size]
             ax.scatter(self.probability, self.frequency, s=areas, alpha=0.35, linewidth=0, **look)
-        plain(ax)
-        ax.set(xlabel="probability of class 1", ylabel="share of class 1", xlim=(0, 1), ylim=(0, 1))
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="probability of class 1", ylabel="share of class 1", xlim=(0, 1), ylim=(0, 1))
 
 
-class ComplexityDisplay:
+class ComplexityDisplay(Display):
     """A metric over trees of decreasing complexity, a line for each name, and behind them the range of the metric.
 
     Parameters
@@ -307,11 +282,11 @@ class ComplexityDisplay:
         measure: str,
         ax: Any = None,
         **kwargs: Any,
-    ) -> "ComplexityDisplay":
+    ) -> Self:
         """Make and plot a display from a value of each line and the ends of the range, for each tree."""
         return cls(trees, values, lower, upper, measure=measure, **kwargs).plot(ax)
 
-    def plot(self, ax: Any = None, *, band: str | None = "range") -> "ComplexityDisplay":
+    def plot(self, ax: Any = None, *, band: str | None = "range") -> Self:
         """Draw the lines, and the range as a band with markers at its ends; ``band`` is its name in the legend."""
         ax = axes_of(ax)
         positions = list(range(len(self.trees)))
@@ -324,14 +299,11 @@ class ComplexityDisplay:
             (self.lines_[name],) = ax.plot(
                 positions, list(self.values[name]), label=name, linewidth=1.5, zorder=3, **look.keywords()
             )
-        plain(ax)
         ax.set_xticks(positions, self.trees)
-        ax.set(xlabel=self.axis, ylabel=self.measure)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel=self.axis, ylabel=self.measure)
 
 
-class PredictionIntervalDisplay:
+class PredictionIntervalDisplay(Display):
     """Prediction intervals sorted by their width, the narrowest on the left, and the true values of the target.
 
     Parameters
@@ -385,18 +357,16 @@ class PredictionIntervalDisplay:
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> "PredictionIntervalDisplay":
+    ) -> Self:
         """Make and plot a display of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
         return cls(_intervals(estimator, X, coverage), y, name=name).plot(ax, **kwargs)
 
     @classmethod
-    def from_predictions(
-        cls, interval: Any, y: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
-    ) -> "PredictionIntervalDisplay":
+    def from_predictions(cls, interval: Any, y: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any) -> Self:
         """Make and plot a display of intervals ``[instances 2]`` and true values of the target ``[instances]``."""
         return cls(interval, y, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, most: int = 200, **kwargs: Any) -> "PredictionIntervalDisplay":
+    def plot(self, ax: Any = None, *, most: int = 200, **kwargs: Any) -> Self:
         """Draw the intervals, or ``most`` of them, evenly chosen by width. Keywords go to ``ax.vlines``."""
         ax = axes_of(ax)
         order = np.argsort(self.interval[:, 1] - self.interval[:, 0], kind="stable")
@@ -407,13 +377,10 @@ class PredictionIntervalDisplay:
         held = (low <= y) & (y <= high)
         (self.held_,) = ax.plot(position[held], y[held], ".", color=PALETTE[0], markersize=3.5, label="held")
         (self.missed_,) = ax.plot(position[~held], y[~held], "x", color=PALETTE[2], markersize=5, label="missed")
-        plain(ax)
-        ax.set(xlabel="rows, the narrowest interval first", ylabel="target")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="rows, the narrowest interval first", ylabel="target")
 
 
-class CoverageDisplay:
+class CoverageDisplay(Display):
     """Observed against nominal coverage of prediction intervals: the share that they hold, and the share they should.
 
     Parameters
@@ -472,7 +439,7 @@ class CoverageDisplay:
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> "CoverageDisplay":
+    ) -> Self:
         """Make and plot a curve of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
         intervals = np.stack([_intervals(estimator, X, float(coverage)) for coverage in coverages])
         return cls.from_predictions(intervals, y, coverages=coverages, name=name, ax=ax, **kwargs)
@@ -480,7 +447,7 @@ class CoverageDisplay:
     @classmethod
     def from_predictions(
         cls, intervals: Any, y: Any, *, coverages: Any, name: str | None = None, ax: Any = None, **kwargs: Any
-    ) -> "CoverageDisplay":
+    ) -> Self:
         """Make and plot a curve from intervals ``[coverages instances 2]`` and true targets ``[instances]``."""
         ends, truth = np.asarray(intervals, float), np.asarray(y, float)
         if ends.ndim != 3 or ends.shape[1:] != (*truth.shape, 2) or not len(truth):
@@ -491,7 +458,7 @@ class CoverageDisplay:
         held = (ends[..., 0] <= truth) & (truth <= ends[..., 1])
         return cls(coverages, held.mean(axis=1), n=len(truth), name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any) -> "CoverageDisplay":
+    def plot(self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any) -> Self:
         """Draw the curve, with ``reference`` a dotted line of equality, with ``band`` the band of ``n`` instances.
 
         Parameters
@@ -511,17 +478,14 @@ class CoverageDisplay:
         ax = axes_of(ax)
         self.band_ = None
         if reference:
-            ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
+            diagonal(ax)
         if band and self.n is not None:
             asked = np.linspace(0, 1, 101)
             low, high = (scipy.stats.binom.ppf(p, self.n, asked) / self.n for p in (0.025, 0.975))
             self.band_ = ax.fill_between(asked, np.maximum(low, 0), high, color="#777777", alpha=0.15, linewidth=0)
         look = {"marker": "o", "markersize": 3, "label": self.name} | kwargs
         (self.line_,) = ax.plot(self.nominal, self.observed, **look)
-        plain(ax)
-        ax.set(xlabel="coverage asked for", ylabel="share of rows held")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax, xlabel="coverage asked for", ylabel="share of rows held")
 
 
 def _intervals(estimator: Any, X: Any, coverage: float) -> Any:

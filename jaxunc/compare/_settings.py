@@ -18,16 +18,11 @@ from jaxunc.forest import Forest
 class ComparedCombiner(NamedTuple):
     """A row in the tables of a study: a combiner, a learned combiner, or a given model."""
 
-    name: str
-    """Name in tables and files. `combiner_by_name` knows it unless the row ``learns`` or ``is_model``."""
-    meaning: str
-    """Meaning in a few words, for tables."""
-    binary_only: bool = False
-    """Whether the row is for two classes only."""
-    learns: bool = False
-    """Whether the combiner is learned from training instances."""
-    is_model: bool = False
-    """Whether the row is a given model, as it answers or calibrated."""
+    name: str  # name in tables and files, which `combiner_by_name` knows unless the row ``learns`` or ``is_model``
+    meaning: str  # meaning in a few words, for tables
+    binary_only: bool = False  # whether the row is for two classes only
+    learns: bool = False  # whether the combiner is learned from training instances
+    is_model: bool = False  # whether the row is a given model, as it answers or calibrated
 
     def make(self, forest: Forest) -> Combiner:
         """Return the combiner for a forest, whose prior it may use; a ValueError if it ``learns`` or ``is_model``."""
@@ -64,22 +59,17 @@ _OFFERED = (
     ComparedCombiner("model-platt", "the model, calibrated", is_model=True),
 )
 
-_SYNONYMS = {"mean": "probability"}
-"""{name that other commands use: name in the tables}."""
+_SYNONYMS = {"mean": "probability"}  # {name that other commands use: name in the tables}
 COMPARED_COMBINERS = {row.name: row for row in _OFFERED}
 """{name in tables and files: row}, of all rows that a study of classes can have."""
 FORESTS: dict[str, Callable[[int, int, int, bool], Any]] = {
-    "random-forest": lambda n_trees, leaf_size, seed, bags: RandomForestClassifier(
-        n_trees, min_samples_leaf=leaf_size, random_state=seed
+    "random-forest": lambda n, leaf, seed, bags: RandomForestClassifier(n, min_samples_leaf=leaf, random_state=seed),
+    "extra-trees": lambda n, leaf, seed, bags: ExtraTreesClassifier(
+        n, min_samples_leaf=leaf, random_state=seed, bootstrap=bags
     ),
-    "extra-trees": lambda n_trees, leaf_size, seed, bags: ExtraTreesClassifier(
-        n_trees, min_samples_leaf=leaf_size, random_state=seed, bootstrap=bags
-    ),
-    "single-tree": lambda n_trees, leaf_size, seed, bags: DecisionTreeClassifier(
-        min_samples_leaf=leaf_size, random_state=seed
-    ),
-    "random-trees": lambda n_trees, leaf_size, seed, bags: RandomDecisionTreesClassifier(
-        n_trees, min_samples_leaf=leaf_size, missing="random", random_state=seed
+    "single-tree": lambda n, leaf, seed, bags: DecisionTreeClassifier(min_samples_leaf=leaf, random_state=seed),
+    "random-trees": lambda n, leaf, seed, bags: RandomDecisionTreesClassifier(
+        n, min_samples_leaf=leaf, missing="random", random_state=seed
     ),
 }
 """{kind of forest in tables and files: a function from (trees, leaf size, seed, bags needed) to an estimator}."""
@@ -101,11 +91,9 @@ COMPARED_LAWS = {
 USUAL_LAWS = tuple(name for name in COMPARED_LAWS if name != "neighbours")
 """The laws of a study that names none: each further law makes differences harder to tell, so one is left out."""
 FORESTS_OF_NUMBERS: dict[str, Callable[[int, int, int], Any]] = {
-    "random-forest": lambda n_trees, leaf_size, seed: RandomForestRegressor(
-        n_trees, min_samples_leaf=leaf_size, random_state=seed
-    ),
-    "extra-trees": lambda n_trees, leaf_size, seed: ExtraTreesRegressor(
-        n_trees, min_samples_leaf=leaf_size, random_state=seed, bootstrap=True
+    "random-forest": lambda n, leaf, seed: RandomForestRegressor(n, min_samples_leaf=leaf, random_state=seed),
+    "extra-trees": lambda n, leaf, seed: ExtraTreesRegressor(
+        n, min_samples_leaf=leaf, random_state=seed, bootstrap=True
     ),
 }
 """{kind of forest that predicts a number: a function from (trees, leaf size, seed) to an estimator with bags}."""
@@ -248,18 +236,8 @@ class Settings:
         """
         if self.numbers:
             return tuple(self.combiners or USUAL_LAWS)
-        learns = self.counts == "inbag" or self.is_given
-        every = tuple(
-            name
-            for name, combiner in COMPARED_COMBINERS.items()
-            if not combiner.is_model and (learns or not combiner.learns)
-        )
-        of_model = tuple(
-            name
-            for name, combiner in COMPARED_COMBINERS.items()
-            if combiner.is_model and self.is_given and name not in self.combiners
-        )
-        chosen = (*(self.combiners or every), *of_model)
+        of_model = (row.name for row in _OFFERED if row.is_model and self.is_given and row.name not in self.combiners)
+        chosen = (*chosen_combiners(self), *of_model)
         suited = tuple(name for name in chosen if n_classes == 2 or not COMPARED_COMBINERS[name].binary_only)
         if not suited:
             raise ValueError(
@@ -267,6 +245,13 @@ class Settings:
                 f"{', '.join(name for name, combiner in COMPARED_COMBINERS.items() if not combiner.binary_only)}."
             )
         return suited
+
+
+def chosen_combiners(settings: Settings) -> tuple[str, ...]:
+    """Return the combiners of the settings, or if they name none all that their counts allow; a model's rows aside."""
+    learns = settings.counts == "inbag" or settings.is_given
+    possible = (row.name for row in _OFFERED if not row.is_model and (learns or not row.learns))
+    return tuple(settings.combiners) or tuple(possible)
 
 
 def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:

@@ -19,17 +19,14 @@ from jaxunc._checks import check_bool, check_integer, check_readable, check_with
 
 Values: TypeAlias = Real[Array | np.ndarray, "blocks methods"]
 """Table with a value for each block (a data set or a split) and method."""
-PValues: TypeAlias = Real[Array | np.ndarray, "tests"]
-"""A p-value for each test."""
+PValues: TypeAlias = Real[Array | np.ndarray, "tests"]  # a p-value for each test
 
 
 class PairwiseTests(NamedTuple):
     """The result of a test of every pair of methods."""
 
-    p_values: Float[np.ndarray, "methods methods"]
-    """Adjusted p-values, symmetric; 1 on the diagonal."""
-    wins: Int[np.ndarray, "methods methods"]
-    """Number of blocks on which the row's method is strictly better than the column's."""
+    p_values: Float[np.ndarray, "methods methods"]  # adjusted p-values, symmetric; 1 on the diagonal
+    wins: Int[np.ndarray, "methods methods"]  # blocks on which the row's method is strictly better than the column's
 
 
 class CorrectedT(NamedTuple):

@@ -258,9 +258,8 @@ class Store:
             return
         differences_told = "; ".join(_difference(*entry) for entry in differences)
         raise ValueError(
-            f"--report={str(self.folder)!r} holds another run ({file}): {differences_told}. Choose another "
-            "folder, or take away "
-            "that file to begin anew."
+            f"--report={str(self.folder)!r} holds another run ({file}): {differences_told}. Choose another folder, or "
+            "take away that file to begin anew."
         )
 
 

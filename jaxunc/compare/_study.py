@@ -46,12 +46,9 @@ from ._store import Results, Store, describe
 from ._summary import forest_name
 from ._table import Table, positive_class
 
-_EVERY = 30.0
-"""Seconds between lines of progress."""
-FEWEST = 20
-"""Least number of training rows of laws: the ends of 90% intervals need this many."""
-N_FOLDS = 3
-"""Number of folds in which combiners that learn are cross-fitted, where forests have no bootstrap or few trees."""
+_EVERY = 30.0  # seconds between lines of progress
+FEWEST = 20  # least number of training rows of laws: the ends of 90% intervals need this many
+N_FOLDS = 3  # folds in which combiners that learn are cross-fitted, where forests have no bootstrap or few trees
 
 
 def run(
@@ -180,10 +177,8 @@ def study(
         X, names, read = table.X[train], table.names, partial(np.take, table.X, axis=0)
         if settings.numbers:
             model = FORESTS_OF_NUMBERS[cell.forest](settings.n_trees, cell.leaf_size, settings.seed + i)
-            training_rows = X, table.y[train], np.unique(groups[train], return_inverse=True)[1]
-            return cell, evaluate_laws(
-                model.fit(*training_rows[:2]), combiners, training_rows, read(test), table.y[test]
-            )
+            rows = X, table.y[train], np.unique(groups[train], return_inverse=True)[1]
+            return cell, evaluate_laws(model.fit(*rows[:2]), combiners, rows, read(test), table.y[test])
         if given is None:
             model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
         elif isinstance(given, RefittedModel):
@@ -222,12 +217,8 @@ def _root_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[
     order = np.argsort(-np.bincount(roots[roots >= 0], minlength=len(names)), kind="stable")
     # A transformer's column is named after a raw one: num__age, cat__colour_red.
     tails = [names[i].rpartition("__")[2] if names[i] not in raw else names[i] for i in order[:9] if i < len(names)]
-    tested = [
-        raw_name
-        for tail in tails
-        for raw_name in raw
-        if raw_name == tail or (tail not in raw and tail.startswith(raw_name + "_"))
-    ]
+    is_source = lambda name, tail: name == tail or (tail not in raw and tail.startswith(name + "_"))
+    tested = [name for tail in tails for name in raw if is_source(name, tail)]
     return list(dict.fromkeys(tested))[:3]
 
 

@@ -55,27 +55,20 @@ POLL_TITLES = {
 }
 """Titles of the measures of votes that stop when they are settled, in tables."""
 
-TABLE_STRENGTHS = (1, 2, 5)
-"""Values of s that tables show."""
+TABLE_STRENGTHS = (1, 2, 5)  # values of s that tables show
 
-BASELINE = "probability"
-"""Name of the combiner by which forests answer by default."""
+BASELINE = "probability"  # name of the combiner by which forests answer by default
 
-DECIMALS = 6
-"""Number of decimals to which means are compared: smaller differences are rounding, and count as ties."""
+DECIMALS = 6  # number of decimals to which means are compared: smaller differences are rounding, and count as ties
 
 
 class Ranking(NamedTuple):
     """The combiners by one measure, over the test parts of the cross-validation."""
 
-    combiners: tuple[str, ...]
-    """Names of the combiners, best first."""
-    ranks: Float[np.ndarray, "combiners"]
-    """Average ranks, 1 is best."""
-    different: Bool[np.ndarray, "combiners combiners"]
-    """Whether a corrected test finds that two combiners differ."""
-    from_best: Float[np.ndarray, "combiners"]
-    """Corrected p-value against the first combiner."""
+    combiners: tuple[str, ...]  # names of the combiners, best first
+    ranks: Float[np.ndarray, "combiners"]  # average ranks, 1 is best
+    different: Bool[np.ndarray, "combiners combiners"]  # whether a corrected test finds that two combiners differ
+    from_best: Float[np.ndarray, "combiners"]  # corrected p-value against the first combiner
 
 
 def baseline_of(combiners: Iterable[str]) -> str | None:

@@ -58,10 +58,8 @@ def breast_cancer() -> Table:
     """Return scikit-learn's diagnostic breast-cancer data of Wisconsin (569 instances, 30 features)."""
     data = cast(Any, load_breast_cancer())
     frame = pd.DataFrame(data.data, pd.RangeIndex(1, len(data.data) + 1), data.feature_names)
-    labels = tuple(map(str, data.target_names))
-    return Table(
-        "breast cancer (from scikit-learn)", data.data, data.target, labels, names=tuple(frame.columns), frame=frame
-    )
+    labels, names = tuple(map(str, data.target_names)), tuple(frame.columns)
+    return Table("breast cancer (from scikit-learn)", data.data, data.target, labels, names=names, frame=frame)
 
 
 def study_table(
@@ -87,17 +85,15 @@ def study_table(
     frame = as_frame(table)
     column = cast(pd.Series, frame[target])
     if (y := number_target(column, path, numbers, options=("--laws", "--combiners"))) is None:
-        (y, labels), how_taken, remarks = class_codes(column), _describe_classes(column), ()
+        (y, labels), taken, remarks = class_codes(column), _describe_classes(column), ()
     else:
-        (y, remarks), labels, how_taken = _in_units(y, str(target)), (), _describe_number(y, column, numbers)
+        (y, remarks), labels, taken = _in_units(y, str(target)), (), _describe_number(y, column, numbers)
     features = frame.drop(columns=str(target))
     features.index = pd.Index(row_numbers(path, str(target), notation)) if left_out else pd.RangeIndex(1, len(y) + 1)
     values, notes, nominal = _features(features, path)
     X = np.column_stack(list(values.values()))
     left = (left_out,) if left_out else ()
-    table = Table(
-        Path(path).name, X, y, labels, (*left, *notes, *remarks), (), nominal, tuple(values), features, how_taken
-    )
+    table = Table(Path(path).name, X, y, labels, (*left, *notes, *remarks), (), nominal, tuple(values), features, taken)
     leaks = describe_leaks(values, table.codes) if labels else ()
     copies = _find_copies(X, table.codes, "class" if labels else "target")
     return table._replace(warnings=(*leaks, *describe_counters(values), *describe_number_texts(features), *copies))
@@ -176,9 +172,8 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
     if encoded:
         notes.append(f"{columns(encoded)} without numbers: encoded by the rank of each value in sorted order.")
     if constant or empty:
-        parts = [
-            f"{kind}: {join_names(which)}" for kind, which in (("constant", constant), ("all missing", empty)) if which
-        ]
+        kinds = {"constant": constant, "all missing": empty}
+        parts = [f"{kind}: {join_names(which)}" for kind, which in kinds.items() if which]
         notes.append(f"Left out as uninformative ({'; '.join(parts)}).")
     with_missing = [name for name, numbers in values.items() if np.isnan(numbers).any()]
     if with_missing:

@@ -21,33 +21,23 @@ from ._significance import corrected_t_test, holm, significant_difference
 from ._store import Results
 from ._summary import DECIMALS, TITLES, baseline_of, forest_name, outcomes_of
 
-RARE = 0.2
-"""Share of rows below which a class is rare."""
-FEW_PARTS = 5
-"""Number of test parts below which the corrected test hardly ever finds a difference."""
-_MOST_NAMED = 4
-"""Largest number of combiners that a sentence names."""
-_LEVEL = 0.05
-"""Level of the tests: p-values below it tell a difference."""
+RARE = 0.2  # share of rows below which a class is rare
+FEW_PARTS = 5  # number of test parts below which the corrected test hardly ever finds a difference
+_MOST_NAMED = 4  # largest number of combiners that a sentence names
+_LEVEL = 0.05  # level of the tests: p-values below it tell a difference
 
 
 class Verdict(NamedTuple):
     """The combiner or law to use, and the comparisons that say so."""
 
-    base: str | None
-    """The default that all are compared with; None if it was not run."""
-    leader: str
-    """The combiner to use; the default itself if nothing is better."""
-    means: Any
-    """Frame of means over test parts: a row for each combiner and the base rates, a column for each measure."""
-    best_forests: dict[str, tuple[str, int]]
-    """{combiner: (kind, leaf size) of the forest on which its main loss is least}."""
+    base: str | None  # the default that all are compared with; None if it was not run
+    leader: str  # the combiner to use; the default itself if nothing is better
+    means: Any  # frame of means over test parts: a row for each combiner and the base rates, a column for each measure
+    best_forests: dict[str, tuple[str, int]]  # {combiner: (kind, leaf size) of the forest where its main loss is least}
     p_values: dict[tuple[str, str, str], float]
     """{(measure, combiner, other): p}, corrected by Holm; ``other`` is the default or the leader."""
-    larger: dict[str, bool | None]
-    """{measure: whether larger is better}; None for a measure that is not tested."""
-    criterion: str
-    """The measure that chose the leader."""
+    larger: dict[str, bool | None]  # {measure: whether larger is better}; None for a measure that is not tested
+    criterion: str  # the measure that chose the leader
     significant_difference: Mapping[tuple[str, str], float] = MappingProxyType({})
     """{(combiner, other): the least mean difference in the main loss that would pass Holm's first step}."""
 
@@ -207,10 +197,8 @@ def _read_best_forests(
     forests = list(dict.fromkeys(zip(records["forest"], records["leaf_size"], strict=True)))
     table = records.set_index(axes).sort_index()
     parts = sorted(set(zip(records["repeat"], records["fold"], strict=True)))
-    index = pd.MultiIndex.from_tuples(
-        [(name, *forest, *part) for name in names for forest in forests for part in parts]
-    )
-    cube = {m: table[m].reindex(index).to_numpy().reshape(len(names), len(forests), len(parts)) for m in measures}
+    keys = pd.MultiIndex.from_tuples([(name, *forest, *part) for name in names for forest in forests for part in parts])
+    cube = {m: table[m].reindex(keys).to_numpy().reshape(len(names), len(forests), len(parts)) for m in measures}
     loss = cube[by]
     others = np.round(loss.sum(axis=2, keepdims=True) - loss, DECIMALS)
     chosen = np.argmin(others, axis=1)[:, None, :]
@@ -265,11 +253,8 @@ def decision(results: Results, verdict: Verdict) -> str:
     if verdict.keeps_default:
         rival = loss.drop([rates, verdict.base]).idxmin()
         on = forest_name(*verdict.best_forests[verdict.base]) if verdict.best_forests[verdict.base][1] else ""
-        default = (
-            "the model's own probabilities"
-            if verdict.base == MODEL
-            else f"the mean (`{verdict.base}`{', ' * bool(on)}{on})"
-        )
+        mean = f"the mean (`{verdict.base}`{', ' * bool(on)}{on})"
+        default = "the model's own probabilities" if verdict.base == MODEL else mean
         nothing = "no probabilities are" if verdict.any_better else "nothing is"
         chance = ", which may be chance" if loss[rival] < loss[verdict.base] else ""
         return (
@@ -279,9 +264,8 @@ def decision(results: Results, verdict: Verdict) -> str:
     if by == "cost":
         cost_here, cost_there = (_cost(verdict.means.at[name, "cost"]) for name in (verdict.leader, verdict.base))
         first = (
-            f"Use {_leader(verdict)}: decisions by its probabilities cost less than by {whose}, {cost_here} "
-            f"against {cost_there} for "
-            "100 rows that it had not seen"
+            f"Use {_leader(verdict)}: decisions by its probabilities cost less than by {whose}, {cost_here} against "
+            f"{cost_there} for 100 rows that it had not seen"
         )
     elif not verdict.differs(by, verdict.leader, verdict.base):
         first = (
@@ -292,9 +276,8 @@ def decision(results: Results, verdict: Verdict) -> str:
     elif by == "brier":
         first = (
             f"Use {_leader(verdict)}: its probabilities are better than {whose} by Brier score, "
-            f"{_pair(verdict.means.at[verdict.leader, by], verdict.means.at[verdict.base, by])} on rows that it "
-            "had not seen; "
-            f"by log loss they are not told apart ({_pair(loss[verdict.leader], loss[verdict.base])})"
+            f"{_pair(verdict.means.at[verdict.leader, by], verdict.means.at[verdict.base, by])} on rows that it had "
+            f"not seen; by log loss they are not told apart ({_pair(loss[verdict.leader], loss[verdict.base])})"
         )
     else:
         first = (
@@ -324,9 +307,8 @@ def _use_none(results: Results, what: str, than: str, losses: Any, write: Callab
 
 def _sensitivity(results: Results, verdict: Verdict, name: str, other: Any) -> str:
     """Return a sentence on the least difference of interval scores that tests could tell; empty if it is unknown."""
-    least = verdict.significant_difference.get(
-        (name, str(other)), verdict.significant_difference.get((str(other), name), 0.0)
-    )
+    sizes = verdict.significant_difference
+    least = sizes.get((name, str(other)), sizes.get((str(other), name), 0.0))
     n_parts = results.settings.n_repeats * results.settings.n_folds
     return f" {n_parts} test parts tell differences from {shown_value('interval_score', least)} on." if least else ""
 
@@ -347,9 +329,8 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
         return sentence + _sensitivity(results, verdict, leader, BASE_RATES)
     if base is None:
         return (
-            f"Of these take {_leader(verdict)}: its 90% intervals have the least interval score, "
-            f"{value_of(leader)}, on rows "
-            f"that it had not seen{coverage_clause}."
+            f"Of these take {_leader(verdict)}: its 90% intervals have the least interval score, {value_of(leader)}, "
+            f"on rows that it had not seen{coverage_clause}."
         )
     if verdict.keeps_default:
         rival = str(verdict.rival)
@@ -363,10 +344,9 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
     if by == "pinball_loss":
         return (
             f"Use {_leader(verdict)}: its quantiles are better than those of residuals of one width, pinball loss "
-            f"{value_of(leader, by)} against {value_of(base, by)} on rows that it had not seen; by interval score "
-            "they are not "
-            f"told apart ({value_of(leader)} against {value_of(base)}){coverage_clause}."
-            f"{_sensitivity(results, verdict, leader, base)}"
+            f"{value_of(leader, by)} against {value_of(base, by)} on rows that it had not seen; by interval score they "
+            f"are not told apart ({value_of(leader)} against "
+            f"{value_of(base)}){coverage_clause}.{_sensitivity(results, verdict, leader, base)}"
         )
     if not verdict.differs(by, leader, base):
         return (
@@ -377,8 +357,7 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
         )
     return (
         f"Use {_leader(verdict)}: its 90% intervals are better than those of one width, interval score "
-        f"{value_of(leader)} "
-        f"against {value_of(base)} on rows that it had not seen{coverage_clause}."
+        f"{value_of(leader)} against {value_of(base)} on rows that it had not seen{coverage_clause}."
     )
 
 
@@ -415,9 +394,8 @@ def _accuracy(results: Results, verdict: Verdict) -> str:
         if accuracy[verdict.leader] - classes[most] < (1 - classes[most]) / 10:
             return f"; accuracy says nothing here, since *{most}* is right for {classes[most]:.1%}"
         return (
-            f"; it is right for {accuracy[verdict.leader]:.1%}, which tests do not tell from the "
-            f"{classes[most]:.1%} of "
-            f"always *{most}*"
+            f"; it is right for {accuracy[verdict.leader]:.1%}, which tests do not tell from the {classes[most]:.1%} "
+            f"of always *{most}*"
         )
     if verdict.keeps_default or verdict.base is None:
         return ""
@@ -485,17 +463,9 @@ def shown_rows(verdict: Verdict) -> list[str]:
 
     They are the leader, at most `_MOST_NAMED` of its ties, the rival if the default stays, the default, the base rates.
     """
-    return list(
-        dict.fromkeys(
-            [
-                verdict.leader,
-                *verdict.ties[:_MOST_NAMED],
-                *([str(verdict.rival)] if verdict.keeps_default and verdict.rival else []),
-                *([verdict.base] if verdict.base else []),
-                BASE_RATES,
-            ]
-        )
-    )
+    rival = verdict.rival if verdict.keeps_default else None
+    names = [verdict.leader, *verdict.ties[:_MOST_NAMED], rival, verdict.base, BASE_RATES]
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def shown_measures(verdict: Verdict) -> list[str]:

@@ -40,8 +40,7 @@ class ResidualRows(NamedTuple):
     """Rows, raw or as a model reads them, with residuals and weights ``[rows]``; the model has not seen the rows."""
 
     X: Any
-    residual: np.ndarray
-    """Target less prediction; in units of transformed targets where the model has a target map."""
+    residual: np.ndarray  # target less prediction; in units of transformed targets where the model has a target map
     weight: np.ndarray
 
 

@@ -70,8 +70,7 @@ def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, from_pipeline
         raise ValueError(f"X holds words: {error}. {how}; see docs/how_to/use_a_pipeline.md.") from error
 
 
-WORDS = "convert string to float"
-"""NumPy's error message for words among numbers."""
+WORDS = "convert string to float"  # NumPy's error message for words among numbers
 
 
 def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:

@@ -44,8 +44,7 @@ class CombinerClassifier(ProbabilityClassifier):
     forest_: Forest
     classes_: np.ndarray
     bound_: BoundForest
-    _steps: Steps = ()
-    """Transformers of a pipeline before its forest."""
+    _steps: Steps = ()  # transformers of a pipeline before its forest
 
     def _instances(self, X) -> Any:
         raise NotImplementedError

@@ -20,8 +20,7 @@ from ._counted_forest import CountedForest, CountedSample
 from ._deciding import KEEPS_SOME
 from ._models import forest_of, holds_counts, is_foreign, n_trees_of, trees_agree
 
-_UNLEARNED = "mixture"
-"""Name of the default combiner where nothing can be learned."""
+_UNLEARNED = "mixture"  # name of the default combiner where nothing can be learned
 
 
 class CombinedForestClassifier(CountedForest, CombinerClassifier):

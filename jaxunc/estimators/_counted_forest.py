@@ -41,17 +41,13 @@ from ._raw_rows import ReadsRows
 class CountedSample(NamedTuple):
     """The instances that leaves count, as the forest reads them, and the forest before it counts them."""
 
-    forest: Forest
-    """The forest with its in-bag counts; without counts where its leaves hold values."""
+    forest: Forest  # the forest with its in-bag counts; without counts where its leaves hold values
     X: Any
     y: Any
     sample_weight: Any
-    counted_weight: np.ndarray | None
-    """Weight of each instance in the counts; None where all are 1."""
-    mask: np.ndarray | None
-    """Whether a tree counts an instance, ``[instances trees]``; None if all trees count all."""
-    groups: np.ndarray
-    """Number of each instance's group: an instance is answered by counts without its whole group."""
+    counted_weight: np.ndarray | None  # weight of each instance in the counts; None where all are 1
+    mask: np.ndarray | None  # whether a tree counts an instance, ``[instances trees]``; None if all trees count all
+    groups: np.ndarray  # number of each instance's group: an instance is answered by counts without its whole group
 
 
 class CountedForest(ReadsRows, ProbabilityClassifier):
@@ -229,14 +225,13 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
 
         Returns None for other counts. ``calibration_`` is set for out-of-bag and for held-out counts.
         """
-        if sample.mask is None:
-            if self.counts == "held_out" and not hasattr(self, "calibration_"):
-                settings = {"sample_weight": sample.counted_weight, "groups": sample.groups}
-                answer = leave_one_out(self.forest_, self.combiner_, sample.X, sample.y, **settings)
-                self._keep_calibration(answer.probability, sample)
+        if sample.mask is None and (self.counts != "held_out" or hasattr(self, "calibration_")):
             return None
         settings = {"sample_weight": sample.counted_weight, "tree_mask": sample.mask, "groups": sample.groups}
         answer = leave_one_out(self.forest_, self.combiner_, sample.X, sample.y, **settings)
+        if sample.mask is None:
+            self._keep_calibration(answer.probability, sample)
+            return None
         has_tree = np.any(sample.mask, axis=1)
         if not has_tree.all():
             labels = self.forest_.class_labels
@@ -271,13 +266,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
             self._refuse_leaks(model, X, rows, y)
             return self._probability_and_class(X)[0], slice(None)
         if self._counted != "inbag" or has_calibration:
+            kept = "leave it out: the model has kept what they say."
             raise ValueError(
                 "calibration holds the rows that the forest was grown on, and their labels are counted in leaves; "
-                + (
-                    "leave it out: the model has kept what they say."
-                    if has_calibration
-                    else "pass rows that were held out."
-                )
+                f"{kept if has_calibration else 'pass rows that were held out.'}"
             )
         return np.asarray(self.bound_.answer(rows, tree_mask=mask).probability), mask.any(axis=1)
 

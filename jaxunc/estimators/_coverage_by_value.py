@@ -6,8 +6,7 @@ import numpy as np
 
 from jaxunc.regression import Moments, NumberLaw, Strata, interval_levels
 
-COVERAGE = 0.9
-"""Coverage of the intervals whose targets are counted."""
+COVERAGE = 0.9  # coverage of the intervals whose targets are counted
 
 
 class HeldShare(NamedTuple):
@@ -45,8 +44,7 @@ def held_shares(strata: Strata, number: np.ndarray, is_held: np.ndarray, weight:
 
     ``number`` is the stratum of each row; all arrays are ``[rows]``.
     """
-    rows, total, inside = (
-        np.bincount(number, each, minlength=len(strata.values)) for each in (None, weight, weight * is_held)
-    )
+    n = len(strata.values)
+    rows, total, inside = (np.bincount(number, each, minlength=n) for each in (None, weight, weight * is_held))
     share = np.divide(inside, total, out=np.full(len(rows), np.nan), where=total > 0)
     return {value: HeldShare(int(n), float(part)) for value, n, part in zip(strata.values, rows, share, strict=True)}

@@ -55,15 +55,8 @@ class ForestNumbers:
                 f"than they say. Pass {LEAST_ROWS} or more."
             )
         leaf_quantiles = lambda levels: self.bins_.quantile(calibration.p, levels)
-        self.law_ = fit_law(
-            self.law if len(truth) else "bins",
-            moments,
-            truth,
-            leaf_quantiles,
-            self.moments_.spread,
-            score=self.learn_by,
-            sample_weight=weight,
-        )
+        law, spread = self.law if len(truth) else "bins", self.moments_.spread
+        self.law_ = fit_law(law, moments, truth, leaf_quantiles, spread, score=self.learn_by, sample_weight=weight)
         if self.law_.is_local:
             self._count_residuals(calibration)
         self.bound_.law = self.law_
@@ -245,13 +238,8 @@ class _UnseenAnswers(NamedTuple):
 
     moments: Moments
     sample: Sample
-    p: np.ndarray
-    """Probabilities of the bins ``[rows bins]``."""
-    bin_weight: np.ndarray | None
-    """Weight of each row where leaves count it in bins ``[rows]``; None if all weigh 1."""
-    bin_mask: np.ndarray | None
-    """Whether a tree's leaves count a row in bins ``[rows trees]``; None: all trees do."""
-    rows: np.ndarray | None = None
-    """Positions among the rows of the fit; None unless out of bag."""
-    mask: np.ndarray | None = None
-    """Whether a tree answers a row ``[rows trees]``; None: all trees do."""
+    p: np.ndarray  # probabilities of the bins ``[rows bins]``
+    bin_weight: np.ndarray | None  # weight of each row where leaves count it in bins ``[rows]``; None if all weigh 1
+    bin_mask: np.ndarray | None  # whether a tree's leaves count a row in bins ``[rows trees]``; None: all trees do
+    rows: np.ndarray | None = None  # positions among the rows of the fit; None unless out of bag
+    mask: np.ndarray | None = None  # whether a tree answers a row ``[rows trees]``; None: all trees do

@@ -13,23 +13,18 @@ from jaxunc.learning import find_leak_of_numbers, warn_of_seen
 from jaxunc.regression import TargetMap
 from jaxunc.tables import Columns, SparseRows, encode_rows
 
-FOLDS = 5
-"""Number of folds in a cross-fitting; more folds need more fits, each on a larger share of the rows."""
+FOLDS = 5  # number of folds in a cross-fitting; more folds need more fits, each on a larger share of the rows
 
 
 class Sample(NamedTuple):
     """Rows of a regressor, with arrays ``[rows]`` of what belongs to each row."""
 
     X: Any
-    y: np.ndarray
-    """Targets, transformed if the model is fitted to transformed targets."""
+    y: np.ndarray  # targets, transformed if the model is fitted to transformed targets
     weight: np.ndarray | None
-    groups: np.ndarray | None
-    """Number of each row's group; None if each row is a group."""
-    stratum: np.ndarray | None = None
-    """Number of each row's stratum; None without strata."""
-    target: np.ndarray | None = None
-    """Targets before they were transformed; None if ``y`` holds the given targets."""
+    groups: np.ndarray | None  # number of each row's group; None if each row is a group
+    stratum: np.ndarray | None = None  # number of each row's stratum; None without strata
+    target: np.ndarray | None = None  # targets before they were transformed; None if ``y`` holds the given targets
 
     def part(self, rows: np.ndarray) -> "Sample":
         """Return the rows at these positions."""
@@ -53,14 +48,10 @@ class Grown(NamedTuple):
     """A fitted model or pipeline, and the sample as its last step reads it."""
 
     whole: Any
-    model: Any
-    """The last step of the pipeline; the model itself if there is no pipeline."""
-    sample: Sample
-    """The rows that the model was fitted to, or rows that a frozen model reads, after the steps of the pipeline."""
-    read: Callable[[Any], Any]
-    """The function from raw rows to the rows that the model reads."""
-    target_map: TargetMap | None = None
-    """Map from targets to the transformed targets that the model predicts, if any."""
+    model: Any  # the last step of the pipeline; the model itself if there is no pipeline
+    sample: Sample  # rows that the model was fitted to, or that a frozen model reads, after the pipeline's steps
+    read: Callable[[Any], Any]  # the function from raw rows to the rows that the model reads
+    target_map: TargetMap | None = None  # map from targets to the transformed targets that the model predicts, if any
 
     def reading(self, sample: Sample) -> Sample:
         """Return a sample of raw rows as the model reads it."""

@@ -10,8 +10,7 @@ from jaxunc.additive import AdditiveTrees, uncounted_forest
 from jaxunc.forest import Forest
 from jaxunc.interop import from_any, library_of
 
-_VALUE_LIBRARIES = ("xgboost", "lightgbm", "catboost")
-"""Libraries whose leaves hold values, never counts."""
+_VALUE_LIBRARIES = ("xgboost", "lightgbm", "catboost")  # libraries whose leaves hold values, never counts
 
 
 def n_trees_of(model: Any) -> int:

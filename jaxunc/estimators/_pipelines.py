@@ -29,8 +29,7 @@ from jaxunc.interop import (
 )
 from jaxunc.regression import TargetMap, steps_of_transformer, target_map
 
-_ANY_TYPE = "Object"
-"""Narwhals' name of a type that may hold anything."""
+_ANY_TYPE = "Object"  # Narwhals' name of a type that may hold anything
 _FAMILIES = {"String": "words", "Categorical": "words", "Enum": "words", "Boolean": "numbers"}
 """What columns of a type hold (`family`), by narwhals' name of the type."""
 
@@ -63,11 +62,8 @@ def check_model(model_or_pipeline: Any, forest: Any, *, fitted: bool) -> None:
     check_steps(model_or_pipeline, forest)
     if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
         return
-    where = (
-        f"estimator is a {type(forest).__name__}"
-        if model_or_pipeline is forest
-        else f"its last step is a {_name(forest)}"
-    )
+    is_alone = model_or_pipeline is forest
+    where = f"estimator is a {type(forest).__name__}" if is_alone else f"its last step is a {_name(forest)}"
     if isinstance(forest, BaseEstimator) and is_regressor(forest):
         raise TypeError(
             f"{where} that predicts numbers; pass one of classes. How sure a number is, UncertainForestRegressor says: "

@@ -1,7 +1,7 @@
 """Random decision trees, as a scikit-learn classifier."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
@@ -119,9 +119,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         self.empty_leaves = empty_leaves
         self.random_state = random_state
 
-    def fit(
-        self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
-    ) -> "RandomDecisionTreesClassifier":
+    def fit(self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None) -> Self:
         """Grow the trees, and bind the combiner.
 
         Parameters
@@ -204,9 +202,8 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         return plain_numbers(data, self._columns.levels is not None)
 
     def _hash_rows(self, X, y) -> np.ndarray:
-        return row_hashes(
-            self._encode(validate_mixed(self, X, reset=False)), class_positions(tuple(self.classes_.tolist()), y)
-        )
+        codes = self._encode(validate_mixed(self, X, reset=False))
+        return row_hashes(codes, class_positions(tuple(self.classes_.tolist()), y))
 
     def _encode(self, X) -> np.ndarray:
         """Return rows with codes for levels, ``[instances features]``; a ValueError for NaN that trees refuse."""

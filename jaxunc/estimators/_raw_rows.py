@@ -26,10 +26,8 @@ class ReadsRows:
     n_features_in_: int
     feature_names_in_: np.ndarray
     _chosen: dict[str, Any]
-    _steps: Steps = ()
-    """Transformers of a pipeline before its forest."""
-    _raw_types: tuple[str, ...] | None = None
-    """Types of the pipeline's raw columns, as narwhals names them; None if unknown."""
+    _steps: Steps = ()  # transformers of a pipeline before its forest
+    _raw_types: tuple[str, ...] | None = None  # types of the pipeline's raw columns, by narwhals; None if unknown
     _reads_given: bool = False
     """Whether the model reads rows as the user or the steps return them, and not as arrays of checked numbers."""
     _default_model: type[Any] = RandomForestClassifier

@@ -1,6 +1,6 @@
 """Classifiers by transduction, which insert each instance with each label: of decision trees, or around any model."""
 
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import scipy.sparse
@@ -33,8 +33,7 @@ from jaxunc.transduction import ALGORITHMS, BoundSample, Presorted, checked_limi
 from ._checked_data import check_labels, convert_objects, plain_numbers, take_names, validate_mixed
 from ._classifier import ProbabilityClassifier, check_class_scores, check_combiner, check_nominal
 
-COMBINE = ("mean", "pnml")
-"""Names of ways to combine the answers of the models, each of which was fitted with another label."""
+COMBINE = ("mean", "pnml")  # ways to combine the answers of the models, each of which was fitted with another label
 
 
 class TransductiveTreeClassifier(ProbabilityClassifier):
@@ -119,7 +118,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         self.block_size = block_size
         self.progress = progress
 
-    def fit(self, X: InstancesLike, y: LabelsLike) -> "TransductiveTreeClassifier":
+    def fit(self, X: InstancesLike, y: LabelsLike) -> Self:
         """Store the training set, sorted by every numeric feature.
 
         Parameters
@@ -297,9 +296,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(
-        self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
-    ) -> "TransductiveClassifier":
+    def fit(self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None) -> Self:
         """Keep the training set, and fit a copy on it.
 
         Parameters

@@ -48,8 +48,7 @@ from ._forest_rows import Grown, Sample
 from ._pipelines import check_steps, copy_steps, map_of, reads_categories, without_transform
 from ._raw_rows import ReadsRows
 
-COUNTS = ("auto", "oob", "held_out", "cross_fit")
-"""Values of the parameter ``counts``."""
+COUNTS = ("auto", "oob", "held_out", "cross_fit")  # values of the parameter ``counts``
 
 
 class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows, RegressorMixin, BaseEstimator):
@@ -332,29 +331,20 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         is_held = self._intervals_held(answers, COVERAGE)
         return None if is_held is None else held_shares(strata, answers.sample.stratum, is_held, answers.sample.weights)
 
-    def _grow(self, model_or_pipeline: Any, sample: Sample, **settings: Any) -> Grown:
+    def _grow(self, whole: Any, sample: Sample, **settings: Any) -> Grown:
         """Return a copy of a model or pipeline, with further parameters of the model, fitted to the sample."""
         if settings:
-            model_or_pipeline = cast(Any, clone(model_or_pipeline))
-            opened(model_or_pipeline).forest.set_params(**settings)
+            whole = cast(Any, clone(whole))
+            opened(whole).forest.set_params(**settings)
         model_sample = sample.of(sample.X, self._map_targets(sample.y, fitted=False))
-        model_or_pipeline, X = self._fit_copy(
-            model_or_pipeline, (model_sample.X, model_sample.y, model_sample.weight), self.random_state
-        )
-        return Grown(
-            model_or_pipeline,
-            opened(model_or_pipeline).forest,
-            model_sample._replace(X=X),
-            self._reader(model_or_pipeline),
-            self._target_map,
-        )
+        data = (model_sample.X, model_sample.y, model_sample.weight)
+        whole, X = self._fit_copy(whole, data, self.random_state)
+        return Grown(whole, opened(whole).forest, model_sample._replace(X=X), self._reader(whole), self._target_map)
 
-    def _take_fitted(self, model_or_pipeline: Any, sample: Sample) -> Grown:
+    def _take_fitted(self, whole: Any, sample: Sample) -> Grown:
         """Return a model or pipeline that came fitted, with the sample as its model reads it."""
-        read, target_map = self._reader(model_or_pipeline), self._map_targets(sample.y, fitted=True)
-        return Grown(
-            model_or_pipeline, opened(model_or_pipeline).forest, sample.of(read(sample.X), target_map), read, target_map
-        )
+        read, target_map = self._reader(whole), self._map_targets(sample.y, fitted=True)
+        return Grown(whole, opened(whole).forest, sample.of(read(sample.X), target_map), read, target_map)
 
     def _map_targets(self, y: np.ndarray, *, fitted: bool) -> TargetMap | None:
         """Return the map of targets, or None. It is fitted to the first ``y`` alone, so that all residuals share it."""

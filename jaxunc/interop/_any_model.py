@@ -22,8 +22,7 @@ TAKEN = (
     "and files: XGBoost's .json and .ubj, LightGBM's .txt, CatBoost's .json and .cbm, treelite's serialize, .onnx"
 )
 """What `from_any` takes, for messages."""
-_HEAD = 64
-"""Number of bytes at the beginning of a file that tell its format."""
+_HEAD = 64  # number of bytes at the beginning of a file that tell its format
 _OTHER_FILES = {
     b"\x80": "a pickle, which runs whatever code it holds; pass the model itself, or a file that its library writes",
     b"PK\x03\x04": "an archive; pass the model's own file",

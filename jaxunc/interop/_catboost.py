@@ -33,8 +33,7 @@ _TWO_CLASSES, _CLASS_EACH = ("Logloss", "CrossEntropy", "Focal"), ("MultiClass",
 _LABELS = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
 _LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean": (bool, int)}
 _DEEPEST, _EXACT = 30, 2**53
-OWN_FORMAT = b"CBM1"
-"""How files of CatBoost's own format begin, .cbm."""
+OWN_FORMAT = b"CBM1"  # how files of CatBoost's own format begin, .cbm
 _TO_JSON, _SECONDS, _REFUSED = (
     """
 import sys, catboost

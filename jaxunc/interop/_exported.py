@@ -37,9 +37,7 @@ def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
             "of jaxunc.estimators, LeafMoments, or an AdditiveTrees."
         )
     parts = () if isinstance(model, AdditiveTrees) else model.parts if isinstance(model, OfSums) else (model,)
-    if not is_concrete(
-        model if isinstance(model, AdditiveTrees) else [(bound.forest, bound.combiner) for bound in parts]
-    ):
+    if not is_concrete([(bound.forest, bound.combiner) for bound in parts] or model):
         raise TypeError("model is traced: its values are not known. Export it outside of jit and vmap.")
     for bound in parts:
         if bound.forest.follows_forks:
@@ -54,10 +52,8 @@ def describe(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str
     """Return names, class labels and levels (by column index, as text) as a dictionary for JSON, None left out."""
     description: dict[str, Any] = {"feature_names": columns.names, "class_labels": class_labels}
     if columns.levels is not None:
-        leveled = [(str(j), value) for j, value in enumerate(columns.levels) if value is not None]
-        description["levels"] = {
-            j: {"values": value.values, "missing_is_last": value.has_missing} for j, value in leveled
-        }
+        leveled = [(str(j), each) for j, each in enumerate(columns.levels) if each is not None]
+        description["levels"] = {j: {"values": each.values, "missing_is_last": each.has_missing} for j, each in leveled}
     return {name: value for name, value in description.items() if value is not None}
 
 
@@ -86,8 +82,7 @@ class PlainNodes(NamedTuple):
     left: Int64[np.ndarray, " used"]  # the number of the left child
     missing_left: Bool[np.ndarray, " used"]
     value: Float64[np.ndarray, " used"]  # the number at or below which instances go left
-    none_left: Bool[np.ndarray, " used"]
-    """Whether no number goes left: none is less than ``value``, which is -inf there."""
+    none_left: Bool[np.ndarray, " used"]  # whether no number goes left: none is less than ``value``, then -inf
     of_set: Int64[np.ndarray, " used"]  # the number of the set that a node tests in place of a value; -1 for all others
     sets: list[PlainSet]  # the sets that are tested, each once
 
@@ -111,10 +106,8 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
     of_set, sets = _sets(trees, tests, wide=wide)
     number = np.zeros(child.shape, np.int64)
     number[tree, node] = np.arange(len(node)) - np.flatnonzero(node == 0)[tree]
-    node_number, left = number[tree, node], number[tree, child[tree, node]]
-    return PlainNodes(
-        tree, node, node_number, inner, feature, left, missing_left, value, none_left, of_set[tree, node], sets
-    )
+    node_number, left, of_set = number[tree, node], number[tree, child[tree, node]], of_set[tree, node]
+    return PlainNodes(tree, node, node_number, inner, feature, left, missing_left, value, none_left, of_set, sets)
 
 
 def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool) -> tuple:

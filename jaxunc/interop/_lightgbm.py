@@ -24,8 +24,7 @@ _ZERO = float(np.float32(1e-35))
 _BELOW_ZERO, _BEHIND_ZERO = float(np.nextafter(-_ZERO, -np.inf)), float(np.nextafter(_ZERO, np.inf))
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _MISSING_ZERO, _MISSING_NAN = 1, 2
-_MOST_WORDS = 2**26
-"""Number of words, of 32 bits each, from which a tree's sets are refused: categories stay below 2^31."""
+_MOST_WORDS = 2**26  # words, of 32 bits each, from which a tree's sets are refused: categories stay below 2^31
 
 
 def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = None) -> AdditiveTrees:
@@ -172,22 +171,20 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
     n_inner = n_leaves - 1
     names = ("decision_type", "split_feature", "left_child", "right_child")
     kind, feature, *children = (row(tree, f, np.int64, n_inner) if n_inner else np.zeros(0, np.int64) for f in names)
-    raw_threshold = row(tree, "threshold", np.float64, n_inner) if n_inner else np.zeros(0)
+    bound = row(tree, "threshold", np.float64, n_inner) if n_inner else np.zeros(0)
     if np.any((kind < 0) | (kind >> 2 > _MISSING_NAN)):
         raise ValueError(f"{what} has tests of unknown decision_type {kind.max()}.")
     if any(np.any((side >= n_inner) | (side < -n_leaves)) for side in children):
         raise ValueError(f"{what} has children that are none of its {n_inner} tests and {n_leaves} leaves.")
     # Thresholds within 1e-35 of 0 are moved, so that all numbers that count as 0 go where 0 goes.
-    threshold = np.where(
-        np.abs(raw_threshold) <= _ZERO, np.where(raw_threshold >= 0, _ZERO, _BELOW_ZERO), raw_threshold
-    )
+    threshold = np.where(np.abs(bound) <= _ZERO, np.where(bound >= 0, _ZERO, _BELOW_ZERO), bound)
     zero_left, default_left = threshold >= 0, (kind & _DEFAULT_LEFT) != 0
     missing_left = np.where(kind >> 2 == 0, zero_left, default_left)
     is_category = (kind & _CATEGORICAL) != 0
     without_zero = ~is_category & (kind >> 2 == _MISSING_ZERO) & (zero_left != default_left)
     sets = {i: _set_without_zero(float(threshold[i])) for i in np.flatnonzero(without_zero).tolist()}
     if is_category.any():
-        sets |= _sets_of_categories(what, tree, np.flatnonzero(is_category), raw_threshold)
+        sets |= _sets_of_categories(what, tree, np.flatnonzero(is_category), bound)
         missing_left = missing_left & ~is_category
     left, right = (np.append(np.where(side < 0, n_inner - 1 - side, side), np.full(n_leaves, -1)) for side in children)
     compare, none = np.where(is_category | without_zero, IN_SET, AT_MOST), np.zeros(n_leaves, np.int64)

@@ -98,12 +98,10 @@ def _check_end(header: dict[str, str], rest: bytes) -> None:
     _, end_mark, last = rest.partition(b"\nend of parameters")
     if not (end_mark or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
         end_mark = b"\npandas_categorical:" in rest
-    last = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", last, flags=re.DOTALL)
+    last = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", last, flags=re.DOTALL).strip()
     has_sets = any(info != "none" and not info.startswith("[") for info in header.get("feature_infos", "").split())
     begins = b"\nparameters:" in rest
-    if (not end_mark and (begins or has_sets)) or (
-        last.strip() and not last.strip().startswith(b"pandas_categorical:")
-    ):
+    if (not end_mark and (begins or has_sets)) or (last and not last.startswith(b"pandas_categorical:")):
         raise ValueError(
             "the LightGBM model's last lines, behind its trees, are missing or cut off; is the file whole?"
         )
@@ -156,17 +154,12 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
             f"category_columns={category_columns!r:.60}, but the model was not fitted to a frame with categories."
         )
     nominal = tuple(j in listed or levels[j] is not None for j in range(n_features))
-    has_levels = any(values is not None for values in levels)
+
     # (): compared as float64, and `tree_nodes` fills in the thresholds. None: codes of levels, exact as float32.
     cuts = tuple(() if values is None else None for values in levels)
-    return Columns(
-        n_features,
-        None if is_default else names,
-        nominal,
-        tuple(levels) if has_levels else None,
-        cuts=cuts,
-        spaces_are_underlines=not is_default,
-    )
+    of_levels = None if all(values is None for values in levels) else tuple(levels)
+    shown = None if is_default else names
+    return Columns(n_features, shown, nominal, of_levels, cuts=cuts, spaces_are_underlines=not is_default)
 
 
 def _nominal_columns(model: ModelText, ranges: list[str]) -> set[int]:
@@ -184,9 +177,7 @@ def _check_list(names: Any) -> list[int | str] | None:
     if isinstance(names, str):
         raise ValueError(f"category_columns=({names!r:.60}) must be a list; pass [{names!r:.60}].")
     check_collection("category_columns", names, "names or positions of columns in a list")
-    if odd := [
-        column for column in names if isinstance(column, bool) or not isinstance(column, str | int | np.integer)
-    ]:
+    if odd := [entry for entry in names if isinstance(entry, bool) or not isinstance(entry, str | int | np.integer)]:
         raise TypeError(
             f"category_columns={names!r:.60} holds {odd[0]!r:.60}, a {type(odd[0]).__name__}; pass names or positions "
             "of columns."
@@ -199,8 +190,7 @@ class _Facts(NamedTuple):
 
     names: tuple[str, ...]
     ranges: list[str]  # what values each column had in training
-    listed: list[int]
-    """The categorical features: by default the category columns without an order, else what the user named."""
+    listed: list[int]  # categorical features: by default category columns without an order, else what the user named
     tested: Bool[np.ndarray, " features"]
     categories: list[list[Any]]  # those of pandas' category columns, in the order of columns
 
@@ -218,17 +208,10 @@ def _find_tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " featur
 def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
     """Return the positions of the user's ``columns``, sorted; a ValueError unless they fit the file's categories."""
     names, n_expected = facts.names, len(facts.categories)
-    spelled = [
-        column.replace(" ", "_") if isinstance(column, str) and column not in names else column for column in columns
-    ]
-    unknown = [
-        column
-        for column in spelled
-        if (column not in names if isinstance(column, str) else not 0 <= column < len(names))
-    ]
-    positions = (
-        set() if unknown else {names.index(column) if isinstance(column, str) else int(column) for column in spelled}
-    )
+    spelled = [name.replace(" ", "_") if isinstance(name, str) and name not in names else name for name in columns]
+    is_known = lambda name: name in names if isinstance(name, str) else 0 <= name < len(names)
+    unknown = [name for name in spelled if not is_known(name)]
+    positions = set() if unknown else {names.index(name) if isinstance(name, str) else int(name) for name in spelled}
     if unknown or not len(columns) == len(positions) == n_expected:
         raise ValueError(
             f"category_columns={columns!r:.60} must be the names or positions of the {n_expected} columns that had "

@@ -24,18 +24,15 @@ from jaxunc.tables import Columns, NumbersLike, is_sparse
 
 from ._comparing_trees import AT_MOST, ComparingTree, forest_of
 
-Steps = Sequence[tuple[str, Any]]
-"""Transformers by their names, in their order."""
+Steps = Sequence[tuple[str, Any]]  # transformers by their names, in their order
 THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)
 
 
 class Opened(NamedTuple):
     """What an estimator is made of."""
 
-    whole: Any
-    """A pipeline or a forest, taken out of its wrappers: frozen estimators, fitted searches and threshold setters."""
-    forest: Any
-    """The last step of the pipeline; else the whole."""
+    whole: Any  # a pipeline or forest, taken out of its wrappers: frozen estimators, fitted searches, threshold setters
+    forest: Any  # the last step of the pipeline; else the whole
     fitted: bool
 
 

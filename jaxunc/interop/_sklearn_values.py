@@ -97,12 +97,9 @@ class GrownLeaves(NamedTuple):
     """What scikit-learn's regression trees hold of the rows that grew them, float64 ``[trees nodes]``."""
 
     trees: Trees
-    size: np.ndarray
-    """Weight of the rows, each as often as it was drawn."""
-    value: np.ndarray
-    """The number that the leaf predicts."""
-    impurity: np.ndarray
-    """The impurity by the model's criterion; the variance for squared errors."""
+    size: np.ndarray  # weight of the rows, each as often as it was drawn
+    value: np.ndarray  # the number that the leaf predicts
+    impurity: np.ndarray  # the impurity by the model's criterion; the variance for squared errors
 
 
 def grown_leaves(model: Any) -> GrownLeaves:

@@ -292,9 +292,7 @@ def _leaf_values(
         values = single[:, None]
     else:
         if np.any(size != len(outputs)) or len(outputs) != np.prod(header.leaf_shape.astype(np.int64)):
-            raise ValueError(
-                f"{what} has leaves of {sorted(set(size.tolist()))[:3]} values for {len(outputs)} outputs."
-            )
+            raise ValueError(f"{what} has leaves of {np.unique(size)[:3].tolist()} values for {len(outputs)} outputs.")
         values = np.zeros((len(is_leaf), len(outputs)), content.dtype)
         values[is_leaf] = content[first[is_leaf].astype(np.int64)[:, None] + np.arange(len(outputs))]
     if values.shape[1] != len(outputs):
@@ -302,9 +300,7 @@ def _leaf_values(
     return values.astype(np.float64)
 
 
-def _counts(
-    header: TreeliteModel, trees: list[ComparingTree], statistics: list[_Statistics]
-) -> list[np.ndarray] | None:
+def _counts(header: TreeliteModel, trees: list[ComparingTree], stats: list[_Statistics]) -> list[np.ndarray] | None:
     """Return each tree's counts ``[nodes classes]``; None unless class probabilities and sizes of leaves give them."""
     n_classes = header.n_outputs
     is_forest = header.average and header.postprocessor == "identity_multiclass" and len(header.num_class) == 1
@@ -314,7 +310,7 @@ def _counts(
         return None
     tolerance = 1e-9 if header.leaf_type.itemsize == 8 else 1e-6
     counts = []
-    for tree, statistic in zip(trees, statistics, strict=True):
+    for tree, statistic in zip(trees, stats, strict=True):
         leaf, shares = tree.left < 0, tree.leaf_values
         size = statistic.sum_hess if statistic.sum_hess is not None else statistic.data_count
         if size is None or not np.all(np.isfinite(size[leaf]) & (size[leaf] > 0)):

@@ -167,15 +167,13 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
         raise ValueError("the model has trees whose leaves hold a number beside ones whose leaves hold vectors.")
     trees = _weigh_leaves(trees, booster if name == "dart" else model)
     per_round = 1 if widths != {1} else n_outputs  # trees of an iteration, but for parallel ones
-    parallel = _parallel_trees(learner, model, per_round)
+    per_stage = per_round * _parallel_trees(learner, model, per_round)
     if objective not in ("binary:logistic", "multi:softprob", "multi:softmax") or n_targets > 1:
         classes = None
     elif classes is None:
         classes = tuple(range(max(2, n_outputs)))
     base = _base(params, objective, n_outputs, version)
-    return ensemble_of(
-        trees, columns, base, _LINKS[objective], trees_per_stage=per_round * parallel, class_labels=classes
-    )
+    return ensemble_of(trees, columns, base, _LINKS[objective], trees_per_stage=per_stage, class_labels=classes)
 
 
 def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
@@ -336,27 +334,23 @@ def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, widt
     # node had a vector in base_weights; since then these may be of the gradients that were reduced to find splits.
     name = "leaf_weights" if "leaf_weights" in tree else "base_weights"
     index = np.where(is_leaf, right if name == "leaf_weights" else np.arange(len(right)), 0)
-    vectors = numbers(tree, name, np.float32)
-    if len(vectors) % width or index.min() < 0 or (index.max() + 1) * width > len(vectors):
-        raise ValueError(
-            f"{what} has {name} of {len(vectors)} numbers, which are no vectors of {width} for its leaves."
-        )
-    return vectors.reshape(-1, width)[index]
+    values = numbers(tree, name, np.float32)
+    if len(values) % width or index.min() < 0 or (index.max() + 1) * width > len(values):
+        raise ValueError(f"{what} has {name} of {len(values)} numbers, which are no vectors of {width} for its leaves.")
+    return values.reshape(-1, width)[index]
 
 
 def _codes_of_sets(what: str, tree: dict, indices: list[int]) -> dict[int, np.ndarray]:
     """Return the categories that go right at each of the nodes ``indices``."""
     if not indices:
         return {}
-    node_of_set, first, size = (
-        numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes")
-    )
+    nodes, first, size = (numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes"))
     codes = numbers(tree, "categories", np.int64)
-    if not (len(node_of_set) == len(first) == len(size)) or np.any(first < 0) or np.any(first + size > len(codes)):
+    if not (len(nodes) == len(first) == len(size)) or np.any(first < 0) or np.any(first + size > len(codes)):
         raise ValueError(f"{what} has sets of categories that do not lie among its categories.")
     if np.any(codes < 0) or np.any(codes >= _LARGEST_CATEGORY) or np.any(size < 0):
         raise ValueError(f"{what} has a set with categories that are no codes.")
-    where = {int(node): codes[a : a + n] for node, a, n in zip(node_of_set, first, size, strict=True)}
+    where = {int(node): codes[a : a + n] for node, a, n in zip(nodes, first, size, strict=True)}
     if not set(indices) <= set(where):
         raise ValueError(f"{what} has a test of categories without a set.")
     return {node: where[node] for node in indices}

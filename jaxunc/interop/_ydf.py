@@ -172,9 +172,8 @@ def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str,
     column, compare, value, missing_right, codes = zip(*tests, strict=True)
     sets = {i: set_of_codes(members) for i, members in enumerate(codes) if members is not None}
     tested = np.array(column), np.array(compare), np.array(value, np.float64)
-    return ComparingTree(
-        *tested, np.array(left), np.array(right), ~np.array(missing_right), sets, read_leaves(what, leaves)
-    )
+    children, missing_left = (np.array(left), np.array(right)), ~np.array(missing_right)
+    return ComparingTree(*tested, *children, missing_left, sets, read_leaves(what, leaves))
 
 
 def _test(what: str, condition: Any, features: _Features) -> _Test:

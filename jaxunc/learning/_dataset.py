@@ -51,8 +51,7 @@ from jaxunc.tables import (
     encode_rows,
 )
 
-CHUNK = 8192
-"""Number of rows whose leaves are sorted at a time; smaller chunks need less memory."""
+CHUNK = 8192  # number of rows whose leaves are sorted at a time; smaller chunks need less memory
 
 CLIPS = (1e-2, 1e-3, 1e-5)
 """Clips of the calibrated means in `OobDataset.default_candidates`; which is best differs between data sets."""
@@ -63,10 +62,8 @@ class Histograms(NamedTuple):
 
     count_table: Num[Array, "distinct columns"]
     """Distinct count vectors; with several count sets they stand side by side in the columns."""
-    code: Int32[Array, "rows slots"]
-    """Index in the table of each count vector of a row."""
-    times: Float[Array, "rows slots"]
-    """Number of the row's trees whose leaf has the slot's count vector; 0 in a free slot."""
+    code: Int32[Array, "rows slots"]  # index in the table of each count vector of a row
+    times: Float[Array, "rows slots"]  # number of the row's trees whose leaf has these counts; 0 in a free slot
 
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
         """Return the combiner's merged statistic of each row; sums are scaled from the row's trees to ``n_trees``.
@@ -124,8 +121,7 @@ class RoutedRows(NamedTuple):
 
     forest: Forest
     X: Array
-    tree_mask: Bool[Array, "rows trees"] | None
-    """Whether a tree counts for a row; None if all do."""
+    tree_mask: Bool[Array, "rows trees"] | None  # whether a tree counts for a row; None if all do
 
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
         """Return the combiner's merged statistic of each row, scaled as by `Histograms.merge`."""
@@ -282,16 +278,11 @@ class OobDataset:
 class Parameter(NamedTuple):
     """An array of a combiner that can be learned: its path, and where its values may lie. Hashable, static in `jit`."""
 
-    name: str
-    """Path of the array: names of fields, with dots between."""
-    domain: str
-    """Name of the set of admissible values, as `to_free` lists them: "real", "positive", "unit", "simplex" …"""
-    spread: float
-    """Standard deviation of the weak prior around the start, in free numbers (`to_free`)."""
-    nearest: float
-    """Distance from a bound of the domain at which learning starts if the value is on the bound."""
-    per_tree: bool
-    """Whether the array has one value for each tree."""
+    name: str  # path of the array: names of fields, with dots between
+    domain: str  # set of admissible values, as `to_free` lists them: "real", "positive", "unit", "simplex", …
+    spread: float  # standard deviation of the weak prior around the start, in free numbers (`to_free`)
+    nearest: float  # distance from a bound of the domain at which learning starts if the value is on the bound
+    per_tree: bool  # whether the array has one value for each tree
 
 
 def parameters_of(combiner: Combiner) -> tuple[Parameter | None, ...]:
@@ -531,15 +522,11 @@ class LabelledData(NamedTuple):
 
     X: Any
     y: np.ndarray
-    position: np.ndarray
-    """Position of each row's label among the forest's class labels."""
+    position: np.ndarray  # position of each row's label among the forest's class labels
     weight: np.ndarray
-    has_weights: bool
-    """Whether the caller passed weights."""
-    rows: np.ndarray
-    """Positions of the rows to learn from."""
-    groups: np.ndarray | None = None
-    """Group of each row, as a number; None if each row is a group."""
+    has_weights: bool  # whether the caller passed weights
+    rows: np.ndarray  # positions of the rows to learn from
+    groups: np.ndarray | None = None  # group of each row, as a number; None if each row is a group
 
     def all_rows(self) -> "LabelledData":
         """Return the same data with all rows as rows to learn from."""

@@ -21,16 +21,11 @@ from jaxunc._numerics import ceil_div, jit, multiple_of, padded_rows
 
 from ._dataset import RoutedRows
 
-MEMORY = 30
-"""Number of steps that L-BFGS remembers; with more it approximates the Hessian better, at more cost a step."""
-SHORTEST_STEP = 2.0**-20
-"""Shortest step that a line search tries, as a share of the full step."""
-SMALL_GAIN = 1e-5
-"""Relative decrease of the loss that counts as small: three small decreases in a row end a descent."""
-ROWS_PER_PART = 4096
-"""Largest number of rows in a part; the optimum of a few numbers on so many rows is close to that on all rows."""
-NOISY_GAIN = 1e-4
-"""`SMALL_GAIN` of a descent on all rows after a descent on a part: smaller decreases are within sampling noise."""
+MEMORY = 30  # number of steps that L-BFGS remembers; with more it approximates the Hessian better, at more cost a step
+SHORTEST_STEP = 2.0**-20  # shortest step that a line search tries, as a share of the full step
+SMALL_GAIN = 1e-5  # relative decrease of the loss that counts as small: three small decreases in a row end a descent
+ROWS_PER_PART = 4096  # most rows in a part; the optimum of a few numbers on so many rows is close to that on all
+NOISY_GAIN = 1e-4  # `SMALL_GAIN` of a descent on all rows after one on a part: less is within sampling noise
 MEAN_LOSSES = ("log", "brier", "utility")
 """Names of the losses that are weighted means over rows, and so weighted means of the losses on parts."""
 
@@ -38,16 +33,11 @@ MEAN_LOSSES = ("log", "brier", "utility")
 class Step(NamedTuple):
     """State of a descent after a step."""
 
-    numbers: Any
-    """Free numbers, as a pytree of arrays."""
-    value: float
-    """Objective at these numbers."""
-    steepest: float
-    """Largest absolute value in the gradient of the objective."""
-    is_last: bool
-    """Whether the descent has converged."""
-    curvature: tuple = ()
-    """Memory of L-BFGS: pairs (change of the numbers, change of the gradient) of the last steps."""
+    numbers: Any  # free numbers, as a pytree of arrays
+    value: float  # objective at these numbers
+    steepest: float  # largest absolute value in the gradient of the objective
+    is_last: bool  # whether the descent has converged
+    curvature: tuple = ()  # memory of L-BFGS: pairs (change of the numbers, change of the gradient) of the last steps
 
 
 class WeighedPart(NamedTuple):
@@ -192,10 +182,8 @@ def _unravel(layout: tuple, flat):
     """Return the pytree of arrays that `_layout` put into the vector ``flat``."""
     structure, shapes = layout
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    return jax.tree.unflatten(
-        structure,
-        [flat[end - int(np.prod(shape)) : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)],
-    )
+    arrays = [flat[end - int(np.prod(shape)) : end].reshape(shape) for end, shape in zip(ends, shapes, strict=True)]
+    return jax.tree.unflatten(structure, arrays)
 
 
 def _layout(numbers) -> tuple[tuple, np.ndarray]:

@@ -39,11 +39,9 @@ from ._descent import (
     value_at,
 )
 
-MOST_NUMBERS = 500
-"""Largest number of learned numbers for which `standard_errors` computes the matrix of second derivatives."""
+MOST_NUMBERS = 500  # most learned numbers for which `standard_errors` computes second derivatives
 
-CombinerT = TypeVar("CombinerT", bound=Combiner, covariant=True, default=Combiner)
-"""Type of the combiner that learns."""
+CombinerT = TypeVar("CombinerT", bound=Combiner, covariant=True, default=Combiner)  # type of the combiner that learns
 
 
 @dataclass(frozen=True)  # type checks at run time know no NamedTuple that is generic
@@ -61,18 +59,14 @@ class FitResult(Generic[CombinerT]):
 class _Problem(NamedTuple):
     """Constants of a minimisation: the rows, the loss, and all of the combiner but its free numbers."""
 
-    leaves: list
-    """All arrays of the combiner, as leaves of a pytree."""
-    start: list[Array]
-    """Free numbers around which the prior lies."""
-    data: Any
-    """Data that the combiner learns from: `OobDataset.data_for`."""
+    leaves: list  # all arrays of the combiner, as leaves of a pytree
+    start: list[Array]  # free numbers around which the prior lies
+    data: Any  # data that the combiner learns from: `OobDataset.data_for`
     y: Array
     weight: Array
     n_trees: Array
     loss: Any
-    total_weight: Array
-    """Sum of the rows' weights; the prior weighs as much as a row of weight 1."""
+    total_weight: Array  # sum of the rows' weights; the prior weighs as much as a row of weight 1
 
 
 def fit_combiner(
@@ -443,8 +437,7 @@ def penalty(spec: tuple[Parameter | None, ...], free: list[Array], start: list[A
     return 0.5 * sum(parts, jnp.zeros(()))
 
 
-LOSSES = ("log", "brier", "auc", "utility")
-"""Names of the losses."""
+LOSSES = ("log", "brier", "auc", "utility")  # names of the losses
 
 
 def log_loss_of(answer: Answer, y: Int32[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
@@ -468,14 +461,10 @@ class AucLoss(eqx.Module):
     drawn for each class (for two classes, only of class 1), once, with probabilities in proportion to weights.
     """
 
-    first: Int32[Array, "pairs"]
-    """Index of the row of the class."""
-    second: Int32[Array, "pairs"]
-    """Index of the row of another class."""
-    of_class: Int32[Array, "pairs"]
-    """Class of the first row, whose scores are compared."""
-    temperature: Float[Array, ""]
-    """τ > 0: the smaller, the closer to 1 - AUC."""
+    first: Int32[Array, "pairs"]  # index of the row of the class
+    second: Int32[Array, "pairs"]  # index of the row of another class
+    of_class: Int32[Array, "pairs"]  # class of the first row, whose scores are compared
+    temperature: Float[Array, ""]  # τ > 0: the smaller, the closer to 1 - AUC
 
     def __check_init__(self) -> None:
         for name in ("first", "second", "of_class"):
@@ -505,9 +494,8 @@ class AucLoss(eqx.Module):
                 draws.append(rng.choice(candidates, n_pairs // len(classes), p=share))
             of_class.append(np.full(n_pairs // len(classes), c))
         as_array = lambda parts: jnp.asarray(np.concatenate(parts), jnp.int32)
-        return cls(
-            as_array(first), as_array(second), as_array(of_class), jnp.asarray(temperature, jnp.result_type(float))
-        )
+        first, second, of_class = map(as_array, (first, second, of_class))
+        return cls(first, second, of_class, jnp.asarray(temperature, jnp.result_type(float)))
 
     def __call__(self, answer: Answer, y: Array, weight: Array) -> Float[Array, ""]:
         """Return the mean over pairs; ``y`` and ``weight`` are not read, since pairs are drawn already."""
@@ -526,10 +514,8 @@ class UtilityLoss(eqx.Module):
     beats is in the set.
     """
 
-    by_size: Float[Array, "classes"]
-    """Utility of a set of 1, 2, … classes that holds the true class."""
-    temperature: Float[Array, ""]
-    """τ > 0: the smaller, the harder the choice."""
+    by_size: Float[Array, "classes"]  # utility of a set of 1, 2, … classes that holds the true class
+    temperature: Float[Array, ""]  # τ > 0: the smaller, the harder the choice
 
     def __check_init__(self) -> None:
         check_within("by_size", self.by_size, "[0, inf)", ": the utility of a right set by its size", shape=None)

@@ -62,30 +62,22 @@ from ._seen_rows import KnownRowsError, find_leak
 
 Source = Literal["auto", "oob", "cross_fit", "held_out", "leave_one_out"]
 
-FEW_TREES = 50
-"""Number of trees below which a row's out-of-bag trees, a third of all, are too few to answer like the whole forest."""
+FEW_TREES = 50  # fewer trees leave a row too few out-of-bag ones, a third of all, to answer like the whole forest
 
-BOTH = (DEFAULT_COUNTS, "oob")
-"""Names of the two count sets: the in-bag counts and the out-of-bag counts."""
+BOTH = (DEFAULT_COUNTS, "oob")  # names of the two count sets: the in-bag counts and the out-of-bag counts
 
 
 class UnseenCounts(NamedTuple):
     """Count vectors of each row's leaves, without the row's own label, as rows of a table."""
 
-    forest: Forest
-    """Forest to which learned combiners will be bound."""
-    count_sets: tuple[str, ...]
-    """Names of the count sets whose counts stand side by side in the table."""
-    table: np.ndarray
-    """Distinct count vectors ``[distinct columns]``."""
-    code: np.ndarray
-    """Index in the table of each row's count vector in each tree, ``[rows trees]``."""
-    mask: np.ndarray | None = None
-    """Whether a tree counts for a row ``[rows trees]``; None if all do."""
+    forest: Forest  # forest to which learned combiners will be bound
+    count_sets: tuple[str, ...]  # names of the count sets whose counts stand side by side in the table
+    table: np.ndarray  # distinct count vectors ``[distinct columns]``
+    code: np.ndarray  # index in the table of each row's count vector in each tree, ``[rows trees]``
+    mask: np.ndarray | None = None  # whether a tree counts for a row ``[rows trees]``; None if all do
     X: np.ndarray | None = None
     """Features of dense rows, where ``forest`` routes them to these leaves, for numbers per tree; else None."""
-    groups: np.ndarray | None = None
-    """Group of each row, as a number; None if each row is a group."""
+    groups: np.ndarray | None = None  # group of each row, as a number; None if each row is a group
 
 
 def oob_dataset(

@@ -15,31 +15,24 @@ from jaxunc.tables import Encoded, SparseRows, as_labels, class_positions
 
 from ._dataset import LabelledData, encode, find_leaves, look_up_codes
 
-WORK = 400_000
-"""Largest product of rows and trees that are walked: of more rows a sample walks, and through fewer trees."""
-DENSE_VALUES = 2**24
-"""Largest number of values of a sparse matrix that are made dense at once."""
-CHANCE = 8
-"""Factor by which new rows may agree with a forest more often than two halves of the rows agree with each other."""
+WORK = 400_000  # largest product of rows and trees that are walked: else a sample walks, through fewer trees
+DENSE_VALUES = 2**24  # largest number of values of a sparse matrix that are made dense at once
+CHANCE = 8  # factor by which new rows may agree with a forest more often than two halves of the rows agree
 MIDPOINT_CHANCE = 6
 """Factor by which a threshold may be the midpoint of two rows more often than another float32 number between them."""
 DRAWS, RARE = 40, 10.0
 """Number of bootstrap samples, which show how many leaves new rows miss; e^-RARE is too improbable for chance."""
-FEW = 10
-"""Fewest tests halfway between rows that are evidence; twice as many rows must fit bags to be evidence."""
+FEW = 10  # fewest tests halfway between rows that are evidence; twice as many rows must fit bags to be evidence
 FEW_PAIRS, KNOWN_SHARE, MAX_ROWS = 30, 0.1, 2000
 """Fewest leaves that are evidence; smallest share of leaves, beyond chance, that hold their rows' targets; largest
 number of rows that are read."""
 PARTS, DEVIATIONS, DEVIATIONS_OF_LABELS = 20, 3, 2
 """Number of parts of the jackknife; and by how many of its standard errors a ratio must lie below 1 to be a leak. Two
 are enough for labels, whose ratio is some 1.4 for new rows: on 64 data sets none of 574 forests was suspected."""
-FEW_SPLIT = 100
-"""Fewest pairs of rows that share a leaf, exactly one of them with the leaf's label, that are evidence."""
-CERTAINTY = 15.0
-"""Exponent at which rows that never share a leaf are a leak: new rows do so with a probability below e^(1 - 15)."""
+FEW_SPLIT = 100  # fewest pairs of rows that share a leaf, exactly one of them with the leaf's label, that are evidence
+CERTAINTY = 15.0  # exponent at which rows that never share a leaf are a leak: new rows do with p < e^(1 - 15)
 
-BAG_ERRORS = 7
-"""Number of standard errors by which trees must answer rows in their bags better than rows out of bag to be a leak."""
+BAG_ERRORS = 7  # standard errors by which trees must answer rows in their bags better than others to be a leak
 
 COUNT_OTHERS = (
     "Counted in its leaves they would say that it is always right. Pass rows that were held out; or take "
@@ -55,12 +48,9 @@ class KnownRowsError(ValueError):
 class RowLeaves(NamedTuple):
     """Rows, the leaves that they reach, and the leaves' counts of the row's class."""
 
-    values: np.ndarray | SparseRows
-    """Features of the rows, ``[rows features]``, float32."""
-    leaves: np.ndarray
-    """Leaf of each row in each tree, ``[rows trees]``."""
-    class_counts: np.ndarray
-    """Count of the row's class in each of its leaves, ``[rows trees]``."""
+    values: np.ndarray | SparseRows  # features of the rows, ``[rows features]``, float32
+    leaves: np.ndarray  # leaf of each row in each tree, ``[rows trees]``
+    class_counts: np.ndarray  # count of the row's class in each of its leaves, ``[rows trees]``
 
 
 def check_held_out(
@@ -214,12 +204,9 @@ def _add_repeats(by_chance: np.ndarray, feature: np.ndarray, first: "_Edges", se
 class _Edges(NamedTuple):
     """Values next to the threshold, for each test of a tree that has rows on both sides: arrays ``[tests]``."""
 
-    test: np.ndarray
-    """Node of the test."""
-    low: np.ndarray
-    """Order key of the largest value that goes left."""
-    high: np.ndarray
-    """Order key of the smallest value that goes right."""
+    test: np.ndarray  # node of the test
+    low: np.ndarray  # order key of the largest value that goes left
+    high: np.ndarray  # order key of the smallest value that goes right
 
     @property
     def middle(self) -> np.ndarray:
@@ -398,12 +385,10 @@ def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, 
     return _jackknife(distance / np.maximum(expected, 1))
 
 
-def _ratio_of_labels(
-    tree_leaves: list[tuple], part: np.ndarray, position: np.ndarray, n_classes: int
-) -> tuple[float, float]:
+def _ratio_of_labels(tree_leaves: list[tuple], part: np.ndarray, y: np.ndarray, n_classes: int) -> tuple[float, float]:
     """Return (ratio, standard error): how often a leaf's row has the odd label of three, relative to its bound if new.
 
-    ``tree_leaves`` and ``part`` are as for `_ratio_of_sizes`; ``position [rows]`` has the rows' classes.
+    ``tree_leaves`` and ``part`` are as for `_ratio_of_sizes`; ``y [rows]`` has the rows' classes.
 
     Take a leaf of one row, and two rows that reach it. If these two are new, each of the three rows is equally likely
     to have the odd label, where the other two share a label; the leaf's row even more, since a node is cut where labels
@@ -417,7 +402,7 @@ def _ratio_of_labels(
         rows = np.flatnonzero((tree.children_left[leaf] < 0) & (tree.n_node_samples[leaf] == 1))
         leaves, cell = np.unique(leaf[rows], return_inverse=True)
         counts = np.zeros((PARTS, len(leaves), n_classes))
-        np.add.at(counts, (part[rows], cell, position[rows]), 1)
+        np.add.at(counts, (part[rows], cell, y[rows]), 1)
         counts = np.concatenate([counts.sum(axis=0) - counts, counts.sum(axis=0)[None]])
         same_label = np.take_along_axis(counts, tree.value[leaves, 0].argmax(axis=1)[None, :, None], axis=2)[:, :, 0]
         pairs = lambda number: number * (number - 1) / 2

@@ -14,11 +14,9 @@ from ._dataset import OobDataset, check_rows
 from ._descent import FitProgressLike, check_fit_progress, end_line, name_progress
 from ._fit import CombinerT, FitResult, fit_combiner, loss_on
 
-MANY_ROWS = 5000
-"""Number of rows of positive weight from which the default is two folds, not five."""
+MANY_ROWS = 5000  # number of rows of positive weight from which the default is two folds, not five
 
-PRIOR_ROWS = 1.0
-"""Weight of the prior for each candidate in a stack, in rows; with more, the weights are more alike."""
+PRIOR_ROWS = 1.0  # weight of the prior for each candidate in a stack, in rows; with more, the weights are more alike
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,8 @@ class FoldFits(NamedTuple):
     """Candidates learned from all rows, and for each fold from the rows of the other folds."""
 
     fits: dict[str, FitResult]
-    combiners: dict[str, list[Combiner]]
-    """By candidate: for each fold a combiner that was learned from the other folds."""
-    fold: np.ndarray
-    """Number of each row's fold ``[rows]``."""
+    combiners: dict[str, list[Combiner]]  # by candidate: for each fold a combiner learned from the other folds
+    fold: np.ndarray  # number of each row's fold ``[rows]``
 
 
 def select_combiner(

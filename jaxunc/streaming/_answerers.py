@@ -27,10 +27,8 @@ Parts = dict[str | None, tuple[str, ...]]
 class HowDecided(NamedTuple):
     """Costs and thresholds by which decisions and sets are made of probabilities."""
 
-    costs: np.ndarray | None = None
-    """Costs of decisions, ``[truth decision]``; None if each error costs 1."""
-    reject: float | None = None
-    """The cost of a rejection; None for no rejections."""
+    costs: np.ndarray | None = None  # costs of decisions, ``[truth decision]``; None if each error costs 1
+    reject: float | None = None  # the cost of a rejection; None for no rejections
     thresholds: np.ndarray | None = None
     """Smallest probability with which each class is in a set, ``[classes]``; None for sets of largest utility."""
 
@@ -40,10 +38,8 @@ class Answerer(NamedTuple):
 
     model: Any
     outputs: tuple[str, ...]
-    part: str | None = None
-    """Name of the combiner whose answer is read, if several combiners answer together."""
-    prefix: str = ""
-    """Prefix of the names of columns."""
+    part: str | None = None  # name of the combiner whose answer is read, if several combiners answer together
+    prefix: str = ""  # prefix of the names of columns
     beside: "Answerer | None" = None
     """Another answerer that is read, too, or None.
 
@@ -52,8 +48,7 @@ class Answerer(NamedTuple):
     """
     is_report: bool = False
     """Whether the answer is a cautious report: sets and intervals are read from it, the class from ``beside``."""
-    deciding: HowDecided = HowDecided()
-    """Costs and thresholds for decisions and sets from the answer's probabilities."""
+    deciding: HowDecided = HowDecided()  # costs and thresholds for decisions and sets from the answer's probabilities
 
     @property
     def models(self) -> tuple[Any, ...]:
@@ -115,10 +110,8 @@ def answerers_of(
 
 def _make_combiners(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
     """Return {name: (combiner, outputs)} of those `FURTHER_COMBINERS` that answer outputs in ``needed``, and which."""
-    outputs_of = {
-        part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()
-    }
-    return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in outputs_of.items() if names}
+    by_part = {part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()}
+    return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in by_part.items() if names}
 
 
 def _derived_outputs(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
@@ -152,9 +145,7 @@ def _route(
     report_has_interval = "interval" in further_combiners.get("cautious", (None, ()))[1]
     if report_has_interval and "interval" not in unanswered:
         report = Answerer(together, (), "cautious", is_report=True)  # its interval is widened to hold probabilities
-        answerers = [
-            answerer._replace(beside=report) if "interval" in answerer.outputs else answerer for answerer in answerers
-        ]
+        answerers = [each._replace(beside=report) if "interval" in each.outputs else each for each in answerers]
     for part, (_, names) in further_combiners.items():
         if shown := tuple(name for name in names if name in unanswered):
             answerers.append(Answerer(together, shown, part, is_report=part == "cautious"))
@@ -166,10 +157,8 @@ def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> li
     naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
     if len(naming) != 1:
         return answerers
-    return [
-        answerer._replace(beside=naming[0]) if answerer.is_report and "set" in answerer.outputs else answerer
-        for answerer in answerers
-    ]
+    reports_set = lambda answerer: answerer.is_report and "set" in answerer.outputs
+    return [each._replace(beside=naming[0]) if reports_set(each) else each for each in answerers]
 
 
 def _parts(answer: Any) -> Parts:
@@ -210,19 +199,16 @@ class Consistent(NamedTuple):
         named = np.asarray(self.answer.columns("class")["class"])
         if output == "decision":
             return {output: decided(probability, named, costs, reject)}
-        return {
-            output: best_sets(probability, named)
-            if thresholds is None
-            else promised_sets(probability, named, thresholds)
-        }
+        if thresholds is None:
+            return {output: best_sets(probability, named)}
+        return {output: promised_sets(probability, named, thresholds)}
 
 
 class Reported(NamedTuple):
     """The answer of a cautious report beside another combiner's, with column names that do not clash."""
 
     answer: CautiousAnswer
-    beside: Any = None
-    """An answer whose class the report's sets are to hold; None if there is no such class."""
+    beside: Any = None  # an answer whose class the report's sets are to hold; None if there is no such class
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
         """Return {name: array} of an output: "idm_interval" and "cautious_set" are the report's interval and set.

@@ -46,12 +46,10 @@ def open_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
         return table_of_frame(batch, frame, lambda _: (read, [])), partial(_beside_pandas, carried)
     import narwhals as nw
 
-    frame_of_narwhals = nw.from_native(batch, eager_only=True, pass_through=True)
-    if not isinstance(frame_of_narwhals, nw.DataFrame):
+    nw_frame = nw.from_native(batch, eager_only=True, pass_through=True)
+    if not isinstance(nw_frame, nw.DataFrame):
         raise _no_batch(batch)
-    return table_of_frame(batch, frame, lambda _: (read, [])), partial(
-        _beside_frame, batch, frame_of_narwhals, wanted.keep
-    )
+    return table_of_frame(batch, frame, lambda _: (read, [])), partial(_beside_frame, batch, nw_frame, wanted.keep)
 
 
 def _no_batch(batch: Any) -> TypeError:

@@ -34,8 +34,7 @@ from ._sources import (
 FAULTS = (UnreadableError, OSError, EOFError, zlib.error)
 FAULTS += (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowMemoryError)
 """Errors that reading a file may raise."""
-BUFFER_BYTES = 2**18
-"""Bytes of each column of a Parquet file that are read at a time."""
+BUFFER_BYTES = 2**18  # bytes of each column of a Parquet file that are read at a time
 LARGEST_BATCH = 2**28
 """Mean bytes of a batch of an Arrow file up to which whole batches are read; files of larger batches are mapped."""
 
@@ -238,8 +237,7 @@ def _written_batches(raw: WholeReads, size: int) -> int | None:
     return number
 
 
-_SCHEMA, _BATCH = 1, 3
-"""Kinds of Arrow messages."""
+_SCHEMA, _BATCH = 1, 3  # kinds of Arrow messages
 
 
 def _kind_and_body(message: bytes) -> tuple[int, int]:

@@ -23,24 +23,19 @@ from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS
 
 from ._csv_blocks import Block, blocks_of, has_marks_of_others, open_bytes
 from ._in_memory import arrow_texts
-from ._notation import Evidence, Notation, strip_cells, tell_other_notation, write_plainly
+from ._notation import Evidence, Notation, is_all, is_any, strip_cells, tell_other_notation, write_plainly
 from ._sources import UnreadableError, Wanted, check_distinct
 
 compute: Any = pyarrow.compute  # type checkers do not know its functions, which are made when it is imported
-Kind = Literal["number", "boolean", "either"]
-"""Kind of a column that is not nominal; "either" if the model does not know which."""
+Kind = Literal["number", "boolean", "either"]  # kind of a column that is not nominal; "either" if unknown to the model
 _EXPECTED = {"number": "numbers", "boolean": "true and false", "either": "numbers, true and false"}
 _TEXT = pa.string()
-_WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"
-"""Pattern of integers; -0 is a float."""
-BLOCK_BYTES = 2**22
-"""Bytes that are read at a time; the numbers in them take up to eight times as much memory, for short cells."""
-PEEK_BYTES = 2**20
-"""Bytes at the beginning of a file that tell which columns seem to hold bools."""
+_WHOLE = r"^(0|-?[1-9][0-9]{0,19})$"  # pattern of integers; -0 is a float
+BLOCK_BYTES = 2**22  # bytes that are read at a time; their numbers take up to eight times as much, for short cells
+PEEK_BYTES = 2**20  # bytes at the beginning of a file that tell which columns seem to hold bools
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
 SEPARATORS = ",;\t"
-LONGEST_HEADER = 2**22
-"""Most bytes before the first row; with more, a quotation mark is taken for left open."""
+LONGEST_HEADER = 2**22  # most bytes before the first row; with more, a quotation mark is taken for left open
 BYTE_ORDER_MARK = "\ufeff"
 _QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')
 
@@ -94,14 +89,10 @@ def count_csv_rows(file: Path) -> int:
 class Dialect(NamedTuple):
     """The separator and the column names of a text file, and where its rows begin."""
 
-    separator: str
-    """Comma, semicolon or tab: the one that is most frequent in the first line, outside of quotation marks."""
-    names: tuple[str, ...]
-    """Names of the columns. An empty name becomes ``Unnamed: 0`` with the column's position, as in pandas."""
-    head: int
-    """Bytes before the first row: empty lines, and the lines of the names."""
-    line: int
-    """Number of the line of the first row."""
+    separator: str  # comma, semicolon or tab: the most frequent one in the first line, outside of quotation marks
+    names: tuple[str, ...]  # names of the columns; an empty one becomes ``Unnamed: 0`` with its position, as in pandas
+    head: int  # bytes before the first row: empty lines, and the lines of the names
+    line: int  # number of the line of the first row
 
 
 def read_dialect(file: Path) -> Dialect:
@@ -199,7 +190,7 @@ class NumberReader:
         except pa.ArrowInvalid:
             return None
         # 0 and 1 are the only numbers that are their own squares.
-        if self._kind == "boolean" and _any(compute.not_equal(compute.multiply(numbers, numbers), numbers)):
+        if self._kind == "boolean" and is_any(compute.not_equal(compute.multiply(numbers, numbers), numbers)):
             return None
         return numbers
 
@@ -213,13 +204,13 @@ def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -
     stripped = strip_cells(cells, _words(missing_words))
     # Each value once: a column of few values, such as bools, takes a few comparisons.
     distinct = compute.drop_null(compute.unique(stripped))
-    if len(distinct) and _all(compute.is_in(distinct, value_set=_words(TRUE_WORDS + FALSE_WORDS))):
+    if len(distinct) and is_all(compute.is_in(distinct, value_set=_words(TRUE_WORDS + FALSE_WORDS))):
         true = compute.is_in(stripped, value_set=_words(TRUE_WORDS))
         return compute.if_else(compute.is_null(stripped), pa.scalar(None, pa.bool_()), true)
     words = write_plainly(stripped, notation)
     if words is not None and notation.thousands is not None:
         distinct = compute.drop_null(compute.unique(words))
-    if words is not None and len(distinct) and _all(compute.match_substring_regex(distinct, _WHOLE)):
+    if words is not None and len(distinct) and is_all(compute.match_substring_regex(distinct, _WHOLE)):
         for whole in (pa.int64(), pa.uint64()):
             with suppress(pa.ArrowInvalid):  # integers beyond 64 bits become floats
                 return words.cast(whole)
@@ -236,16 +227,8 @@ def _words(words: Sequence[str]) -> pa.Array:
 def _booleans_as_digits(words: Any) -> Any:
     for digit, same in (("1", TRUE_WORDS), ("0", FALSE_WORDS)):
         is_word = compute.is_in(words, value_set=_words(same))
-        words = compute.if_else(is_word, digit, words) if _any(is_word) else words
+        words = compute.if_else(is_word, digit, words) if is_any(is_word) else words
     return words
-
-
-def _any(mask: Any) -> bool:
-    return bool(compute.any(mask).as_py())
-
-
-def _all(mask: Any) -> bool:
-    return bool(compute.all(mask).as_py())
 
 
 class _RowReader:
@@ -405,4 +388,4 @@ def _look_at(block: Block, dialect: Dialect, evidence: Evidence, missing_words: 
 
 def _without_empty_cells(column: Any) -> Any:
     is_empty = compute.equal(column, "")
-    return compute.if_else(is_empty, pa.scalar(None, pa.string()), column) if _any(is_empty) else column
+    return compute.if_else(is_empty, pa.scalar(None, pa.string()), column) if is_any(is_empty) else column

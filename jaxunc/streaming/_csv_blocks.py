@@ -13,10 +13,8 @@ import numpy as np
 
 from ._sources import UnreadableError
 
-LONGEST = 16
-"""Most blocks that a row may take: a quotation mark that is left open would make one row of the rest of the file."""
-_PIECE = 2**17
-"""Bytes that are searched together: as many as fit in a processor's cache."""
+LONGEST = 16  # most blocks of a row: a quotation mark left open would make one row of the rest of the file
+_PIECE = 2**17  # bytes that are searched together: as many as fit in a processor's cache
 _END, _RETURN, _QUOTE = ord("\n"), ord("\r"), ord('"')
 
 
@@ -24,12 +22,9 @@ class Block(NamedTuple):
     """Whole rows of a text file."""
 
     text: memoryview
-    line: int
-    """Number of the block's first line in the file, from 1."""
-    n_lines: int
-    """Number of line ends in the block."""
-    starts: Callable[[], np.ndarray]
-    """A function that returns the positions in ``text`` where rows start; an empty line is not a row."""
+    line: int  # number of the block's first line in the file, from 1
+    n_lines: int  # number of line ends in the block
+    starts: Callable[[], np.ndarray]  # returns the positions in ``text`` where rows start; an empty line is no row
 
     def check(self, n_rows: int) -> None:
         """Raise an UnreadableError unless ``n_rows``, which a parser read, are all rows of the block."""
@@ -144,8 +139,7 @@ def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_
     return Block(memoryview(text)[:end], line, _n_lines(text, end), starts), end
 
 
-Intervals = tuple[np.ndarray, np.ndarray]
-"""Positions of the opening marks of quoted cells, and of their closing marks."""
+Intervals = tuple[np.ndarray, np.ndarray]  # positions of the opening marks of quoted cells, and of their closing marks
 
 
 def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
@@ -250,8 +244,7 @@ def _n_lines(text: bytes | bytearray, end: int | None = None) -> int:
     return number
 
 
-_OVERLAP = 2**8
-"""Bytes that two pieces share, so that a cell at their border lies whole in one of them."""
+_OVERLAP = 2**8  # bytes that two pieces share, so that a cell at their border lies whole in one of them
 
 
 def has_marks_of_others(file: Path) -> bool:

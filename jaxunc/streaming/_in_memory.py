@@ -82,7 +82,7 @@ def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
     """Return the columns of a source to read, then those to carry along; ``frame`` is `as_frame` of the source."""
     read, carried = positions(list(map(str, frame.columns)))
     if is_pandas(frame):
-        return _join(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, carried], exact=True))
+        return join_tables(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, carried], exact=True))
     # Polars 1.30 hands Arrow the addresses of Python's objects, or ends the process: no frame with such a column.
     if not isinstance(source, Mapping) and "Object" not in map(str, getattr(source, "dtypes", ())):
         with suppress(*_FAULTS):
@@ -116,10 +116,10 @@ def _table_of_pairs(columns: list, read: list[int], originals: list, carried_pos
     A column is a pair (name, values).
     """
     carried = table_of_columns(dict(originals[j] for j in carried_positions), exact=True)
-    return _join(table_of_columns(dict(columns[j] for j in read)), carried)
+    return join_tables(table_of_columns(dict(columns[j] for j in read)), carried)
 
 
-def _join(read: pa.Table, carried: pa.Table) -> pa.Table:
+def join_tables(read: pa.Table, carried: pa.Table) -> pa.Table:
     """Return a table of the columns of two tables; a column in both has its name twice."""
     return pa.Table.from_arrays([*read.columns, *carried.columns], schema=pa.schema([*read.schema, *carried.schema]))
 

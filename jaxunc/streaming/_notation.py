@@ -78,8 +78,7 @@ ALL = tuple(Notation(decimal, mark) for decimal in DECIMALS for mark in (None, *
 """All notations; each explains numbers without a mark between thousands, too."""
 _PLAIN = rf"^[-+]?(\d+([eE][-+]?\d+)?|(?i:inf|infinity|nan))$|^({'|'.join(TRUE_WORDS + FALSE_WORDS)})$"
 """Pattern of cells without marks, which are in every notation."""
-_FIRST = 1000
-"""Number of cells of a block that are looked at first: the rest is quicker once they have shown the decimal mark."""
+_FIRST = 1000  # cells of a block that are looked at first: the rest is quicker once the decimal mark is known
 _TWO_READINGS = r"^[-+]?[1-9]\d{0,2}\%s\d{3}$"
 """Pattern of cells with a mark that may be before decimals or between thousands, such as 1.234."""
 
@@ -96,7 +95,7 @@ def write_plainly(cells: Any, notation: Notation) -> Any:
     if notation.is_plain:
         return cells
     decimal, thousands = notation.decimal or ".", notation.thousands
-    if not _all(compute.match_substring_regex(cells, rf"{_pattern(Notation(decimal, thousands))}|^[^{_MARKS[1:]}*$")):
+    if not is_all(compute.match_substring_regex(cells, rf"{_pattern(Notation(decimal, thousands))}|^[^{_MARKS[1:]}*$")):
         return None
     if thousands is not None:
         cells = compute.replace_substring_regex(cells, f"[{re.escape(_WRITTEN[thousands])}]", "")
@@ -131,7 +130,7 @@ class _ColumnEvidence:
         distinct = compute.drop_null(compute.unique(cells))
         is_marked = compute.match_substring_regex(distinct, _MARKS)
         marked, others = distinct.filter(is_marked), distinct.filter(compute.invert(is_marked))
-        if not _all(compute.match_substring_regex(others, _PLAIN)):
+        if not is_all(compute.match_substring_regex(others, _PLAIN)):
             return False
         explained = np.zeros(len(marked), bool)
         for notation in self.notations[:]:
@@ -148,7 +147,7 @@ class _ColumnEvidence:
 
     def _keep_marks(self, cells: Any) -> None:
         """Keep which marks cells have, and for each mark the first cell that has two readings by it."""
-        self.marks |= {mark for mark, letters in _WRITTEN.items() if _any(_holds(cells, letters))}
+        self.marks |= {mark for mark, letters in _WRITTEN.items() if is_any(_holds(cells, letters))}
         for mark in DECIMALS:
             if mark not in self.two_readings and len(first := _matching(cells, _TWO_READINGS % mark)):
                 self.two_readings[mark] = first[0].as_py()
@@ -161,7 +160,7 @@ class _ColumnEvidence:
 
     def _are_plain(self, cells: Any) -> bool:
         """Return whether cells show nothing new: numbers without marks, or with the decimal mark of earlier cells."""
-        if self.decimal != "." and _any(compute.match_substring(cells, ".")):
+        if self.decimal != "." and is_any(compute.match_substring(cells, ".")):
             return False
         try:
             (compute.replace_substring(cells, ",", ".") if self.decimal == "," else cells).cast(pa.float64())
@@ -325,9 +324,9 @@ def _matching(cells: Any, pattern: str) -> Any:
     return cells.filter(compute.match_substring_regex(cells, pattern))
 
 
-def _any(mask: Any) -> bool:
+def is_any(mask: Any) -> bool:
     return bool(compute.any(mask).as_py())
 
 
-def _all(mask: Any) -> bool:
+def is_all(mask: Any) -> bool:
     return compute.all(mask).as_py() is not False

@@ -149,11 +149,7 @@ class Outputs:
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that are neither None nor False, by name."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name != "names" and value is not None and value is not False
-        }
+        return {name: v for name, v in vars(self).items() if name != "names" and v is not None and v is not False}
 
     def check_is_read(self, setting: str, names: Collection[str], readers: Collection[str] = tuple(OUTPUTS)) -> None:
         """Raise a ValueError if a setting is not None, and no output among ``names`` reads it.

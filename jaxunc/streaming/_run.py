@@ -27,13 +27,11 @@ from jaxunc._version import __version__
 from ._chunks import rows_in
 from ._sources import is_same_file, is_within
 
-MANIFEST = "_manifest.json"
-"""Name of the manifest; readers of folders pass over names that start with an underscore."""
+MANIFEST = "_manifest.json"  # name of the manifest; readers of folders pass over names that start with an underscore
 LEAST_BUDGET, ENTRY_BYTES = 2**24, 2**10
 """Bytes that a manifest may have in any case, and further bytes for each file of the data and of the folder."""
 _PART = re.compile(r"part-(\d{5,})-(\d{5,})\.(parquet|csv)", re.ASCII)
-LOCK = ".lock"
-"""Name of the file that is locked. A run removes it at its end; the file of a killed run is not locked."""
+LOCK = ".lock"  # name of the file that is locked; a run removes it at its end, and that of a killed run is not locked
 
 
 def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], model: str | Path) -> None:
@@ -311,10 +309,8 @@ def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
 def _check_inputs(inputs: list[Any]) -> None:
     """Raise a DamagedError unless each of a manifest's inputs has a name, a size and a time of change."""
     for entry in inputs:
-        is_named = (
-            isinstance(entry, dict) and entry.keys() == {"name", "bytes", "modified"} and type(entry["name"]) is str
-        )
-        if not is_named or type(entry["modified"]) is not int or not _is_count(entry["bytes"]):
+        fits = isinstance(entry, dict) and entry.keys() == {"name", "bytes", "modified"} and type(entry["name"]) is str
+        if not fits or type(entry["modified"]) is not int or not _is_count(entry["bytes"]):
             raise DamagedError(f"its inputs hold {entry!r:.80}, which is no file")
 
 

@@ -35,12 +35,9 @@ from ._outputs import BESIDE_ROWS, OUTPUTS, Outputs, Question, check_lists
 from ._sources import DataChunk, Wanted
 from ._training_rows import EncodedRows, NeighbourModel, OutsideModel, TrainingRows, join_rows
 
-CHUNK_ROWS = 2**17
-"""Rows that are read, scored and written together."""
-QUANTILES = (0.05, 0.5, 0.95)
-"""Default levels of quantiles."""
-Named = dict[str, Any]
-"""Arrays by the names of their columns."""
+CHUNK_ROWS = 2**17  # rows that are read, scored and written together
+QUANTILES = (0.05, 0.5, 0.95)  # default levels of quantiles
+Named = dict[str, Any]  # arrays by the names of their columns
 ORDER = {name: i for i, name in enumerate(OUTPUTS)}
 
 
@@ -146,18 +143,16 @@ class Scoring:
         """Return a chunk's rows in the forms that the models read; raise an error that names the file or the data."""
         if self.raw_rows is not None:
             return self.raw_rows(chunk)
-        how: Any = {"name": chunk.where, "are_cells": chunk.are_cells, "first": chunk.first}
-        rows = encode_arrow(chunk.features, self.columns_read, **how)
+        how: Any = {"are_cells": chunk.are_cells, "first": chunk.first}
+        rows = encode_arrow(chunk.features, self.columns_read, chunk.where, **how)
         if rows.missing and not self.takes_missing:
             raise ValueError(
                 f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."
             )
         strata = None
         if self._strata is not None and not self._strata.is_raw:
-            strata = self._strata.numbers_of_arrow(
-                chunk.features, chunk.where, are_cells=chunk.are_cells, first=chunk.first
-            )
-        numbers = rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, **how)
+            strata = self._strata.numbers_of_arrow(chunk.features, chunk.where, **how)
+        numbers = rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, chunk.where, **how)
         return EncodedRows(rows, numbers, strata)
 
     def ask(self, rows: EncodedRows) -> list[Any]:
@@ -206,11 +201,9 @@ def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
     Raises a ValueError for settings of regressors, for a coverage that no output reads or for which the model has no
     calibration rows, and for costs that do not suit the labels.
     """
-    for setting in ("quantiles", "limits"):
-        if getattr(outputs, setting) is not None:
-            raise ValueError(
-                f"{setting} are of models that predict numbers, and this one names classes; leave them out."
-            )
+    for name in ("quantiles", "limits"):
+        if getattr(outputs, name) is not None:
+            raise ValueError(f"{name} are of models that predict numbers, and this one names classes; leave them out.")
     if isinstance(outputs.coverage, list):
         raise ValueError(f"coverage={outputs.coverage} is of intervals of numbers; pass one number for sets.")
     outputs.check_is_read("coverage", outputs.names or (), ("set",))

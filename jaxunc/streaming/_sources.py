@@ -21,12 +21,9 @@ from jaxunc.tables import Columns, match_names
 
 from ._notation import Notation
 
-PARQUET = (".parquet", ".pq")
-"""Endings of Parquet files."""
-CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-"""Endings of text files."""
-ARROW = (".arrow", ".feather")
-"""Endings of Arrow files."""
+PARQUET = (".parquet", ".pq")  # endings of Parquet files
+CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")  # endings of text files
+ARROW = (".arrow", ".feather")  # endings of Arrow files
 FORMATS = (
     "a CSV file (.csv, .tsv, also .gz; UTF-8, column names in the first line), a Parquet file (.parquet, .pq) or an "
     "Arrow file (.arrow, .feather)"
@@ -208,16 +205,11 @@ def is_within(path: str | Path, folder: str | Path) -> bool:
 class DataChunk(NamedTuple):
     """Rows of data, split into what the model reads and what is carried along."""
 
-    features: pa.Table
-    """Columns of the model, in its order."""
-    kept: pa.Table
-    """Columns that are carried along."""
-    where: str
-    """Name of the data in messages."""
-    first: int
-    """Number of the first row in messages: rows of files count from 1, rows in memory from 0, like their index."""
-    are_cells: bool = False
-    """Whether strings are cells of a text file."""
+    features: pa.Table  # columns of the model, in its order
+    kept: pa.Table  # columns that are carried along
+    where: str  # name of the data in messages
+    first: int  # number of the first row in messages: from 1 in files, from 0 in memory, like the index
+    are_cells: bool = False  # whether strings are cells of a text file
 
     @property
     def n_rows(self) -> int:
@@ -227,14 +219,11 @@ class DataChunk(NamedTuple):
 class Wanted(NamedTuple):
     """The columns of the data that are read: those of a model, and those that are kept."""
 
-    columns: Columns
-    """Columns of the model."""
+    columns: Columns  # columns of the model
     features: tuple[str, ...] | None
     """Names in the data of the model's columns; None for the model's names, or for all columns that are not kept."""
-    keep: tuple[str, ...]
-    """Names of columns that are carried along."""
-    notation: Notation = Notation()
-    """The marks in numbers of text files that the caller names."""
+    keep: tuple[str, ...]  # names of columns that are carried along
+    notation: Notation = Notation()  # the marks in numbers of text files that the caller names
 
     def names(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """Return the data's names of the model's columns, in its order, among all ``names`` of the data.

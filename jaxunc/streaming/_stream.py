@@ -23,6 +23,7 @@ from jaxunc._checks import check_collection, check_integer, check_kind, check_on
 from jaxunc.tables import ArrowTable
 
 from ._chunks import chunks_of, file_chunks, no_rows
+from ._in_memory import join_tables
 from ._outputs import DEFAULTS, TextOutputSettings, check_rows_path, question_of
 from ._run import Run, description_of, identity_of, lock_folder, part_name, refuse_overlap
 from ._scoring import CHUNK_ROWS, Named, Scoring, load_model
@@ -156,10 +157,7 @@ def _score_chunks(scoring: Scoring, chunks: Iterator[DataChunk]) -> Iterator[pa.
 
 def join_answers(carried: pa.Table, columns: Named) -> pa.Table:
     """Return the kept columns, with unchanged fields, and the columns of answers as one table."""
-    answers = pa.table(columns)
-    return pa.Table.from_arrays(
-        [*carried.columns, *answers.columns], schema=pa.schema([*carried.schema, *answers.schema])
-    )
+    return join_tables(carried, pa.table(columns))
 
 
 def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
@@ -209,10 +207,8 @@ class Behind:
             self._pending.popleft().result()
 
 
-PART_CHUNKS = 8
-"""Chunks in a part."""
-PART_ENDINGS = {"parquet": ".parquet", "csv": ".csv"}
-"""Endings of the names of parts, by their format."""
+PART_CHUNKS = 8  # chunks in a part
+PART_ENDINGS = {"parquet": ".parquet", "csv": ".csv"}  # endings of the names of parts, by their format
 
 
 class RunProgress(NamedTuple):
@@ -233,8 +229,7 @@ class _Piece(NamedTuple):
 
     file: int
     part: int
-    kept: pa.Table | None
-    """Columns that are carried along; the model's columns are not held once they are encoded."""
+    kept: pa.Table | None  # columns that are carried along; the model's columns are not held once they are encoded
     rows: EncodedRows | None
 
 

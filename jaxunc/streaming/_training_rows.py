@@ -17,22 +17,17 @@ from ._sources import columns
 class EncodedRows(NamedTuple):
     """Rows of data in the forms that a model, and models beside it, read."""
 
-    encoded: Encoded
-    """The rows as the model's trees test them."""
-    numbers: Encoded
-    """The rows with numbers also in columns whose codes among cuts the trees test."""
-    strata: Any = None
-    """The stratum of each row, if a model of numbers promises coverage by a column; else None."""
+    encoded: Encoded  # the rows as the model's trees test them
+    numbers: Encoded  # the rows with numbers also in columns whose codes among cuts the trees test
+    strata: Any = None  # the stratum of each row, if a model of numbers promises coverage by a column; else None
 
 
 class TrainingRows(NamedTuple):
     """Rows among which neighbours are found, and in whose leaves other rows lie outside."""
 
     rows: EncodedRows
-    ids: Any
-    """The name of each row, an array of Arrow: a kept column of the data, or the numbers of the rows."""
-    model: Any
-    """The forest that the rows grew; its leaves tell which rows are near."""
+    ids: Any  # the name of each row, an array of Arrow: a kept column of the data, or the numbers of the rows
+    model: Any  # the forest that the rows grew; its leaves tell which rows are near
 
 
 def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> TrainingRows:
@@ -55,14 +50,10 @@ def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> Tra
 class NeighbourAnswer(eqx.Module):
     """The nearest rows as columns of files."""
 
-    index: Any
-    """Positions of the nearest training rows ``[instances k]``, -1 if there are fewer than k."""
-    weight: Any
-    """Weights of these rows ``[instances k]``, the largest first."""
-    share: Any
-    """Share of these rows in the weight of all training rows, ``[instances]``."""
-    ids: Any = eqx.field(static=True)
-    """The name of each training row, an array of Arrow."""
+    index: Any  # positions of the nearest training rows ``[instances k]``, -1 if there are fewer than k
+    weight: Any  # weights of these rows ``[instances k]``, the largest first
+    share: Any  # share of these rows in the weight of all training rows, ``[instances]``
+    ids: Any = eqx.field(static=True)  # the name of each training row, an array of Arrow
     outputs = ("neighbours",)
 
     def columns(self, output: str) -> dict[str, Any]:
@@ -89,10 +80,8 @@ class NeighbourModel:
 
     def blank_answer(self) -> NeighbourAnswer:
         """Return an answer for one instance, without neighbours; raise a ValueError if there are fewer than k rows."""
-        if self._k > self._index.n_rows:
-            raise ValueError(
-                f"k={self._k}, and there are {self._index.n_rows} rows; pass k={self._index.n_rows} at most."
-            )
+        if self._k > (n_rows := self._index.n_rows):
+            raise ValueError(f"k={self._k}, and there are {n_rows} rows; pass k={n_rows} at most.")
         weight = np.zeros((1, self._k))
         return NeighbourAnswer(np.full(weight.shape, -1, np.int32), weight, np.zeros(1), self._ids)
 

@@ -173,9 +173,8 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
 
 def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.ndarray, " rows"]:
     """Return the numbers, from 1, of the rows of a file that have a target."""
-    return (
-        np.flatnonzero(~read_table(data_file(path), notation).column(target).is_null(nan_is_null=True).to_numpy()) + 1
-    )
+    is_missing = read_table(data_file(path), notation).column(target).is_null(nan_is_null=True)
+    return np.flatnonzero(~is_missing.to_numpy()) + 1
 
 
 def _parquet_table(path: Path) -> pa.Table:

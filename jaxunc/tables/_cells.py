@@ -26,8 +26,7 @@ MISSING_WORDS: tuple[str, ...] = (
 """Cells of text files that mean a missing value by default, those of pandas among them."""
 TRUE_WORDS: tuple[str, ...] = ("true", "True", "TRUE")
 FALSE_WORDS: tuple[str, ...] = ("false", "False", "FALSE")
-DECIMALS = (".", ",")
-"""Marks before the decimals of a number in a text file."""
+DECIMALS = (".", ",")  # marks before the decimals of a number in a text file
 THOUSANDS = (".", ",", " ", "'")
 """Marks between thousands there; a space stands for narrow spaces, too, and an apostrophe for the curved one."""
 Kind = Literal["missing", "bool", "number", "word", "quantity", "several"]
@@ -38,8 +37,7 @@ _QUANTITIES += (datetime.date, datetime.time, datetime.timedelta)
 _NAMED_QUANTITIES = ("Period", "Interval", "DateOffset", "MonthDayNano")
 """Names of types of pandas and Arrow, so that neither has to be imported."""
 _NUMBERS = (numbers.Real, decimal.Decimal)
-_LARGEST_WRITTEN = 1e300
-"""Size from which on a decimal or a fraction as a word keeps its own form instead of a number's digits."""
+_LARGEST_WRITTEN = 1e300  # from this size on a decimal or fraction as a word keeps its own form, not a number's digits
 BYTES = (bytes, bytearray, memoryview)
 
 
@@ -148,8 +146,7 @@ _COUNT = re.compile(r"(-?\d+) (weeks|days|hours|minutes|seconds|milliseconds|mic
 """A time span as NumPy writes it."""
 _NANOSECONDS = {"weeks": 604_800 * 10**9, "days": 86_400 * 10**9, "hours": 3_600 * 10**9, "minutes": 60 * 10**9}
 _NANOSECONDS |= {"seconds": 10**9, "milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
-MOMENTS = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64)
-"""Types that `moment_word` takes."""
+MOMENTS = (datetime.date, np.datetime64, datetime.timedelta, np.timedelta64)  # types that `moment_word` takes
 
 
 class MomentWord(str):

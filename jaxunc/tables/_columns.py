@@ -180,9 +180,7 @@ class Columns:
         if self.nominal is not None:
             parts.append(f"nominal={np.flatnonzero(self.nominal).tolist()}")
         if self.levels is not None:
-            sizes = {
-                j: len(entry.values) + entry.has_missing for j, entry in enumerate(self.levels) if entry is not None
-            }
+            sizes = {j: len(each.values) + each.has_missing for j, each in enumerate(self.levels) if each is not None}
             parts.append(f"levels by column: {sizes}")
         if self.cuts is not None:
             parts.append(f"cuts by column: {[0 if entry is None else len(entry) for entry in self.cuts]}")
@@ -266,11 +264,9 @@ def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
     )
 
 
-BLOCK = 2**12
-"""Number of values that are searched among cuts at a time: as many as stay in the cache."""
+BLOCK = 2**12  # number of values that are searched among cuts at a time: as many as stay in the cache
 
-CELLS = 2**11
-"""Number of cells, equal parts of a column's range; the number of cuts below each is kept, to search from there."""
+CELLS = 2**11  # number of equal parts of a column's range; the number of cuts below each is kept, to search from
 
 
 class CutLookup:

@@ -33,10 +33,8 @@ from ._frames import (
 from ._levels import Lookup
 from ._numbers import as_csr, is_sparse, numbers_of_array, numbers_of_frame, rows_of, rows_of_columns
 
-MOST_MERGED = 0.01
-"""Share of a column's distinct values that may merge without a warning: of many random numbers a few always do."""
-MOST_EXAMINED = 2**17
-"""Most instances that `warn_of_merged_values` examines."""
+MOST_MERGED = 0.01  # distinct values, as a share, that may merge without a warning: of random numbers a few do
+MOST_EXAMINED = 2**17  # most instances that `warn_of_merged_values` examines
 
 
 def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
@@ -128,8 +126,7 @@ def _numpy_of(values: Any) -> Any:
     return jnp if isinstance(values, jax.Array) else np
 
 
-MOST_PLAIN = 2**12
-"""Most values of an array that `is_plain` takes: it makes a pass of its own."""
+MOST_PLAIN = 2**12  # most values of an array that `is_plain` takes: it makes a pass of its own
 
 
 def is_plain(data: np.ndarray, columns: Columns) -> bool:
@@ -315,11 +312,8 @@ def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> 
         )
     order_of_data = [names[known_name] for known_name in expected]
     # If the data have spaces where the model has underlines, the message names columns as the data do.
-    order = (
-        "list(model.columns.names)"
-        if tuple(order_of_data) == expected
-        else f"{order_of_data[:10]}{', …' * (len(order_of_data) > 10)}"
-    )
+    listed = f"{order_of_data[:10]}{', …' * (len(order_of_data) > 10)}"
+    order = "list(model.columns.names)" if tuple(order_of_data) == expected else listed
     raise ValueError(
         f"{name}'s columns are in another order than the training data's; pass {name}[{order}], with the columns that "
         "are known."
@@ -370,8 +364,7 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
     if merged:
         more = f" and {len(merged) - 5} more" if len(merged) > 5 else ""
         warn(
-            "trees compare numbers as float32, which merges different values in "
-            f"{name}'s columns {', '.join(merged[:5])}{more}. Subtract a column's mean or smallest value before, in "
-            "float64.",
+            f"trees compare numbers as float32, which merges different values in {name}'s columns "
+            f"{', '.join(merged[:5])}{more}. Subtract a column's mean or smallest value before, in float64.",
             MergedValuesWarning,
         )

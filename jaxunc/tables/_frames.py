@@ -18,19 +18,15 @@ from jaxunc._checks import check_readable, distinct_labels
 
 from ._cells import floats_of, is_missing, kinds_of
 
-NUMBERS = "fiub"
-"""Dtype kinds of NumPy that hold numbers."""
-QUANTITIES = "mMc"
-"""Dtype kinds of times, dates and complex numbers, which are neither plain numbers nor names of things."""
+NUMBERS = "fiub"  # dtype kinds of NumPy that hold numbers
+QUANTITIES = "mMc"  # dtype kinds of times, dates and complex numbers, neither plain numbers nor names of things
 
 
 class Encoded(NamedTuple):
     """Data as trees test them: the result of the encoding functions, which return an `Encoded` unchanged."""
 
-    values: Any
-    """Float32 array ``[instances features]`` of NumPy or JAX; `SparseRows` if the data were a sparse matrix."""
-    missing: bool
-    """Whether any value is NaN."""
+    values: Any  # float32 array ``[instances features]`` of NumPy or JAX; `SparseRows` if the data were a sparse matrix
+    missing: bool  # whether any value is NaN
 
 
 if TYPE_CHECKING:
@@ -89,8 +85,7 @@ if TYPE_CHECKING:
 else:  # arguments are checked where they are read, with messages that say what to pass instead
     InstancesLike = LabelsLike = NumbersLike = NominalLike = MaskLike = Any
 
-ArrowTable: TypeAlias = Any
-"""An Arrow table; Any, since pyarrow has no type annotations."""
+ArrowTable: TypeAlias = Any  # an Arrow table; Any, since pyarrow has no type annotations
 
 
 def as_table(data: Any, name: str) -> Any:

@@ -29,23 +29,18 @@ from ._cells import (
 )
 from ._frames import NUMBERS, QUANTITIES
 
-UNSEEN = -1
-"""Code of a value that is not a level."""
-LARGEST_CODE = 2**24
-"""Integers up to this one are exact in float32; a column has fewer levels."""
+UNSEEN = -1  # code of a value that is not a level
+LARGEST_CODE = 2**24  # integers up to this one are exact in float32; a column has fewer levels
 
 
-MOST_CATEGORIES = 2**12
-"""Most categories of a column whose codes are kept, for later columns of the same categories."""
+MOST_CATEGORIES = 2**12  # most categories of a column whose codes are kept, for later columns of the same categories
 
 
 class Levels(NamedTuple):
     """The values of a nominal column; their positions are its codes."""
 
-    values: tuple[Any, ...]
-    """Strings or numbers, each once; `fit_levels` sorts them."""
-    has_missing: bool
-    """Whether missing values are one more level, after ``values``."""
+    values: tuple[Any, ...]  # strings or numbers, each once; `fit_levels` sorts them
+    has_missing: bool  # whether missing values are one more level, after ``values``
 
 
 class LevelsOfYdf(Levels):
@@ -66,10 +61,8 @@ _BOOLS = {LevelsOfYdf: ("false", "true"), LevelsOfCatBoost: ("0", "1")}
 class Entries(NamedTuple):
     """Values of a nominal column, and the position of each instance's value among them."""
 
-    values: np.ndarray | list[str]
-    """Numbers or strings, none missing; a value may occur several times."""
-    index: Int[np.ndarray, " instances"]
-    """The position of each instance's value among ``values``, -1 if it is missing."""
+    values: np.ndarray | list[str]  # numbers or strings, none missing; a value may occur several times
+    index: Int[np.ndarray, " instances"]  # position of each instance's value in ``values``, -1 if it is missing
 
 
 def fit_levels(column: Any) -> Levels:

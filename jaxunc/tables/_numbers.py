@@ -32,8 +32,7 @@ def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
     return rows_of_columns(parts, len(frame))
 
 
-CACHED_ROWS = 2048
-"""Number of rows that are copied at a time: they stay in the cache, which is three times as fast."""
+CACHED_ROWS = 2048  # number of rows that are copied at a time: they stay in the cache, which is three times as fast
 
 
 def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances features"]:

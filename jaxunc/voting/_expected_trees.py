@@ -21,11 +21,9 @@ from ._stopping_rules import StoppingRule, Thresholds, checked_promise, make_rul
 from ._vote_prior import checked_prior, fit_vote_prior
 from ._win_probability import checked_probabilities
 
-DRAWS = 2000
-"""Number of votes that are simulated for each probability vector of three classes or more."""
+DRAWS = 2000  # number of votes that are simulated for each probability vector of three classes or more
 
-LARGEST_SAMPLE = 2000
-"""Largest number of instances that `forest_size_for` looks at."""
+LARGEST_SAMPLE = 2000  # largest number of instances that `forest_size_for` looks at
 
 
 class ExpectedTrees(NamedTuple):
@@ -208,9 +206,7 @@ def _make_tabled_rule(
     )
 
 
-def _left_open(
-    p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws: int = DRAWS
-) -> Float[np.ndarray, "polled n"]:
+def _left_open(p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws=DRAWS) -> Float[np.ndarray, "polled n"]:
     """Return for each probability vector the share of votes that are open after 0, 1, … trees."""
     if isinstance(rule, Thresholds):
         least = np.asarray(rule.least, np.int64)

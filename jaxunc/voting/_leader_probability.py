@@ -22,14 +22,11 @@ Population = Literal["infinite", "finite"]
 POPULATIONS: tuple[Population, ...] = get_args(Population)
 Votes = Int[np.ndarray, "n classes"]
 
-NODES = 128
-"""Number of nodes of an integral."""
+NODES = 128  # number of nodes of an integral
 
-RACE_ENTRIES = 2**18
-"""Number of votes times classes times nodes that are integrated at a time."""
+RACE_ENTRIES = 2**18  # number of votes times classes times nodes that are integrated at a time
 
-PAIR_ENTRIES = 2**17
-"""Number of entries of a table of distinct votes and trees that remain."""
+PAIR_ENTRIES = 2**17  # number of entries of a table of distinct votes and trees that remain
 
 
 def leader_probability(

@@ -20,14 +20,12 @@ from jaxunc.tables import NumbersLike
 from ._leader_probability import POPULATIONS, Population, checked_weights, is_final_weights
 from ._vote_prior import checked_prior
 
-DISAGREEMENT = 0.01
-"""The disagreement by default."""
+DISAGREEMENT = 0.01  # the disagreement by default
 
 PRICES, ROUNDS = 16, 4
 """Number of prices that are tried together, and number of rounds: the last prices are within 1/1000 of each other."""
 
-States = list[Float[np.ndarray, "ones"]]
-"""A number for each state ``[n][k]``: n votes so far, k from 0 to n of them for class 1."""
+States = list[Float[np.ndarray, "ones"]]  # number of each state ``[n][k]``: k of n votes are for class 1
 
 
 class OptimalVotes(NamedTuple):
@@ -152,8 +150,7 @@ class ExchangeableVotes(NamedTuple):
 
     next_one: Callable[[int], Float[np.ndarray, "ones"]]
     """Function of n: the probability that the next vote is for class 1, for k = 0 … n."""
-    wrong: States
-    """Probability that the class in the lead loses; infinite for ties and for votes that the prior excludes."""
+    wrong: States  # probability that the leading class loses; infinite for ties and votes that the prior excludes
 
 
 def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int, horizon: int) -> ExchangeableVotes:

@@ -36,21 +36,17 @@ from jaxunc.inference import (
 from ._stop_after import ProbabilityRule, StoppingResult, poll_on_host
 from ._stopping_rules import StoppingRule
 
-SHORTEST, LONGEST = 4, 128
-"""Least and largest number of trees in a round of the compiled program."""
+SHORTEST, LONGEST = 4, 128  # least and largest number of trees in a round of the compiled program
 
-FEW = 16
-"""Largest number of instances that are polled one by one, without rounds, in the thread that calls."""
+FEW = 16  # largest number of instances that are polled one by one, without rounds, in the thread that calls
 
 SMALL, LANES, TOGETHER = 64, 1024, 24
 """Blocks of up to `SMALL` instances walk several trees at once: `LANES` pairs of an instance and a tree, and
 `TOGETHER` trees at most. A step of a loop costs as much as hundreds of pairs."""
 
-LEAST_SIZE = 256
-"""Number of instances in the smallest round of the host; each next size is four times as large."""
+LEAST_SIZE = 256  # number of instances in the smallest round of the host; each next size is four times as large
 
-LENGTHS = (8, 16, 32, 64, 128)
-"""Numbers of trees in a round of the host: about an eighth of the trees used so far."""
+LENGTHS = (8, 16, 32, 64, 128)  # numbers of trees in a round of the host: about an eighth of the trees used so far
 
 
 class Polled(NamedTuple):
@@ -64,19 +60,16 @@ class Polled(NamedTuple):
 class _Outcome(NamedTuple):
     """The votes of a part's instances so far, and when each was settled."""
 
-    settled_at: Int32[Array, "n"]
-    """Number of trees that settled the vote; 0 while it is open."""
+    settled_at: Int32[Array, "n"]  # number of trees that settled the vote; 0 while it is open
     votes: Int32[Array, "rows n"]
 
 
 class _Kept(NamedTuple):
     """The open instances of a part, at the front of ``order`` and ``votes``, and the outcome of all instances."""
 
-    order: Int32[Array, "n"]
-    """Positions of the open instances in the part."""
+    order: Int32[Array, "n"]  # positions of the open instances in the part
     votes: Int32[Array, "rows n"]
-    live: Int32[Array, ""]
-    """Number of open instances; entries behind them have no meaning."""
+    live: Int32[Array, ""]  # number of open instances; entries behind them have no meaning
     outcome: _Outcome
 
 
@@ -84,10 +77,8 @@ class _Round(NamedTuple):
     """The state of a part's vote between two rounds."""
 
     kept: _Kept
-    t: Int32[Array, ""]
-    """Number of trees that have voted."""
-    length: Int32[Array, ""]
-    """Number of trees in the next round."""
+    t: Int32[Array, ""]  # number of trees that have voted
+    length: Int32[Array, ""]  # number of trees in the next round
 
 
 @partial(HostProgram, static_argnames=("missing", "blocks"))
@@ -293,11 +284,9 @@ def _poll_at_once(rule: StoppingRule, votes: UInt[Array, "n trees"]) -> Stopping
 class RoundsWalk(NamedTuple):
     """How the trees of a round are walked."""
 
-    missing: bool
-    """Whether values are missing."""
+    missing: bool  # whether values are missing
     walk: Walk
-    depth: int
-    """Number of levels that are unrolled."""
+    depth: int  # number of levels that are unrolled
 
 
 def poll_by_rounds(

@@ -145,10 +145,8 @@ def _check_votes(votes, n_classes) -> None:
     if is_concrete(votes) and shape[0]:
         least, most = int(np.min(votes)), int(np.max(votes))
         if least < -1 or most >= n_classes:
-            wrong = least if least < -1 else most
-            raise ValueError(
-                f"votes holds {wrong}, outside of the classes 0 to {n_classes - 1} (-1: the tree abstains)."
-            )
+            c = least if least < -1 else most
+            raise ValueError(f"votes holds {c}, outside of the classes 0 to {n_classes - 1} (-1: the tree abstains).")
 
 
 @jit
@@ -184,8 +182,7 @@ class ProbabilityRule(NamedTuple):
     """
 
     n_trees: int
-    confidence: float
-    """Probability of the leader that settles a vote; by criterion "optimal" 1 less the disagreement."""
+    confidence: float  # probability of the leader that settles a vote; by criterion "optimal" 1 less the disagreement
     criterion: Criterion
     population: Population
     alpha: Float[np.ndarray, "classes"]

@@ -36,11 +36,9 @@ from ._leader_probability import POPULATIONS, Criterion, Population, allowed_los
 from ._optimal_boundary import DISAGREEMENT, check_disagreement, optimal_votes
 from ._vote_prior import checked_prior
 
-CONFIDENCE = 0.99
-"""The confidence by default."""
+CONFIDENCE = 0.99  # the confidence by default
 
-NEVER = 2**30
-"""Number of votes that no forest reaches: more than there are trees."""
+NEVER = 2**30  # number of votes that no forest reaches: more than there are trees
 
 
 def checked_promise(criterion: Criterion, confidence: float | None, disagreement: float | None) -> float:
@@ -120,8 +118,7 @@ class ThresholdsByVotes(StoppingRule):
 
     least: Int32[np.ndarray | Array, "2 voted"]
     first: Int32[np.ndarray | Array, ""]
-    of_all: bool = eqx.field(static=True, default=False)
-    """Whether the thresholds hold only while no tree has abstained."""
+    of_all: bool = eqx.field(static=True, default=False)  # whether the thresholds hold only while no tree has abstained
     n_classes: int = eqx.field(static=True, default=2)
 
     def holds(self, votes, t):

@@ -45,14 +45,11 @@ from ._vote_prior import check_votes, checked_prior, leaf_votes
 SIZES = (1024, 4096, 16384, 65536)
 """Numbers of instances in a compiled call; calls of one instance and of `FEW` have sizes of their own."""
 
-MOST_VALUES = 2**21
-"""Largest number of values (instances times columns) in a compiled call."""
+MOST_VALUES = 2**21  # largest number of values (instances times columns) in a compiled call
 
-SMALL_BLOCKS = (512, 64)
-"""Numbers of instances that are walked at a time where few are left."""
+SMALL_BLOCKS = (512, 64)  # numbers of instances that are walked at a time where few are left
 
-ONE_THREAD = 512
-"""Number of instances up to which one thread works alone."""
+ONE_THREAD = 512  # number of instances up to which one thread works alone
 
 
 class VoteResult(NamedTuple):
@@ -215,8 +212,7 @@ def bind_vote(forest: Forest, *, threads: int | None = None, walk: Walk | None =
 class BoundVote(Pickled, OfForest):
     """A forest prepared for votes, as `bind_vote` returns it: call it on instances."""
 
-    combiner: None = None
-    """None: a vote counts the leaves' classes, without a combiner."""
+    combiner: None = None  # None: a vote counts the leaves' classes, without a combiner
     _missing_guess: bool = False
     """Whether the last batch had missing values: an accelerator begins the next one as if it had, too."""
 
@@ -321,10 +317,8 @@ class BoundVote(Pickled, OfForest):
             if len(rows) < size:  # what lies behind the rows is walked with them, and never read
                 padded = room_for((size, rows.shape[1]), rows.dtype)
                 padded[: len(rows)] = rows
-            how = {
-                "missing": missing,
-                "blocks": tuple(dict.fromkeys(min(b, blocks, size) for b in (blocks, *SMALL_BLOCKS))),
-            }
+            each_block = dict.fromkeys(min(b, blocks, size) for b in (blocks, *SMALL_BLOCKS))
+            how = {"missing": missing, "blocks": tuple(each_block)}
             limits = np.int32(len(rows)), np.int32(self.max_trees)
             results = poll_part(plan, classes, self.rule, padded, *limits, **how)
             polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)

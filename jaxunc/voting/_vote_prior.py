@@ -18,14 +18,11 @@ from jaxunc.inference import as_mask, leaf_index
 from jaxunc.smoothing import PriorStatus, fit_dirichlet_prior
 from jaxunc.tables import Encoded, InstancesLike, MaskLike, NumbersLike, SparseRows, encode_rows
 
-SMALLEST, LARGEST = 1e-3, 1e4
-"""Range of a fitted α: it would leave it for a class that no tree votes for."""
+SMALLEST, LARGEST = 1e-3, 1e4  # range of a fitted α: it would leave it for a class that no tree votes for
 
-ROUTED_ENTRIES = 2**22
-"""Number of pairs of an instance and a tree whose leaves are looked up at a time."""
+ROUTED_ENTRIES = 2**22  # number of pairs of an instance and a tree whose leaves are looked up at a time
 
-ABSTAINS = -1
-"""Vote of a tree that abstains."""
+ABSTAINS = -1  # vote of a tree that abstains
 
 
 class VotePriorWarning(UserWarning):

@@ -21,17 +21,14 @@ from ._vote_prior import checked_prior
 
 Method = Literal["bound", "exact"]
 
-STEPS = 24
-"""Number of steps of the continued fraction: enough for a + b up to `LARGE` in float32."""
+STEPS = 24  # number of steps of the continued fraction: enough for a + b up to `LARGE` in float32
 
 LARGE = {4: 256, 8: 20_000}
 """Size of a + b, by bytes of a float, beyond which the normal approximation at 1/2 is better than the fraction."""
 
-NODES = 128
-"""Number of nodes of the trapezoidal rule over [-12, 9] standard deviations of log g; its error is 7e-12 in float64."""
+NODES = 128  # nodes of the trapezoidal rule over [-12, 9] standard deviations of log g: error 7e-12 in float64
 
-SMALL_SHAPE = 12.0
-"""Shape a below which the float32 incomplete gamma function uses its series; from there on, Temme's expansion."""
+SMALL_SHAPE = 12.0  # below this shape a the float32 incomplete gamma function is a series, else Temme's expansion
 
 SERIES_TERMS = 96
 

@@ -153,10 +153,8 @@ def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tupl
         )
     try:
         labels, names = (json.loads(properties.get(key, "null")) for key in ("class_labels", "feature_names"))
-        labels, names = (None if names_given is None else tuple(names_given) for names_given in (labels, names))
-        if not all(
-            isinstance(word, str | int | float) for names_given in (labels, names) for word in names_given or ()
-        ):
+        labels, names = (None if words is None else tuple(words) for words in (labels, names))
+        if not all(isinstance(word, str | int | float) for words in (labels, names) for word in words or ()):
             raise ValueError("they hold other things than texts and numbers")
     except (ValueError, TypeError, RecursionError) as error:
         raise ValueError(f"the model's metadata are damaged: {error}. Is the file whole?") from error

@@ -19,11 +19,9 @@ from jaxunc.forest import Trees
 from .._exported import PlainNodes, PlainSet, plain_nodes
 
 ML = "ai.onnx.ml"
-OPSETS = {"": 18, ML: 3}
-"""Versions of the operators: the oldest that have what is needed, so that old runtimes read the model."""
+OPSETS = {"": 18, ML: 3}  # versions of the operators: the oldest that have what is needed, for old runtimes
 IR_VERSION = 8
-TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11}
-"""ONNX's numbers of types that the graph computes with."""
+TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11}  # ONNX's numbers of types
 LARGEST = 2**31 - 2**20  # bytes that a file of protocol buffers may have, less some for what is around the nodes
 SETS = "jaxunc.sets"  # the entry of the metadata that holds the sets, in the order of their columns
 _MOST_PIECES = 2**24  # their numbers are float32
@@ -202,10 +200,8 @@ def _append_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: i
         side_of_piece = graph.cast(graph.constant(goes_right), np.float64)
         sides.append(graph.node("Gather", side_of_piece, piece, axis=0))
         order += sets
-    in_order = [nodes.sets[k] for k in order]
-    graph.properties[SETS] = json.dumps(
-        [[s.feature, s.first_left, s.missing_left, *s.upper.tolist()] for s in in_order]
-    )
+    ordered = [nodes.sets[k] for k in order]
+    graph.properties[SETS] = json.dumps([[s.feature, s.first_left, s.missing_left, *s.upper.tolist()] for s in ordered])
     tests_set, column_of_set = nodes.of_set >= 0, n_features + np.argsort(order)
     return graph.node("Concat", instances, *sides, axis=1), nodes._replace(
         feature=np.where(tests_set, column_of_set[nodes.of_set], nodes.feature),
@@ -243,11 +239,9 @@ def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.n
     at_leaf = is_leaf == 1
     attributes |= {"target_treeids": tree[at_leaf].tolist(), "target_nodeids": node[at_leaf].tolist()}
     attributes |= {"target_ids": tree[at_leaf].tolist(), "nodes_values_as_tensor": graph.tensor(values)}
-    attributes["target_weights_as_tensor"] = graph.tensor(leaves)
-    modes = np.where(at_leaf, "LEAF", "BRANCH_LEQ").tolist()
-    return graph.node(
-        "TreeEnsembleRegressor", instances, domain=ML, nodes_modes=modes, n_targets=len(features), **attributes
-    )
+    attributes |= {"target_weights_as_tensor": graph.tensor(leaves), "n_targets": len(features)}
+    attributes["nodes_modes"] = np.where(at_leaf, "LEAF", "BRANCH_LEQ").tolist()
+    return graph.node("TreeEnsembleRegressor", instances, domain=ML, **attributes)
 
 
 def _piece_tree(t: int, feature: int, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
