@@ -2,7 +2,6 @@
 
 import jax
 import numpy as np
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,26 +17,11 @@ SPECIAL = np.array(
 
 def test_special_values_keep_their_order():
     keys = np.asarray(keys_of(SPECIAL))
+    np.testing.assert_array_equal(keys, _forests.order_key(SPECIAL))
     np.testing.assert_array_equal(np.sign(np.diff(keys.astype(np.int64))), np.sign(np.diff(SPECIAL.astype(np.float64))))
     assert keys[6] == keys[7] == 0
     assert keys.min() > NAN_FIRST
     assert keys.max() < NAN_LAST
-
-
-@pytest.mark.exhaustive
-def test_any_two_floats_keep_their_order():
-    """Hypothesis, over all bit patterns but those of NaN."""
-    floats = st.floats(width=32, allow_nan=False)
-
-    @given(st.lists(st.tuples(floats, floats), min_size=64, max_size=64))
-    def check(pairs):
-        a, b = np.array(pairs, np.float32).T
-        key_a, key_b = np.asarray(keys_of(a)), np.asarray(keys_of(b))
-        np.testing.assert_array_equal(key_a < key_b, a < b)
-        np.testing.assert_array_equal(key_a == key_b, a == b)
-        np.testing.assert_array_equal(key_a, _forests.order_key(a))
-
-    check()
 
 
 def test_all_exponents(rng):
@@ -46,20 +30,22 @@ def test_all_exponents(rng):
     values = bits.view(np.float32)
     values = np.sort(values[~np.isnan(values)])
     keys = np.asarray(keys_of(values)).astype(np.int64)
+    np.testing.assert_array_equal(keys, _forests.order_key(values))
     np.testing.assert_array_equal(np.diff(keys) > 0, np.diff(values.astype(np.float64)) > 0)
 
 
 def test_thresholds_round_down():
     """``float64(x) <= t`` is ``key(x) <= key(t)`` for the floats around any float64 threshold."""
-
     largest = float(np.finfo(np.float32).max)
+    far = [np.inf, -np.inf, 1e300, -1e300, 5e-324, -5e-324]
 
     @given(st.lists(st.floats(allow_nan=False), min_size=64, max_size=64))
-    @example([0.0, largest, -largest, -largest * (1 - 1e-9), *[largest * (1 - 1e-9)] * 60])
+    @example([0.0, largest, -largest, -largest * (1 - 1e-9), *far, *[largest * (1 - 1e-9)] * 54])
     def check(thresholds):
         thresholds = np.array(thresholds)
         keys = order_key_at_or_below(thresholds)
         assert keys.dtype == np.int32
+        assert keys.max() < NAN_LAST, "a missing value is beyond an infinite threshold"
         with np.errstate(over="ignore"):
             x = thresholds.astype(np.float32)
             above, below = np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf))
@@ -68,12 +54,3 @@ def test_thresholds_round_down():
             np.testing.assert_array_equal(goes_left, near.astype(np.float64) <= thresholds)
 
     check()
-
-
-def test_infinite_and_huge_thresholds():
-    keys = order_key_at_or_below(np.array([np.inf, -np.inf, 1e300, -1e300, 5e-324, -5e-324]))
-    x = np.asarray(keys_of(SPECIAL))
-    wide = SPECIAL.astype(np.float64)
-    for key, threshold in zip(keys, [np.inf, -np.inf, 1e300, -1e300, 5e-324, -5e-324], strict=True):
-        np.testing.assert_array_equal(x <= key, wide <= threshold)
-    assert keys[0] < NAN_LAST, "a missing value is beyond an infinite threshold"

@@ -29,29 +29,20 @@ def test_padding_is_zeros_behind():
     assert _numerics.padded_rows(rows, 3) is rows
 
 
-def test_results_are_kept_while_all_arrays_live():
+@pytest.mark.parametrize("number", [np.float32(0.25), 0.25, np.bool_(True)])
+def test_results_are_kept_while_all_arrays_live(number):
+    """Numbers beside them cannot be watched: nothing is kept of numbers alone."""
     kept, first, second, made = _numerics.KeptWhileAlive(), jnp.arange(3), jnp.arange(4), []
     for settings in ("a", "b", "a"):
-        assert kept.get((first, second), settings, lambda: made.append(0) or len(made)) == "ab".index(settings) + 1
+        result = kept.get((first, second, number), settings, lambda: made.append(0) or len(made))
+        assert result == "ab".index(settings) + 1
     assert len(made) == len(kept) == 2
+    assert kept.get((number,), None, lambda: "made") == "made"
     del second
     gc.collect()
     assert len(kept) == 0
     kept.get((first,), "a", lambda: made.append(0))
     assert len(made) == 3
-
-
-@pytest.mark.parametrize("number", [np.float32(0.25), 0.25, np.bool_(True)])
-def test_numbers_beside_arrays(number):
-    """They cannot be watched; the result is kept while the arrays live, and none of numbers alone is."""
-    kept, array, made = _numerics.KeptWhileAlive(), jnp.arange(3), []
-    for _ in range(2):
-        kept.get((array, number), None, lambda: made.append(0))
-    assert len(made) == len(kept) == 1
-    assert kept.get((number,), None, lambda: "made") == "made"
-    del array
-    gc.collect()
-    assert len(kept) == 0
 
 
 def test_the_newest_results_are_kept():
