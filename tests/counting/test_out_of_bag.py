@@ -3,6 +3,8 @@
 Forests of imbalanced-learn, whose bags are of rows that were sampled anew, tell no row that was left out.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -48,10 +50,9 @@ def test_the_rows_of_a_forest_are_known(name, weighted):
     for given in (None, weight, np.ones(len(y)), rng.random(len(y))):
         np.testing.assert_array_equal(ju.counting.oob_mask(model, len(y), X=X, y=y, sample_weight=given), plain)
     p = rng.permutation(len(y))
-    for rows in ((X[p], y[p]), (X[::-1], y[::-1])):
-        refuses(ValueError, REASON, ju.counting.oob_mask, model, len(y), X=rows[0], y=rows[1])
-    if name != "bag":  # whose leaves hold few rows
-        refuses(ValueError, REASON, ju.counting.oob_mask, model, len(y), X=X, y=y[p])
+    orders = [(X[p], y[p]), (X[::-1], y[::-1])] + [(X, y[p])] * (name != "bag")  # whose leaves hold few rows
+    for rows, labels in orders:
+        refuses(ValueError, REASON, ju.counting.oob_mask, model, len(y), X=rows, y=labels)
 
 
 def test_monotonic_trees_are_known_and_labels_for_other_rows_refused():
@@ -60,18 +61,15 @@ def test_monotonic_trees_are_known_and_labels_for_other_rows_refused():
     X, y = np.nan_to_num(X), y == "a"
     model = RandomForestClassifier(8, monotonic_cst=[1, 0, 0, 0, 0, -1], random_state=0).fit(X, y)
     assert ju.counting.oob_mask(model, len(y), X=X, y=y).shape == (len(y), 8)
-    refuses(ValueError, REASON, ju.counting.oob_mask, model, len(y), X=X[::-1], y=y[::-1])
-    refuses(ValueError, "labels for", ju.counting.oob_mask, model, len(y), X=X[:-1], y=y)
+    for rows, labels, words in ((X[::-1], y[::-1], REASON), (X[:-1], y, "labels for")):
+        refuses(ValueError, words, ju.counting.oob_mask, model, len(y), X=rows, y=labels)
+
+
+COMBINED = ({}, {"combiner": "learned"}, {"combiner": "mean", "counts": "oob"})
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda forest: CombinedForestClassifier(forest),
-        lambda forest: CombinedForestClassifier(forest, combiner="learned"),
-        lambda forest: CombinedForestClassifier(forest, combiner="mean", counts="oob"),
-        lambda forest: CautiousForestClassifier(forest),
-    ],
+    "make", [*(partial(CombinedForestClassifier, **of) for of in COMBINED), CautiousForestClassifier]
 )
 @pytest.mark.exhaustive(keep=1)
 def test_estimators_refuse_rows_in_another_order(make):
@@ -106,12 +104,9 @@ def imbalanced_data():
 def test_bags_are_refused_by_name(make, bootstrap):
     (X, y), settings = imbalanced_data(), {"n_estimators": 5, "bootstrap": bootstrap, "random_state": 0}
     model = make(**settings).fit(X, y)
-    for call in (
-        lambda: ju.counting.oob_mask(model, len(y), X=X, y=y),
-        lambda: CombinedForestClassifier(model, counts="oob").fit(X, y),
-        lambda: CombinedForestClassifier(FrozenEstimator(model), counts="oob").fit(X, y),
-    ):
-        refuses(ValueError, SAID, call)
+    refuses(ValueError, SAID, ju.counting.oob_mask, model, len(y), X=X, y=y)
+    for of in (model, FrozenEstimator(model)):
+        refuses(ValueError, SAID, CombinedForestClassifier(of, counts="oob").fit, X, y)
     found = ju.bind(ju.from_any(model), ju.Mean()).probability(X)
     np.testing.assert_allclose(found, model.predict_proba(X), atol=1e-6)
     held_out = CombinedForestClassifier(model, combiner="mean", counts="held_out").fit(X, y)
@@ -119,12 +114,14 @@ def test_bags_are_refused_by_name(make, bootstrap):
 
 
 @pytest.mark.room
-def test_other_ensembles_of_it_are_refused():
-    ensemble = pytest.importorskip("imblearn.ensemble")
-    X, y = imbalanced_data()
-    for kind, said in (
-        (ensemble.BalancedBaggingClassifier, "bag of Pipeline"),
-        (ensemble.EasyEnsembleClassifier, "bag of Pipeline"),
-        (ensemble.RUSBoostClassifier, "is a RUSBoostClassifier; from_sklearn imports"),
-    ):
-        refuses(TypeError, said, ju.from_any, kind(n_estimators=2, random_state=0).fit(X, y))
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("BalancedBaggingClassifier", "bag of Pipeline"),
+        ("EasyEnsembleClassifier", "bag of Pipeline"),
+        ("RUSBoostClassifier", "is a RUSBoostClassifier; from_sklearn imports"),
+    ],
+)
+def test_other_ensembles_of_it_are_refused(kind, said):
+    made = getattr(pytest.importorskip("imblearn.ensemble"), kind)(n_estimators=2, random_state=0)
+    refuses(TypeError, said, ju.from_any, made.fit(*imbalanced_data()))
