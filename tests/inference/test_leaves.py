@@ -12,17 +12,17 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 import jaxunc as ju
 from jaxunc.inference._plan import make_plan
-from tests._forests import padded
+from tests._forests import leaf_nodes, padded
+from tests._sparse import widened
 
 pytestmark = [pytest.mark.once, pytest.mark.room]
 
 
 def members(model):
-    if isinstance(model, DecisionTreeClassifier):
-        return [(model.tree_, slice(None))]
-    if isinstance(model, BaggingClassifier):
-        return [(m.tree_, c) for m, c in zip(model.estimators_, model.estimators_features_, strict=True)]
-    return [(m.tree_, slice(None)) for m in model.estimators_]
+    """The trees of a model, and the columns that each sees."""
+    trees = getattr(model, "estimators_", [model])
+    columns = getattr(model, "estimators_features_", [slice(None)] * len(trees))
+    return [(one.tree_, places) for one, places in zip(trees, columns, strict=True)]
 
 
 def same_nodes(tree, child) -> np.ndarray:
@@ -39,30 +39,27 @@ def same_nodes(tree, child) -> np.ndarray:
     return place
 
 
-def wrong_leaves(model, forest, X) -> tuple[int, int]:
-    """How many visits there are, and how many end in another leaf than scikit-learn's own ``tree_.apply``."""
+def wrong_leaves(model, forest, X) -> int:
+    """How many visits end in another leaf than scikit-learn's own ``tree_.apply``."""
     assert X.dtype == np.float32
     ours = np.asarray(ju.leaf_index(forest, jnp.asarray(X)))
-    child, wrong = np.asarray(forest.trees.child), 0
-    for t, (tree, columns) in enumerate(members(model)):
-        expected = same_nodes(tree, child[t])[tree.apply(np.ascontiguousarray(X[:, columns]))]
-        wrong += int(np.sum(expected != ours[:, t]))
-    return ours.size, wrong
+    child, trees = np.asarray(forest.trees.child), members(model)
+    assert ours.shape == (len(X), len(trees))
+    of_theirs = [
+        same_nodes(tree, child[t])[tree.apply(np.ascontiguousarray(X[:, columns]))]
+        for t, (tree, columns) in enumerate(trees)
+    ]
+    return int(np.sum(np.stack(of_theirs, axis=1) != ours))
 
 
 def near_thresholds(model, X, rng, rows: int) -> np.ndarray:
-    """Instances with one value at a threshold of its column, or at the float before or after it."""
-    split, values = [], []
-    for tree, columns in members(model):
-        inner = tree.children_left >= 0
-        feature = tree.feature[inner]
-        split.append(feature if isinstance(columns, slice) else np.asarray(columns)[feature])
-        values.append(tree.threshold[inner])
-    split, values = np.concatenate(split), np.concatenate(values).astype(np.float32)
+    """Instances with three values at a threshold of their column, or at the float before or after it."""
+    inner = [(tree, columns, tree.children_left >= 0) for tree, columns in members(model)]
+    split = np.concatenate([np.arange(X.shape[1])[columns][tree.feature[of]] for tree, columns, of in inner])
+    values = np.concatenate([tree.threshold[of] for tree, _, of in inner]).astype(np.float32)
     near = np.stack([values, np.nextafter(values, np.float32(np.inf)), np.nextafter(values, np.float32(-np.inf))])
     out = X[rng.integers(0, len(X), rows)].copy()
-    # Several columns of each row, so that few rows meet many thresholds.
-    for _ in range(3):
+    for _ in range(3):  # so that few rows meet many thresholds
         pick, how = rng.integers(0, len(split), rows), rng.integers(0, 3, rows)
         out[np.arange(rows), split[pick]] = near[how, pick]
     return out
@@ -103,113 +100,103 @@ def plant_thresholds(model, rng):
 
 
 class Case(NamedTuple):
-    """A kind of data and model, and how many visits it is good for."""
+    """A kind of data and model, and how many instances are asked about."""
 
     data: object
     model: object
     rows: int
     n_classes: int = 2
-    n_trees: int = 1
-    n_features: int = 8
     planted: bool = False
 
     @property
-    def visits(self) -> int:
-        return self.n_trees * self.rows
+    def n_trees(self) -> int:
+        return getattr(self.model, "n_estimators", 1)
 
 
+forest_of = lambda n_trees, **settings: RandomForestClassifier(n_trees, random_state=0, **settings)
 CASES = {
-    "random forest": Case(normal, RandomForestClassifier(40, random_state=0), 40_001, n_trees=40),
-    "one decimal": Case(one_decimal, RandomForestClassifier(30, random_state=0), 30_001, n_trees=30),
-    "large integers": Case(large_integers, RandomForestClassifier(20, random_state=0), 30_001, n_trees=20),
-    "tiny numbers": Case(tiny_numbers, RandomForestClassifier(20, random_state=0), 30_001, n_trees=20, planted=True),
-    "missing values": Case(with_missing, RandomForestClassifier(25, random_state=0), 30_001, n_trees=25),
-    "missing values, random splits": Case(with_missing, ExtraTreesClassifier(20, random_state=0), 20_001, n_trees=20),
-    "extra trees": Case(normal, ExtraTreesClassifier(20, min_samples_leaf=2, random_state=0), 20_001, 3, 20),
-    "many classes": Case(normal, RandomForestClassifier(10, random_state=0), 10_001, n_classes=7, n_trees=10),
-    "stumps": Case(normal, RandomForestClassifier(20, max_depth=1, random_state=0), 10_001, n_trees=20),
-    "shallow": Case(normal, RandomForestClassifier(20, max_depth=3, random_state=0), 10_001, n_trees=20),
+    "one decimal": Case(one_decimal, forest_of(30), 10_001),
+    "random forest": Case(normal, forest_of(40), 40_001),
+    "large integers": Case(large_integers, forest_of(20), 30_001),
+    "tiny numbers": Case(tiny_numbers, forest_of(20), 30_001, planted=True),
+    "missing values": Case(with_missing, forest_of(25), 30_001),
+    "missing values, random splits": Case(with_missing, ExtraTreesClassifier(20, random_state=0), 20_001),
+    "extra trees": Case(normal, ExtraTreesClassifier(20, min_samples_leaf=2, random_state=0), 20_001, 3),
+    "many classes": Case(normal, forest_of(10), 10_001, 7),
+    "stumps": Case(normal, forest_of(20, max_depth=1), 10_001),
+    "shallow": Case(normal, forest_of(20, max_depth=3), 10_001),
     "bagging": Case(
-        one_decimal, BaggingClassifier(DecisionTreeClassifier(), 20, max_features=0.5, random_state=0), 10_001, 3, 20
+        one_decimal, BaggingClassifier(DecisionTreeClassifier(), 20, max_features=0.5, random_state=0), 10_001, 3
     ),
     "tree": Case(normal, DecisionTreeClassifier(random_state=0), 5_003),
     "random tree": Case(normal, ExtraTreeClassifier(random_state=0), 5_003),
     "only a root": Case(normal, DecisionTreeClassifier(min_samples_leaf=600), 2_003),
 }
+HARD = {"one decimal", "missing values", "large integers", "tiny numbers"}
+"""One float up or down at a threshold changes many of their leaves."""
 
 
 def test_there_are_enough_visits():
-    assert sum(case.visits for case in CASES.values()) >= 5_000_000
-
-
-def fitted(case, X, y, rng):
-    model = case.model.fit(X * np.float32(1e38) if case.planted else X, y)
-    if case.planted:
-        plant_thresholds(model, rng)
-    return model
+    assert sum(case.n_trees * case.rows for case in CASES.values()) >= 5_000_000
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(keep=1)
 def test_leaves(name, rng):
     case = CASES[name]
-    X = case.data(rng, 700, case.n_features)
+    X = case.data(rng, 700, 8)
     signal = np.nan_to_num(X[:, 0]).astype(float) - np.nan_to_num(X[:, 1]).astype(float)
     signal += 0.3 * np.std(signal) * rng.normal(size=len(X))
     y = np.digitize(signal, np.quantile(signal, np.linspace(0, 1, case.n_classes + 1)[1:-1]))
-    model = fitted(case, X, y, rng)
+    model = case.model.fit(X * np.float32(1e38) if case.planted else X, y)
+    if case.planted:
+        plant_thresholds(model, rng)
     forest = ju.forest.check_forest(ju.from_sklearn(model))
     assert forest.n_trees == case.n_trees
-    queries = [case.data(rng, case.rows // 4, case.n_features), odd_values(X, rng, case.rows // 4)]
+    queries = [case.data(rng, case.rows // 4, 8), odd_values(X, rng, case.rows // 4)]
     inner = any(tree.node_count > 1 for tree, _ in members(model))
     rest = case.rows - sum(map(len, queries))
-    queries.append(near_thresholds(model, X, rng, rest) if inner else normal(rng, rest, case.n_features))
-    visits, wrong = wrong_leaves(model, forest, np.concatenate(queries))
-    assert visits == case.visits
-    assert wrong == 0, f"{wrong} of {visits}"
+    queries.append(near_thresholds(model, X, rng, rest) if inner else normal(rng, rest, 8))
+    assert wrong_leaves(model, forest, np.concatenate(queries)) == 0
 
-
-@pytest.mark.exhaustive(keep=1)
-@pytest.mark.parametrize("name", ["one decimal", "missing values", "large integers", "tiny numbers"])
-def test_the_thresholds_matter(name, rng):
-    """The visits above are hard ones: one float up or down at a threshold changes many of their leaves."""
-    case = CASES[name]
-    X = case.data(rng, 700, case.n_features)
-    y = (np.nan_to_num(X[:, 0]) > np.nan_to_num(X[:, 1])).astype(int)
-    forest = ju.from_sklearn(fitted(case, X, y, rng))
-    queries = jnp.asarray(near_thresholds(case.model, X, rng, 4000))
-    inner = np.asarray(forest.trees.child) != np.arange(forest.n_nodes)
-    for step in (1, -1):
-        shifted = eqx.tree_at(lambda f: f.trees.threshold, forest, forest.trees.threshold + np.int32(step) * inner)
-        assert np.sum(ju.leaf_index(shifted, queries) != ju.leaf_index(forest, queries)) > 500
+    if name in HARD:
+        hard = jnp.asarray(queries[-1][:4000])
+        for step in (1, -1):
+            shift = np.int32(step) * ~leaf_nodes(forest)
+            shifted = eqx.tree_at(lambda f: f.trees.threshold, forest, forest.trees.threshold + shift)
+            assert np.sum(ju.leaf_index(shifted, hard) != ju.leaf_index(forest, hard)) > 300
 
 
 WIDE = (0, 1, 510, 511, 512, 1022, 1023, 1024, 1500, 1599)
+"""Columns whose numbers are awkward bit patterns."""
+
+
+def spread(X: np.ndarray, places, number: int) -> np.ndarray:
+    """Columns at these places among so many; the others are zero."""
+    data = np.zeros((len(X), number), np.float32)
+    data[:, places] = X
+    return data
 
 
 @pytest.fixture(scope="module")
-def wide():
-    """A forest that tests the columns whose numbers are awkward bit patterns, and data for it."""
+def narrow_model():
+    """A forest that tests as many columns as are awkward, and data for it."""
     rng = np.random.default_rng(5)
-    X = np.zeros((600, 1600), np.float32)
-    X[:, WIDE] = np.round(rng.normal(size=(600, len(WIDE))), 1)
-    X[rng.random(X.shape) < 0.02] = np.nan
-    y = (np.nansum(X[:, WIDE] * rng.choice([-1, 1], len(WIDE)), axis=1) > 0).astype(int)
-    model = RandomForestClassifier(20, max_features=None, bootstrap=True, random_state=0).fit(X, y)
-    used = np.concatenate([m.tree_.feature for m in model.estimators_])
-    assert set(WIDE) <= set(used.tolist())
-    queries = np.zeros((3001, 1600), np.float32)
-    queries[:, WIDE] = np.round(rng.normal(size=(3001, len(WIDE))), 1)
-    queries[rng.random(queries.shape) < 0.05] = np.nan
-    return model, queries
+    X = np.round(rng.normal(size=(3001, len(WIDE))), 1).astype(np.float32)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    y = np.nansum(X * rng.choice([-1, 1], len(WIDE)), axis=1) > 0
+    model = RandomForestClassifier(20, max_features=None, random_state=0).fit(X[:600], y[:600])
+    assert set(range(len(WIDE))) <= set(model.estimators_[0].tree_.feature.tolist())
+    return model, X
 
 
 @pytest.mark.exhaustive
-def test_many_columns(wide):
-    model, X = wide
-    visits, wrong = wrong_leaves(model, ju.from_sklearn(model), X)
-    assert visits == 20 * 3001
-    assert wrong == 0
+def test_many_columns(narrow_model):
+    model, X = narrow_model
+    forest = ju.from_sklearn(model)
+    assert wrong_leaves(model, forest, X) == 0
+    found = ju.leaf_index(widened(forest, np.array(WIDE), 1600), spread(X, WIDE, 1600))
+    np.testing.assert_array_equal(found, ju.leaf_index(forest, X))
 
 
 @pytest.mark.exhaustive
@@ -217,37 +204,21 @@ def test_many_columns(wide):
     ("n_features", "missing", "narrow"),
     [(512, True, True), (1024, False, True), (1600, True, False), (1600, False, False)],
 )
-def test_words_of_a_very_large_tree(wide, n_features, missing, narrow):
+def test_words_of_a_very_large_tree(narrow_model, n_features, missing, narrow):
     """With 2^21 node slots and a top a word holds ten bits of feature beside the child: indices 510, 511, 1022 and 1023
     are then bit patterns of NaN in a float, and wider data need an array of features of their own."""
-    model, X = wide
-    tree = model.estimators_[0]
-    forest = ju.from_sklearn(tree)
-    moved = {column: column % n_features for column in range(1600)}
-    if n_features < 1600:  # the same tree over fewer columns; the awkward ones keep their numbers or swap places
-        order = {0: 0, 1: 1, 510: 510, 511: 511, 512: 2, 1022: 1022, 1023: 1023, 1024: 3, 1500: 4, 1599: 5}
-        order = {c: (p if p < n_features else {1022: 6, 1023: 7}[p]) for c, p in order.items()}
-        free = iter(sorted(set(range(n_features)) - set(order.values())))
-        moved = order | {c: next(free) for c in np.unique(tree.tree_.feature) if c >= 0 and c not in order}
-    lookup = np.zeros(1600, np.int32)
-    data = np.zeros((len(X), n_features), np.float32)
-    for column, place in moved.items():
-        lookup[column] = place
-        data[:, place] = X[:, column]
-    if not missing:
-        data = np.nan_to_num(data)
-    large = padded(forest, 2**21, n_features)
-    large = eqx.tree_at(lambda f: f.trees.feature, large, jnp.asarray(lookup)[large.trees.feature])
+    model, X = narrow_model
+    forest, X = ju.from_sklearn(model.estimators_[0]), X if missing else np.nan_to_num(X)
+    places = np.array([place if place < n_features else 2 + i for i, place in enumerate(WIDE)])
+    large, data = widened(padded(forest, 2**21), places, n_features), jnp.asarray(spread(X, places, n_features))
     assert (make_plan(large.trees, missing=missing).feature is None) == narrow
-
-    own = np.zeros((len(data), 1600), np.float32)
-    own[:, list(moved)] = data[:, list(moved.values())]
-    expected = same_nodes(tree.tree_, np.asarray(forest.trees.child)[0])[tree.tree_.apply(own)]
+    tree = model.estimators_[0].tree_
+    expected = same_nodes(tree, np.asarray(forest.trees.child)[0])[tree.apply(X)]
     numbers = jnp.arange(2**21, dtype=jnp.float32)[None]
-    reached = ju.inference.merge_leaves(large, numbers, jnp.asarray(data), merge="max", missing=missing)
+    reached = ju.inference.merge_leaves(large, numbers, data, merge="max", missing=missing)
     np.testing.assert_array_equal(reached, expected)
     if missing:
-        np.testing.assert_array_equal(ju.leaf_index(large, jnp.asarray(data))[:, 0], expected)
+        np.testing.assert_array_equal(ju.leaf_index(large, data)[:, 0], expected)
 
 
 def test_stumps_and_roots_in_one_forest(rng):
@@ -261,23 +232,18 @@ def test_stumps_and_roots_in_one_forest(rng):
     model.estimators_ = [root, stump, deep]
     forest = ju.forest.check_forest(ju.from_sklearn(model))
     np.testing.assert_array_equal(forest.trees.tree_depth, [0, 1, deep.get_depth()])
-    queries = near_thresholds(model, X, rng, 4999)
-    assert wrong_leaves(model, forest, queries) == (3 * 4999, 0)
+    assert wrong_leaves(model, forest, near_thresholds(model, X, rng, 4999)) == 0
 
 
 @pytest.mark.exhaustive
 def test_streams_reach_the_same_leaves(rng):
     """What `merge_leaves` looks up is what `leaf_index` says, missing values or not, for odd numbers."""
     X = with_missing(rng, 700, 8)
-    model = RandomForestClassifier(10, random_state=0).fit(X, np.nan_to_num(X[:, 0]) > 0)
-    forest = ju.from_sklearn(model)
-    names = jnp.asarray(rng.normal(size=(10, forest.n_nodes)).astype(np.float32))
+    forest = ju.from_sklearn(forest_of(10).fit(X, np.nan_to_num(X[:, 0]) > 0))
+    names = rng.normal(size=(10, forest.n_nodes)).astype(np.float32)
     for data in (odd_values(X, rng, 2049), np.nan_to_num(odd_values(X, rng, 4097))):
-        index = np.asarray(ju.leaf_index(forest, jnp.asarray(data)))
-        for tree in (0, 9):
-            one = np.asarray(names) * (np.arange(10) == tree)[:, None]
-            total = ju.inference.merge_leaves(forest, jnp.asarray(one), jnp.asarray(data))
-            np.testing.assert_array_equal(total, np.asarray(names)[tree, index[:, tree]])
+        found = ju.inference.merge_leaves(forest, jnp.asarray(names), jnp.asarray(data), merge="collect")
+        np.testing.assert_array_equal(found, names[np.arange(10), ju.leaf_index(forest, jnp.asarray(data))])
 
 
 def test_complete_and_wide_data(rng):
