@@ -15,6 +15,7 @@ import jaxunc as ju
 from tests._forests import toy_data, toy_forest
 from tests._refusal import refusals, refuses
 from tests._rooms import ROOT
+from tests.inference._same import rule_of
 
 
 def calls_of(function) -> list[tuple[str, str]]:
@@ -55,13 +56,7 @@ def test_the_way_of_one_prediction_is_as_listed(rng):
     assert len(listed) > 10
 
 
-RULES = {
-    "mean": lambda forest: ju.Mean(),
-    "dempster": lambda forest: ju.DempsterRule(),
-    "evidence": lambda forest: ju.EvidenceAccumulation(forest.prior),
-    "median": lambda forest: ju.Median(),
-    "two": lambda forest: {"mean": ju.Mean(), "vote": ju.Vote()},
-}
+RULES = ("mean", "dempster", "evidence", "median", "together")
 
 
 def rows(n: int) -> np.ndarray:
@@ -73,7 +68,7 @@ def rows(n: int) -> np.ndarray:
 @cache
 def bound_of(name: str) -> ju.BoundForest:
     forest = toy_forest(2 if name in ("dempster", "median") else 3)
-    return ju.bind(forest, RULES[name](forest))
+    return ju.bind(forest, rule_of(name, forest.n_classes, forest.n_trees))
 
 
 @cache
@@ -150,20 +145,19 @@ def test_a_program_takes_no_rows(program, mean):
     assert program(rows(0)).shape == mean(rows(0)).shape == (0, 3)
 
 
-@pytest.mark.parametrize("name", ["mean", "two"])
+@pytest.mark.parametrize("name", ["mean", "together"])
 @pytest.mark.exhaustive
 def test_a_program_around_it_is_exported_for_any_number(name):
     """Within someone's own program, under a mask, bound there as well as before."""
     bound, forest = bound_of(name), toy_forest(3)
-    rule, trees = RULES[name](forest), forest.n_trees
     (n,) = jax.export.symbolic_shape("n")
-    given = [jax.ShapeDtypeStruct((n, forest.n_features), np.float32), jax.ShapeDtypeStruct((n, trees), bool)]
+    given = [jax.ShapeDtypeStruct((n, forest.n_features), np.float32), jax.ShapeDtypeStruct((n, forest.n_trees), bool)]
     before = lambda X, mask: bound(X, tree_mask=mask)
-    within = lambda X, mask: ju.bind(forest, rule)(X, tree_mask=mask)
+    within = lambda X, mask: ju.bind(forest, bound.combiner)(X, tree_mask=mask)
     for program in before, within:
         served = loaded(jax.export.export(jax.jit(program))(*given))
         for size in (1, 65, 513):
-            X, mask = rows(size), np.random.default_rng(size).random((size, trees)) < 0.5
+            X, mask = rows(size), np.random.default_rng(size).random((size, forest.n_trees)) < 0.5
             jax.tree.map(np.testing.assert_array_equal, served(X, mask), bound(X, tree_mask=mask))
     table = ju.inference.leaf_table(forest, ju.Mean())
     alone = jax.export.export(jax.jit(lambda X: ju.inference.merge_leaves(forest, table, X)))

@@ -63,22 +63,15 @@ masses = lambda: jnp.asarray(MASSES, jnp.float32)  # under the setting that is t
 
 
 def _of_rule(name: str) -> Any:
-    made = MADE.get(name, getattr(ju, name))()
-    return made(COUNTS) if name != "Weighted" else made(np.repeat(COUNTS, 2, axis=1))
+    """Of counts and bound."""
+    rule = MADE.get(name, getattr(ju, name))()
+    bound = ju.bind(forest(), rule)
+    return rule(np.repeat(COUNTS, 2, axis=1)), bound(X), bound(X[:1]), jax.jit(bound)(X[:5])
 
 
-def _bound(name: str) -> Any:
-    bound = ju.bind(forest(), MADE.get(name, getattr(ju, name))())
-    return bound(X), bound(X[:1]), jax.jit(bound)(X[:5])
-
-
-def _metrics(*names: str) -> list[Any]:
-    return [getattr(metrics, name)(PROBABILITIES, LABELS) for name in names]
-
-
+METRICS, VOTE = ("accuracy", "brier_score", "log_loss", "calibration_error", "reliability_curve"), ju.Vote()
 ENTRIES: dict[str, Callable[[], Any]] = {
-    **{f"combine {name}": lambda name=name: _of_rule(name) for name in RULES},
-    **{f"bind {name}": lambda name=name: _bound(name) for name in RULES},
+    **{f"rule {name}": lambda name=name: _of_rule(name) for name in RULES},
     **{
         f"scorer {name}": lambda name=name: getattr(scorers, name)(COUNTS)
         for name in ("plausibility", "probability", "laplace", "linear", "likelihood_mass")
@@ -87,15 +80,13 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "gradient": lambda: jax.grad(lambda c: ju.Pooling()(c).sum())(jnp.asarray(COUNTS, jnp.float32)),
     "bind inside": lambda: jax.jit(lambda rows: ju.bind(forest(), ju.Pooling()).probability(rows))(X[:5]),
     "export": lambda: ju.bind(forest(), ju.Mean()).export("probability"),
-    "leaves": lambda: (ju.leaf_index(forest(), X), ju.leaf_counts(forest(), X)),
-    "leaf table": lambda: ju.inference.leaf_table(forest(), ju.Mean()),
-    "fold": lambda: ju.inference.merge_leaves(
-        forest(), ju.inference.leaf_table(forest(), ju.Vote()), X, merge=ju.Vote().merge
+    "leaves": lambda: (
+        *(ju.leaf_index(forest(), X), ju.leaf_counts(forest(), X), ju.count_leaves(forest(), X, y)),
+        ju.inference.merge_leaves(forest(), ju.inference.leaf_table(forest(), VOTE), X, merge=VOTE.merge),
     ),
     "gradient of rows": lambda: jax.grad(
         lambda s: ju.bind(forest(), ju.EvidenceAccumulation([0.5, 0.5], smoothing=s)).log_probability(X).sum()
     )(0.5),
-    "count_leaves": lambda: ju.count_leaves(forest(), X, y),
     "margin": lambda: ju.margin(ju.Mean()(COUNTS)),
     "settled": lambda: ju.predict_until_settled(forest(60), X),
     "settled vote": lambda: voting.bind_vote(forest(60))(X),
@@ -105,18 +96,24 @@ ENTRIES: dict[str, Callable[[], Any]] = {
     "combined": lambda: CombinedForestClassifier(RandomForestClassifier(60, random_state=0)).fit(X, y).predict_proba(X),
     "cautious": lambda: CautiousForestClassifier(RandomForestClassifier(6, random_state=0)).fit(X, y).predict(X),
     "transductive": lambda: TransductiveTreeClassifier().fit(X[:40], y[:40]).predict_proba(X[:5]),
-    "smoothed": lambda: smoothing.smooth_forest(forest()),
-    "smoothing": lambda: ju.bind(forest(), smoothing.SmoothedMean(smoothing.fit_forest_prior(forest())))(X),
-    "prior": lambda: smoothing.fit_forest_prior(forest()),
+    "smoothing": lambda: (
+        smoothing.smooth_forest(forest()),
+        ju.bind(forest(), smoothing.SmoothedMean(smoothing.fit_forest_prior(forest())))(X),
+    ),
     "learned": lambda: learning.fit_combiner(ju.LearnedPool([0.5, 0.5]), learning.dataset_from_counts(COUNTS, [0, 1])),
-    "conjunctive": lambda: (belief.combine_masses(masses()), belief.combine_masses(masses(), "cautious")),
-    "belief": lambda: belief.pignistic(masses()),
-    "intervals": lambda: (scorers.dominance(COUNTS[:, 0], s=1.0), scorers.idm_interval(COUNTS[:, 0], s=1.0)),
-    "decisions": lambda: decisions.interval_dominance(scorers.idm_interval(COUNTS[:, 0], s=1.0)),
-    "metrics": lambda: _metrics("accuracy", "brier_score", "log_loss"),
-    "calibration": lambda: _metrics("calibration_error", "reliability_curve"),
-    "auc": lambda: (metrics.auc(PROBABILITIES[:, 1], LABELS), metrics.auc(PROBABILITIES[:2, 1], LABELS[:2])),
-    "risk": lambda: metrics.risk_coverage_curve(PROBABILITIES[:, 0], LABELS == 0),
+    "belief": lambda: [
+        *(belief.combine_masses(masses()), belief.combine_masses(masses(), "cautious")),
+        belief.pignistic(masses()),
+    ],
+    "intervals": lambda: (
+        scorers.dominance(COUNTS[:, 0], s=1.0),
+        decisions.interval_dominance(scorers.idm_interval(COUNTS[:, 0], s=1.0)),
+    ),
+    "metrics": lambda: [getattr(metrics, name)(PROBABILITIES, LABELS) for name in METRICS],
+    "scores": lambda: (
+        *(metrics.auc(PROBABILITIES[:, 1], LABELS), metrics.auc(PROBABILITIES[:2, 1], LABELS[:2])),
+        metrics.risk_coverage_curve(PROBABILITIES[:, 0], LABELS == 0),
+    ),
 }
 SETTINGS = {
     "jax_numpy_rank_promotion": "raise",

@@ -17,6 +17,8 @@ from jaxunc.inference._plan import MOST_TESTS, Top, tallest
 from jaxunc.inference._walk import _enter
 from tests._forests import toy_data, toy_forest
 
+pytestmark = pytest.mark.once
+
 TREES, WALKS = 5, 10
 
 
@@ -45,12 +47,10 @@ def heights_and_paths(child: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Tests on the longest path below each node of one tree; paths from its root to each node."""
     height, paths = np.zeros((2, len(child)), int)
 
-    def walk(node: int):
+    def walk(node: int) -> int:
         paths[node] += 1
-        if child[node] != node:
-            walk(child[node])
-            walk(child[node] + 1)
-            height[node] = 1 + max(height[child[node]], height[child[node] + 1])
+        height[node] = 1 + max(walk(child[node]), walk(child[node] + 1)) if child[node] != node else 0
+        return height[node]
 
     walk(0)
     return height, paths
@@ -67,7 +67,6 @@ def exit_of(top: Top, t: int, child: np.ndarray, right: np.ndarray) -> int:
 
 @pytest.mark.parametrize("lean", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("shared", [0.0, 0.1])
-@pytest.mark.once
 def test_every_walk_leaves_the_top_at_its_exit(rng, lean, shared):
     n_shared = 0
     for _ in range(20):
@@ -89,7 +88,6 @@ def test_every_walk_leaves_the_top_at_its_exit(rng, lean, shared):
     assert (n_shared > 0) == (shared > 0)
 
 
-@pytest.mark.once
 def test_a_forest_bound_outside_may_be_passed_to_a_program():
     """Its plan for missing values, made inside, has the same places."""
     X = toy_data(2)[0]
@@ -101,7 +99,6 @@ def test_a_forest_bound_outside_may_be_passed_to_a_program():
 
 
 @pytest.mark.room
-@pytest.mark.once
 def test_tops_and_plans_are_kept_while_their_trees_are():
     gc.collect()
     kept = lambda: (len(_plan._TOPS) - tops, len(_plan._PLANS) - plans)
@@ -127,7 +124,6 @@ def test_tops_and_plans_are_kept_while_their_trees_are():
     assert kept() == (0, 0)
 
 
-@pytest.mark.once
 def test_the_drawn_tree():
     """What `jaxunc.inference` shows of places and exits."""
     three, five, nine = np.asarray(jax.jit(order_key)(np.array([3.0, 5.0, 9.0], np.float32)))

@@ -81,12 +81,8 @@ def test_settled_votes_lower(forest):
     vote = ju.voting.bind_vote(forest, walk="levels")
     way = RoundsWalk(missing=True, walk="levels", depth=DEPTH)
     x, start = placed(jnp.float32, ROWS, N_COLUMNS), placed(jnp.int32)
-    check(
-        export.export(_votes, platforms=["tpu"])(
-            *vote._plan(forest.trees, True), x, start, length=16, way=way
-        ).mlir_module(),
-        tables=1,
-    )
+    program = export.export(_votes, platforms=["tpu"])
+    check(program(*vote._plan(forest.trees, True), x, start, length=16, way=way).mlir_module(), tables=1)
 
 
 def test_the_walk_of_a_cpu_is_told_apart(forest):
