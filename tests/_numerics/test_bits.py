@@ -48,9 +48,7 @@ def test_thresholds_round_down():
         assert keys.max() < NAN_LAST, "a missing value is beyond an infinite threshold"
         with np.errstate(over="ignore"):
             x = thresholds.astype(np.float32)
-            above, below = np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf))
-        for near in (x, above, below):
-            goes_left = np.asarray(keys_of(near)) <= keys
-            np.testing.assert_array_equal(goes_left, near.astype(np.float64) <= thresholds)
+            near = np.stack([x, np.nextafter(x, np.float32(np.inf)), np.nextafter(x, np.float32(-np.inf))])
+        np.testing.assert_array_equal(np.asarray(keys_of(near)) <= keys, near.astype(np.float64) <= thresholds)
 
     check()
