@@ -24,25 +24,23 @@ def bound():
 
 
 @pytest.fixture(scope="module")
-def framed():
-    pandas = pytest.importorskip("pandas")
-    return lambda rows: pandas.DataFrame(rows, columns=list("abcdef"))
-
-
-@pytest.fixture
-def frame(framed):
-    return framed(X)
+def frame():
+    return pytest.importorskip("pandas").DataFrame(X, columns=list("abcdef"))
 
 
 @pytest.fixture(scope="module")
-def named_forest(framed):
+def named_forest(frame):
     data, y = toy_data(2)
-    return ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(framed(data), y))
+    data = type(frame)(data, columns=frame.columns)
+    return ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(data, y))
 
 
 @pytest.fixture(scope="module")
 def named(named_forest):
     return ju.bind(named_forest, ju.Mean())
+
+
+LEAVES = {"leaf_index": ju.leaf_index, "leaf_counts": ju.leaf_counts}
 
 
 @pytest.mark.parametrize(
@@ -62,6 +60,8 @@ def named(named_forest):
 def test_data(data, match, bound):
     for call in (bound, bound.score, bound.probability, bound.log_probability, bound.answer):
         refuses(ValueError, match, call, data)
+    for ask in LEAVES.values() if "infinite" not in match else ():
+        refuses(ValueError, match, ask, bound.forest, data)
 
 
 def _bind(n_classes, combiner, **how):
@@ -76,16 +76,8 @@ def _masked(mask):
     return lambda bound: bound(X, tree_mask=mask)
 
 
-def _leaves(function, data):
-    return lambda: function(toy_forest(2), data)
-
-
-def _framed(function, change):
-    return lambda named_forest, frame: function(named_forest, change(frame))
-
-
-def _traced(function):
-    return lambda: jax.eval_shape(partial(function, toy_forest(2)), X[:, :5])
+def _traced(ask):
+    return lambda: jax.eval_shape(partial(ask, toy_forest(2)), X[:, :5])
 
 
 MASKS = {
@@ -95,26 +87,29 @@ MASKS = {
     "float": (np.ones((10, 12)), "tree_mask has dtype float64; pass booleans", TypeError),
     "int": (np.ones((10, 12), int), "tree_mask has dtype", TypeError),
 }
-LEAVES = {"leaf_index": ju.leaf_index, "leaf_counts": ju.leaf_counts}
 ONES = np.ones((12, 128), np.float32)
+ASKS = {"bound": lambda forest, rows: ju.bind(forest, ju.Mean())(rows), **LEAVES}
+FRAMES = {
+    "order": (lambda frame: frame[list("fedcba")], "another order"),
+    "name": (lambda frame: frame.rename(columns={"a": "z"}), r"missing \['a'\], unexpected \['z'\]"),
+    "missing": (lambda frame: frame.drop(columns="c"), r"missing \['c'\]"),
+    "more": (lambda frame: frame.assign(g=1.0), r"unexpected \['g'\]"),
+    "word": (lambda frame: frame.assign(b="text"), r"columns \['b'\].*no numbers", TypeError),
+    "category": (lambda frame: frame.assign(b="x").astype({"b": "category"}), r"\['b'\]", TypeError),
+    "date": (lambda frame: frame.assign(b=np.datetime64("2020-01-01")), r"\['b'\]", TypeError),
+}
 test_refusals = refusals(
     ("sparse", lambda bound: bound(scipy.sparse.csr_matrix(X.astype(complex))), "X has dtype complex", TypeError),
     ("text", lambda bound: bound(X.astype(str)), "X has dtype <U.*; pass numbers", TypeError),
     ("object", lambda bound: bound(X.astype(object)), "X has dtype object; pass numbers", TypeError),
     ("complex", lambda bound: bound(X.astype(complex)), "X has dtype complex128; pass numbers", TypeError),
-    ("order", lambda named, frame: named(frame[list("fedcba")]), "another order"),
-    ("name", lambda named, frame: named(frame.rename(columns={"a": "z"})), r"missing \['a'\], unexpected \['z'\]"),
-    ("missing", lambda named, frame: named(frame.drop(columns="c")), r"missing \['c'\]"),
-    ("more", lambda named, frame: named(frame.assign(g=1.0)), r"unexpected \['g'\]"),
-    ("word", lambda named, frame: named(frame.assign(b="text")), r"columns \['b'\].*no numbers", TypeError),
-    ("category", lambda named, frame: named(frame.assign(b="x").astype({"b": "category"})), r"\['b'\]", TypeError),
-    ("date", lambda named, frame: named(frame.assign(b=np.datetime64("2020-01-01"))), r"\['b'\]", TypeError),
+    *(
+        (f"{name}, {what}", lambda named_forest, frame, ask=ask, of=of: ask(named_forest, of(frame)), *words)
+        for name, ask in ASKS.items()
+        for what, (of, *words) in FRAMES.items()
+    ),
     *((f"mask, {what}", _masked(mask), *words) for what, (mask, *words) in MASKS.items()),
     *((f"mask of a fold, {what}", _fold(ONES, tree_mask=mask), *words) for what, (mask, *words) in MASKS.items()),
-    *(
-        (f"combiner {number}", _bind(2, wrong), "combiner", TypeError)
-        for number, wrong in enumerate((None, "evidence", ju.scorers.probability, ju.Mean))
-    ),
     *((f"{n} threads", _bind(2, ju.Mean(), threads=n), f"threads={n} must be at least 1") for n in (0, -1)),
     ("masses of three", _bind(3, ju.DempsterRule()), "two classes, but counts have 3. .*OneVsRest"),
     ("prior of two", _bind(3, ju.EvidenceAccumulation(0.5)), "prior has 2 classes, but counts have 3"),
@@ -124,26 +119,7 @@ test_refusals = refusals(
         for shape in ((12, 7), (11, 64), (12,) * 4, (64, 12), ())
     ),
     ("merge", _fold(ONES, merge="mean"), "merge='mean' is unknown"),
-    *(
-        (f"{name} of {what}", _leaves(function, data), f"X has {words}")
-        for name, function in LEAVES.items()
-        for what, data, words in (
-            ("five columns", X[:, :5], "5 features"),
-            ("a row", X[0], "shape"),
-            ("three axes", X[None], "shape"),
-        )
-    ),
-    *((f"{name} in a trace", _traced(function), "X has 5 features") for name, function in LEAVES.items()),
-    ("bound in a trace", _traced(lambda forest, x: ju.bind(forest, ju.Mean())(x)), "X has 5 features"),
-    *(
-        (f"{name} of another order", _framed(function, lambda frame: frame[list("fedcba")]), "another order")
-        for name, function in LEAVES.items()
-    ),
-    *(
-        (f"{name} of words", _framed(function, lambda frame: frame.assign(b="x")), r"\['b'\].*no numbers", TypeError)
-        for name, function in LEAVES.items()
-    ),
-    ("sparse fold", lambda: fold_leaves(toy_forest(2), scipy.sparse.csr_matrix(X)), "this takes dense data", TypeError),
+    *((f"{name} in a trace", _traced(ask), "X has 5 features") for name, ask in ASKS.items()),
 )
 
 
@@ -158,6 +134,7 @@ def test_integers_booleans_and_numbers_that_add_up_to_infinity_are_fine(bound):
 
 
 def test_data_frames(named, frame):
+    assert named.score(X[:0]).shape == (0,)
     for rows in (frame, X.astype(np.float64), np.asfortranarray(X), X[::-1][::-1], jnp.asarray(X)):
         np.testing.assert_array_equal(named(rows), named(X))
     missing = frame.astype(object).where(frame > -1, None).astype(float)
