@@ -37,14 +37,17 @@ def check_sides(test: Intervals, x: np.ndarray, goes_left) -> Trees:
     return trees
 
 
+SETS = [(0, 1, 0.0), (0, 2, 1.0), (-1, 3, 0.5), (-50, 40, 0.5), (0, 300, 0.02), (0, 300, 0.5), (0, 300, 1.0)]
+SETS += [(-(2**24), 90, 0.5), (2**24 - 90, 90, 0.5)]
+"""Sets of integers: the least that may be in it, how many may be, and the share of them that is."""
+
+
 @pytest.mark.parametrize("missing_left", [False, True])
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
-def test_sets_go_left(rng, share, missing_left):
-    for n in (1, 2, 3, 40, 300):
-        codes = np.flatnonzero(rng.random(n) < share)
-        codes = rng.permutation(codes)
-        test = intervals_of_codes(codes, missing_left)
-        x = np.concatenate([np.arange(-2, n + 2), np.arange(n) + 0.5, [np.nan, np.inf, -np.inf]]).astype(np.float32)
+def test_sets_go_left(rng, missing_left):
+    for least, n, share in SETS:
+        codes = rng.permutation(least + np.flatnonzero(rng.random(n) < share))
+        test, near = intervals_of_codes(codes, missing_left), least + np.arange(-2, n + 2)
+        x = np.concatenate([near, np.arange(n) + 0.5, -near, [0, np.nan, np.inf, -np.inf]]).astype(np.float32)
         trees = check_sides(test, x, np.where(np.isnan(x), missing_left, np.isin(np.floor(x), codes)))
         assert trees.depth <= 3 + np.ceil(np.log2(len(codes) + 1))
 
@@ -91,11 +94,3 @@ def test_random_intervals_of_both_signs(rng, kind):
         near = np.concatenate([upper, upper - 0.5, upper + 0.5, -upper]).astype(np.float32)
         x = np.concatenate([near, np.float32([np.nan, np.inf, -np.inf, 0, -0.0, 1e-45, -3e38])])
         check_sides(test, x, [missing_left if np.isnan(one) else sides[int(np.sum(upper < one))] for one in x])
-
-
-def test_sets_of_both_signs(rng):
-    for least in (-(2**24), -50, -1, 0, 5, 100, 2**24 - 90):
-        codes = rng.permutation(least + np.flatnonzero(rng.random(90) < 0.4))
-        test = intervals_of_codes(codes, False)
-        x = np.concatenate([np.arange(least - 9, least + 99), -np.arange(99.0), np.zeros(1)]).astype(np.float32)
-        check_sides(test, x, np.isin(x, codes))
