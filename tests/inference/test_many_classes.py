@@ -1,7 +1,7 @@
 """Many classes: wide planes say to the bit what planes do, by programs of one size, up to a thousand classes."""
 
-import pickle
 from functools import lru_cache
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -12,37 +12,25 @@ import jaxunc as ju
 from jaxunc.inference import _bind, _packed_trees, _planes, cut, leaf_table
 from jaxunc.inference._drive import Chunk, Shapes
 from jaxunc.smoothing import MemberSmoothing
+from tests._exhaustive import a_few_of
 from tests._forests import forest_of_leaves, random_counts, toy_data, toy_forest
+from tests._refusal import refusals
 from tests._rules import RULES, by_rule
-from tests.inference._same import assert_same_bits, in_halves, merged
+from tests.inference._same import FURTHER, assert_same_bits, check_parts, rule_of
 
 pytestmark = pytest.mark.room
 
-KEPT = ("pooling",)
-FURTHER = {
-    "vote of equal masses": lambda prior, trees: ju.GeneralizedVote(1.0),
-    "vote by size": lambda prior, trees: ju.GeneralizedVote(1.0, "leaf_size"),
-    "vote by certainty": lambda prior, trees: ju.GeneralizedVote(1.0, "certainty"),
-    "report": lambda prior, trees: ju.decisions.CautiousReport(2.0, "certainty"),
-    "explained vote": lambda prior, trees: ju.ExplainedVote(1.0, "leaf_size"),
-    "intervals": lambda prior, trees: ju.AveragedIntervals(1.5),
-    "uncertainty": lambda prior, trees: ju.UncertaintyDecomposition("interval"),
-    "one vs rest, a list": lambda prior, trees: ju.OneVsRest([ju.DempsterRule(prior=float(p)) for p in prior]),
-}
-MADE = {name: rule.make for name, rule in RULES.items() if not rule.binary_only} | FURTHER
-EVERY = [pytest.param(name, marks=() if name in KEPT else pytest.mark.exhaustive) for name in MADE]
+KEPT, WALKS = "pooling", ("blocks", "levels")
+BY_CLASS = "one vs rest, a list"
+"""A combiner for each class, which has numbers for each class."""
+OF_CLASSES = [name for name, rule in RULES.items() if not rule.binary_only]
+MADE = [*OF_CLASSES, *(name for name in FURTHER if name != "uncertainty, plausibility")]
 NINE = ("pooling", "together", "weighted_pooling")
 """Of nine classes, from which on `Pooling` has one array."""
 MANY, WIDE = 10**9, 2
 
 
-def make(name: str, n_classes: int, n_trees: int) -> ju.Combiner:
-    prior = np.arange(1, n_classes + 1) / (n_classes * (n_classes + 1) / 2)
-    return MADE[name](prior, np.arange(n_trees))
-
-
-def data(name: str = "") -> tuple[ju.Forest, np.ndarray, np.ndarray]:
-    n_classes = 9 if name in NINE else 3
+def data(n_classes: int = 3) -> tuple[ju.Forest, np.ndarray, np.ndarray]:
     forest, X = toy_forest(n_classes), np.array(toy_data(n_classes)[0][:150])
     X[::7, 1] = np.nan
     return forest, X, np.random.default_rng(7).random((len(X), forest.n_trees)) < 0.7
@@ -56,47 +44,32 @@ def both_ways(monkeypatch, answer):
     return found
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_same_bits_as_by_planes(name, monkeypatch):
-    forest, X, mask = data(name)
-    # One row, few, blocks and padding; in one call, and in parts.
-    sizes = (1, 40, len(X))
+@pytest.mark.parametrize(("name", "walk"), a_few_of(product(MADE, WALKS), [(KEPT, "blocks")], several=True))
+def test_as_by_planes(name, walk, monkeypatch, tolerance):
+    """One row, few, blocks and padding; in one call, and in parts. To the bit, where trees are merged in order."""
+    n_classes = 9 if name in NINE else 3
+    forest, X, mask = data(n_classes)
 
     def answer():
-        bound = ju.bind(forest, make(name, forest.n_classes, forest.n_trees))
+        bound = ju.bind(forest, rule_of(name, n_classes, forest.n_trees), walk=walk)
         assert bound.engine.packed.spec.layout.is_wide == (_planes.WIDE == WIDE)
-        whole = [bound.answer(X[:n]) for n in sizes]
-        return [*whole, bound.answer(X, tree_mask=mask), bound.answer(np.nan_to_num(X))]
-
-    assert_same_bits(*reversed(both_ways(monkeypatch, answer)))
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.exhaustive) for name in MADE])
-def test_of_all_trees_a_level_at_a_time(name, monkeypatch, tolerance):
-    forest, X, mask = data(name)
-
-    def answer():
-        bound = ju.bind(forest, make(name, forest.n_classes, forest.n_trees), walk="levels")
-        return [bound.answer(X), bound.answer(X[:9], tree_mask=mask[:9])]
+        few = [bound.answer(X[:n]) for n in (1, 40)] if walk == "blocks" else []
+        return [*few, bound.answer(X), bound.answer(X, tree_mask=mask), bound.answer(np.nan_to_num(X))]
 
     planes, wide = both_ways(monkeypatch, answer)
+    if walk == "blocks":
+        assert_same_bits(wide, planes)
     for a, b in zip(jax.tree.leaves(wide), jax.tree.leaves(planes), strict=True):
         tolerance.check(a, b, scale=1.0, what=name)
 
 
-@pytest.mark.parametrize("name", ["mean", pytest.param("vote by size", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("name", ["mean", pytest.param("vote of intervals", marks=pytest.mark.exhaustive)])
 def test_parts_and_padding_of_the_trees(name, monkeypatch):
-    forest, X, mask = data(name)
+    forest, X, mask = data()
     X = np.nan_to_num(X)
     monkeypatch.setattr(_planes, "WIDE", WIDE)
-    packed = ju.bind(forest, make(name, forest.n_classes, forest.n_trees)).engine.packed
-    whole = merged(packed, X)
-    assert_same_bits(in_halves(packed, X), whole)
-    assert_same_bits(merged(pickle.loads(pickle.dumps(packed)), X), whole)
-    more = np.pad(mask, ((0, 0), (0, 3)), constant_values=True)
-    fields = lambda stat: [part for part in jax.tree.leaves(stat) if part.ndim > 1]
-    padded = jax.jit(lambda packed, X, mask: packed.padded(3).merge(X, mask))
-    assert_same_bits(fields(padded(packed, X, more)), fields(merged(packed, X, mask)))
+    packed = ju.bind(forest, rule_of(name, forest.n_classes, forest.n_trees)).engine.packed
+    check_parts(packed, packed, X, mask)
 
 
 @pytest.mark.parametrize(
@@ -133,14 +106,11 @@ def wide_forest(n_classes: int, n: int = 40, n_trees: int = 3) -> tuple[ju.Fores
     return *forest_of_leaves(counts), counts
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", a_few_of([name for name in MADE if name != BY_CLASS], [KEPT]))
 def test_programs_do_not_grow_with_the_classes(name):
-    if name == "one vs rest, a list":
-        pytest.skip("a combiner for each class has numbers for each class")
-
     def size(n_classes: int) -> int:
         forest, X, _ = wide_forest(n_classes)
-        rule = make(name, n_classes, forest.n_trees)
+        rule = rule_of(name, n_classes, forest.n_trees)
         packed = ju.bind(forest, rule).engine.packed
         return equations(jax.make_jaxpr(lambda x: rule.finish(packed.merge(x)))(X).jaxpr)
 
@@ -149,13 +119,13 @@ def test_programs_do_not_grow_with_the_classes(name):
 
 @pytest.mark.exhaustive
 @pytest.mark.once
-@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.binary_only])
+@pytest.mark.parametrize("name", OF_CLASSES)
 def test_a_thousand_classes(name):
     """A thousand rows at once; class scores of some by the float64 loops, and all probabilities add to 1."""
     forest, X, counts = wide_forest(1000, 1000, 5)
     rule, prior = RULES[name], np.arange(1, 1001) / 500500
     # A clip below 1/classes, which the default is not.
-    made = MemberSmoothing(clip=1e-5) if name == "member_smoothing" else rule.make(prior, np.arange(5))
+    made = MemberSmoothing(clip=1e-5) if name == "member_smoothing" else rule_of(name, 1000, 5)
     answers = by_rule(ju.bind(forest, made).answer(X))
     references = rule.reference if isinstance(rule.reference, dict) else {"": rule.reference}
     weights = rule.weights(np.arange(5.0)).tolist()
@@ -178,12 +148,11 @@ def test_memory_is_linear_in_the_classes(mode):
         if mode == "own":
             packed = ju.bind(forest, ju.Pooling()).engine.packed
             assert [len(rows) for rows in packed.rows] == [1 + len(forest.count_table)]
-            compiled = jax.jit(lambda x: packed.merge(x)).lower(X).compile()
+            lowered = jax.jit(lambda x: packed.merge(x)).lower(X)
         else:
-            table = leaf_table(forest, ju.Pooling())
             fold = lambda table: ju.inference.merge_leaves(forest, table, X, merge="exact_sum")
-            compiled = jax.jit(fold).lower(table).compile()
-        return compiled.memory_analysis().temp_size_in_bytes
+            lowered = jax.jit(fold).lower(leaf_table(forest, ju.Pooling()))
+        return lowered.compile().memory_analysis().temp_size_in_bytes
 
     assert peak(160) < 5 * peak(40)
 
@@ -200,12 +169,13 @@ def test_an_accelerator_walks_all_blocks_of_a_call(monkeypatch):
     np.testing.assert_allclose(bound.probability(X), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("make", [ju.GeneralizedVote, ju.LearnedVote, ju.ExplainedVote])
-def test_pairs_of_so_many_classes_are_refused(make):
-    """Before anything is computed: memory would not do."""
-    forest, _, _ = wide_forest(2000, 200, 5)
-    with pytest.raises(ValueError, match=rf"{make.__name__} of 2000 classes makes \d+ numbers of each leaf.* GB"):
-        ju.bind(forest, make(1.0))
+test_refusals = refusals(  # before anything is computed: memory would not do
+    *(
+        (pairs.__name__, lambda pairs=pairs: ju.bind(wide_forest(2000, 200, 5)[0], pairs(1.0)), words)
+        for pairs in (ju.GeneralizedVote, ju.LearnedVote, ju.ExplainedVote)
+        for words in [rf"{pairs.__name__} of 2000 classes makes \d+ numbers of each leaf.* GB"]
+    )
+)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 64])

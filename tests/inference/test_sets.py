@@ -4,7 +4,6 @@ import pickle
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,9 +11,10 @@ from scipy import sparse
 import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from jaxunc.forest import interval_nodes
-from jaxunc.inference import _bind, _packed_trees, _plan, cut
+from jaxunc.inference import _bind, _packed_trees, _plan
 from jaxunc.tables import encode_rows
-from tests.inference._same import assert_equal, in_halves
+from tests._forests import toy_forest
+from tests.inference._same import assert_equal, check_parts, check_stays_in_thread
 from tests.interop._random_sets import KINDS, random_sets, rows_of
 
 pytestmark = pytest.mark.room
@@ -123,18 +123,7 @@ def test_planes_of_all_kinds(rng, combiner):
 def test_few_rows_stay_in_the_thread_that_calls(rng, n):
     model = drawn(rng, n_trees=100)
     forest = counted(rng, model, rows_of(rng, model, 90, finite=True)[0])
-    engine = ju.bind(forest, ju.Mean())._engine(True)
-    assert isinstance(engine, _bind.ByTable)
-    call = engine.call()
-    chunk = cut(n, call.shapes, 1)[0]
-    x = jax.ShapeDtypeStruct((chunk.chunk.rows, forest.n_features), jnp.float32)
-    given = ju.Mean(), "probability", call.arrays, x, None, chunk.number
-    program = _bind.merge_and_finish.jitted.lower(call.spec, chunk.chunk.block, *given).compile()
-    operations = program.cost_analysis()
-    assert isinstance(operations, dict)
-    assert 0 < operations["flops"] < 1000
-    assert call.spec.words
-    assert "outer_dimension_partitions" not in program.as_text()
+    assert check_stays_in_thread(ju.bind(forest, ju.Mean()), n, True).spec.words
 
 
 @pytest.mark.exhaustive
@@ -142,9 +131,8 @@ def test_parts_of_the_trees(rng):
     model = drawn(rng, n_trees=12)
     X = rows_of(rng, model, 50, finite=True)[0].astype(np.float32)
     packed, binary = (packed_of(one) for one in bound_twice(counted(rng, model, X), ju.Mean()))
-    x = jnp.asarray(np.where(np.isnan(X), np.float32(0), X))
-    for found in (in_halves(packed, x), packed.padded(3).merge(x)):
-        assert_equal(found, binary.merge(x))
+    x = np.where(np.isnan(X), np.float32(0), X)
+    check_parts(packed, binary, x, rng.random((50, 12)) < 0.7)
 
 
 def test_what_is_walked_is_short(rng):
@@ -163,6 +151,6 @@ def test_what_is_walked_is_short(rng):
     assert _plan.compact(compact.trees).sets is None
 
 
-def test_trees_without_sets_are_walked_as_they_are(rng):
-    trees = ju.grow_random_trees(jax.random.key(0), rng.normal(size=(99, 3)), rng.integers(0, 2, 99), n_trees=3).trees
+def test_trees_without_sets_are_walked_as_they_are():
+    trees = toy_forest(2).trees
     assert _plan.compact(trees).trees is trees
