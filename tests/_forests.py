@@ -103,6 +103,14 @@ def random_counts(rng, shape: tuple[int, ...], n_classes: int, largest: int = 30
     return counts.astype(np.int32)
 
 
+@lru_cache
+def forest_with_all_leaves(n_classes: int, n_trees: int = 12) -> ju.Forest:
+    """A fitted forest whose leaves were given all kinds of counts: interior, pure, tied, empty."""
+    forest = toy_forest(n_classes, n_trees)
+    counts = random_counts(np.random.default_rng(7), (forest.n_trees, forest.n_nodes), n_classes)
+    return forest.with_counts(jnp.asarray(counts * leaf_nodes(forest)[..., None]))
+
+
 def positive_counts(rng, shape: tuple[int, ...], n_classes: int) -> np.ndarray:
     """Counts inside the domain: no zeros, no ties."""
     return rng.uniform(0.5, 20, size=(*shape, n_classes))

@@ -17,14 +17,25 @@ from tests.random_trees.test_random_trees import grown, mixed
 pytestmark = pytest.mark.once
 
 
+@pytest.fixture(scope="module")
+def forest():
+    return grown(5, 7)
+
+
+def unseen(n: int) -> np.ndarray:
+    """Rows whose nominal values no tree has seen."""
+    X, _, nominal = mixed(60)
+    return np.where(nominal, 9, X[:n])
+
+
 @pytest.mark.parametrize("mode", ju.forest.MODES)
 @pytest.mark.room
-def test_empty_leaves(mode):
-    """Every mode, against a walk by the definition; values that were not seen among them."""
-    forest = grown(5, 7).with_empty_leaves(mode)
+def test_empty_leaves(mode, forest, monkeypatch):
+    """Every mode, against a walk by the definition; values that were not seen among them. By rows, too, where a leaf
+    table would be large."""
+    counts, forest = np.asarray(forest.counts, float), forest.with_empty_leaves(mode)
     queries = mixed(40, seed=1)[0]
     queries[::7, 1], queries[1::7, 3], queries[2::7, 1], queries[3::7, 3] = 9, 3, np.nan, -100
-    counts = np.asarray(forest.with_empty_leaves("sum").counts, float)
     expected, shares, met_any = np.zeros((40, 7, 3)), np.zeros((40, 3)), 0
     first, members = np.asarray(forest.trees.forks.first), np.asarray(forest.trees.forks.node)
     child = np.asarray(forest.trees.child)
@@ -54,6 +65,10 @@ def test_empty_leaves(mode):
         refuses(ValueError, "cannot be traced|followed on the host", jax.jit(lambda x: bound(x)), jnp.asarray(queries))
     else:
         np.testing.assert_allclose(jax.jit(lambda x: bound(x))(jnp.asarray(queries)), bound(queries), atol=1e-5)
+        monkeypatch.setattr(_merge_leaves, "LARGEST_LEAF_TABLE", 0)
+        bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
+        np.testing.assert_allclose(bound.probability(queries), shares, atol=1e-6)
+    assert isinstance(bound.engine, ByRows)
 
 
 @pytest.mark.exhaustive
@@ -73,33 +88,35 @@ def test_leaves_are_followed_in_parts(mode, monkeypatch):
     assert max(len(call.args[-1]) for call in walks.call_args_list) <= max(5, members)
 
 
+def check_slope(function, forest) -> None:
+    """Of a sum of squares of what is linear in the counts."""
+    counts = forest.counts.astype(float)
+    slope = jax.grad(lambda counts: jnp.sum(function(counts) ** 2))(counts)
+    assert float(jnp.sum(slope * counts)) == 2 * float(jnp.sum(function(counts) ** 2))
+
+
 @pytest.mark.exhaustive
 def test_sums_are_differentiable_and_do_not_overflow():
-    X, y, nominal = mixed(60)
-    forest = grown(5, 7, max_depth=2)
-    queries = np.where(nominal, 9, X[:5])
-    counts = ju.leaf_counts(forest, queries)
+    X, y, _ = mixed(60)
+    forest, queries = grown(5, 7, max_depth=2), unseen(5)
     heavy = ju.count_leaves(forest, X, y, sample_weight=np.full(60, 2.0**26))
     assert heavy.count_table.dtype == jnp.int32
-    np.testing.assert_array_equal(ju.leaf_counts(heavy, queries), 2.0**26 * np.asarray(counts, float))
-    own = forest.counts.astype(float)
-    slope = jax.grad(lambda counts: jnp.sum(ju.leaf_counts(forest.with_counts(counts), queries) ** 2))(own)
-    assert float(jnp.sum(slope * own)) == 2 * np.sum(np.square(counts))
+    counts = np.asarray(ju.leaf_counts(forest, queries), float)
+    np.testing.assert_array_equal(ju.leaf_counts(heavy, queries), 2.0**26 * counts)
+    check_slope(lambda counts: ju.leaf_counts(forest.with_counts(counts), queries), forest)
 
 
 @pytest.mark.exhaustive
-def test_modes_of_empty_leaves_and_counting_commute():
+def test_modes_of_empty_leaves_and_counting_commute(forest):
     """Instances in empty leaves count in the parent, whenever that is chosen."""
     (X, y, _), (other, labels, _) = mixed(60), mixed(200, seed=1)
-    forest = grown(5, 7)
     for weight in (None, np.linspace(0.1, 2, 200)):
         first = {
             mode: ju.count_leaves(forest.with_empty_leaves(mode), other, labels, sample_weight=weight)
             for mode in ju.forest.MODES
         }
-        assert not np.array_equal(
-            first["parent"].counts, ju.count_leaves(forest, X, y).with_empty_leaves("parent").counts
-        )
+        of_grown = ju.count_leaves(forest, X, y).with_empty_leaves("parent")
+        assert not np.array_equal(first["parent"].counts, of_grown.counts)
         for mode in ju.forest.MODES:
             assert first[mode].with_empty_leaves(mode) is first[mode]
             for target in ju.forest.MODES:
@@ -108,25 +125,19 @@ def test_modes_of_empty_leaves_and_counting_commute():
 
 
 @pytest.mark.exhaustive
-def test_counts_of_parents_are_traceable_where_trees_are_known():
-    forest = grown(5, 2)
+def test_counts_of_parents_are_traceable_where_trees_are_known(forest):
     parents = lambda counts: forest.with_counts(counts).with_empty_leaves("parent").counts
     np.testing.assert_array_equal(jax.jit(parents)(forest.counts), forest.with_empty_leaves("parent").counts)
-    own = forest.counts.astype(float)
-    slope = jax.grad(lambda counts: jnp.sum(parents(counts) ** 2))(own)
-    assert float(jnp.sum(slope * own)) == 2 * float(jnp.sum(parents(own) ** 2))
+    check_slope(parents, forest)
     refuses(ValueError, "before jit", jax.jit(lambda forest: forest.with_empty_leaves("parent").counts), forest)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("prior", ["tree", "forest"])
-def test_modes_and_smoothing_commute(prior):
+def test_modes_and_smoothing_commute(prior, forest):
     """A prior's instances are added once to what an empty leaf is given, whenever its mode is chosen."""
-    X, _, nominal = mixed(60)
-    forest = grown(5, 3)
-    alpha = ju.smoothing.fit_forest_prior(forest, level=prior)
-    queries = np.where(nominal, 9, X[:20])
-    by_tree = np.broadcast_to(alpha.alpha, (3, 3))
+    alpha, queries = ju.smoothing.fit_forest_prior(forest, level=prior), unseen(20)
+    by_tree = np.broadcast_to(alpha.alpha, (7, 3))
     for mode in ("parent", "zeros"):
         before = ju.smoothing.smooth_forest(forest.with_empty_leaves(mode), alpha)
         after = ju.smoothing.smooth_forest(forest, alpha).with_empty_leaves(mode)
@@ -139,21 +150,6 @@ def test_modes_and_smoothing_commute(prior):
             ju.bind(forest.with_empty_leaves(mode), ju.smoothing.SmoothedMean(alpha)).probability(queries),
             atol=1e-6,
         )
-
-
-@pytest.mark.exhaustive
-def test_a_large_leaf_table_is_not_made_for_nominal_features_either(monkeypatch):
-    X, _, nominal = mixed(60)
-    queries = np.where(nominal, 9, X[:20])
-    for mode in ju.forest.MODES:
-        forest = grown(5, 3).with_empty_leaves(mode)
-        expected = ju.bind(forest, ju.Pooling()).answer(queries)
-        monkeypatch.setattr(_merge_leaves, "LARGEST_LEAF_TABLE", 0)
-        bound = ju.bind(forest, ju.Pooling())
-        assert isinstance(bound.engine, ByRows)
-        for a, b in zip(jax.tree.leaves(bound.answer(queries)), jax.tree.leaves(expected), strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-6)
-        monkeypatch.undo()
 
 
 def below(children, counts, node: int) -> np.ndarray:

@@ -1,5 +1,7 @@
 """No program depends on how many instances are asked about: after a few sizes any other compiles nothing."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,7 @@ from tests._compilations import compilations
 from tests._forests import toy_forest
 from tests._sparse import sparse_data, sparse_forest
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
 
 MOST = 900
 FIRST = (1, 2, 3, 5, 10, 20, 60, 100, 200, 500, 900)
@@ -25,17 +27,14 @@ N_CLASSES = 3
 X = np.random.default_rng(1).normal(size=(MOST, 6)).astype(np.float32)
 Y = np.random.default_rng(2).integers(0, N_CLASSES, MOST)
 MISSING = np.where(np.random.default_rng(3).random(X.shape) < 0.1, np.nan, X).astype(np.float32)
-MASK = np.random.default_rng(4).random((MOST, 100)) < 0.7
-
-
-def forest() -> ju.Forest:
-    return toy_forest(N_CLASSES)
+MASK = np.random.default_rng(4).random((MOST, 12)) < 0.7
+forest = partial(toy_forest, N_CLASSES)
 
 
 def bound_forest(walk: str, by_rows: bool):
     rule = CautiousReport(1.0)
     bound = BoundForest(ByRows.of(forest(), rule, walk), rule, 2) if by_rows else ju.bind(forest(), rule, walk=walk)
-    return lambda n: (bound(X[:n]), bound(MISSING[:n]), bound(X[:n], tree_mask=MASK[:n, : forest().n_trees]))
+    return lambda n: (bound(X[:n]), bound(MISSING[:n]), bound(X[:n], tree_mask=MASK[:n]))
 
 
 def read_outs_and_collected_planes():
@@ -48,15 +47,14 @@ def leaves_and_counts(n: int) -> None:
     for walk in ("blocks", "levels"):
         ju.leaf_index(forest(), MISSING[:n], walk=walk)
     ju.leaf_counts(forest(), X[:n])
-    counted = ju.count_leaves(forest(), X[:n], Y[:n], tree_mask=MASK[:n, : forest().n_trees])
+    counted = ju.count_leaves(forest(), X[:n], Y[:n], tree_mask=MASK[:n])
     ju.counting.leave_one_out(counted, ju.Mean(), X[:n], Y[:n])
 
 
 def sharded_forests():
     mesh = jax.make_mesh((1, 1), ("data", "tree"))
     sharded = [ju.shard(ju.bind(forest(), ju.Mean(), walk=walk), mesh) for walk in ("blocks", "levels")]
-    mask = MASK[:, : forest().n_trees]
-    return lambda n: [(one.answer(X[:n]), one(X[:n], tree_mask=mask[:n])) for one in sharded]
+    return lambda n: [(one.answer(X[:n]), one(X[:n], tree_mask=MASK[:n])) for one in sharded]
 
 
 def empty_leaves(mode: str):
@@ -105,16 +103,15 @@ def later_programs(ask, further=()) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ASKED)
-@pytest.mark.exhaustive
 def test_no_program_is_for_a_number_of_rows(name):
     assert later_programs(ASKED[name](), FURTHER.get(name.partition(" ")[0], ())) == []
 
 
-@pytest.mark.exhaustive
 def test_leaves_are_those_of_one_program():
     """Cut and padded, traced as a whole or row by row: at the ends of all shapes, and beyond the largest."""
     many = np.tile(X, (20, 1))
     whole = np.asarray(jax.jit(lambda x: ju.leaf_index(forest(), x))(many))
+    np.testing.assert_array_equal(ju.leaf_index(forest(), many, walk="levels"), whole)
     for n in (0, 1, 8, 9, 64, 65, 256, 257, 1024, 1025, 1537, 2048, 2049, len(many)):
         leaves = ju.leaf_index(forest(), many[:n])
         assert isinstance(leaves, jax.Array)
@@ -124,7 +121,6 @@ def test_leaves_are_those_of_one_program():
     np.testing.assert_array_equal(mapped.reshape(500, -1), whole[:500])
 
 
-@pytest.mark.exhaustive
 def test_functions_of_rows():
     """Sets of a preference, as outputs of streams have them; a number stands for all rows."""
     preference = jax.tree.map(np.asarray, ju.bind(forest(), ju.GeneralizedVote(1.0))(X))

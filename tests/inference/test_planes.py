@@ -1,6 +1,5 @@
 """Planes of every type of number, two of them in one element; columns of bits, which say to the bit what planes say."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,7 +7,7 @@ import pytest
 import jaxunc as ju
 from jaxunc.combiners import Together
 from tests._forests import toy_data, toy_forest
-from tests.inference._same import assert_same_bits, in_halves, merged
+from tests.inference._same import assert_same_bits, check_parts, merged, rule_of
 
 KINDS = {
     "sum": ("float16", "bfloat16", "float32", "float64"),
@@ -22,36 +21,19 @@ KINDS = {
 def test_planes_of_every_type(rng, x64):
     """Three of each type, some in pairs and some alone: each merged as if there were no other."""
     forest, X = toy_forest(3), toy_data(3)[0]
-    shape = forest.n_trees, forest.n_nodes, 3
     kinds = {merge: [dtype for dtype in KINDS[merge] if x64 or "64" not in dtype] for merge in KINDS}
-    values = {merge: {dtype: rng.integers(0, 9, shape) for dtype in dtypes} for merge, dtypes in kinds.items()}
-    table = {
-        merge: {dtype: jnp.asarray(plane, jnp.dtype(dtype)) for dtype, plane in planes.items()}
-        for merge, planes in values.items()
-    }
+    draw = lambda: rng.integers(0, 9, (forest.n_trees, forest.n_nodes, 3))
+    values = {merge: {dtype: draw() for dtype in dtypes} for merge, dtypes in kinds.items()}
+    table = {merge: {k: jnp.asarray(v, jnp.dtype(k)) for k, v in planes.items()} for merge, planes in values.items()}
     merged = ju.inference.merge_leaves(forest, table, X, merge={merge: merge for merge in KINDS}, walk="blocks")
-    rows, leaves = np.arange(forest.n_trees), np.asarray(ju.leaf_index(forest, X))
+    leaves = np.arange(forest.n_trees), np.asarray(ju.leaf_index(forest, X))
     for merge, planes in values.items():
         for dtype, plane in planes.items():
-            reached, found = plane[rows, leaves], merged[merge][dtype]
+            reached, found = plane[leaves], merged[merge][dtype]
             if merge == "exact_sum":
                 found = np.asarray(found.high, float) + np.asarray(found.low, float)
             expected = reached.max(1) if merge == "max" else reached.sum(1)
             np.testing.assert_array_equal(np.asarray(found, float), expected, err_msg=f"{merge} of {dtype}")
-
-
-@pytest.mark.once
-@pytest.mark.parametrize(
-    ("rule", "largest"), [(ju.OneVsRest(ju.Pooling()), 9), (ju.Pooling(), 5 * 10**9)], ids=["one against rest", "large"]
-)
-@pytest.mark.exhaustive
-def test_counts_of_either_width(rule, largest, rng, tolerance):
-    """Sums over classes are wide integers where JAX has any, and so are counts beyond 32 bits."""
-    forest, X = toy_forest(3), toy_data(3)[0]
-    forest = forest.with_counts(rng.integers(0, largest, forest.counts.shape))
-    expected, found = rule.answer(ju.leaf_counts(forest, X)), ju.bind(forest, rule).answer(X)
-    tolerance.check(found.class_scores, expected.class_scores, scale=1.0)
-    tolerance.check(found.probability, expected.probability, scale=1.0)
 
 
 MASSES = ("equal", "leaf_size", "certainty")
@@ -65,9 +47,8 @@ RULES = {
 
 def counted(n_classes: int, kind: str) -> ju.Forest:
     """A forest with whole counts, fractions, or sums over its trees beyond 32 bits."""
-    forest = toy_forest(n_classes)
     factor = {"whole": 1, "fractions": 1.37, "large": 10**7}[kind]
-    return forest if kind == "whole" else forest.with_counts(np.asarray(forest.counts) * factor)
+    return toy_forest(n_classes).with_counts(np.asarray(toy_forest(n_classes).counts) * factor)
 
 
 def both_ways(rule, forest, walk: str = "blocks"):
@@ -97,19 +78,12 @@ def test_merges_as_planes_do(name, n_classes, kind):
 @pytest.mark.room
 @pytest.mark.once
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
+@pytest.mark.parametrize("name", ["report by leaf_size", "together", "median", "weighted_veto"])
 @pytest.mark.exhaustive(keep=1)
-def test_masks_padding_and_parts_of_the_trees(walk, rng):
+def test_masks_padding_and_parts_of_the_trees(name, walk, rng):
     forest, X = counted(2, "whole"), toy_data(2)[0][:100]
-    mask = rng.random((len(X), forest.n_trees)) < 0.7
-    of_table, of_rows = both_ways(RULES["report by leaf_size"], forest, walk)
-    expected = merged(of_table, X, mask)
-    assert_same_bits(merged(of_rows, X, mask), expected)
-    more = np.pad(mask, ((0, 0), (0, 2)), constant_values=True)
-    padded = jax.jit(lambda packed, X, mask: packed.padded(2).merge(X, mask))(of_rows, X, more)
-    assert_same_bits(padded["vote"]["mass"], expected["vote"]["mass"])
-    halves = in_halves(of_rows, X)
-    if walk == "blocks":
-        assert_same_bits(halves, merged(of_table, X))
+    of_table, of_rows = both_ways(RULES[name] if name in RULES else rule_of(name, 2, forest.n_trees), forest, walk)
+    check_parts(of_rows, of_table, X, rng.random((len(X), forest.n_trees)) < 0.7, walk)
 
 
 @pytest.mark.room

@@ -2,7 +2,6 @@
 
 import copy
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -17,18 +16,18 @@ from jaxunc.inference._bind import ByTable
 from jaxunc.inference._by_rows import ByRows
 from jaxunc.inference._drive import Chunk, Shapes
 from tests._exhaustive import a_few_of
+from tests._profiles import agree_at_once
 from tests._refusal import refuses
 from tests._sparse import N_COLUMNS, sparse_data, sparse_forest, sparse_labels, widened
 from tests.inference._same import assert_equal
 from tests.random_trees.test_random_trees import grown, mixed
 
-pytestmark = pytest.mark.room
+pytestmark = [pytest.mark.once, pytest.mark.room]
 
 FORMS = [scipy.sparse.csr_array, scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
-@pytest.mark.once
 def test_formats_and_readouts(form):
     forest, X = sparse_forest(3), sparse_data(missing=True)
     bound, data, dense = ju.bind(forest, ju.Mean()), form(X), X.toarray()
@@ -46,7 +45,6 @@ SIZES = (0, 1, 7, 64, 65, 300)
 
 @pytest.mark.parametrize("walk", ["blocks", "levels"])
 @pytest.mark.parametrize("by_rows", [False, True])
-@pytest.mark.once
 @pytest.mark.exhaustive(keep=2)
 def test_numbers_of_rows_and_engines(walk, by_rows):
     forest, X = sparse_forest(3), sparse_data()
@@ -59,34 +57,19 @@ def test_numbers_of_rows_and_engines(walk, by_rows):
     assert_equal(bound(missing), bound(missing.toarray()))
 
 
-@pytest.mark.once
-def test_an_absent_entry_is_zero_and_not_missing():
-    """A tree that sends 0 left and missing values right, and the other way round."""
-    X = np.array([[0.0], [np.nan], [1.0], [0.0], [np.nan], [1.0]] * 4)
-    y = np.array([0, 1, 1] * 8)
-    for sign, labels in ((1, y), (-1, 1 - y)):
-        model = RandomForestClassifier(1, bootstrap=False, random_state=0).fit(sign * X, labels)
-        bound = ju.bind(ju.from_sklearn(model), ju.Mean())
-        found = bound.probability(scipy.sparse.csr_array(sign * X))
-        assert_equal(found, model.predict_proba(sign * X))
-
-
-@pytest.mark.once
 @pytest.mark.exhaustive
 def test_chunks_are_bounded_by_what_is_dense(monkeypatch):
     """However many columns are tested; what is left of a batch goes through smaller calls."""
     forest, X = sparse_forest(3), sparse_data()
-    dense = {n: np.asarray(ju.bind(forest, ju.Mean()).probability(X[:n].toarray())) for n in (1, 65, 300)}
-    leaves = np.asarray(ju.leaf_index(forest, X.toarray()))
+    dense = {n: ju.bind(forest, ju.Mean()).probability(X[:n].toarray()) for n in (1, 65, 300)}
+    leaves = ju.leaf_index(forest, X.toarray())
     for most in (1, 10 * N_COLUMNS, 70 * N_COLUMNS):
         monkeypatch.setattr(_drive, "MOST_DENSE", most)
         bound = ju.bind(forest, ju.Mean())
-        for n, expected in dense.items():
-            assert_equal(bound.probability(X[:n]), expected)
+        assert_equal({n: bound.probability(X[:n]) for n in dense}, dense)
         assert_equal(ju.leaf_index(forest, X), leaves)
 
 
-@pytest.mark.once
 def test_shapes_that_are_bounded():
     rows = ju.tables.encode_rows(scipy.sparse.csr_array((5, 2**13)), ju.tables.Columns(2**13)).values
     chunk = lambda n: Chunk(n, 64)
@@ -99,7 +82,6 @@ def test_shapes_that_are_bounded():
     assert _drive.cap_shapes(Shapes(chunk(2048), chunk(8192)), rows) == Shapes(chunk(2048))
 
 
-@pytest.mark.once
 def test_forests_that_test_every_column_or_none():
     X, y = sparse_data(), sparse_labels(2)
     some = X[:, :3].tocsr()
@@ -111,7 +93,6 @@ def test_forests_that_test_every_column_or_none():
     assert_equal(ju.bind(none, ju.Mean())(X), ju.bind(none, ju.Mean())(X.toarray()))
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("mode", a_few_of(ju.forest.MODES, ["sum", "average"]))
 @pytest.mark.exhaustive
 def test_random_trees_with_nominal_columns(mode):
@@ -125,45 +106,39 @@ def test_random_trees_with_nominal_columns(mode):
         assert_equal(ju.leaf_counts(forest, data), ju.leaf_counts(forest, queries))
 
 
-@pytest.mark.once
 @pytest.mark.exhaustive
 def test_eight_threads_at_once():
-    bound, X = ju.bind(sparse_forest(3), ju.Mean(), threads=2), sparse_data(900, seed=1)
-    expected = np.asarray(bound.probability(X.toarray()))
-    fresh = ju.bind(sparse_forest(3), ju.Mean(), threads=2)
-    starts = np.arange(0, 800, 25)
-    with ThreadPoolExecutor(8) as pool:
-        for start, found in zip(starts, pool.map(lambda i: fresh.probability(X[i : i + 100]), starts), strict=True):
-            assert_equal(found, expected[start : start + 100])
+    batches = [sparse_data(900, seed=1)[i : i + 100] for i in range(0, 800, 100)]
+    agree_at_once(ju.bind(sparse_forest(3), ju.Mean(), threads=2).probability, batches)
 
 
-@pytest.mark.once
 @pytest.mark.exhaustive
 def test_memory_of_many_columns():
     """20 000 instances of 100 000 columns would be 8 GB; the forest tests some two hundred of them."""
     rng = np.random.default_rng(0)
     places = np.sort(rng.permutation(100_000)[:N_COLUMNS])
-    forest = widened(sparse_forest(2), places, 100_000)
-    n, stored = 20_000, 200_000
-    where = rng.integers(0, n, stored), np.where(rng.random(stored) < 0.5, rng.choice(places, stored), 0)
-    where[1][where[1] == 0] = rng.integers(0, 100_000, np.sum(where[1] == 0))
-    X = scipy.sparse.coo_array((rng.normal(size=stored), where), shape=(n, 100_000)).tocsr()
-    narrow = X[:, places].toarray()
-    y = rng.integers(0, 2, n)
-    bound, expected = ju.bind(forest, ju.Mean()), np.asarray(ju.bind(sparse_forest(2), ju.Mean()).probability(narrow))
-    leaves = np.asarray(ju.leaf_index(sparse_forest(2), narrow))
-    counts = np.asarray(ju.count_leaves(sparse_forest(2), narrow, y).counts)
+    forest, (n, stored) = sparse_forest(2), (20_000, 200_000)
+    columns = np.where(rng.random(stored) < 0.5, rng.choice(places, stored), rng.integers(0, 100_000, stored))
+    entries = rng.normal(size=stored), (rng.integers(0, n, stored), columns)
+    X = scipy.sparse.coo_array(entries, shape=(n, 100_000)).tocsr()
+    narrow, y = X[:, places].toarray(), rng.integers(0, 2, n)
+
+    def ask(forest, X):
+        bound = ju.bind(forest, ju.Mean())
+        return bound.probability(X), ju.leaf_index(forest, X), ju.count_leaves(forest, X, y).counts
+
+    expected = jax.tree.map(np.asarray, ask(forest, narrow))
+    wide = widened(forest, places, 100_000)
     tracemalloc.start()
     try:
-        found = bound.probability(X), ju.leaf_index(forest, X), ju.count_leaves(forest, X, y).counts
+        found = ask(wide, X)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 60e6, f"{peak / 1e6:.0f} MB"
-    assert_equal(found, (expected, leaves, counts))
+    assert_equal(found, expected)
 
 
-@pytest.mark.once
 def test_frames_of_sparse_columns_and_copies():
     """Frames are made dense as a whole: they say nothing of rows by themselves."""
     pandas = pytest.importorskip("pandas")
@@ -176,13 +151,11 @@ def test_frames_of_sparse_columns_and_copies():
     assert_equal(copy.deepcopy(bound).probability(X), expected)
 
 
-@pytest.mark.once
 def test_what_takes_no_sparse_data():
     forest, X = sparse_forest(2), sparse_data()
     traced = lambda prior: ju.bind(forest, ju.EvidenceAccumulation(prior)).probability(X)
-    table = jnp.ones((forest.n_trees, forest.n_nodes))
     for ask in (
-        lambda: ju.inference.merge_leaves(forest, table, X),
+        lambda: ju.inference.merge_leaves(forest, jnp.ones((forest.n_trees, forest.n_nodes)), X),
         lambda: jax.jit(traced)(0.5),
         lambda: ju.grow_random_trees(jax.random.key(0), X, sparse_labels(2), n_trees=2),
         lambda: ju.transduction.grow_greedy_trees(X, sparse_labels(2)),
@@ -191,8 +164,7 @@ def test_what_takes_no_sparse_data():
         lambda: ju.transductive_certainty(X, sparse_labels(2), X[:2]),
     ):
         refuses(TypeError, r"sparse matrix, but this takes dense data alone; pass X(_train)?\.toarray\(\)", ask)
-    with refuses(ValueError, r"X\[0, .*is infinite"):
-        infinite = X.copy()
-        infinite.data[0] = np.inf
-        ju.bind(forest, ju.Mean())(infinite)
+    infinite = X.copy()
+    infinite.data[0] = np.inf
+    refuses(ValueError, r"X\[0, .*is infinite", ju.bind(forest, ju.Mean()), infinite)
     refuses(ValueError, r"X has 5 features.*data had 90", ju.bind(forest, ju.Mean()), X[:, :5])
