@@ -44,17 +44,15 @@ def test_each_rule_reads_its_own(counted):
     mean = ju.bind(inbag, ju.Mean()).probability(X)
     np.testing.assert_allclose(ju.bind(forest, pool).probability(X), mean, atol=1e-4)
     np.testing.assert_array_equal(ju.bind(forest, ju.Mean()).probability(X), mean)
-    outside = ju.LearnedPool(inbag.prior, reads=("oob",))
-    np.testing.assert_array_equal(
-        ju.bind(forest, outside).probability(X), ju.bind(out, ju.LearnedPool(inbag.prior)).probability(X)
-    )
+    outside, plain = ju.LearnedPool(inbag.prior, reads=("oob",)), ju.LearnedPool(inbag.prior)
+    np.testing.assert_array_equal(ju.bind(forest, outside).probability(X), ju.bind(out, plain).probability(X))
     # All of them at once, in whatever order, is one routing.
     together = ju.bind(forest, {"outside": outside, "mean": ju.Mean(), "pool": pool}).probability(X)
     for name, rule in {"pool": pool, "mean": ju.Mean(), "outside": outside}.items():
         np.testing.assert_array_equal(together[name], ju.bind(forest, rule).probability(X))
     refuses(ValueError, "counts 'oob' are asked of a forest that has 'own'", ju.bind, inbag, pool)
-    with refuses(ValueError, "own label can be taken out of the forest's own counts alone"):
-        ju.counting.leave_one_out(forest, pool, X, np.zeros(len(X), int))
+    words = "own label can be taken out of the forest's own counts alone"
+    refuses(ValueError, words, ju.counting.leave_one_out, forest, pool, X, np.zeros(len(X), int))
 
 
 @pytest.mark.exhaustive
@@ -75,8 +73,7 @@ def test_traced_counts_give_the_same_and_have_a_gradient(counted):
 def test_empty_leaves(mode):
     X, y = toy_data(2)
     X = np.round(np.abs(X[:, :3]) * 2).astype(np.float32)
-    grow = lambda key: ju.grow_random_trees(jax.random.key(key), X, y, n_trees=4, nominal=[True] * 3)
-    forest = grow(0).with_empty_leaves(mode)
+    forest = ju.grow_random_trees(jax.random.key(0), X, y, n_trees=4, nominal=[True] * 3).with_empty_leaves(mode)
     half = ju.count_leaves(forest, X[::2], y[::2])
     pool = ju.LearnedPool(forest.prior, reads=BOTH, strength=1.0)
     found = ju.bind(forest.with_count_set("oob", half), pool).probability(X)
