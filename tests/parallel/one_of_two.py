@@ -8,20 +8,19 @@ import sys
 
 import jax
 import numpy as np
-import pytest
 from jax.sharding import Mesh
 
 import jaxunc as ju
 from benchmarks.speed import multi_host
 from tests._forests import toy_data, toy_forest
+from tests._refusal import refuses
 from tests._rules import make
 
 X, TREES = toy_data(2)[0], 11
 
 
-def refused(error: type[Exception], match: str, call) -> None:
-    with pytest.raises(error, match=re.escape(match)):
-        call()
+def refused(error: type[Exception], words: str, call) -> None:
+    refuses(error, re.escape(words), call)
 
 
 def check(answer, expected, tolerance: float) -> None:
