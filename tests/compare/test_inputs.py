@@ -25,29 +25,31 @@ from tests._refusal import refuses
 
 pytestmark = pytest.mark.once
 
-CSV = "size,colour,y\n1.5,red,no\n,blue,yes\n2.5,,yes\n"
-
 
 @pytest.fixture
 def write(tmp_path):
-    """Write bytes or text to a file of that name and return its path."""
+    """Write text to a file of that name, or a frame with its settings, and return its path."""
 
-    def write(name: str, content: str | bytes):
+    def write(name: str, content: str | pd.DataFrame, **settings):
         path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        if isinstance(content, str):
+            path.write_text(content, encoding="utf-8")
+        else:
+            content.to_parquet(path) if name.endswith("parquet") else content.to_csv(
+                path, **{"index": False} | settings
+            )
         return path
 
     return write
 
 
 def test_columns_of_a_csv_file_and_decimal_commas(write):
-    table = compare.study_table(write("t.csv", CSV), "y")
+    table = compare.study_table(write("t.csv", "size,colour,y\n1.5,red,no\n,blue,yes\n2.5,,yes\n"), "y")
     np.testing.assert_array_equal(table.X, [[1.5, 1], [np.nan, 0], [2.5, np.nan]])
     np.testing.assert_array_equal(table.y, [0, 1, 1])
     assert table.class_labels == ("no", "yes")
     encoded, missing = table.notes
-    assert "'colour'" in encoded
-    assert "size" not in encoded
+    assert ("'colour'" in encoded, "size" in encoded) == (True, False)
     assert missing.startswith("2 missing values in 2 columns")
     dots = "a;b;y\n1000.5;x;0\n20.1;2,5;1\n-0.7;;0\n;1,0;1\n"
     found = compare.study_table(write("t.csv", dots.replace(".", ",")), "y")
@@ -55,27 +57,19 @@ def test_columns_of_a_csv_file_and_decimal_commas(write):
     assert "'b'" in found.notes[0], "a column with words stays text"
 
 
-def test_columns_of_a_parquet_file(tmp_path):
-    frame = pd.DataFrame(
-        {
-            "float": [0.5, np.nan, 2.0, 3.0],
-            "integer": pd.array([3, None, 1, 2], dtype="Int64"),
-            "logical": [True, False, True, True],
-            "ordered": pd.Categorical(["low", "high", "mid", "low"], categories=["low", "mid", "high"], ordered=True),
-            "mixed": ["b", 1, None, "a"],
-            "date": pd.to_datetime(["2024-05-01", "2023-01-01", "2025-01-01", "2023-06-01"]),
-            "constant": 7,
-            "nothing": [None] * 4,
-            "y": [10, 9, 10, 9],
-        }
-    ).astype({"mixed": "string"})
-    frame.to_parquet(tmp_path / "t.parquet")
-    table = compare.study_table(tmp_path / "t.parquet", "y")
-    expected = {
-        "float": [0.5, np.nan, 2, 3], "integer": [3, np.nan, 1, 2], "logical": [1, 0, 1, 1], "ordered": [0, 2, 1, 0],
-        "mixed": [2, 0, np.nan, 1], "date": [2, 0, 3, 1],
-    }  # fmt: skip
-    np.testing.assert_array_equal(table.X, np.column_stack(list(expected.values())))
+def test_columns_of_a_parquet_file(write):
+    columns = {
+        "float": ([0.5, np.nan, 2.0, 3.0], [0.5, np.nan, 2, 3]),
+        "integer": (pd.array([3, None, 1, 2], dtype="Int64"), [3, np.nan, 1, 2]),
+        "logical": ([True, False, True, True], [1, 0, 1, 1]),
+        "ordered": (pd.Categorical(["low", "high", "mid", "low"], ["low", "mid", "high"], ordered=True), [0, 2, 1, 0]),
+        "mixed": (pd.array(["b", 1, None, "a"], "object"), [2, 0, np.nan, 1]),
+        "date": (pd.to_datetime(["2024-05-01", "2023-01-01", "2025-01-01", "2023-06-01"]), [2, 0, 3, 1]),
+    }
+    frame = pd.DataFrame({name: cells for name, (cells, _) in columns.items()}).astype({"mixed": "string"})
+    frame = frame.assign(constant=7, nothing=[None] * 4, y=[10, 9, 10, 9])
+    table = compare.study_table(write("t.parquet", frame), "y")
+    np.testing.assert_array_equal(table.X, np.column_stack([codes for _, codes in columns.values()]))
     assert table.class_labels == ("9", "10"), "numbers sort as numbers"
     notes = " ".join(table.notes)
     assert "constant: 'constant'; all missing: 'nothing'" in notes
@@ -95,40 +89,39 @@ def test_classes_that_are_numbers(write):
 
 ROWS = "a,b,y\n" + "".join(f"{i},{i % 7},{i % 2}\n" for i in range(40))
 QUANTITY = "a,y\n" + "".join(f"{i},{i / 7:.3f}\n" for i in range(40))
+WHOLE = "a,y\n" + "".join(f"{i},{i % 7}\n" for i in range(40))
+WORDY = WHOLE.replace(",1\n", ",x\n")
+
+
+def row(content, *said: str, name="t.csv", target: str | None = "y", numbers: bool | None = None) -> tuple:
+    return content, said, name, (target, (), numbers)
+
+
 REFUSED = {
-    "blank": ("t.csv", b"\n\n", "y", ["DATA=", "it is empty", "Pass a CSV file"]),
-    "not gzip": ("t.csv.gz", b"a,y\n1,2\n", "y", ["cannot be read as CSV", "gzip"]),
-    "not Parquet": ("t.parquet", ROWS.encode(), "y", ["cannot be read as Parquet", "Pass a CSV file"]),
-    "no target": ("t.csv", ROWS, None, ["--target is missing", "'a', 'b', 'y'", "add --target 'y'"]),
-    "unknown target": ("t.csv", ROWS, "Y", ["has no column 'Y'", "Did you mean 'y'?", "'a', 'b', 'y'"]),
-    "target all missing": ("t.csv", "a,b,y\n1,2,\n3,4,NA\n", "y", ["missing in all 2 rows", "another column"]),
-    "infinite": (
-        "t.csv",
-        ROWS + "1,2,\n1,inf,0\n-inf,1e39,0\n",
-        "y",
-        ["column 'a' of", "1 infinite", "first in row 43 of"],
-    ),
-    "infinite target": (
-        "t.csv",
-        "a,y\n1,.5\n2,\n3,inf\n4,-inf\n5,1\n",
-        "y",
-        ["infinite in 2 of 5 rows (row 3 of the data first)"],
-    ),
-    "huge target": ("t.csv", "a,y\n1,1e17\n2,2e17\n", "y", ["beyond 2^53", "a quantity in a larger unit"]),
-    "only the target": ("t.csv", "y\n0\n1\n", "y", ["no column besides the target"]),
-    "nothing varies": ("t.csv", "a,b,y\n1,,0\n1,,1\n", "y", ["no feature to learn from", "all 2 columns"]),
+    "blank": row("\n\n", "DATA=", "it is empty", "Pass a CSV file"),
+    "not gzip": row("a,y\n1,2\n", "cannot be read as CSV", "gzip", name="t.csv.gz"),
+    "not Parquet": row(ROWS, "cannot be read as Parquet", "Pass a CSV file", name="t.parquet"),
+    "no target": row(ROWS, "--target is missing", "'a', 'b', 'y'", "add --target 'y'", target=None),
+    "unknown target": row(ROWS, "has no column 'Y'", "Did you mean 'y'?", "'a', 'b', 'y'", target="Y"),
+    "target all missing": row("a,b,y\n1,2,\n3,4,NA\n", "missing in all 2 rows", "another column"),
+    "infinite": row(ROWS + "1,2,\n1,inf,0\n-inf,1e39,0\n", "column 'a' of", "1 infinite", "first in row 43 of"),
+    "infinite target": row("a,y\n1,.5\n2,\n3,inf\n4,-inf\n5,1\n", "infinite in 2 of 5 rows (row 3 of the data first)"),
+    "huge target": row("a,y\n1,1e17\n2,2e17\n", "beyond 2^53", "a quantity in a larger unit"),
+    "only the target": row("y\n0\n1\n", "no column besides the target"),
+    "nothing varies": row("a,b,y\n1,,0\n1,,1\n", "no feature to learn from", "all 2 columns"),
+    "a quantity": row(QUANTITY, "40 different numbers in 40 rows: a quantity, but combiners need", numbers=False),
+    "no numbers": row(WORDY, "--target='y' of", "and no numbers, which --laws is for", numbers=True),
 }
 
 
-@pytest.mark.parametrize(("name", "content", "target", "said"), REFUSED.values(), ids=REFUSED)
-def test_refused(write, name, content, target, said):
+@pytest.mark.parametrize(("content", "said", "name", "asked"), REFUSED.values(), ids=REFUSED)
+def test_refused(write, content, said, name, asked):
     with pytest.raises(ValueError, match=r"DATA|--target|the column|no column") as caught:
-        compare.study_table(write(name, content), target)
+        compare.study_table(write(name, content), *asked)
     for words in said:
         assert words in str(caught.value)
 
 
-WHOLE = "a,y\n" + "".join(f"{i},{i % 7}\n" for i in range(40))
 MANY = "a,y\n" + "".join(f"{i},{i % 101}\n" for i in range(909))
 TAKEN = {
     "fractions": (QUANTITY, None, (), "'y' is taken for a number, of 40 different values; --combiners takes it"),
@@ -138,7 +131,7 @@ TAKEN = {
     "few, as numbers": (WHOLE, True, (), "'y' is taken for a number, of 7 different values"),
     "many, as classes": (MANY, False, tuple(map(str, range(101))), "101 different numbers, taken for classes"),
     "two": (ROWS, None, ("0", "1"), ""),
-    "words": (WHOLE.replace(",1\n", ",x\n"), None, (*"023456", "x"), ""),
+    "words": (WORDY, None, (*"023456", "x"), ""),
 }
 
 
@@ -161,7 +154,7 @@ MARKED = {
     "decimal comma": [f"-{i},5" for i in range(40)],
     "unit": [f"{i} km/h" for i in range(40)],
     "unknown": [f"{i / 8}" if i % 4 else "unknown" for i in range(40)],
-    "plain": None,
+    "plain": list(map(str, range(40))),
     "ranges": [f"{i}-{i + 10}" for i in range(40)],
     "few": [f"{i % 20},5" for i in range(40)],
     "repeated": [f"{i},5" for i in range(30)] * 6,
@@ -173,24 +166,15 @@ CLASSES = ("ranges", "few", "repeated", "names", "letters", "words")
 
 
 @pytest.mark.parametrize("kind", MARKED)
-def test_numbers_that_are_written_as_text_are_no_classes_by_accident(tmp_path, kind):
-    texts = pd.Series(MARKED[kind] or list(map(str, range(40))), dtype=object)
-    frame = pd.DataFrame({"a": np.arange(len(texts)), "y": texts})
+def test_numbers_that_are_written_as_text_are_no_classes_by_accident(write, kind):
+    texts = pd.Series(MARKED[kind], dtype=object)
     is_text = kind in ("plain", "thousands", "decimal comma", "few", "repeated")  # which text files have as numbers
-    path = tmp_path / "t.parquet" if is_text else tmp_path / "t.csv"
-    frame.to_parquet(path) if is_text else frame.to_csv(path, index=False)
+    path = write("t.parquet" if is_text else "t.csv", pd.DataFrame({"a": np.arange(len(texts)), "y": texts}))
     if kind not in CLASSES:
-        with pytest.raises(ValueError, match=r"different texts are numbers.*if these are classes, add --combiners"):
-            compare.study_table(path, "y")
+        said = r"different texts are numbers.*if these are classes, add --combiners"
+        refuses(ValueError, said, compare.study_table, path, "y")
     labels = compare.study_table(path, "y", (), None if kind in CLASSES else False).class_labels
     assert labels == tuple(sorted(set(texts)))
-
-
-def test_numbers_and_classes_that_are_not_there(write):
-    with pytest.raises(ValueError, match="40 different numbers in 40 rows: a quantity, but combiners need a class"):
-        compare.study_table(write("t.csv", QUANTITY), "y", (), False)
-    with pytest.raises(ValueError, match=r"--target='y' of .* and no numbers, which --laws is for"):
-        compare.study_table(write("t.csv", WHOLE.replace(",1\n", ",x\n")), "y", (), True)
 
 
 @pytest.mark.parametrize(("factor", "unit"), [(1e-9, 1e-9), (1, 1), (1e12, 1e12)])
@@ -209,8 +193,8 @@ def test_missing_files_and_columns_of_one_name_are_refused(write, tmp_path):
     for wrong, match in ((path.parent / "vowel.csv", near), (path.parent, "is a folder")):
         refuses(ValueError, match, compare.study_table, wrong, "y")
     parquet.write_table(pyarrow.table([[1, 2], [3, 4], [0, 1]], names=["a", "a", "y"]), tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match=r"several columns named 'a'|cannot be read as Parquet"):
-        compare.study_table(tmp_path / "t.parquet", "y")
+    match = r"several columns named 'a'|cannot be read as Parquet"
+    refuses(ValueError, match, compare.study_table, tmp_path / "t.parquet", "y")
 
 
 WORDS = {
@@ -219,28 +203,26 @@ WORDS = {
     "thousands": ["1,234", "999"] * 20,
     "percent": ["45%", "7%"] * 20,
     "dates": ["13/01/2024", "2/2/23"] * 20,
-    "rows": None,
 }
 
 
 @pytest.mark.parametrize("kind", WORDS)
-def test_numbers_that_read_as_text_and_that_count_rows_are_doubted(tmp_path, kind):
+def test_numbers_that_read_as_text_are_doubted(write, kind):
     frame = pd.DataFrame({"a": WORDS[kind], "name": ["x1", "y", "2", "3"] * 10, "y": [0, 1, 1, 0, 1] * 8})
     frame["y"] = frame["y"].where(frame["a"] != "oops")  # only plain numbers stay, as texts
-    frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}) if kind == "rows" else frame
-    path = tmp_path / ("t.parquet" if kind == "thousands" else "t.csv")  # text files have numbers by thousands
-    frame.to_parquet(path) if kind == "thousands" else frame.to_csv(path, index=kind == "rows")
+    # Text files have numbers by thousands.
+    path = write("t.parquet" if kind == "thousands" else "t.csv", frame)
     (said,) = compare.study_table(path, "y").warnings
-    wanted = ("'Unnamed: 0'", "numbers the rows") if kind == "rows" else ("'a'", "ordered letter by letter")
-    assert all(words in said for words in wanted)
+    assert all(words in said for words in ("'a'", "ordered letter by letter"))
 
 
-def test_large_classes_are_kept_apart_and_an_index_with_a_name_is_a_column(tmp_path):
-    pd.DataFrame({"a": [1, 2, 3, 4], "y": [2**62, 2**62 + 1] * 2}).to_csv(tmp_path / "t.csv", index=False)
-    assert compare.study_table(tmp_path / "t.csv", "y").class_labels == (str(2**62), str(2**62 + 1))
+def test_indices_and_large_classes(write):
     frame = pd.DataFrame({"a": [3, 1, 4, 1], "y": [0, 0, 1, 1]}, index=pd.Index([5, 7, 1, 2], name="who"))
-    frame.to_parquet(tmp_path / "t.parquet")
-    assert compare.study_table(tmp_path / "t.parquet", "y").X.shape == (4, 2)
+    assert compare.study_table(write("t.parquet", frame), "y").X.shape == (4, 2), "with a name it is a column"
+    (said,) = compare.study_table(write("t.csv", frame.reset_index(drop=True), index=True), "y").warnings
+    assert all(words in said for words in ("'Unnamed: 0'", "numbers the rows"))
+    path = write("t.csv", frame.assign(y=[2**62, 2**62 + 1] * 2))
+    assert compare.study_table(path, "y").class_labels == (str(2**62), str(2**62 + 1))
 
 
 def test_the_mean_goes_by_both_of_its_names():
@@ -248,12 +230,10 @@ def test_the_mean_goes_by_both_of_its_names():
 
 
 def test_costs_that_settings_refuse():
-    costs = pd.DataFrame(1 - np.eye(3))
-    table = compare.breast_cancer()
     for wrong, said in (([[0, 1]], "no square"), ([0, 1], "no square"), ([[0, -1], [1, 0]], "holds -1")):
         refuses(ValueError, f"--costs.*{said}", compare.Settings, costs=wrong)
-    with pytest.raises(ValueError, match="--costs has 3 rows; expected one for each of 2 classes"):
-        compare.run(table, compare.Settings(costs=costs.to_numpy()), quiet=True)
+    match, settings = "--costs has 3 rows; expected one for each of 2 classes", compare.Settings(costs=1 - np.eye(3))
+    refuses(ValueError, match, compare.run, compare.breast_cancer(), settings, quiet=True)
 
 
 def test_the_positive_class_and_row_numbers(write):
@@ -317,5 +297,5 @@ def test_a_pipeline_is_fitted_anew_on_raw_columns(tmp_path):
     text = compare.write_page(tmp_path, results).read_text()
     assert "ColumnTransformer, then RandomForestClassifier, fitted anew to each training part" in " ".join(text.split())
     joblib.dump(make_pipeline(Doubling(), forest), tmp_path / "pipe.joblib")
-    with pytest.raises(ValueError, match="holds Doubling, which drops or makes rows"):
-        read_refitted_model(str(tmp_path / "pipe.joblib"), table)
+    match = "holds Doubling, which drops or makes rows"
+    refuses(ValueError, match, read_refitted_model, str(tmp_path / "pipe.joblib"), table)

@@ -1,8 +1,9 @@
-"""Ranks and tests: values of SciPy, of Demšar's paper and by hand; what must hold for any values; refusals."""
+"""Ranks, tests and averages: values of SciPy, of Demšar's paper and by hand; what holds for any values; refusals."""
 
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 from hypothesis import given
@@ -11,7 +12,9 @@ from hypothesis.extra import numpy as hnp
 
 from jaxunc import compare
 from jaxunc.compare._significance import corrected_t_test, significant_difference
-from tests._refusal import refusals, refuses
+from jaxunc.compare._summary import interval_means
+from tests._refusal import refusals
+from tests.compare._made_up import made_up_results
 
 pytestmark = pytest.mark.once
 
@@ -74,23 +77,15 @@ def test_pairwise_properties(rng):
     tests = corrected_t(values)
     np.testing.assert_array_equal(tests.p_values, tests.p_values.T)
     np.testing.assert_array_equal(np.diag(tests.p_values), 1)
-    np.testing.assert_array_equal(tests.wins + tests.wins.T, 9 * (1 - np.eye(4, dtype=int)))
-    order = np.array([2, 0, 3, 1])
-    permuted = corrected_t(values[:, order])
-    np.testing.assert_allclose(permuted.p_values, tests.p_values[np.ix_(order, order)], rtol=1e-12)
-    np.testing.assert_array_equal(permuted.wins, tests.wins[np.ix_(order, order)])
     # The family is the six pairs, each once.
     upper = np.triu_indices(4, 1)
     plain = [of_splits(values[:, i] - values[:, j]).p_value for i, j in zip(*upper, strict=True)]
     np.testing.assert_allclose(tests.p_values[upper], compare.holm(np.array(plain)), rtol=1e-9)
-
-
-def test_direction():
-    test = partial(compare.pairwise_corrected_t, test_share=0.5)
-    up, down = (test(np.array([[0.1, 0.2], [0.3, 0.5], [0.6, 0.4]]), larger_is_better=one) for one in (True, False))
-    assert up.wins.tolist() == [[0, 1], [2, 0]]
-    np.testing.assert_array_equal(up.wins, down.wins.T)
-    np.testing.assert_array_equal(up.p_values, down.p_values)
+    # What is larger may be worse.
+    turned = partial(compare.pairwise_corrected_t, larger_is_better=False, test_share=0.1)(values)
+    np.testing.assert_array_equal(tests.wins, np.sum(values[:, :, None] > values[:, None], axis=0))
+    np.testing.assert_array_equal(turned.wins, tests.wins.T)
+    np.testing.assert_array_equal(turned.p_values, tests.p_values)
 
 
 def test_holm_by_hand():
@@ -102,9 +97,7 @@ def test_holm_by_hand():
 @given(hnp.arrays(np.float64, 6, elements=st.floats(0, 1)), st.permutations(range(6)))
 def test_holm_properties(p_values, order):
     holm, bonferroni = compare.holm(p_values), np.minimum(6 * p_values, 1)
-    assert np.all(p_values <= holm)
-    assert np.all(holm <= bonferroni)
-    assert np.all(bonferroni <= 1)
+    assert np.all((p_values <= holm) & (holm <= bonferroni))
     assert np.all(np.diff(holm[np.argsort(p_values)]) >= 0)
     np.testing.assert_array_equal(compare.holm(p_values[order]), holm[order])
 
@@ -114,39 +107,30 @@ OF_VALUES = {
     "average_ranks": partial(compare.average_ranks, larger_is_better=True),
     "pairwise_corrected_t": corrected_t,
 }
-
-
-@pytest.mark.parametrize("name", OF_VALUES)
-def test_values_that_are_refused(name):
-    test, values = OF_VALUES[name], np.arange(6.0).reshape(3, 2)
-    too_few = ((1, 6), (6, 1)) * (not name.endswith("ranks"))
-    for shape in (*too_few, (6,), (1, 3, 2)):
-        refuses(ValueError, r"values has shape .*; expected \[blocks methods\]", test, values.reshape(shape))
-    refuses(ValueError, r"values has shape \(0, 2\)", test, values[:0])
-    for broken in (np.nan, np.inf, -np.inf):
-        holes = values.copy()
-        holes[2, 1] = broken
-        refuses(ValueError, f"values holds {broken} at block 2, method 1 .1 such in all.*Leave out", test, holes)
-    refuses(TypeError, "values has dtype <U1; expected numbers", test, np.array([["a", "b"], ["c", "d"]]))
-    refuses(TypeError, "integer", test, values, decimals=2.5)
-
-
-SHARES, WORDS, TABLE = (0.0, 1.0, np.nan), np.array(["a", "b"]), np.arange(6.0).reshape(3, 2)
-
-
-def call(function, *arguments, **options):
-    return lambda: function(*arguments, **options)
-
+SHARES, TABLE = (0.0, 1.0, np.nan), np.arange(6.0).reshape(3, 2)
+SHAPE, LAST = r"values has shape .*; expected \[blocks methods\]", np.array([[0, 0], [0, 0], [0, 1]])
+REFUSED = {
+    **{f"of shape {shape}": (TABLE.reshape(shape), SHAPE) for shape in ((6,), (1, 3, 2))},
+    "that are none": (TABLE[:0], r"values has shape \(0, 2\)"),
+    **{
+        str(broken): (np.where(LAST, broken, TABLE), f"values holds {broken} at block 2, method 1 .1 such.*Leave out")
+        for broken in (np.nan, np.inf, -np.inf)
+    },
+}
 
 test_refusals = refusals(
-    *((f"share {s}", call(of_splits, TABLE, test_share=s), r"test_share=.*\(0, 1\)") for s in SHARES),
-    *((f"pairs' share {s}", call(corrected_t, TABLE, test_share=s), r"test_share=.*\(0, 1\)") for s in SHARES),
-    ("one split", call(of_splits, np.zeros((4, 1))), r"differences has shape \(4, 1\).*two splits"),
-    ("NaN", call(of_splits, np.array([[0, 0], [np.nan, 0]])), r"differences holds nan at \(1, 0\)"),
-    ("words", call(of_splits, WORDS), "differences has dtype <U1", TypeError),
-    ("rows", call(compare.holm, np.zeros((2, 2))), r"p_values has shape \(2, 2\)"),
-    ("p-values of words", call(compare.holm, WORDS), "p_values has dtype <U1", TypeError),
-    *((f"p-value {p}", call(compare.holm, np.array([0.5, p])), r"lie in \[0, 1\]") for p in (-0.1, 1.1, np.nan)),
+    *(
+        (f"{name} {how}", partial(test, values), *said)
+        for name, test in OF_VALUES.items()
+        for how, (values, *said) in REFUSED.items()
+    ),
+    *((f"pairs of {shape}", partial(corrected_t, TABLE.reshape(shape)), SHAPE) for shape in ((1, 6), (6, 1))),
+    *((f"share {s}", partial(of_splits, TABLE, test_share=s), r"test_share=.*\(0, 1\)") for s in SHARES),
+    *((f"pairs' share {s}", partial(corrected_t, TABLE, test_share=s), r"test_share=.*\(0, 1\)") for s in SHARES),
+    ("one split", partial(of_splits, np.zeros((4, 1))), r"differences has shape \(4, 1\).*two splits"),
+    ("NaN", partial(of_splits, np.array([[0, 0], [np.nan, 0]])), r"differences holds nan at \(1, 0\)"),
+    ("rows", partial(compare.holm, np.zeros((2, 2))), r"p_values has shape \(2, 2\)"),
+    *((f"p-value {p}", partial(compare.holm, np.array([0.5, p])), r"lie in \[0, 1\]") for p in (-0.1, 1.1, np.nan)),
 )
 
 
@@ -157,3 +141,55 @@ def test_the_least_difference_that_is_told():
     moved = differences - differences.mean() + least
     np.testing.assert_allclose(corrected_t_test(moved, test_share=0.1).p_value, 0.02)
     assert significant_difference(np.ones(4), test_share=0.1, p_value=0.02) == 0
+
+
+def records(*rows) -> pd.DataFrame:
+    """Records of (leaf size, fold, combiner, accuracy, Brier score)."""
+    columns = ["leaf_size", "fold", "combiner", "accuracy", "brier"]
+    return pd.DataFrame(rows, columns=columns).assign(forest="random-forest", repeat=0, auc=0.5, log_loss=1.0)
+
+
+def test_averages_and_ranks_of_given_records():
+    made = records(
+        *((1, 0, "vote", 0.9, 0.1), (1, 0, "pooling", 0.8, 0.2)),
+        *((1, 1, "vote", 0.7, 0.1), (1, 1, "pooling", 0.7 + 1e-12, 0.2)),
+        *((8, 0, "vote", 0.5, 0.3), (8, 0, "pooling", 0.6, 0.1)),
+        *((8, 1, "vote", 0.5, 0.3), (8, 1, "pooling", 0.6, 0.1)),
+    )
+    ranks = compare.table_of_ranks(made)
+    assert ranks.loc["vote", "accuracy"] == pytest.approx((1 + 1.5 + 2 + 2) / 4)
+    assert ranks.loc["pooling", "brier"] == 1.5
+    assert ranks.loc["vote", "auc"] == ranks.loc["pooling", "log_loss"] == 1.5, "equals share their ranks"
+    assert list(ranks.index) == ["pooling", "vote"], "best first"
+    mean = compare.averages(made).loc[("random-forest", "vote"), "accuracy"]
+    assert mean["mean"] == pytest.approx(0.65)
+    assert mean["std"] == pytest.approx(np.std([0.7, 0.6], ddof=1)), "over folds, leaf sizes averaged first"
+    assert dict(compare.best_leaf_sizes(made)["random-forest"]) == {"pooling": 8, "vote": 1}
+
+
+def test_a_ranking_tells_apart_what_differs_steadily():
+    rows = [
+        (1, fold, combiner, accuracy + 0.01 * np.sin(fold) + 0.001 * np.cos(7 * fold + len(combiner)), 0.2)
+        for fold in range(5)
+        for combiner, accuracy in (("vote", 0.8), ("pooling", 0.9), ("evidence", 0.9005))
+    ]
+    found = compare.ranking(records(*rows), "accuracy", n_folds=5)
+    assert found.combiners[2] == "vote"
+    assert found.ranks[2] == 3
+    assert found.different.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
+    assert found.from_best[0] == 1
+    assert found.from_best[2] < 0.01
+    alone = compare.ranking(records(*rows[:1], rows[3]), "accuracy", n_folds=5)
+    assert alone.combiners == ("vote",)
+    assert not alone.different.any()
+
+
+def test_bins_of_several_folds_are_one():
+    settings = compare.Settings(("random-forest",), ("vote",), (4,), n_trees=3, n_repeats=1, n_folds=2)
+    first, second = made_up_results(compare.breast_cancer(), settings, ("vote",)).outcomes.values()
+    second.intervals["size"][:2], second.intervals["hits"][:2] = [30, 0], [3, 0]
+    second.intervals["lower"][:2] = [0.3, 0.0]
+    found = interval_means([first, second])
+    assert found["size"] == [40, 10, *[20] * 7], "the last bin is empty and left out"
+    assert found["hits"] == pytest.approx([8 / 40, 0.5, *[0.5] * 7])
+    assert found["lower"][:2] == pytest.approx([0.3 / 40, 0.1])

@@ -1,17 +1,15 @@
 """What the first line says, and whether it is right: on cells of given sets, and on results of known differences."""
 
-import io
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from scipy import stats
 
 from jaxunc import compare
 from jaxunc.compare._page import page
 from jaxunc.compare._verdict import BASE_RATES, decision, further, verdict
-from tests.compare._made_up import kept_results, made_up_results
+from tests.compare._made_up import kept_results, made_up_results, shown
 
 pytestmark = pytest.mark.once
 
@@ -40,23 +38,24 @@ def by_hand(results, measure: str, larger: bool, leader: str) -> dict[str, tuple
         loss = {(size, part): read("log_loss", name, size, part) for size in sizes for part in parts}
         best = lambda part, loss=loss: min(sizes, key=lambda s: round(sum(loss[s, p] for p in parts if p != part), 6))
         values[name] = np.array([read(measure, name, best(part), part) for part in parts])
-    pairs = [(name, "probability") for name in (*names, BASE_RATES) if name != "probability"]
-    pairs += [(name, leader) for name in (*names, BASE_RATES) if name not in ("probability", leader)]
+    others = [name for name in (*names, BASE_RATES) if name != "probability"]
+    pairs = [(name, "probability") for name in others]
+    if leader != "probability":
+        pairs += [(name, leader) for name in others if name != leader]
     share = np.array(list(results.about["data"]["classes"].values())) / results.about["data"]["n_instances"]
     rates = {"log_loss": -np.sum(share * np.log(share)), "average_precision": share.min()}
     values[BASE_RATES] = np.full(len(parts), rates[measure])
     p_values = []
-    for one, other in pairs if leader != "probability" else pairs[: len(names)]:
-        d = np.round(values[one] - values[other], 6)
+    for name, other in pairs:
+        d = np.round(values[name] - values[other], 6)
         t = d.mean() / np.sqrt((1 / len(d) + 0.2 / 0.8) * d.var(ddof=1)) if np.ptp(d) else 0.0
         p_values.append(2 * stats.t.sf(abs(t), len(d) - 1))
-    adjusted, worst = {}, 0.0
-    for i, k in enumerate(np.argsort(p_values)):
-        worst = max(worst, min(1.0, (len(p_values) - i) * p_values[k]))
-        adjusted[k] = worst
-    told = {one: adjusted[k] < 0.05 for k, (one, _) in enumerate(pairs[: len(names)])}
-    lead = {name: (values[name].mean() - values["probability"].mean()) * (1 if larger else -1) for name in told}
-    return {name: (values[name].mean(), int(told[name]) * (1 if lead[name] > 0 else -1)) for name in told}
+    order = np.argsort(p_values)
+    adjusted = np.empty(len(pairs))
+    adjusted[order] = np.maximum.accumulate(np.arange(len(pairs), 0, -1) * np.array(p_values)[order])
+    lead = {name: (values[name].mean() - values["probability"].mean()) * (1 if larger else -1) for name in others}
+    told = dict(zip(others, adjusted[: len(others)] < 0.05, strict=True))
+    return {name: (values[name].mean(), int(told[name]) * (1 if lead[name] > 0 else -1)) for name in others}
 
 
 @pytest.mark.room(keep=1)
@@ -69,9 +68,7 @@ def test_the_first_line_of_given_sets_is_right(name):
         for combiner, (mean, told) in by_hand(results, measure, larger, found.leader).items():
             assert found.means.at[combiner, measure] == pytest.approx(mean, abs=2e-6)
             assert found.differs(measure, combiner, "probability") == told, (measure, combiner)
-    stream = io.StringIO()
-    compare.show(Console(file=stream, width=100), results)
-    lines = stream.getvalue().splitlines()
+    lines = shown(results).splitlines()
     assert " ".join(" ".join(lines[:6]).split()).startswith(SAID[name].replace("`", "")[:150])
     assert max(map(len, lines)) <= 100
     whole = page(results)
@@ -79,22 +76,18 @@ def test_the_first_line_of_given_sets_is_right(name):
     assert "≈" not in whole
 
 
-def shaped(
-    losses: dict[str, float], *, noise: Any = 0.01, classes=("no", "yes"), costs=None, share=0.4, wild=0.002, **more
-):
-    """Results in which combiners have a log loss, give or take; further measures by keyword."""
-    table = compare.breast_cancer()
+def shaped(noise: Any = 0.01, costs=None, share=0.4, wild=0.002, **measures: dict[str, float]) -> compare.Results:
+    """Results in which combiners have these measures, give or take; the log loss is the first of them."""
+    table, names = compare.breast_cancer(), tuple(measures["log_loss"])
     y = (np.arange(len(table.y)) % 100 < 100 * share).astype(int)
     settings = compare.Settings(("random-forest",), leaf_sizes=(4,), n_trees=3, costs=costs)
-    results = made_up_results(table._replace(y=y, class_labels=classes, name="t.csv"), settings, tuple(losses))
+    results = made_up_results(table._replace(y=y, class_labels=("no", "yes"), name="t.csv"), settings, names)
     random = np.random.default_rng(0)
     for outcome in results.outcomes.values():
-        for name in losses:
-            outcome.measures[name]["log_loss"] = (
-                losses[name] + (noise[name] if isinstance(noise, dict) else noise) * random.normal()
-            )
-            for measure, values in more.items():
-                value = values[name] + wild * random.normal()
+        for name in names:
+            for measure, values in measures.items():
+                scatter = wild if measure != "log_loss" else noise[name] if isinstance(noise, dict) else noise
+                value = values[name] + scatter * random.normal()
                 if measure == "cost":
                     outcome.costs[name] = value
                 elif measure == "top":
@@ -104,49 +97,51 @@ def shaped(
     return results
 
 
+def of_both(probability: float, learned: float) -> dict[str, float]:
+    return {"probability": probability, "learned": learned}
+
+
+KEPT = "Keep the mean (`probability`, random-forest, leaf size 4): "
+USED = "Use `learned` (random-forest, leaf size 4): "
+COSTS = ((0, 1), (5, 0))
 CASES = {
     "better": (
-        {"losses": {"probability": 0.5, "learned": 0.4}, "accuracy": {"probability": 0.9, "learned": 0.8}},
-        "Use `learned` (random-forest, leaf size 4): its probabilities are better than the forest's, log loss",
+        {"log_loss": of_both(0.5, 0.4), "accuracy": of_both(0.9, 0.8)},
+        USED + "its probabilities are better than the forest's, log loss",
         ["it is right for 80.0% of rows instead of 90.0%", "`learned` is also worse than `probability` by accuracy"],
     ),
     "kept": (
-        {"losses": {"learned": 0.5, "probability": 0.502, "vote": 9.0}},
-        "Keep the mean (`probability`, random-forest, leaf size 4): nothing is better",
+        {"log_loss": {"learned": 0.5, "probability": 0.502, "vote": 9.0}},
+        KEPT + "nothing is better",
         ["`learned` has .499, which may be chance", "Probabilities worse than `probability`'s by log loss: `vote`"],
     ),
     "kept, and something ranks better": (
-        {"losses": {"probability": 0.5, "vote": 0.6}, "auc": {"probability": 0.7, "vote": 0.8}},
-        "Keep the mean (`probability`, random-forest, leaf size 4): no probabilities are better",
+        {"log_loss": {"probability": 0.5, "vote": 0.6}, "auc": {"probability": 0.7, "vote": 0.8}},
+        KEPT + "no probabilities are better",
         ["By AUC `vote` (.800) is better than `probability` (.700)"],
     ),
     "no better than the base rates": (
-        {"losses": {"probability": 0.9, "learned": 0.672}},
+        {"log_loss": of_both(0.9, 0.672)},
         "Use none of them: no probabilities are told to be better than the base rates alone, log loss .681",
         [],
     ),
     "ties among what is no better": (
-        {"losses": {"probability": 0.9, "learned": 0.672, "isotonic": 0.6725}},
+        {"log_loss": of_both(0.9, 0.672) | {"isotonic": 0.6725}},
         "Use none of them",
         ["Not told apart from `learned` by log loss: `isotonic`"],
     ),
     "better than the base rates, as the default is not": (
-        {"losses": {"probability": 0.7, "learned": 0.6}, "noise": {"probability": 0.1, "learned": 0.005}},
-        "Use `learned` (random-forest, leaf size 4): its probabilities are better than the base rates",
+        {"log_loss": of_both(0.7, 0.6), "noise": of_both(0.1, 0.005)},
+        USED + "its probabilities are better than the base rates",
         ["though tests do not tell these from its own"],
     ),
     "better by Brier score alone": (
-        {"losses": {"probability": 0.5, "learned": 0.499}, "brier": {"probability": 0.16, "learned": 0.14}},
-        "Use `learned` (random-forest, leaf size 4): its probabilities are better than the forest's by Brier",
+        {"log_loss": of_both(0.5, 0.499), "brier": of_both(0.16, 0.14)},
+        USED + "its probabilities are better than the forest's by Brier",
         ["by log loss they are not told apart (.498 against .496)", "no combiner is told to be better"],
     ),
     "rare": (
-        {
-            "losses": {"probability": 0.2, "learned": 0.1},
-            "share": 0.05,
-            "top": {"probability": 0.33, "learned": 0.41},
-            "accuracy": {"probability": 0.94, "learned": 0.947},
-        },
+        {"log_loss": of_both(0.2, 0.1), "share": 0.05, "top": of_both(0.33, 0.41), "accuracy": of_both(0.94, 0.947)},
         "Use `learned`",
         [
             "of 100 rows called most likely (the top 5%), 41 are *yes* instead of 33",
@@ -154,30 +149,22 @@ CASES = {
         ],
     ),
     "costs": (
-        {
-            "losses": {"probability": 0.5, "learned": 0.501},
-            "costs": ((0, 1), (5, 0)),
-            "cost": {"probability": 0.3, "learned": 0.2},
-        },
-        "Use `learned` (random-forest, leaf size 4): decisions by its probabilities cost less than by the forest's, 2",
+        {"log_loss": of_both(0.5, 0.501), "costs": COSTS, "cost": of_both(0.3, 0.2)},
+        USED + "decisions by its probabilities cost less than by the forest's, 2",
         ["one decision for all rows costs 57.82."],
     ),
     "costs that tell nothing": (
-        {
-            "losses": {"probability": 0.5, "learned": 0.4},
-            "costs": ((0, 1), (5, 0)),
-            "cost": {"probability": 0.2, "learned": 0.2},
-        },
-        "Use `learned` (random-forest, leaf size 4): its probabilities are better than the forest's",
+        {"log_loss": of_both(0.5, 0.4), "costs": COSTS, "cost": of_both(0.2, 0.2)},
+        USED + "its probabilities are better than the forest's",
         ["(not told apart)"],
     ),
-    "without the default": ({"losses": {"vote": 0.5, "learned": 0.4}}, "Of these take `learned`", []),
+    "without the default": ({"log_loss": {"vote": 0.5, "learned": 0.4}}, "Of these take `learned`", []),
     "an accuracy of few parts": (
-        {"losses": {"probability": 0.5, "learned": 0.4}, "accuracy": {"probability": 0.6, "learned": 0.7}, "wild": 0.2},
+        {"log_loss": of_both(0.5, 0.4), "accuracy": of_both(0.6, 0.7), "wild": 0.2},
         "Use `learned`",
         ["which tests do not tell from the 57.8% of always *no*"],
     ),
-    "alone": ({"losses": {"vote": 0.5}}, "Nothing to decide: `vote` alone was run.", []),
+    "alone": ({"log_loss": {"vote": 0.5}}, "Nothing to decide: `vote` alone was run.", []),
 }
 
 
@@ -196,17 +183,16 @@ def test_what_is_said(given, start, more):
 
 
 def assert_nothing_is_starred(results):
-    stream = io.StringIO()
-    compare.show(Console(file=stream, width=100), results)
-    assert "Use none of them" in stream.getvalue()
-    assert "*" not in stream.getvalue()
-    assert "from it" not in stream.getvalue()
+    said = shown(results)
+    assert "Use none of them" in said
+    assert "*" not in said
+    assert "from it" not in said
     assert '<th scope="row" class="best"' not in page(results)
 
 
 def test_a_loss_ten_times_as_large_is_no_tie():
     """A combiner whose loss varies much is not told apart, and not called alike."""
-    results = shaped({"probability": 0.5, "learned": 0.4, "isotonic": 0.41, "evidence": 4.0})
+    results = shaped(log_loss=of_both(0.5, 0.4) | {"isotonic": 0.41, "evidence": 4.0})
     random = np.random.default_rng(1)
     for outcome in results.outcomes.values():
         outcome.measures["evidence"]["log_loss"] = float(40 * random.uniform() ** 4)
