@@ -27,8 +27,8 @@ MOMENTS = {
 
 def carriers(coarse: str, texts: list[str]) -> dict[str, Any]:
     fine = np.array(texts, "M8[ns]")
-    parts: dict[str, Any] = {unit: fine.astype(f"M8[{unit}]") for unit in coarse.replace("n", "")}
-    parts |= {unit: fine.astype(f"M8[{unit}]") for unit in (["ns"] if coarse == "n" else ["ms", "us", "ns"])}
+    units = ["ns"] if coarse == "n" else [*coarse, "ms", "us", "ns"]
+    parts: dict[str, Any] = {unit: fine.astype(f"M8[{unit}]") for unit in units}
     found: dict[str, Any] = {f"NumPy {unit}": {"d": part} for unit, part in parts.items()}
     for unit in set(parts) & {"ms", "us", "ns"}:
         found[f"pandas {unit}"] = pd.DataFrame({"d": parts[unit]})
@@ -50,33 +50,35 @@ def in_arrow(data: Any) -> pa.Table:
     return table_of_pandas(data) if isinstance(data, pd.DataFrame) else pa.table(data)
 
 
-def cells(data: Any) -> list[str] | None:
-    """The column as the carrier's own library writes it to a CSV file."""
-    text = data.to_csv(index=False) if isinstance(data, pd.DataFrame) else None
-    text = data.write_csv() if isinstance(data, pl.DataFrame) else text
-    return None if text is None else text.splitlines()[1:]
+def codes(data: Any, columns: Columns) -> list[float]:
+    """The codes of the one column, whether it is read as it is or on the way of streams."""
+    found = encode_instances(data, columns).values[:, 0].tolist()
+    assert encode_arrow(in_arrow(data), columns).values[:, 0].tolist() == found
+    return found
 
 
 @pytest.mark.room(keep=1)
 @pytest.mark.parametrize("name", MOMENTS)
 def test_one_moment_is_one_level(name):
     every = carriers(*MOMENTS[name])
-    wanted = np.unique(np.array(MOMENTS[name][1], "M8[ns]"), return_inverse=True)[1]
+    wanted = np.unique(np.array(MOMENTS[name][1], "M8[ns]"), return_inverse=True)[1].tolist()
+    # As the carrier's own library writes the column to a CSV file.
+    written = [data.to_csv(index=False) for data in every.values() if isinstance(data, pd.DataFrame)]
+    written += [data.write_csv() for data in every.values() if isinstance(data, pl.DataFrame)]
     for known in every.values():
         columns = fit_columns(known, ["d"])
         for where, data in every.items():
-            np.testing.assert_array_equal(encode_instances(data, columns).values[:, 0], wanted, where)
-            np.testing.assert_array_equal(encode_arrow(in_arrow(data), columns).values[:, 0], wanted, where)
-            if (written := cells(data)) is not None:
-                table = pa.table({"d": written})
-                np.testing.assert_array_equal(encode_arrow(table, columns, are_cells=True).values[:, 0], wanted, where)
+            assert codes(data, columns) == wanted, where
+        for text in written:
+            table = pa.table({"d": text.splitlines()[1:]})
+            assert encode_arrow(table, columns, are_cells=True).values[:, 0].tolist() == wanted, text
 
 
 def test_levels_of_earlier_files():
     """With the letter between day and time, as NumPy's arrays were written."""
     columns = Columns(1, ("d",), (True,), (Levels(("2020-01-01T00:00:00", "2020-01-01T10:00:00.500"), False),))
     for data in carriers("", ["2020-01-01T10:00:00.5", "2020-01-01"]).values():
-        assert encode_instances(data, columns).values[:, 0].tolist() == [1, 0]
+        assert codes(data, columns) == [1, 0]
 
 
 @pytest.mark.parametrize("missing", [[], [None]])
@@ -101,7 +103,7 @@ def test_zones():
     columns = fit_columns(berlin, ["d"])
     utc = berlin.assign(d=berlin["d"].dt.tz_convert("UTC"))
     for data in (berlin, utc, pl.from_pandas(berlin), pl.from_pandas(utc), pa.Table.from_pandas(utc)):
-        assert encode_instances(data, columns).values[:, 0].tolist() == [0, 1]
+        assert codes(data, columns) == [0, 1]
     mixed = [datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), datetime.datetime(2020, 1, 1)]
     refuses(TypeError, "moments with a time zone and others without one", table_of_columns, {"d": mixed})
 
@@ -113,20 +115,18 @@ def test_spans_of_time():
     every += [{"d": every[2]["d"].tolist()}, pa.table(every[0]), pa.table(every[3])]
     for known in every:
         columns = fit_columns(known, ["d"])
-        wanted = encode_instances(known, columns).values[:, 0].tolist()
+        wanted = codes(known, columns)
         assert sorted(wanted) == [0, 1, 2, 3]
         for data in every:
-            assert encode_instances(data, columns).values[:, 0].tolist() == wanted
-            assert encode_arrow(in_arrow(data), columns).values[:, 0].tolist() == wanted
-        for text in ("1 days", "10 seconds", "0:00:00.0"):
-            assert encode_instances(pd.DataFrame({"d": [text]}), columns).values[0, 0] == -1
+            assert codes(data, columns) == wanted
+        assert codes(pd.DataFrame({"d": ["1 days", "10 seconds", "0:00:00.0"]}), columns) == [-1, -1, -1]
 
 
 def test_texts_that_look_like_moments_stay_texts():
     words = pd.DataFrame({"d": ["2020-01-01", "2020-01-01 00:00:00", "2020-01-01T00:00"]})
     columns = fit_columns(words, ["d"])
-    assert encode_instances(words, columns).values[:, 0].tolist() == [0, 1, 2]
-    assert encode_instances(pd.DataFrame({"d": ["2020-01-01T00"]}), columns).values[0, 0] == -1
+    assert codes(words, columns) == [0, 1, 2]
+    assert codes(pd.DataFrame({"d": ["2020-01-01T00"]}), columns) == [-1]
 
 
 def test_masked_moments_are_missing():
@@ -137,10 +137,9 @@ def test_masked_moments_are_missing():
 @pytest.mark.room
 def test_a_classifier_of_dates():
     day = np.array(["2020-01-01", "2020-01-02"], "M8[D]").repeat(10)
-    model = RandomDecisionTreesClassifier(5, nominal=NAMED, random_state=0).fit(
-        pd.DataFrame({"d": day}), day.astype(int) % 2
-    )
-    wanted = model.predict(pd.DataFrame({"d": day}))
+    days = pd.DataFrame({"d": day})
+    model = RandomDecisionTreesClassifier(5, nominal=NAMED, random_state=0).fit(days, day.astype(int) % 2)
+    wanted = model.predict(days)
     for unit in ("D", "s", "ms", "us", "ns"):
         np.testing.assert_array_equal(model.predict({"d": day.astype(f"M8[{unit}]")}), wanted)
     found = ju.stream(model.bound_, {"d": day.astype("M8[s]")}, outputs=["class"])

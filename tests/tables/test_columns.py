@@ -48,9 +48,7 @@ def test_a_frame():
     assert fit_columns(pd.DataFrame(np.eye(2))).names == ("0", "1")
 
 
-@pytest.mark.parametrize(
-    "nominal", [["grade", "word"], ("word", "grade"), [1, 2], np.array([0, 1, 1, 0, 0], bool)], ids=str
-)
+@pytest.mark.parametrize("nominal", [["grade", "word"], ("word", "grade"), [1, 2], np.isin(range(5), [1, 2])], ids=str)
 def test_columns_by_name_position_or_flag(nominal):
     assert fit_columns(SHOP, nominal) == fit_columns(SHOP)
 
@@ -66,13 +64,9 @@ def test_arrays():
     """Of objects each column with a text is nominal, of texts every one, of numbers none unless it is named."""
     objects = SHOP[["number", "grade", "word", "flag"]].to_numpy(dtype=object)
     assert fit_columns(objects).levels == (None, GRADE, WORD, None)
-    assert fit_columns([["a", 2.0], ["b", 1.0]]) == Columns(
-        2, nominal=(True, False), levels=(Levels(("a", "b"), False), None)
-    )
-    assert fit_columns(np.array([["a", "2"], ["b", "1"]])).levels == (
-        Levels(("a", "b"), False),
-        Levels(("1", "2"), False),
-    )
+    letters = Levels(("a", "b"), False)
+    assert fit_columns([["a", 2.0], ["b", 1.0]]) == Columns(2, nominal=(True, False), levels=(letters, None))
+    assert fit_columns(np.array([["a", "2"], ["b", "1"]])).levels == (letters, Levels(("1", "2"), False))
     numbers = np.array([[3, 5], [2**53, 5], [-1, 5]])
     assert fit_columns(numbers) == Columns(2)
     assert fit_columns(numbers, [0]).levels == (Levels((-1, 3, 2**53), False), None)
@@ -91,8 +85,6 @@ def test_nominal_that_does_not_fit(nominal):
 
 
 A, B = Levels(("a",), False), Levels((1, 2.5), True)
-
-
 WORD_COLUMN = {"number": 1, "nominal": (True,)}
 test_refusals = refusals(
     *(
@@ -156,8 +148,8 @@ def test_copied_and_sent_to_another_process():
     hash(columns)
     assert columns.lookups
     assert copy.deepcopy(columns) == pickle.loads(pickle.dumps(columns)) == columns
-    code = "import pickle, sys; c = pickle.loads(sys.stdin.buffer.read()); print(hash(c) == hash(c.of_codes()))"
-    code = code.replace("c.of_codes()", "type(c)(c.number, c.names, c.nominal, c.levels, c.boolean)")
+    made = "type(c)(c.number, c.names, c.nominal, c.levels, c.boolean)"
+    code = f"import pickle, sys; c = pickle.loads(sys.stdin.buffer.read()); print(hash(c) == hash({made}))"
     done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(columns), capture_output=True, check=False)
     assert done.stdout.strip() == b"True", done.stderr
 
@@ -167,30 +159,22 @@ STAMPS = tuple(1.7e9 + np.array([0.25, 0.5, 1.0, 100.125]))
 COLUMNS = Columns(2, ("at", "x"), cuts=(STAMPS, None))
 
 
-def stamps(rng) -> np.ndarray:
+def test_codes_are_the_cuts_below(rng):
     near = np.concatenate([np.nextafter(STAMPS, -np.inf), STAMPS, np.nextafter(STAMPS, np.inf)])
     at = np.concatenate([near, [np.nan, -np.inf, np.inf, 0.0]])
-    return np.stack([at, rng.standard_normal(len(at))], axis=1)
-
-
-def test_codes_are_the_cuts_below(rng):
-    data = stamps(rng)
+    data = np.stack([at, rng.standard_normal(len(at))], axis=1)
     wanted = np.where(np.isnan(data[:, 0]), np.nan, (np.array(STAMPS) < data[:, :1]).sum(axis=1))
+    wanted = np.stack([wanted, data[:, 1].astype(np.float32)], axis=1)
     frame = pd.DataFrame(data, columns=["at", "x"])
-    finite = np.isfinite(data[:, 0])
-    forms = {
-        "array": encode_instances(data, COLUMNS),
-        "frame": encode_instances(frame, COLUMNS),
-        "objects": encode_instances(data.astype(object), COLUMNS),
-        "arrow": encode_arrow(pa.table(frame), COLUMNS),
-    }
-    for name, found in forms.items():
-        np.testing.assert_array_equal(found.values[:, 0], wanted, err_msg=name)
-        np.testing.assert_array_equal(found.values[:, 1], data[:, 1].astype(np.float32), err_msg=name)
+    for found in (
+        *(encode_instances(form, COLUMNS) for form in (data, frame, data.astype(object))),
+        encode_arrow(pa.table(frame), COLUMNS),
+    ):
+        np.testing.assert_array_equal(found.values, wanted)
         assert found.missing
-    whole = np.stack([np.array([1700000000, 1700000001, 1700000002]), np.zeros(3)], axis=1).astype(np.int64)
+    whole = 1_700_000_000 + np.array([[0, 0], [1, 0], [2, 0]])
     assert encode_instances(whole, COLUMNS).values[:, 0].tolist() == [0, 2, 3]
-    assert not encode_instances(data[finite], COLUMNS).missing
+    assert not encode_instances(data[np.isfinite(data[:, 0])], COLUMNS).missing
 
 
 def test_traced_numbers_are_compared_as_they_are(rng):
@@ -208,10 +192,9 @@ def test_traced_numbers_are_compared_as_they_are(rng):
 def cuts_of_many_scales() -> list:
     """Cuts far apart, next to each other, of the smallest and the largest numbers, and drawn ones."""
     rng, huge = np.random.default_rng(0), np.finfo(np.float64).max
-    tiny, spread = rng.standard_normal(3000) * 1e-320, [*rng.random(9), 1e300]
-    drawn = [rng.standard_cauchy(500), rng.lognormal(0, 5, 255), tiny, spread]
     few = [[], [0.0], [huge], [-huge, huge], [0.0, 5e-324], [1.0, 1 + 2**-52]]
-    return few + [np.unique(own).tolist() for own in drawn]
+    tiny, spread = rng.standard_normal(3000) * 1e-320, [*rng.random(9), 1e300]
+    return few + [np.unique(own).tolist() for own in (rng.standard_cauchy(500), rng.lognormal(0, 5, 255), tiny, spread)]
 
 
 @pytest.mark.parametrize("cuts", cuts_of_many_scales(), ids=len)

@@ -1,6 +1,7 @@
 """Data as trees test them: values looked up, numbers as float32, and what is refused."""
 
 import warnings
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -34,39 +35,31 @@ CODES = np.array([[0.5, 1, 1, 1], [1.5, 0, 2, 0], [2.5, 1, 0, 1], [3.5, 0, 1, 0]
 def check(data, expected, columns=COLUMNS, missing=False, **options):
     found, any_missing = encode_instances(data, columns, **options)
     np.testing.assert_array_equal(found, expected)
-    assert found.dtype == np.float32
-    assert any_missing is missing
-    if isinstance(found, np.ndarray):
-        assert found.flags.c_contiguous
+    assert (found.dtype, any_missing) == (np.float32, missing)
+    assert not isinstance(found, np.ndarray) or found.flags.c_contiguous
 
 
 def test_frames():
-    check(SHOP, CODES)
+    other = SHOP.assign(grade=SHOP["grade"].cat.set_categories(["odd", "high", "low"]))
+    for data in (SHOP, SHOP.to_numpy(dtype=object), other, SHOP.astype({"grade": "str", "word": "category"})):
+        check(data, CODES)
     check(SHOP[::-1], CODES[::-1])
-    check(SHOP.to_numpy(dtype=object), CODES)
     check(SHOP[:0], CODES[:0])
     new = pd.DataFrame({"number": [np.nan], "grade": ["odd"], "word": [np.nan], "flag": [1]})
     check(new, [[np.nan, -1, 2, 1]], missing=True)
     check(new.assign(grade=None, word="z"), [[np.nan, -1, -1, 1]], missing=True)
 
 
-def test_categories_in_another_order():
-    other = SHOP.assign(grade=SHOP["grade"].cat.set_categories(["odd", "high", "low"]))
-    check(other, CODES)
-    check(SHOP.astype({"grade": "str", "word": "category"}), CODES)
-
-
 @pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "Int8", "float32", "object"])
 def test_kinds_of_numbers(dtype):
-    half = pd.Series([0, 1, 1, 0]).astype(dtype)
-    frame = pd.DataFrame({"half": half, "word": list("abba")})
-    expected = np.array([[0, 0], [1, 1], [1, 1], [0, 0]])
-    check(frame, expected, fit_columns(frame, ["word"]))
-    check(frame[["half"]], expected[:, :1], Columns(1, ("half",)))
+    frame = pd.DataFrame({"half": pd.Series([0, 1, 1, 0]).astype(dtype), "word": list("abba")})
+    columns = fit_columns(frame, ["word"])
+    check(frame, [[0, 0], [1, 1], [1, 1], [0, 0]], columns)
+    check(frame[["half"]], [[0], [1], [1], [0]], Columns(1, ("half",)))
     if dtype != "float32":
-        gap = frame.assign(half=half.astype(object).where([True, True, True, False], None).astype(dtype))
+        gap = frame.assign(half=frame["half"].astype(object).where(np.arange(4) < 3, None).astype(dtype))
         for data in (gap, gap.to_numpy(dtype=object)):
-            check(data, [[0, 0], [1, 1], [1, 1], [np.nan, 0]], fit_columns(frame, ["word"]), missing=True)
+            check(data, [[0, 0], [1, 1], [1, 1], [np.nan, 0]], columns, missing=True)
 
 
 def test_plain_numbers():
@@ -103,16 +96,12 @@ def test_numbers_that_are_values():
     X = np.array([[10, 7.0], [5, 8], [np.nan, 9]])
     columns = fit_columns(X, [0])
     codes = [[1, 7], [0, 8], [2, 9]]
-    check(X, codes, columns)
-    check(jnp.asarray(X), codes, columns)
-    check(X.astype(object), codes, columns)
+    for data in (X, jnp.asarray(X), X.astype(object)):
+        check(data, codes, columns)
     check(np.array([[6.0, 7]]), [[-1, 7]], columns)
     check(codes, codes, columns.of_codes())
     check(X, X, columns.of_codes(), missing=True)
-
-
-def test_integers_that_float32_cannot_tell_apart():
-    values = np.array([2**24 + 1, 2**24, 2**53 + 1, 2**53])[:, None]
+    values = np.array([2**24 + 1, 2**24, 2**53 + 1, 2**53])[:, None]  # which float32 does not tell apart
     columns = fit_columns(values, [0])
     check(values, [[1], [0], [3], [2]], columns)
     check(values + 2, [[-1], [-1], [-1], [-1]], columns)
@@ -133,18 +122,18 @@ FRAME = pd.DataFrame(X, columns=list("abc"))
 
 
 def _encoded(data, columns=NAMED, *name):
-    return lambda: encode_instances(data, columns, *name)
+    return partial(encode_instances, data, columns, *name)
 
 
 NO_NUMBERS = {
-    "words": (FRAME.assign(b="text"), r"columns \['b'\] \(1 in all\) hold no numbers"),
-    "categories": (FRAME.assign(b=pd.Categorical(["x"] * 2)), r"\['b'\]"),
-    "dates": (FRAME.assign(b=pd.Timestamp("2020-01-01")), r"\['b'\].*days since"),
-    "times": (FRAME.assign(b=pd.Timedelta("1s")), r"\['b'\]"),
-    "complex column": (FRAME.assign(b=1j), r"\['b'\]"),
-    "two": (FRAME.assign(a="text", c="2"), r"columns \['a'\]"),
+    "words": ({"b": "text"}, r"columns \['b'\] \(1 in all\) hold no numbers"),
+    "categories": ({"b": pd.Categorical(["x"] * 2)}, r"\['b'\]"),
+    "dates": ({"b": pd.Timestamp("2020-01-01")}, r"\['b'\].*days since"),
+    "times": ({"b": pd.Timedelta("1s")}, r"\['b'\]"),
+    "complex column": ({"b": 1j}, r"\['b'\]"),
+    "two": ({"a": "text", "c": "2"}, r"columns \['a'\]"),
 }
-WITH_WORD = {name: data.assign(word="a") for name, (data, _) in NO_NUMBERS.items()}
+WITH_WORD = {name: FRAME.assign(**cells, word="a") for name, (cells, _) in NO_NUMBERS.items()}
 UNKNOWN = r"labels that the forest does not know: \['maybe'\]; its classes are \['no', 'yes'\]"
 ONE_WORD = Columns(2, nominal=(True, False), levels=(Levels(("a",), False), None))
 test_refusals = refusals(
@@ -158,7 +147,7 @@ test_refusals = refusals(
     ("order", _encoded(FRAME[["c", "b", "a"]]), "another order"),
     ("name", _encoded(FRAME.rename(columns={"a": "z"})), r"missing \['a'\], unexpected \['z'\]"),
     ("absent", _encoded(FRAME[["a"]]), r"missing \['b', 'c'\]"),
-    *((name, _encoded(data), words, TypeError) for name, (data, words) in NO_NUMBERS.items()),
+    *((name, _encoded(FRAME.assign(**cells)), words, TypeError) for name, (cells, words) in NO_NUMBERS.items()),
     *(
         (f"{name} beside a word", _encoded(data, fit_columns(data, ["word"])), "hold no numbers", TypeError)
         for name, data in WITH_WORD.items()
@@ -166,9 +155,9 @@ test_refusals = refusals(
     ("few of data", _encoded(X, Columns(2), "data"), "data has 3 features"),
     ("words of data", _encoded([["a", "b"]], ONE_WORD, "data"), r"data's columns \[1\]", TypeError),
     ("complex data", _encoded(X.astype(complex), fit_columns(X, [0]), "data"), "data's columns", TypeError),
-    ("label", lambda: class_positions(("no", "yes"), ["no", "maybe"]), UNKNOWN),
-    ("labels of two axes", lambda: class_positions((0, 1), [[0], [1]]), "y has shape"),
-    ("labels", lambda: class_positions((0, 1), np.array([0, "a"], object)), "labels of the types int, str", TypeError),
+    ("label", partial(class_positions, ("no", "yes"), ["no", "maybe"]), UNKNOWN),
+    ("labels of two axes", partial(class_positions, (0, 1), [[0], [1]]), "y has shape"),
+    ("labels", partial(class_positions, (0, 1), np.array([0, "a"], object)), "of the types int, str", TypeError),
 )
 
 
@@ -184,10 +173,12 @@ def test_traceable():
     refuses(ValueError, "another order", encode_traced, FRAME[["b", "a", "c"]], NAMED)
 
 
-def test_labels():
-    assert class_positions(("no", "yes"), ["yes", "no", "yes"]).tolist() == [1, 0, 1]
-    assert class_positions((3, 1), np.array([1, 3])).tolist() == [1, 0]
-    assert class_positions((1, 2), []).tolist() == []
+@pytest.mark.parametrize(
+    ("labels", "y", "positions"),
+    [(("no", "yes"), ["yes", "no", "yes"], [1, 0, 1]), ((3, 1), np.array([1, 3]), [1, 0]), ((1, 2), [], [])],
+)
+def test_labels(labels, y, positions):
+    assert class_positions(labels, y).tolist() == positions
 
 
 N = 80
@@ -214,6 +205,10 @@ def test_who_grows_trees_says_which_column_is_merged(name):
     assert len(caught) == 1
 
 
+def merged(data) -> None:
+    ju.tables.warn_of_merged_values(data, fit_columns(data))
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -226,21 +221,17 @@ def test_who_grows_trees_says_which_column_is_merged(name):
 def test_nothing_is_said_where_nothing_is_merged(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ju.transduction.grow_greedy_trees(data, Y)
+        merged(data)
 
 
-def test_frames_integers_and_objects():
+def test_frames_integers_objects_and_many_rows():
+    """Of many rows, some are examined."""
     numbers = pd.array([*(2**24 + np.arange(N - 1)), None], dtype="Int64")
     frame = pd.DataFrame({"kind": ["a", "b"] * (N // 2), "number": numbers, "time": FINE.astype(object)})
     with pytest.warns(MergedValuesWarning, match=r"'number' \(40 of 79 .*'time' \(14 of 80"):
         ju.transduction.grow_greedy_trees(frame, Y, nominal=["kind"])
-
-
-def test_a_frame_is_examined_by_some_of_many_rows():
-    n = 2**18 + 5
-    fine = pd.DataFrame({"time": 1e6 + 1e-3 * np.arange(n)})
     with pytest.warns(MergedValuesWarning, match="of 87383 distinct"):
-        ju.tables.warn_of_merged_values(fine, ju.tables.fit_columns(fine))
+        merged(pd.DataFrame({"time": 1e6 + 1e-3 * np.arange(2**18 + 5)}))
 
 
 @pytest.mark.exhaustive

@@ -41,11 +41,11 @@ def word(value) -> str | None:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def check_codes(column, words: list[str | None], levels: Levels) -> None:
-    place = {text: i for i, text in enumerate(levels.values)}
-    missing = len(place) if levels.has_missing else -1
-    expected = [missing if text is None else place.get(text, -1) for text in words]
-    assert level_codes(column, levels).tolist() == expected
+def check_codes(column, values: list, levels: Levels) -> None:
+    """Each value's place among the levels, None behind them, and -1 for what is no level."""
+    place = {value: i for i, value in enumerate(levels.values)}
+    place[None] = len(place) if levels.has_missing else -1
+    assert level_codes(column, levels).tolist() == [place.get(value, -1) for value in values]
 
 
 @pytest.mark.exhaustive
@@ -71,15 +71,10 @@ def test_numbers(data, dtype):
     fitted, others = column(), column()
     missing = np.isnan(fitted.astype(float))
     levels = fit_levels(fitted)
-    known = np.unique(fitted[~missing])
-    assert levels == (tuple(known.tolist()), bool(missing.any()))
+    assert levels == (tuple(np.unique(fitted[~missing]).tolist()), bool(missing.any()))
     for values in (fitted, others, pandas.Series(others)):
-        expected = []
-        for value in np.asarray(values).tolist():
-            last = len(known) if levels.has_missing else -1
-            expected.append(last if value != value else [*levels.values, value].index(value))
-        expected = [-1 if e == len(known) and v == v else e for e, v in zip(expected, values, strict=True)]
-        assert level_codes(values, levels).tolist() == expected
+        numbers = np.asarray(values).tolist()
+        check_codes(values, [None if number != number else number for number in numbers], levels)
 
 
 @given(st.permutations(list("abcd")), st.lists(st.sampled_from([*"abcd", None]), max_size=9), st.sampled_from("abcd"))
@@ -89,14 +84,10 @@ def test_categories(order, values, absent):
     categorical = pandas.Series(pandas.Categorical(values, categories=order))
     levels = fit_levels(categorical)
     assert levels == fit_levels(objects(values))
+    ordered, texts = categorical.cat.reorder_categories(sorted(order)), pandas.Series(values, dtype="str")
     for known in (levels, Levels(("d", absent), False)):
-        expected = level_codes(objects(values), known).tolist()
-        for column in (
-            categorical,
-            categorical.cat.reorder_categories(sorted(order)),
-            pandas.Series(values, dtype="str"),
-        ):
-            assert level_codes(column, known).tolist() == expected
+        for column in (objects(values), categorical, ordered, texts):
+            check_codes(column, values, known)
 
 
 @pytest.mark.parametrize(
@@ -135,11 +126,9 @@ def test_dates_as_names(kind):
     if "UTC" in kind:
         days = days.dt.tz_localize("UTC")
     levels = fit_levels(days)
-    codes = [1, 2, 0]
-    assert level_codes(days.astype(kind), levels).tolist() == codes
-    assert level_codes(days.astype(object), levels).tolist() == codes
-    assert level_codes(days.astype("category"), levels).tolist() == codes
-    assert level_codes(days[1:].astype(kind), levels).tolist() == codes[1:]
+    for other in (kind, object, "category"):
+        assert level_codes(days.astype(other), levels).tolist() == [1, 2, 0]
+    assert level_codes(days[1:].astype(kind), levels).tolist() == [2, 0]
 
 
 @pytest.mark.parametrize("dtype", [int, float, "Int64", "int8"])
@@ -151,50 +140,48 @@ def test_numbers_among_objects_are_the_same_as_alone(dtype):
         np.testing.assert_array_equal(level_codes(other, levels), level_codes(fitted, levels))
 
 
-def test_levels_in_an_order_of_their_own():
-    assert level_codes(objects(["b", "a", "c", None]), Levels(("c", "a", "b"), False)).tolist() == [2, 1, 0, -1]
-    assert level_codes(np.array([5, 1, 7, 9]), Levels((9, 1, 5), True)).tolist() == [2, 1, -1, 0]
-    assert level_codes(np.array([np.nan, 1.0]), Levels((9, 1, 5), True)).tolist() == [3, 1]
+BOOLS, WORDS = objects([True, False, "True", "true", np.True_, None, "1"]), ("1", "False", "True", "true")
 
 
-def test_numbers_and_words_meet_as_words():
-    assert level_codes(np.array([1.0, 2.5, 3]), Levels(("1", "2.5", "x"), False)).tolist() == [0, 1, -1]
-    assert level_codes(objects(["1", "2.50", True]), Levels((1.0, 2.5), False)).tolist() == [0, -1, -1]
-    assert level_codes(objects(["True", False]), Levels((False, True), False)).tolist() == [1, 0]
+@pytest.mark.parametrize(
+    ("column", "levels", "codes"),
+    [
+        # in an order of their own
+        (objects(["b", "a", "c", None]), Levels(("c", "a", "b"), False), [2, 1, 0, -1]),
+        (np.array([5, 1, 7, 9]), Levels((9, 1, 5), True), [2, 1, -1, 0]),
+        (np.array([np.nan, 1.0]), Levels((9, 1, 5), True), [3, 1]),
+        # Numbers and words meet as words.
+        (np.array([1.0, 2.5, 3]), Levels(("1", "2.5", "x"), False), [0, 1, -1]),
+        (objects(["1", "2.50", True]), Levels((1.0, 2.5), False), [0, -1, -1]),
+        (objects(["True", False]), Levels((False, True), False), [1, 0]),
+        # Bools are as another library writes them.
+        (BOOLS, LevelsOfYdf(("false", "true"), False), [1, 0, -1, 1, 1, -1, -1]),
+        (BOOLS, LevelsOfYdf(("True", "true", "x"), False), [1, -1, 0, 1, 1, -1, -1]),
+        (BOOLS, LevelsOfCatBoost((0, 1), False), [1, 0, -1, -1, 1, -1, 1]),
+        (BOOLS, LevelsOfCatBoost(("1", "True", "true"), False), [0, -1, 1, 2, 0, -1, 0]),
+        (BOOLS, Levels(("True", "true"), False), [0, -1, 0, 1, 0, -1, -1]),
+        (np.array([True, False]), LevelsOfYdf(("false", "true"), False), [1, 0]),
+    ],
+)
+def test_codes_by_hand(column, levels, codes):
+    assert level_codes(column, levels).tolist() == codes
+
+
+def test_levels_of_mixed_objects_are_texts():
+    assert [(type(value), value) for value in fit_levels(BOOLS).values] == [(str, text) for text in WORDS]
 
 
 def test_wide_frames_are_taken_in_one_piece():
     """Columns of numbers are not touched one by one, and no value is looked up twice."""
     frame = pandas.DataFrame(np.arange(600.0).reshape(2, 300)).assign(a=["x", "y"], b=["y", "y"])
     columns = fit_columns(frame)
-    calls = []
-
-    def to_numpy(self, *args, **kwargs):
-        calls.append(self.shape)
-        return original(self, *args, **kwargs)
-
-    original = pandas.DataFrame.to_numpy
-    with mock.patch.object(pandas.DataFrame, "to_numpy", to_numpy):
+    with mock.patch.object(pandas.DataFrame, "to_numpy", autospec=True, side_effect=pandas.DataFrame.to_numpy) as asked:
         values, _ = encode_instances(frame, columns)
-    assert calls == [(2, 300)]
+    assert [call.args[0].shape for call in asked.call_args_list] == [(2, 300)]
     np.testing.assert_array_equal(values[:, 298:], [[298, 299, 0, 0], [598, 599, 1, 0]])
     lookups = columns.lookups
     encode_instances(frame, columns)
     assert columns.lookups is lookups
-
-
-def test_bools_as_another_library_writes_them():
-    cells = objects([True, False, "True", "true", np.True_, None, "1"])
-    for kind, levels, codes in (
-        (LevelsOfYdf, ("false", "true"), [1, 0, -1, 1, 1, -1, -1]),
-        (LevelsOfYdf, ("True", "true", "x"), [1, -1, 0, 1, 1, -1, -1]),
-        (LevelsOfCatBoost, (0, 1), [1, 0, -1, -1, 1, -1, 1]),
-        (LevelsOfCatBoost, ("1", "True", "true"), [0, -1, 1, 2, 0, -1, 0]),
-        (Levels, ("True", "true"), [0, -1, 0, 1, 0, -1, -1]),
-    ):
-        assert level_codes(cells, kind(levels, False)).tolist() == codes
-    assert level_codes(np.array([True, False]), LevelsOfYdf(("false", "true"), False)).tolist() == [1, 0]
-    assert all(type(value) is str for value in fit_levels(cells).values)
 
 
 def test_categories_are_looked_up_once_for_all_columns_that_share_them(monkeypatch):
@@ -217,13 +204,14 @@ def test_texts_of_pandas(dtype):
     column = pandas.Series(["b", None, "2020-01-01", "a", "b", "", "nan"], dtype=dtype)
     levels = fit_levels(column)
     assert levels == Levels(("", "2020-01-01", "a", "b", "nan"), has_missing=True)
-    np.testing.assert_array_equal(level_codes(column, levels), [3, 5, 1, 2, 3, 0, 4])
-    np.testing.assert_array_equal(level_codes(column[:0], levels), [])
+    assert level_codes(column, levels).tolist() == [3, 5, 1, 2, 3, 0, 4]
+    assert level_codes(column[:0], levels).tolist() == []
 
 
 def test_categories_are_no_codes():
     columns = Columns(2, ("a", "b"), (True, False))
     frame = pandas.DataFrame({"a": pandas.Categorical([7, 5, 7]), "b": [1.0, 2, 3]})
-    with refuses(TypeError, r"columns \['a'\] .* are categories, and the model knows the codes"):
-        encode_instances(frame, columns)
+    refuses(
+        TypeError, r"columns \['a'\] .* are categories, and the model knows the codes", encode_instances, frame, columns
+    )
     assert encode_instances(frame.assign(a=pandas.Categorical([1, 0, 1])), columns).values[:, 0].tolist() == [1, 0, 1]

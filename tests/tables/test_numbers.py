@@ -20,16 +20,17 @@ def rows_of(data, columns=COLUMNS, **how) -> SparseRows:
     return rows
 
 
+def check(rows, dense, columns=COLUMNS) -> None:
+    """Rows are what the same array becomes."""
+    np.testing.assert_array_equal(np.asarray(rows), encode_instances(dense, columns).values)
+
+
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "dia", "bsr"])
 @pytest.mark.parametrize("kind", ["matrix", "array"])
 def test_formats(form, kind):
-    data = getattr(scipy.sparse, f"{form}_{kind}")(DENSE)
-    rows, missing = encode_rows(data, COLUMNS)
-    np.testing.assert_array_equal(np.asarray(rows), encode_instances(DENSE, COLUMNS).values)
-    assert np.asarray(rows).dtype == np.float32
-    assert missing
-    assert rows.shape == (4, 4)
-    assert len(rows) == 4
+    rows, missing = encode_rows(getattr(scipy.sparse, f"{form}_{kind}")(DENSE), COLUMNS)
+    check(rows, DENSE)
+    assert (np.asarray(rows).dtype, missing, rows.shape, len(rows)) == (np.float32, True, (4, 4), 4)
     assert not encode_rows(scipy.sparse.csr_array(np.nan_to_num(DENSE)), COLUMNS).missing
 
 
@@ -39,7 +40,7 @@ def test_types(dtype, index):
     dense = np.nan_to_num(DENSE * (1 if np.dtype(dtype).kind in "fi" else DENSE > 0)).astype(dtype)
     data = scipy.sparse.csr_array(dense)
     data.indices, data.indptr = data.indices.astype(index), data.indptr.astype(index)
-    np.testing.assert_array_equal(np.asarray(rows_of(data)), encode_instances(dense, COLUMNS).values)
+    check(rows_of(data), dense)
 
 
 def test_unsorted_entries_duplicates_and_stored_zeros():
@@ -47,13 +48,13 @@ def test_unsorted_entries_duplicates_and_stored_zeros():
     data = np.array([1.0, 2.0, 2**-30, 0.0, -0.0, 5.0, np.nan])
     indices, indptr = np.array([3, 1, 3, 0, 2, 1, 1]), np.array([0, 3, 5, 7])
     given = scipy.sparse.csr_array((data.copy(), indices.copy(), indptr.copy()), shape=(3, 4))
-    np.testing.assert_array_equal(np.asarray(rows_of(given)), given.toarray().astype(np.float32))
+    check(rows_of(given), given.toarray())
     np.testing.assert_array_equal(given.data, data)
     np.testing.assert_array_equal(given.indices, indices)
     assert as_csr(given).nnz == 5
     assert as_csr(given, for_sklearn=True).has_canonical_format
     columns = scipy.sparse.coo_array((data, (np.repeat(np.arange(3), np.diff(indptr)), indices)), shape=(3, 4))
-    np.testing.assert_array_equal(np.asarray(rows_of(columns.tocsc())), columns.toarray().astype(np.float32))
+    check(rows_of(columns.tocsc()), columns.toarray())
 
 
 def test_indices_for_scikit_learn():
@@ -77,9 +78,8 @@ def test_parts_and_columns():
     kept = np.array([1, 4, 9, 10])
     some = rows.of(kept, Columns(4))
     assert some.shape == (30, 4)
-    np.testing.assert_array_equal(np.asarray(some[4:11]), dense[4:11, kept])
-    again = some.of(np.array([0, 2]), Columns(2))
-    np.testing.assert_array_equal(np.asarray(again), dense[:, [1, 9]])
+    check(some[4:11], dense[4:11, kept])
+    check(some.of(np.array([0, 2]), Columns(2)), dense[:, [1, 9]], Columns(2))
     assert rows.of(None, COLUMNS) is rows
     assert repr(rows[:2]).startswith("SparseRows(shape=(2, 12), stored=")
 
@@ -99,9 +99,7 @@ def test_columns_that_look_values_up():
         kept = np.array([0, 2])
         np.testing.assert_array_equal(np.asarray(rows.of(kept, columns.at(kept))), expected[:, kept])
     infinite = np.where(DENSE == 1.5, np.inf, DENSE)
-    np.testing.assert_array_equal(
-        np.asarray(rows_of(scipy.sparse.csr_array(infinite), columns)), encode_instances(infinite, columns).values
-    )
+    check(rows_of(scipy.sparse.csr_array(infinite), columns), infinite, columns)
 
 
 @pytest.mark.parametrize("dtype", ["f8", "i4"])
@@ -115,17 +113,13 @@ def test_what_is_not_stored_may_be_missing(dtype, cuts):
     expected = np.array([[np.nan, 3, np.nan, np.nan], [0, np.nan, np.nan, 2]])
     rows, missing = encode_rows(data, columns)
     assert missing
-    np.testing.assert_array_equal(np.asarray(rows), encode_instances(expected, columns).values)
+    check(rows, expected, columns)
     kept = np.array([0, 3])
     assert columns.at(kept).absent_is_missing
-    np.testing.assert_array_equal(
-        np.asarray(rows.of(kept, columns.at(kept))), encode_instances(expected, columns).values[:, kept]
-    )
+    check(rows.of(kept, columns.at(kept)), expected[:, kept], columns.at(kept))
 
 
 WORDS = Columns(4, ("a", "b", "c", "d"), (False, True, False, False), (None, Levels(("x",), False), None, None))
-
-
 SPARSE = scipy.sparse.csr_array(DENSE)
 REFUSED = {
     "few": (SPARSE[:, :3], COLUMNS, "X has 3 features.*data had 4"),
@@ -148,12 +142,9 @@ test_refusals = refusals(
 )
 
 
-def test_infinite_values_that_are_let_through():
+def test_infinite_values_are_let_through_and_what_is_not_sparse_goes_its_own_way():
     data = scipy.sparse.csr_array(np.where(DENSE == 7, np.inf, DENSE))
     np.testing.assert_array_equal(np.asarray(rows_of(data, infinite=True)), data.toarray().astype(np.float32))
-
-
-def test_what_is_not_sparse_goes_its_own_way():
-    np.testing.assert_array_equal(encode_rows(DENSE, COLUMNS).values, encode_instances(DENSE, COLUMNS).values)
-    encoded = encode_rows(scipy.sparse.csr_array(DENSE), COLUMNS)
+    check(encode_rows(DENSE, COLUMNS).values, DENSE)
+    encoded = encode_rows(SPARSE, COLUMNS)
     assert encode_rows(encoded, COLUMNS) is encoded
