@@ -1,5 +1,9 @@
-"""Displays: what they draw is what they were given."""
+"""Displays: what they draw is what they were given. The map of two uncertainties: what it counts, and where."""
 
+from functools import partial
+
+import jax
+import jax.numpy as jnp
 import matplotlib
 import numpy as np
 import pytest
@@ -7,6 +11,7 @@ from matplotlib.figure import Figure
 from scipy.stats import binom
 
 from jaxunc import compare, metrics
+from jaxunc.compare import uncertainty_map
 from jaxunc.compare._displays import PALETTE
 from tests._refusal import refusals
 
@@ -17,18 +22,26 @@ pytestmark = pytest.mark.once
 
 @pytest.fixture
 def ax():
-    """Axes of a figure that nobody shows."""
     return Figure().add_subplot()
 
 
 @pytest.fixture(scope="module")
 def many():
-    """A million predictions: confidences, hits, two uncertainties."""
+    """Many predictions: confidences, hits, two uncertainties."""
     rng = np.random.default_rng(0)
-    confidence = rng.uniform(0.5, 1, 1_000_000).astype(np.float32)
+    confidence = rng.uniform(0.5, 1, 20_000).astype(np.float32)
     probs = np.stack([1 - confidence, confidence], axis=1)
     right = rng.random(len(confidence)) < confidence
     return probs, right, rng.random((2, len(confidence)), dtype=np.float32) / 2
+
+
+def texts(labels) -> list[str]:
+    return [label.get_text() for label in labels]
+
+
+def assert_lines(display, values: dict):
+    for name, line in display.lines_.items():
+        np.testing.assert_allclose(line.get_ydata(), values[name])
 
 
 @pytest.mark.exhaustive
@@ -37,8 +50,7 @@ def test_reliability(ax, many):
     display = compare.ReliabilityDisplay.from_predictions(probs, right.astype(int), name="honest", ax=ax, color="k")
     curve = metrics.reliability_curve(probs, right.astype(int))
     filled = np.asarray(curve.size) > 0
-    np.testing.assert_allclose(display.line_.get_xdata(), np.asarray(curve.confidence)[filled], rtol=1e-6)
-    np.testing.assert_allclose(display.line_.get_ydata(), np.asarray(curve.accuracy)[filled], rtol=1e-6)
+    np.testing.assert_allclose(display.line_.get_data(), np.stack([curve.confidence, curve.accuracy])[:, filled], 1e-6)
     assert display.ax_ is ax
     assert display.line_.get_label() == "honest"
     assert len(ax.lines) == 2, "the diagonal, and one point per filled bin"
@@ -62,7 +74,7 @@ def test_uncertainty(ax, many):
     _, right, (aleatoric, epistemic) = many
     display = compare.UncertaintyDisplay.from_predictions(aleatoric, epistemic, right, n_bins=8, ax=ax)
     assert len(display.squares_.get_paths()) == 16, "half of each axis is filled"
-    counted = compare.uncertainty_map(aleatoric, epistemic, right, n_bins=8)
+    counted = uncertainty_map(aleatoric, epistemic, right, n_bins=8)
     size, errors = np.asarray(counted.size), np.asarray(counted.errors)
     np.testing.assert_allclose(display.squares_.get_array(), (errors / np.maximum(size, 1))[size > 0])
     assert display.colorbar_ is not None
@@ -73,50 +85,44 @@ def test_uncertainty(ax, many):
 def test_leaf_sizes_and_new_axes(ax):
     values = {f"combiner {i}": [0.1 * i, 0.2 * i] for i in range(9)}
     display = compare.LeafSizeDisplay.from_values((1, 8), values, measure="accuracy", ax=ax)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["1", "8"]
-    for combiner, line in display.lines_.items():
-        np.testing.assert_allclose(line.get_ydata(), values[combiner])
+    assert texts(ax.get_xticklabels()) == ["1", "8"]
+    assert_lines(display, values)
     colours = {line.get_color() for line in display.lines_.values()}
     assert len(colours) == len(PALETTE) + 1, "seven stand out, the others are grey"
     looks = {(line.get_marker(), line.get_linestyle()) for line in list(display.lines_.values())[-7:]}
     assert len(looks) > 3, "without colours too"
     from matplotlib import pyplot as plt
 
-    display = compare.LeafSizeDisplay((1, 2), {"vote": [1.0, 2.0]}, measure="AUC").plot()
-    assert display.ax_ is plt.gca()
     _, ax = plt.subplots()
     again = compare.LeafSizeDisplay((1, 2), {"vote": [1.0, 2.0]}, measure="AUC")
     assert again.plot().ax_ is ax
-    assert again.plot().ax_ is not ax
+    assert again.plot().ax_ is plt.gca() is not ax
     plt.close("all")
 
 
 def test_complexity(ax):
     values = {"before": [0.5, 0.4], "after": [0.3, 0.35]}
     display = compare.ComplexityDisplay.from_values(("0", "pruned"), values, [0.2, 0.3], [0.6, 0.5], measure="x", ax=ax)
-    for name, line in display.lines_.items():
-        np.testing.assert_allclose(line.get_ydata(), values[name])
+    assert_lines(display, values)
     ends = display.band_.get_paths()[0].vertices[:, 1]
     assert (ends.min(), ends.max()) == (0.2, 0.6)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "pruned"]
+    assert texts(ax.get_xticklabels()) == ["0", "pruned"]
     assert ax.get_xlabel() == "trees, the largest on the left (cp)"
     leaves = compare.ComplexityDisplay(("1", "8"), values, [0.2, 0.3], [0.6, 0.5], measure="x", axis="leaf").plot(ax)
     assert leaves.ax_.get_xlabel() == "leaf"
 
 
+INTERVALS = ([0.2, 0.7], [0.1, 0.8], [0.1, 0.6], [0.3, 0.8])
+"""The mean in a bin, the share that came true, and the ends."""
+
+
 def test_interval_reliability(ax):
-    display = compare.IntervalReliabilityDisplay.from_values(
-        [0.2, 0.7], [0.1, 0.8], [0.1, 0.6], [0.3, 0.8], name="tree", ax=ax
-    )
-    np.testing.assert_allclose(display.line_.get_xdata(), [0.2, 0.7])
-    assert [segment.tolist() for segment in display.bars_.get_segments()] == [
-        [[0.1, 0.1], [0.3, 0.1]],
-        [[0.6, 0.8], [0.8, 0.8]],
-    ]
+    display = compare.IntervalReliabilityDisplay.from_values(*INTERVALS, name="tree", ax=ax)
+    np.testing.assert_allclose(display.line_.get_xdata(), INTERVALS[0])
+    bars = [[[0.1, 0.1], [0.3, 0.1]], [[0.6, 0.8], [0.8, 0.8]]]
+    assert [segment.tolist() for segment in display.bars_.get_segments()] == bars
     assert len(ax.lines) == 2
-    sized = compare.IntervalReliabilityDisplay.from_values(
-        [0.2, 0.7], [0.1, 0.8], [0.1, 0.6], [0.3, 0.8], size=[30, 90], ax=ax, band=False
-    )
+    sized = compare.IntervalReliabilityDisplay.from_values(*INTERVALS, size=[30, 90], ax=ax, band=False)
     assert sized.band_ is None
     assert ax.collections[-1].get_sizes().tolist() == [30, 90], "dots grow with the bins"
 
@@ -124,10 +130,9 @@ def test_interval_reliability(ax):
 def test_strength(ax):
     values = {"equal": [0.8, 0.7], "averaged": [0.75, 0.6]}
     display = compare.StrengthDisplay.from_values((0.5, 10), values, measure="u65", reference={"mean": 0.72}, ax=ax)
-    for name, line in display.lines_.items():
-        np.testing.assert_allclose(line.get_ydata(), values[name])
+    assert_lines(display, values)
     assert set(display.references_["mean"].get_ydata()) == {0.72}
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["0.5", "10"]
+    assert texts(ax.get_xticklabels()) == ["0.5", "10"]
 
 
 def test_set_sizes(ax):
@@ -135,7 +140,7 @@ def test_set_sizes(ax):
     display = compare.SetSizeDisplay.from_values((1, 5), shares, ax=ax)
     np.testing.assert_allclose([[bar.get_height() for bar in bars] for bars in display.bars_], np.transpose(shares))
     assert [round(bar.get_y(), 9) for bar in display.bars_[2]] == [1.0, 0.8], "each on top of the smaller ones"
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["1", "2", "3"]
+    assert texts(ax.get_legend().get_texts()) == ["1", "2", "3"]
 
 
 ENDS, TRUTH = np.array([[0.0, 4.0], [1.0, 2.0], [2.0, 5.0]]), np.array([5.0, 1.5, 2.0])
@@ -180,42 +185,87 @@ def test_coverage(ax):
     assert len(shown.held_.get_xdata()) == 4
 
 
+def test_map_of_the_definition_and_of_one_instance(rng):
+    values, correct = rng.integers(-1, 11, size=(2, 36)) / 8, rng.random(36) < 0.5
+    values = values.astype(np.float32)
+    drawn = uncertainty_map(*values, correct, n_bins=4, upper=(1.0, 0.5))
+    edges = (np.arange(5) / 4, np.arange(5) / 8)
+    inside = np.clip(values, 0, np.array([[1.0], [0.5]]))
+    np.testing.assert_array_equal(drawn.size, np.histogram2d(*inside, bins=edges)[0])
+    np.testing.assert_array_equal(drawn.errors, np.histogram2d(*inside[:, ~correct], bins=edges)[0])
+    np.testing.assert_array_equal((drawn.aleatoric_edges, drawn.epistemic_edges), edges)
+    assert drawn.size.dtype == drawn.errors.dtype == np.int32
+
+    folds = [uncertainty_map(*values[:, i::2], correct[i::2], n_bins=4, upper=(1.0, 0.5)) for i in (0, 1)]
+    np.testing.assert_array_equal(folds[0].size + folds[1].size, drawn.size)
+    np.testing.assert_array_equal(folds[0].errors + folds[1].errors, drawn.errors)
+    drawn = uncertainty_map(np.float32([7]), np.float32([-1e-9]), np.array([0]), n_bins=2)
+    np.testing.assert_array_equal(drawn.size, [[0, 0], [1, 0]])
+    np.testing.assert_array_equal(drawn.errors, drawn.size)
+
+
+@pytest.mark.exhaustive
+def test_transformations_of_a_map(x64):
+    certainty, correct = np.arange(24).reshape(2, 12) % 5 / 4, np.arange(24).reshape(2, 12) % 3 > 0
+    draw = lambda s, c: uncertainty_map(s, 1 - s, c, n_bins=3)
+    together = jax.jit(jax.vmap(draw))(jnp.asarray(certainty), jnp.asarray(correct))
+    for i in range(2):
+        for a, b in zip(draw(jnp.asarray(certainty[i]), correct[i]), together, strict=True):
+            assert a.dtype == b.dtype == (np.int32 if a.ndim == 2 else np.float64 if x64 else np.float32)
+            np.testing.assert_allclose(a, b[i], rtol=1e-6)
+
+
+def test_what_is_unknown_in_a_trace_is_left_out_and_strict_promotion():
+    values, correct = jnp.arange(12.0), jnp.arange(12) % 2
+    draw = jax.jit(lambda v, c: uncertainty_map(v, v, c, n_bins=3))
+    assert np.sum(draw(values, correct).size) == 12
+    for broken in (draw(values.at[3].set(jnp.nan), correct), draw(values, correct.at[3].set(2))):
+        assert np.sum(broken.size) == 11
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        assert jax.eval_shape(uncertainty_map, values, values, correct).size.shape == (20, 20)
+
+
 LINES, SHARES = {"equal": [0.8, 0.7], "averaged": [0.5]}, np.array([[0.9, 0.1], [0.5, 0.5]])
-TREES = ("0", "1", "2")
+MEAN, HITS, _, UPPER = INTERVALS
+V, CORRECT = np.arange(4.0), np.array([0, 1, 0, 1])
 
 
-def reliable(upper):
-    return lambda: compare.IntervalReliabilityDisplay([0.2, 0.7], [0.1, 0.8], upper, [0.3, 0.8])
+def drawn(aleatoric=V, epistemic=V, correct=CORRECT, **options):
+    return partial(uncertainty_map, aleatoric, epistemic, correct, **options)
 
 
 def covered(nominal, shares, **settings):
-    return lambda: compare.CoverageDisplay([nominal] if np.isscalar(nominal) else nominal, shares, **settings)
+    return partial(compare.CoverageDisplay, nominal, shares, **settings)
 
 
 test_refusals = refusals(
-    (
-        "trees",
-        lambda: compare.ComplexityDisplay(TREES, {"before": [0.5, 0.4]}, [0.2, 0.3], [0.6, 0.5], measure="x"),
-        "each of 3 trees",
-    ),
-    ("bins", reliable([0.1]), "2, 2, 1, 2 bins"),
-    ("strengths", lambda: compare.StrengthDisplay((1, 2), LINES, measure="u65"), "averaged has 1 values; expected one"),
-    ("set sizes", lambda: compare.SetSizeDisplay((1, 2, 3), SHARES), r"\[strengths sizes\] with 3 rows"),
-    ("set shares", lambda: compare.SetSizeDisplay((1, 2), SHARES * 10), "do not add to 1"),
-    ("ends", lambda: compare.PredictionIntervalDisplay(ENDS, TRUTH[:2]), r"interval has shape \(3, 2\) and y \(2,\)"),
-    ("no intervals", lambda: compare.PredictionIntervalDisplay(np.zeros((0, 2)), []), "each of the numbers in y"),
-    ("NaN", lambda: compare.PredictionIntervalDisplay(ENDS, TRUTH * np.nan), "holds NaN"),
+    ("trees", partial(compare.ComplexityDisplay, "012", LINES, MEAN, UPPER, measure="x"), "each of 3 trees"),
+    ("bins", partial(compare.IntervalReliabilityDisplay, MEAN, HITS, [0.1], UPPER), "2, 2, 1, 2 bins"),
+    ("strengths", partial(compare.StrengthDisplay, (1, 2), LINES, measure="u65"), "averaged has 1 values; expected"),
+    ("set sizes", partial(compare.SetSizeDisplay, (1, 2, 3), SHARES), r"\[strengths sizes\] with 3 rows"),
+    ("set shares", partial(compare.SetSizeDisplay, (1, 2), SHARES * 10), "do not add to 1"),
+    ("ends", partial(compare.PredictionIntervalDisplay, ENDS, TRUTH[:2]), r"interval has shape \(3, 2\) and y \(2,\)"),
+    ("no intervals", partial(compare.PredictionIntervalDisplay, ENDS[:0], []), "each of the numbers in y"),
+    ("NaN", partial(compare.PredictionIntervalDisplay, ENDS, TRUTH * np.nan), "holds NaN"),
     ("coverages", covered([0.1, 0.9], [0.5]), "a share for each coverage"),
-    ("coverage 0", covered(0, [0.5]), "nominal"),
-    ("coverage 1", covered(1, [0.5]), "nominal"),
-    ("coverage NaN", covered(np.nan, [0.5]), "nominal"),
-    ("no shares", covered(0.5, [1.5]), r"no shares in \[0, 1\]"),
-    ("no rows", covered(0.5, [0.5], n=0), "n=0 is below 1"),
+    *((f"coverage {share}", covered([share], [0.5]), "nominal") for share in (0, 1, np.nan)),
+    ("no shares", covered([0.5], [1.5]), r"no shares in \[0, 1\]"),
+    ("no rows", covered([0.5], [0.5], n=0), "n=0 is below 1"),
     ("axes", lambda: compare.CoverageDisplay.from_predictions(ENDS, TRUTH, coverages=[0.5]), "intervals has shape"),
-    (
-        "no law",
-        lambda: compare.CoverageDisplay.from_estimator(3, TRUTH, TRUTH),
-        "estimator is a int without predict_interval",
-        TypeError,
+    ("no law", lambda: compare.CoverageDisplay.from_estimator(3, TRUTH, TRUTH), "is a int without predict", TypeError),
+    ("NaN in a map", drawn(V * np.nan), "aleatoric holds NaN"),
+    ("epistemic NaN", drawn(V, V * np.nan), "epistemic holds NaN"),
+    ("classes", drawn(np.zeros((4, 2))), r"aleatoric has shape \(4, 2\).*summed over the classes"),
+    ("epistemic of classes", drawn(V, np.zeros((4, 2))), r"epistemic has shape \(4, 2\).*summed over the classes"),
+    ("lengths", drawn(V, V[:3]), r"epistemic has shape \(3,\) and aleatoric \(4,\)"),
+    ("length of correct", drawn(correct=CORRECT[:3]), r"correct has shape \(3,\)"),
+    ("correct", drawn(correct=2 * CORRECT), "correct holds 2"),
+    ("no instances", drawn(V[:0], V[:0], CORRECT[:0]), "correct is empty"),
+    ("floats", drawn(correct=CORRECT.astype(float)), "correct has dtype float", TypeError),
+    ("no bins", drawn(n_bins=0), "n_bins=0 must be at least 1"),
+    ("half a bin", drawn(n_bins=2.5), "integer", TypeError),
+    *(
+        (f"upper {upper}", drawn(upper=upper), "upper.*two positive numbers")
+        for upper in ((1.0, 0.0), (np.inf, 1.0), (np.nan, 1.0), (1.0,))
     ),
 )
