@@ -31,26 +31,21 @@ def test_measures_curves_and_map(fold):
         bound = ju.bind(forest, combiner)
         probs, scores = np.asarray(bound.probability(X), float), np.asarray(bound(X), float)
         certainty, right = np.abs(scores[:, 1] - scores[:, 0]), scores.argmax(1) == y
-        found = outcome.measures[name]
-        assert found["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
-        assert found["auc"] == pytest.approx(roc_auc_score(y, scores[:, 1] - scores[:, 0]), abs=1e-6)
-        assert found["brier"] == pytest.approx(np.mean((probs[:, 1] - y) ** 2), abs=1e-6)
-        assert found["log_loss"] == pytest.approx(log_loss(y, probs / probs.sum(1, keepdims=True)), rel=1e-5)
         bins = outcome.reliability[name]
-        assert sum(bins["size"]) == len(y)
-        assert sum(bins["hits"]) == right.sum()
-        assert sum(bins["confidence"]) == pytest.approx(probs.max(1).sum(), rel=1e-5)
-        error = np.abs(np.array(bins["hits"]) - bins["confidence"]).sum() / len(y)
-        assert found["calibration_error"] == pytest.approx(error, abs=1e-5)
+        sums = {"size": len(y), "hits": right.sum(), "confidence": probs.max(1).sum()}
+        assert {key: sum(values) for key, values in bins.items()} == pytest.approx(sums, rel=1e-5)
+        expected = {"accuracy": right.mean(), "auc": roc_auc_score(y, scores[:, 1] - scores[:, 0])}
+        expected |= {"brier": np.mean((probs[:, 1] - y) ** 2), "log_loss": log_loss(y, probs / probs.sum(1)[:, None])}
+        expected["calibration_error"] = np.abs(np.array(bins["hits"]) - bins["confidence"]).sum() / len(y)
+        found = outcome.measures[name]
+        assert {measure: found[measure] for measure in expected} == pytest.approx(expected, rel=1e-5, abs=1e-6)
         curve = outcome.rejection[name]
         assert curve[-1] == pytest.approx(right.mean(), abs=1e-6), "nothing rejected"
         if name == "evidence":  # whose certainties do not tie
             half = np.argsort(-certainty, kind="stable")[:100]
             assert curve[9] == pytest.approx(right[half].mean(), abs=1e-6)
-    forest, X, y, outcome = fold
-    wrong = np.asarray(ju.bind(forest, ju.Mean())(X)).argmax(1) != y
-    assert sum(n for *_, n, _ in outcome.uncertainty) == len(y)
-    assert sum(errors for *_, errors in outcome.uncertainty) == wrong.sum()
+        if name == "probability":
+            assert np.sum(outcome.uncertainty, axis=0)[2:].tolist() == [len(y), np.sum(~right)]
 
 
 @pytest.mark.parametrize("positive", [0, 1])
@@ -61,18 +56,17 @@ def test_rows_called_most_likely_costs_and_doubtful_rows(fold, positive):
     outcome = compare.evaluate(forest, combiners, X, y, positive=positive, costs=costs)
     for name in combiners:
         probs = np.asarray(ju.bind(forest, compare.COMPARED_COMBINERS[name].make(forest)).probability(X), float)
-        of, hit = outcome.positive[name], y == positive
-        p = probs[:, positive]
-        assert of["average_precision"] == pytest.approx(average_precision_score(hit, np.round(p, 6)), abs=1e-6)
+        of, hit, p = outcome.positive[name], y == positive, probs[:, positive]
+        rounded = np.round(p, 6)
+        assert of["average_precision"] == pytest.approx(average_precision_score(hit, rounded), abs=1e-6)
         for top, share in zip((1, 5, 10, 20), of["top"], strict=True):
             n = round(len(y) * top / 100)
-            least = np.sort(np.round(p, 6))[-n]
-            above, tied = np.round(p, 6) > least, np.round(p, 6) == least
+            least = np.sort(rounded)[-n]
+            above, tied = rounded > least, rounded == least
             expected = (hit[above].sum() + (n - above.sum()) * hit[tied].mean()) / n
             assert share == pytest.approx(expected, abs=1e-6)
-        assert sum(of["size"]) == len(y)
-        assert sum(of["hits"]) == hit.sum()
-        assert sum(of["probability"]) == pytest.approx(p.sum(), rel=1e-5)
+        sums = {"size": len(y), "hits": hit.sum(), "probability": p.sum()}
+        assert {key: sum(of[key]) for key in sums} == pytest.approx(sums, rel=1e-5)
         assert of["size"][0] == np.sum(p <= 0.001)
         cheapest = [min((0, 1), key=lambda d: q[0] * costs[0, d] + q[1] * costs[1, d]) for q in probs]
         assert outcome.costs[name] == pytest.approx(np.mean([costs[c, d] for c, d in zip(y, cheapest, strict=True)]))
@@ -127,12 +121,14 @@ def test_sets_intervals_and_polling(leaves):
         sets |= ~sets.any(axis=1, keepdims=True)
         sizes, right = sets.sum(axis=1), sets[np.arange(len(y)), y]
         x = right / sizes
-        assert measured["determinacy"] == pytest.approx(np.mean(sizes == 1), abs=1e-6)
-        accuracy = pytest.approx(right[sizes == 1].mean(), abs=1e-6) if 1 in sizes else None
-        assert measured["single_set_accuracy"] == accuracy
-        assert measured["u65"] == pytest.approx(np.mean(1.6 * x - 0.6 * x**2), abs=1e-6)
-        assert measured["u80"] == pytest.approx(np.mean(2.2 * x - 1.2 * x**2), abs=1e-6)
-        assert measured["set_size"] == pytest.approx(sizes.mean(), abs=1e-6)
+        expected = {
+            "determinacy": np.mean(sizes == 1),
+            "single_set_accuracy": right[sizes == 1].mean() if 1 in sizes else None,
+            "u65": np.mean(1.6 * x - 0.6 * x**2),
+            "u80": np.mean(2.2 * x - 1.2 * x**2),
+            "set_size": sizes.mean(),
+        }
+        assert measured == pytest.approx(expected, abs=1e-6)
         assert outcome.set_sizes[s] == [int(np.sum(sizes == size)) for size in range(1, n_classes + 1)]
     size = counts.sum(axis=2, keepdims=True)
     # Where a bin ends is a matter of rounding; what is in it is not.
@@ -148,26 +144,18 @@ def test_sets_intervals_and_polling(leaves):
     for name, found in outcome.intervals.items():
         np.testing.assert_allclose(found, bins[name], rtol=1e-5, err_msg=name)
     assert all(isinstance(n, int) for name in ("size", "hits") for n in outcome.intervals[name])
+    losses = {}
     if n_classes == 2:
-        near, far = np.where(y == 1, upper[:, 1], lower[:, 1]), np.where(y == 1, lower[:, 1], upper[:, 1])
+        near, far = np.where(y == 1, [upper[:, 1], lower[:, 1]], [lower[:, 1], upper[:, 1]])
         losses = {"lower": near, "mean": mean[:, 1], "upper": far}
-        assert outcome.brier_range == pytest.approx({k: np.mean((p - y) ** 2) for k, p in losses.items()}, rel=1e-5)
-    else:
-        assert outcome.brier_range == {}
+    assert outcome.brier_range == pytest.approx({k: np.mean((p - y) ** 2) for k, p in losses.items()}, rel=1e-5)
     votes = np.array([[vote_of(leaf, t) for t, leaf in enumerate(row)] for row in counts])
-    whole = np.array([np.bincount(row[row >= 0], minlength=counts.shape[2]).argmax() for row in votes])
-    heard = [lower_bound_stop(row, counts.shape[2]) for row in votes]
-    n_polled, settled, predicted = (np.array(column) for column in zip(*heard, strict=True))
-    assert outcome.polling == pytest.approx(
-        {
-            "n_polled": n_polled.mean(),
-            "settled": settled.mean(),
-            "accuracy": np.mean(predicted == y),
-            "whole_accuracy": np.mean(whole == y),
-            "same": np.mean(predicted == whole),
-        },
-        abs=1e-6,
-    )
+    whole = np.array([np.bincount(row[row >= 0], minlength=n_classes).argmax() for row in votes])
+    # The paper's combiner hears a tree after the other.
+    n_polled, predicted, settled, _ = naive(votes, n_classes, 0.99, lambda counts, _: lower_bound(counts) > 0.99)
+    expected = {"n_polled": np.mean(n_polled), "settled": np.mean(settled), "accuracy": np.mean(predicted == y)}
+    expected |= {"whole_accuracy": np.mean(whole == y), "same": np.mean(predicted == whole)}
+    assert outcome.polling == pytest.approx(expected, abs=1e-6)
 
 
 def vote_of(leaf, t):
@@ -176,21 +164,12 @@ def vote_of(leaf, t):
     return -1 if len(tied) == len(leaf) else tied[t % len(tied)]
 
 
-def lower_bound_stop(votes, n_classes):
-    """Trees heard, whether settled, and the class, by the paper's combiner."""
-    polled, predicted, settled, _ = naive(votes[None], n_classes, 0.99, lambda counts, _: lower_bound(counts) > 0.99)
-    return polled[0], settled[0], predicted[0]
-
-
 def test_no_sets_of_many_classes_and_no_accuracy_of_none():
     X, y = make_classification(400, 8, n_informative=6, n_classes=11, n_clusters_per_class=1, random_state=1)
-    combiners = ("probability",)
-    forest = ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y))
-    many = compare.evaluate(forest, combiners, X, y)
+    grow = lambda X, y: ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X, y))
+    many = compare.evaluate(grow(X, y), ("probability",), X, y)
     assert many.sets == many.set_sizes == many.intervals == many.brier_range == many.polling == {}
-    two = compare.evaluate(
-        ju.from_sklearn(RandomForestClassifier(2, random_state=0).fit(X[:6], y[:6] % 2)), combiners, X, y % 2
-    )
+    two = compare.evaluate(grow(X[:6], y[:6] % 2), ("probability",), X, y % 2)
     at_ten = two.sets["10"]
     assert (at_ten["determinacy"], at_ten["single_set_accuracy"], at_ten["u65"]) == (0.0, None, 0.65)
     assert two.set_sizes["10"] == [0, 400]

@@ -29,6 +29,40 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+def page_of(folder, results) -> str:
+    return compare.write_page(folder, results).read_text(encoding="utf-8")
+
+
+def described(page: str, start: str) -> list[str]:
+    """The descriptions of the images whose title begins so."""
+    images = [attributes["alt"] for tag, attributes in Elements(page).found if tag == "img"]
+    return [alt.partition(start)[2] for alt in images if alt.startswith(start)]
+
+
+def cells_of(page: str, start: str) -> list[list[str]]:
+    """The rows of the first table after these words."""
+    table = page.partition(start)[2].partition("</table>")[0]
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("</tr>") if "<td" in row]
+
+
+def of_classes(n_classes: int):
+    """Made-up results of two kinds of forest and two combiners on data of as many classes."""
+    table = compare.breast_cancer()
+    y, labels = np.arange(len(table.y)) % n_classes, tuple(f"<{c}> $^$" for c in range(n_classes))
+    return made_up_results(table._replace(y=y, class_labels=labels), SETTINGS, ("probability", "vote"))
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Made-up results of two combiners on the shipped data."""
+    return made_up_results(compare.breast_cancer(), SETTINGS, ("probability", "vote"))
+
+
+@pytest.fixture(scope="module")
+def page_of_two(two, tmp_path_factory):
+    return page_of(tmp_path_factory.mktemp("two"), two)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with the page of a small real study."""
@@ -62,25 +96,15 @@ def test_the_page_carries_all_it_needs_and_escapes_what_comes_from_the_data(fold
     assert "a &lt;i&gt;warning&lt;/i&gt;" in text
 
 
-def two_combiners(*combiners):
-    """Made-up results of two combiners on the shipped data."""
-    return made_up_results(compare.breast_cancer(), SETTINGS, combiners or ("probability", "vote"))
-
-
-def page_of(folder, results) -> str:
-    return compare.write_page(folder, results).read_text(encoding="utf-8")
-
-
 @pytest.mark.exhaustive
-def test_the_same_results_make_the_same_page_and_a_perfect_score_is_doubted(tmp_path):
-    results = two_combiners()
-    first = page_of(tmp_path, results)
-    assert first == page_of(tmp_path, results)
-    assert "A score is perfect." not in first
-    for cell, outcome in results.outcomes.items():
+def test_the_same_results_make_the_same_page_and_a_perfect_score_is_doubted(tmp_path, two, page_of_two):
+    assert page_of_two == page_of(tmp_path, two)
+    assert "A score is perfect." not in page_of_two
+    perfect = made_up_results(compare.breast_cancer(), SETTINGS, ("probability", "vote"))
+    for cell, outcome in perfect.outcomes.items():
         if cell.forest == "extra-trees" and cell.leaf_size == 1:
             outcome.measures["vote"]["accuracy"] = 1.0
-    assert "A score is perfect." in page_of(tmp_path, results)
+    assert "A score is perfect." in page_of(tmp_path, perfect)
 
 
 @pytest.mark.exhaustive
@@ -96,18 +120,15 @@ def test_combiners_alike_and_one_combiner_alone(tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_rows_that_are_doubtful_and_rows_called_most_likely(tmp_path):
-    text = " ".join(page_of(tmp_path, two_combiners()).split())
+def test_rows_that_are_doubtful_and_rows_called_most_likely(page_of_two):
+    text = " ".join(page_of_two.split())
     assert "few rows behind its leaves (median 2 rows), trees disagree" in text
     assert '<td class="words">a = 1, b = x</td><td class="words">benign (0.50)</td>' in text
     assert '<td class="words">malignant (row 7), benign (row 5), malignant (row 9)</td>' in text
-    tops = text.partition("Finding <em>malignant</em>")[2].partition("</table>")[0]
-    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in tops.split("</tr>") if "<td" in row]
-    assert rows[0] == ["90", "2.4", "2%"]
-    assert rows[3] == ["60", "1.6", "32%"]
-    assert described(text, "Can P(malignant) be believed?. ")[0].startswith(
-        "probability: 0.500 came true in 0.500 of 6"
-    )
+    tops = cells_of(text, "Finding <em>malignant</em>")
+    assert (tops[0], tops[3]) == (["90", "2.4", "2%"], ["60", "1.6", "32%"])
+    (said, *_) = described(text, "Can P(malignant) be believed?. ")
+    assert said.startswith("probability: 0.500 came true in 0.500 of 6")
 
 
 @pytest.fixture(scope="module")
@@ -119,17 +140,12 @@ def long_names(tmp_path_factory):
     return folder
 
 
+SCREENS = [("folder", "screen", 390), ("folder", "screen", 1100), ("folder", "screen", 1280)]
+SCREENS += [("long_names", "screen", 390), ("long_names", "print", 718)]
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; continuous integration installs one")
-@pytest.mark.parametrize(
-    ("width", "media", "which"),
-    [
-        (390, "screen", "folder"),
-        (1100, "screen", "folder"),
-        (1280, "screen", "folder"),
-        (390, "screen", "long_names"),
-        (718, "print", "long_names"),
-    ],
-)
+@pytest.mark.parametrize(("which", "media", "width"), SCREENS)
 @pytest.mark.exhaustive
 def test_a_browser_shows_it_without_errors(width, media, which, request):
     folder = request.getfixturevalue(which)
@@ -157,9 +173,8 @@ def test_a_browser_shows_it_without_errors(width, media, which, request):
 
 
 @pytest.mark.room
-def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
-    section = page_of(tmp_path, two_combiners()).partition("<summary>Sets of classes")[2].partition("</table>")[0]
-    rows = [re.findall(r"<td>(.*?)</td>", row) for row in section.split("</tr>") if "<td>" in row]
+def test_sets_are_shown_beside_the_forest_that_always_decides(page_of_two):
+    rows = cells_of(page_of_two, "<summary>Sets of classes")
     assert rows[:4] == [
         ["one class", "1.000", "0.500", "0.500", "0.500", "1.000"],
         ["1", "0.750", "0.900", "0.700", "0.800", "1.250"],
@@ -169,35 +184,17 @@ def test_sets_are_shown_beside_the_forest_that_always_decides(tmp_path):
     assert len(rows) == 2 * 4
 
 
-def of_classes(n_classes):
-    """Made-up results of two kinds of forest on data of as many classes."""
-    table = compare.breast_cancer()
-    y, labels = np.arange(len(table.y)) % n_classes, tuple(f"<{c}> $^$" for c in range(n_classes))
-    return made_up_results(table._replace(y=y, class_labels=labels), SETTINGS, ("probability", "vote"))
-
-
-def described(page, start):
-    """The descriptions of the images whose title begins so."""
-    images = [attributes["alt"] for tag, attributes in Elements(page).found if tag == "img"]
-    return [alt.partition(start)[2] for alt in images if alt.startswith(start)]
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.exhaustive
 def test_pictures_of_sets_and_intervals(n_classes, tmp_path):
     text = page_of(tmp_path, of_classes(n_classes))
-    (decided,) = described(text, "extra-trees, leaf size 4: decided and right. ")
-    assert decided == (
-        "For s = 1, 2, 3, 5, 10, 20: decided 0.750, 0.500, 0.250, 0.000, 0.000, 0.000; "
-        "right of those 0.900, 0.900, 0.900, none, none, none."
-    )
-    (utility,) = described(text, "extra-trees, leaf size 4: utility of sets. ")
+    pictures = ("decided and right", "utility of sets", "set sizes", "reliability")
+    (decided, utility, sizes, bins) = (described(text, f"extra-trees, leaf size 4: {name}. ")[0] for name in pictures)
+    shares = "0.750, 0.500, 0.250, 0.000, 0.000, 0.000"
+    right = "right of those 0.900, 0.900, 0.900, none, none, none."
+    assert decided == f"For s = 1, 2, 3, 5, 10, 20: decided {shares}; {right}"
     assert utility.endswith("one class (probability) 0.500.")
-    (sizes,) = described(text, "extra-trees, leaf size 4: set sizes. ")
-    assert sizes.endswith(
-        "1 class 0.750, 0.500, 0.250, 0.000, 0.000, 0.000; 2 classes 0.250, 0.500, 0.750, 1.000, 1.000, 1.000."
-    )
-    (bins,) = described(text, "extra-trees, leaf size 4: reliability. ")
+    assert sizes.endswith(f"1 class {shares}; 2 classes 0.250, 0.500, 0.750, 1.000, 1.000, 1.000.")
     assert "0.05 [0.00, 0.10] came true in 0.50 of 30; 0.15 [0.10, 0.20]" in bins
     assert bins.count("came true") == 9, "the empty bin is left out"
     ranges = described(text, "extra-trees: range of the Brier score. ")
