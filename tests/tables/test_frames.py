@@ -1,10 +1,11 @@
 """One table in many carriers through every entry point: the same bits, or a refusal in words."""
 
+import contextlib
 import datetime
 import functools
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import ml_dtypes
@@ -27,7 +28,7 @@ from jaxunc.estimators import (
 )
 from jaxunc.learning import oob_dataset
 from jaxunc.tables import encode_arrow, encode_instances, fit_columns
-from tests._carriers import NAMED, SEED, UNNAMED, WORDS, numbers, words
+from tests._carriers import NAMED, SEED, UNNAMED, WORDS, Carry, numbers, words
 from tests._refusal import refuses
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore")]
@@ -35,70 +36,59 @@ REFUSED = (TypeError, ValueError, RuntimeError)
 """What a refusal in words may be."""
 
 
+class Setting(NamedTuple):
+    frame: pd.DataFrame
+    plain: pd.DataFrame  # the same as floats
+    y: np.ndarray
+    model: RandomForestClassifier
+    forest: ju.Forest
+    bound: ju.inference.BoundForest
+
+
 @functools.cache
-def _setting(missing: bool) -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
-    """The table, the same in a frame of floats, and labels."""
+def _setting(*, missing: bool) -> Setting:
     frame = numbers(missing=missing)
     plain = frame.astype(float)
     flipped = np.random.default_rng(SEED + 1).random(len(frame)) < 0.2
-    return frame, plain, ((plain["quarter"] > 0).to_numpy() ^ flipped).astype(int)
-
-
-@functools.cache
-def _fitted(missing: bool) -> tuple[Any, Any, Any]:
-    _, plain, y = _setting(missing)
+    y = ((plain["quarter"] > 0).to_numpy() ^ flipped).astype(int)
     model = RandomForestClassifier(8, max_depth=4, random_state=0).fit(plain, y)
     forest = ju.from_sklearn(model)
-    return model, forest, ju.bind(forest, ju.Mean())
+    return Setting(frame, plain, y, model, forest, ju.bind(forest, ju.Mean()))
 
 
-Ask = Callable[[Any, bool], Any]
+Ask = Callable[[Any, Setting], Any]
 
 
-def _streamed(X: Any, missing: bool) -> np.ndarray:
-    tables = ju.stream(_fitted(missing)[2], X, outputs=["probability"])
-    return np.stack([column.to_numpy() for table in tables for column in table.columns])
+def _probabilities(model: Any, X: Any) -> np.ndarray:
+    (table,) = ju.stream(model, X, outputs=["probability"])
+    return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
-def _boosted(missing: bool) -> Any:
-    return ju.from_sklearn_values(HistGradientBoostingClassifier(max_iter=3).fit(*_setting(missing)[1:]))
+def _boosted(of: Setting) -> Any:
+    return ju.from_sklearn_values(HistGradientBoostingClassifier(max_iter=3).fit(of.plain, of.y))
 
 
-def _left_out(X: Any, missing: bool) -> Any:
-    _, plain, y = _setting(missing)
-    return leave_one_out(ju.count_leaves(_fitted(missing)[1], plain, y), ju.Mean(), X, y).class_scores
-
-
-def _unseen_votes(X: Any, missing: bool) -> Any:
-    model, forest, _ = _fitted(missing)
-    return ju.voting.out_of_bag_votes(forest, X, oob_mask(model, len(_setting(missing)[2])))
-
-
-def _masked(X: Any, missing: bool) -> Any:
-    y = _setting(missing)[2]
-    return oob_mask(_fitted(missing)[0], len(y), X=X, y=y)
-
-
-def _rows(X: Any, missing: bool, source: Any) -> Any:
-    rows = oob_dataset(_fitted(missing)[0], X, _setting(missing)[2], source=source, n_folds=2)
-    return rows.histograms.code
+def _rows(X: Any, of: Setting, source: Any) -> Any:
+    return oob_dataset(of.model, X, of.y, source=source, n_folds=2).histograms.code
 
 
 ASKED: dict[str, Ask] = {
-    "bind": lambda X, missing: _fitted(missing)[2].probability(X),
-    "leaf_index": lambda X, missing: ju.leaf_index(_fitted(missing)[1], X),
-    "leaf_counts": lambda X, missing: ju.leaf_counts(_fitted(missing)[1], X),
-    "predict_until_settled": lambda X, missing: ju.predict_until_settled(_fitted(missing)[1], X).votes,
-    "count_leaves": lambda X, missing: ju.count_leaves(_fitted(missing)[1], X, _setting(missing)[2]).counts,
-    "leave_one_out": _left_out,
-    "out_of_bag_votes": _unseen_votes,
-    "oob_mask": _masked,
-    "shard": lambda X, missing: ju.shard(_fitted(missing)[2], jax.make_mesh((1, 1), ("data", "tree"))).probability(X),
-    "AdditiveTrees.raw": lambda X, missing: _boosted(missing).raw(X),
-    "stream": _streamed,
-    "rows out of bag": lambda X, missing: _rows(X, missing, "oob"),
-    "rows of folds": lambda X, missing: _rows(X, missing, "cross_fit"),
-    "transduction": lambda X, missing: ju.transduction.transductive_leaf_counts(*_setting(missing)[1:], X),
+    "bind": lambda X, of: of.bound.probability(X),
+    "leaf_index": lambda X, of: ju.leaf_index(of.forest, X),
+    "leaf_counts": lambda X, of: ju.leaf_counts(of.forest, X),
+    "predict_until_settled": lambda X, of: ju.predict_until_settled(of.forest, X).votes,
+    "count_leaves": lambda X, of: ju.count_leaves(of.forest, X, of.y).counts,
+    "leave_one_out": lambda X, of: (
+        leave_one_out(ju.count_leaves(of.forest, of.plain, of.y), ju.Mean(), X, of.y).class_scores
+    ),
+    "out_of_bag_votes": lambda X, of: ju.voting.out_of_bag_votes(of.forest, X, oob_mask(of.model, len(of.y))),
+    "oob_mask": lambda X, of: oob_mask(of.model, len(of.y), X=X, y=of.y),
+    "shard": lambda X, of: ju.shard(of.bound, jax.make_mesh((1, 1), ("data", "tree"))).probability(X),
+    "AdditiveTrees.raw": lambda X, of: _boosted(of).raw(X),
+    "stream": lambda X, of: _probabilities(of.bound, X),
+    "rows out of bag": lambda X, of: _rows(X, of, "oob"),
+    "rows of folds": lambda X, of: _rows(X, of, "cross_fit"),
+    "transduction": lambda X, of: ju.transduction.transductive_leaf_counts(of.plain, of.y, X),
 }
 
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
@@ -111,38 +101,36 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
 }
 
 
+@functools.cache
+def _classifier(kind: str, missing: bool) -> Any:
+    return CLASSIFIERS[kind]().fit(*_setting(missing=missing)[1:3])
+
+
 def _predict(kind: str) -> Ask:
-    fit = functools.cache(lambda missing: CLASSIFIERS[kind]().fit(*_setting(missing)[1:]))
-    return lambda X, missing: fit(missing).predict_proba(X)
+    return lambda X, of: _classifier(kind, of is _setting(missing=True)).predict_proba(X)
 
 
 def _fit(kind: str) -> Ask:
-    def ask(X: Any, missing: bool) -> Any:
-        _, plain, y = _setting(missing)
-        return CLASSIFIERS[kind]().fit(X, y).predict_proba(plain[:5].to_numpy())
-
-    return ask
+    return lambda X, of: CLASSIFIERS[kind]().fit(X, of.y).predict_proba(of.plain[:5].to_numpy())
 
 
 ASKED |= {f"{kind}.predict_proba": _predict(kind) for kind in CLASSIFIERS}
 ASKED |= {f"{kind}.fit": _fit(kind) for kind in CLASSIFIERS}
-BY_POSITION = {"stream"}
-"""Entry points that refuse arrays where the model knows names."""
 
 
-def _refusal(ask: Callable[[], Any]) -> str | None:
+def _refusal(ask: Callable, *arguments: Any) -> str:
+    """The words of a refusal; none where there is none."""
     try:
-        ask()
+        ask(*arguments)
     except REFUSED as error:
         return str(error)
-    return None
+    return ""
 
 
-def _answers(ask: Ask, X: Any, missing: bool, want: np.ndarray, what: str) -> bool:
-    """Return whether X is answered; fails unless with the same bits, or refused with words."""
+def _answers(ask: Callable[[], Any], want: np.ndarray, what: str) -> bool:
+    """Return whether it is answered; fails unless with the same bits, or refused with words."""
     got: list[np.ndarray] = []
-    said = _refusal(lambda: got.append(np.asarray(ask(X, missing))))
-    if said is not None:
+    if said := _refusal(lambda: got.append(np.asarray(ask()))):
         assert len(said) > 20, f"{what}: {said}"
         return False
     np.testing.assert_array_equal(got[0], want, err_msg=f"{what}, JAXUNC_TEST_SEED={SEED}")
@@ -154,16 +142,13 @@ def _answers(ask: Ask, X: Any, missing: bool, want: np.ndarray, what: str) -> bo
 @pytest.mark.parametrize("entry", ASKED)
 @pytest.mark.exhaustive(keep=3)
 def test_carriers_of_numbers(entry, missing):
-    frame, plain, _ = _setting(missing)
-    want = np.asarray(ASKED[entry](plain, missing))
-    refused = [
-        name
-        for name, carry in (NAMED | UNNAMED).items()
-        if not _answers(ASKED[entry], carry(frame), missing, want, f"{entry}, {name}")
-    ]
+    of, ask = _setting(missing=missing), ASKED[entry]
+    want = np.asarray(ask(of.plain, of))
+    carriers = {name: functools.partial(ask, carry(of.frame), of) for name, carry in (NAMED | UNNAMED).items()}
+    refused = [name for name, call in carriers.items() if not _answers(call, want, f"{entry}, {name}")]
     # Frames are answered by all; scikit-learn refuses sparse ones of pandas whose rest is no zero, and matrices.
     assert set(refused) & set(NAMED) <= {"pandas sparse"}, refused
-    if entry not in BY_POSITION:
+    if entry != "stream":  # which refuses arrays where the model knows names
         few = {"objects", "Decimal", "rows with None", "matrix", "csr", "csc array", "coo"}
         assert set(refused) <= few | {"pandas sparse"}, refused
 
@@ -179,10 +164,8 @@ def test_carriers_of_words(carrier):
     again = fit_columns(X)
     assert again.nominal == columns.nominal
     np.testing.assert_array_equal(encode_instances(frame, again).values, want)
-    assert again.levels is not None
-    assert [own and tuple(map(str, own.values)) for own in again.levels] == [
-        own and tuple(map(str, own.values)) for own in columns.levels or ()
-    ]
+    texts, wanted = ([own and [*map(str, own.values)] for own in each.levels or ()] for each in (again, columns))
+    assert texts == wanted
 
 
 @pytest.mark.room
@@ -197,11 +180,8 @@ def test_carriers_of_words_through_classifiers(carrier):
         want = model.predict_proba(frame)
         np.testing.assert_array_equal(model.predict_proba(X), want)
         np.testing.assert_array_equal(make().fit(X, y).predict_proba(frame), want)
-    if not isinstance(X, np.ndarray | list):  # streams take columns by name
-        model = RandomDecisionTreesClassifier(5, random_state=0).fit(frame, y)
-        (table,) = ju.stream(model, X, outputs=["probability"])
-        want = model.predict_proba(frame)
-        np.testing.assert_array_equal(np.stack([column.to_numpy() for column in table.columns], axis=1), want)
+        if make is not TransductiveTreeClassifier and not isinstance(X, np.ndarray | list):  # columns by name
+            np.testing.assert_array_equal(_probabilities(model, X), want)
 
 
 DAY = datetime.datetime(2024, 2, 1)
@@ -228,44 +208,38 @@ def _odd_carriers(cells: list[Any]) -> dict[str, Any]:
     """The carriers that can hold the cells, beside a column of numbers."""
     objects = np.empty((3, 2), object)
     objects[:, 0], objects[:, 1] = [1.0, 2.0, 3.0], cells
-    series = pd.Series(cells, dtype=object)
+    series, named = pd.Series(cells, dtype=object), lambda odd: {"n": [1.0, 2, 3], "odd": odd}
     made: dict[str, Callable[[], Any]] = {
-        "pandas objects": lambda: pd.DataFrame({"n": [1.0, 2, 3], "odd": series}),
-        "pandas": lambda: pd.DataFrame({"n": [1.0, 2, 3], "odd": series.infer_objects()}),
-        "pandas inferred": lambda: pd.DataFrame({"n": [1.0, 2, 3], "odd": pd.array(cells)}),
-        "pandas of Arrow": lambda: pd.DataFrame(
-            {"n": [1.0, 2, 3], "odd": pd.arrays.ArrowExtensionArray(pa.array(cells))}
-        ),
-        "polars": lambda: pl.DataFrame({"n": [1.0, 2, 3], "odd": cells}),
-        "Arrow": lambda: pa.table({"n": [1.0, 2, 3], "odd": cells}),
-        "lists by name": lambda: {"n": [1.0, 2, 3], "odd": cells},
+        "pandas objects": lambda: pd.DataFrame(named(series)),
+        "pandas": lambda: pd.DataFrame(named(series.infer_objects())),
+        "pandas inferred": lambda: pd.DataFrame(named(pd.array(cells))),
+        "pandas of Arrow": lambda: pd.DataFrame(named(pd.arrays.ArrowExtensionArray(pa.array(cells)))),
+        "polars": lambda: pl.DataFrame(named(cells)),
+        "Arrow": lambda: pa.table(named(cells)),
+        "lists by name": lambda: named(cells),
         "objects": lambda: objects,
         "rows": lambda: objects.tolist(),
         "one array": lambda: np.stack([np.array(cells)] * 2, axis=1),
     }
     found = {}
     for name, make in made.items():
-        try:
+        with contextlib.suppress(TypeError, ValueError, OverflowError, pa.ArrowException, pl.exceptions.PolarsError):
             found[name] = make()
-        except (TypeError, ValueError, OverflowError, pa.ArrowException, pl.exceptions.PolarsError):
-            continue
     return found
 
 
 @pytest.mark.room(keep=2)
 @pytest.mark.parametrize("cells", ODD)
 def test_columns_that_no_tree_can_test(cells):
-    model = RandomForestClassifier(3, random_state=0).fit(np.arange(6.0).reshape(3, 2), [0, 1, 0])
-    bound = ju.bind(ju.from_sklearn(model), ju.Mean())
-    y = [0, 1, 0]
+    plain, y = np.arange(6.0).reshape(3, 2), [0, 1, 0]
+    bound = ju.bind(ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(plain, y)), ju.Mean())
+    combined = lambda X: CombinedForestClassifier(RandomForestClassifier(10, random_state=0)).fit(X, y)
     asked: dict[str, Callable[[Any], Any]] = {
         "bind": bound.probability,
         "count_leaves": lambda X: ju.count_leaves(bound.forest, X, y),
         "stream": lambda X: list(ju.stream(bound, X, features=None if isinstance(X, np.ndarray) else ["n", "odd"])),
-        "combined": CombinedForestClassifier(RandomForestClassifier(10, random_state=0))
-        .fit(np.arange(6.0).reshape(3, 2), y)
-        .predict,
-        "combined.fit": lambda X: CombinedForestClassifier(RandomForestClassifier(10, random_state=0)).fit(X, y),
+        "combined": combined(plain).predict,
+        "combined.fit": combined,
         "random trees.fit": lambda X: RandomDecisionTreesClassifier(3).fit(X, y),
         "transductive tree.fit": lambda X: TransductiveTreeClassifier().fit(X, y),
     }
@@ -275,9 +249,7 @@ def test_columns_that_no_tree_can_test(cells):
         del carriers["pandas of Arrow"]
     assert {"pandas objects", "objects", "lists by name"} <= set(carriers)
     for (carrier, X), (entry, ask) in itertools.product(carriers.items(), asked.items()):
-        said = _refusal(functools.partial(ask, X))
-        assert said is not None, f"{entry} takes {cells} in {carrier}"
-        assert len(said) > 20, f"{entry}, {cells} in {carrier}: {said}"
+        assert len(said := _refusal(ask, X)) > 20, f"{entry}, {cells} in {carrier}: {said}"
 
 
 @pytest.mark.room(keep=1)
@@ -285,44 +257,36 @@ def test_columns_that_no_tree_can_test(cells):
 @pytest.mark.exhaustive(keep=3)
 def test_columns_in_another_order(entry):
     """Names decide, or the table is refused; a column that is missing is named."""
-    frame, plain, _ = _setting(False)
-    of = lambda names: pd.DataFrame({name: frame[name] for name in names})
-    want = np.asarray(ASKED[entry](plain, False))
+    setting, ask = _setting(missing=False), ASKED[entry]
+    frame, want = setting.frame, np.asarray(ask(setting.plain, setting))
     draw = np.random.default_rng(SEED + 2)
     names = list(frame.columns)
     for name, carry in NAMED.items():
         order = draw.permutation(names).tolist()
-        more = of(order).assign(further=1.0)
         lost = str(draw.choice(names))
-        _answers(ASKED[entry], carry(of(order)), False, want, f"{entry}, {name}, in the order {order}")
-        _answers(ASKED[entry], carry(more), False, want, f"{entry}, {name}, with more")
-        with pytest.raises(REFUSED, match=lost):
-            ASKED[entry](carry(frame.drop(columns=lost)), False)
-        with pytest.raises(REFUSED, match=lost):
-            ASKED[entry](carry(frame.rename(columns={lost: "other"})), False)
+        for what, X in {f"in the order {order}": frame[order], "with more": frame[order].assign(further=1.0)}.items():
+            _answers(functools.partial(ask, carry(X), setting), want, f"{entry}, {name}, {what}")
+        for X in (frame.drop(columns=lost), frame.rename(columns={lost: "other"})):
+            assert lost in _refusal(ask, carry(X), setting)
 
 
-def test_names_that_come_twice():
-    _, plain, y = _setting(False)
-    bound = _fitted(False)[2]
-    for X in (
-        plain.set_axis(["quarter", "whole", "flag", "flag"], axis=1),
-        pa.Table.from_arrays([pa.array(plain[name]) for name in plain], names=["quarter", "whole", "flag", "flag"]),
+def test_names_that_come_twice_and_rows_that_are_yet_to_come():
+    of = _setting(missing=False)
+    names, plain = ["quarter", "whole", "flag", "flag"], of.plain
+    twice = (
+        plain.set_axis(names, axis=1),
+        pa.Table.from_arrays([pa.array(plain[name]) for name in plain], names=names),
         {**{name: plain[name] for name in ("quarter", "whole")}, 1: plain["flag"], "1": plain["half"]},
+    )
+    for ask in (
+        of.bound.probability,
+        lambda X: RandomDecisionTreesClassifier(3).fit(X, of.y),
+        lambda X: ju.count_leaves(of.forest, X, of.y),
+        lambda X: list(ju.stream(of.bound, X)),
     ):
-        for ask in (
-            bound.probability,
-            lambda X: ju.count_leaves(bound.forest, X, y),
-            lambda X: RandomDecisionTreesClassifier(3).fit(X, y),
-            lambda X: list(ju.stream(bound, X)),
-        ):
+        for X in twice:
             refuses(ValueError, r"several columns|unique column names|several columns are named", ask, X)
-
-
-def test_frames_whose_rows_are_yet_to_come():
-    lazy, y = pl.from_pandas(_setting(False)[0]).lazy(), _setting(False)[2]
-    for ask in (_fitted(False)[2].probability, lambda X: RandomDecisionTreesClassifier(3).fit(X, y)):
-        refuses(TypeError, r"collect\(\)", ask, lazy)
+        refuses(TypeError, r"collect\(\)", ask, pl.from_pandas(of.frame).lazy())
 
 
 @pytest.mark.room(keep=2)
@@ -336,8 +300,7 @@ def test_frames_whose_rows_are_yet_to_come():
     ],
 )  # fmt: skip
 def test_carriers_of_labels(carry):
-    _, plain, y = _setting(False)
-    forest = _fitted(False)[1]
+    _, plain, y, _, forest, _ = _setting(missing=False)
     got = ju.count_leaves(forest, plain, carry(y)).counts
     np.testing.assert_array_equal(got, ju.count_leaves(forest, plain, y).counts)
     model = RandomDecisionTreesClassifier(3, random_state=0)
@@ -345,26 +308,24 @@ def test_carriers_of_labels(carry):
     np.testing.assert_array_equal(model.fit(plain, carry(y)).predict_proba(plain), want)
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "Arrow", "Arrow dictionary", "masked", "list"])
+GAPS: dict[str, Carry] = {
+    "pandas": lambda holes: pd.Series(holes, dtype="Int64"),
+    "polars": pl.Series,
+    "Arrow": pa.array,
+    "Arrow dictionary": lambda holes: pa.chunked_array([pa.array(holes).dictionary_encode()]),
+    "masked": lambda holes: np.ma.masked_array([0, *holes[1:]], np.arange(len(holes)) == 0),
+    "list": list,
+}
+
+
+@pytest.mark.parametrize("kind", GAPS)
 def test_labels_that_are_missing(kind):
-    _, plain, y = _setting(False)
-    holes = [None, *y[1:].tolist()]
-    labels = {
-        "pandas": pd.Series(holes, dtype="Int64"),
-        "polars": pl.Series(holes),
-        "Arrow": pa.array(holes),
-        "Arrow dictionary": pa.chunked_array([pa.array(holes).dictionary_encode()]),
-        "masked": np.ma.masked_array(y, np.arange(len(y)) == 0),
-        "list": holes,
-    }[kind]
-    for ask in (
-        lambda: ju.count_leaves(_fitted(False)[1], plain, labels),
-        lambda: RandomDecisionTreesClassifier(3).fit(plain, labels),
-        lambda: CombinedForestClassifier(RandomForestClassifier(10, random_state=0)).fit(plain, labels),
-        lambda: TransductiveTreeClassifier().fit(plain, labels),
-    ):
-        with pytest.raises(REFUSED):
-            ask()
+    of = _setting(missing=False)
+    labels = GAPS[kind]([None, *of.y[1:].tolist()])
+    combined = CombinedForestClassifier(RandomForestClassifier(10, random_state=0))
+    for model in (RandomDecisionTreesClassifier(3), combined, TransductiveTreeClassifier()):
+        assert _refusal(model.fit, of.plain, labels)
+    assert _refusal(ju.count_leaves, of.forest, of.plain, labels)
 
 
 @pytest.mark.room(keep=1)
@@ -389,24 +350,21 @@ def test_carriers_of_counts(kind):
 @pytest.mark.parametrize("kind", ["c16", "O", "m8[s]", "U"])
 def test_counts_that_are_none(kind):
     for ask in (ju.Pooling().probability, ju.scorers.laplace):
-        with pytest.raises((TypeError, ValueError), match="counts"):
-            ask(np.array([[[1, 0], [0, 1]]]).astype(kind))
+        assert "counts" in _refusal(ask, np.array([[[1, 0], [0, 1]]]).astype(kind))
 
 
 def test_masked_numbers_are_no_numbers():
     """Where a missing value would have no meaning: weights, masks of trees, counts, probabilities."""
-    _, plain, y = _setting(False)
-    _, forest, bound = _fitted(False)
-    weights = np.ma.masked_array(np.ones(len(y)), np.arange(len(y)) == 0)
-    trees = np.ma.masked_array(np.ones((len(y), forest.n_trees), bool), np.eye(len(y), forest.n_trees, dtype=bool))
-    counts = np.ma.masked_array([[[1, 2]]], [[[True, False]]])
+    _, plain, y, _, forest, bound = _setting(missing=False)
+    masked = lambda values: np.ma.masked_array(values, np.arange(np.size(values)).reshape(np.shape(values)) == 0)
+    trees, counts = masked(np.ones((len(y), forest.n_trees), bool)), masked([[[1, 2]]])
     for ask in (
-        lambda: ju.count_leaves(forest, plain, y, sample_weight=weights),
+        lambda: ju.count_leaves(forest, plain, y, sample_weight=masked(np.ones(len(y)))),
         lambda: ju.count_leaves(forest, plain, y, tree_mask=trees),
         lambda: bound.probability(plain, tree_mask=trees),
         lambda: ju.Mean().probability(counts),
         lambda: ju.scorers.laplace(counts),
-        lambda: ju.metrics.brier_score(np.ma.masked_array([[0.5, 0.5]], [[True, False]]), np.array([0])),
+        lambda: ju.metrics.brier_score(masked([[0.5, 0.5]]), np.array([0])),
     ):
         refuses(TypeError, "masked", ask)
 
