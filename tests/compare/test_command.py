@@ -1,6 +1,7 @@
 """``jaxunc compare`` from end to end, on tiny forests."""
 
 import io
+import itertools
 import json
 import sys
 from collections import Counter
@@ -9,7 +10,6 @@ from contextlib import redirect_stderr, redirect_stdout
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 from sklearn.datasets import load_wine
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
@@ -18,9 +18,8 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 import jaxunc
 from jaxunc import compare
 from jaxunc.__main__ import main
-from jaxunc.compare._evaluate import RANKED_MEASURES
 from jaxunc.estimators import RandomDecisionTreesClassifier
-from tests.compare._made_up import made_up_results
+from tests.compare._made_up import made_up_results, shown
 
 pytestmark = pytest.mark.once
 
@@ -37,16 +36,14 @@ def run(*arguments) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
-def refused(capsys, *arguments) -> str:
-    """The one line with which the command refuses its arguments."""
+def check_refused(capsys, words: list[str], *arguments) -> None:
+    """The command refuses its arguments by one line that holds these words."""
     with pytest.raises(SystemExit) as stopped:
-        main(list(map(str, arguments)))
-    assert stopped.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("jaxunc: error: ")
-    assert said.err.count("\n") == 1
-    return said.err
+        main(["compare", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("jaxunc: error: ")
+    assert not [word for word in words if word not in err], err
 
 
 @pytest.fixture(scope="module")
@@ -72,67 +69,40 @@ def wine(tmp_path_factory):
     return out, err, json.loads((folder / "made" / "results.json").read_text()), folder / "wine.csv"
 
 
-def records(document) -> list[dict]:
-    """A dictionary per forest and combiner."""
-    keys = ("forest", "leaf_size", "repeat", "fold")
-    return [
-        {**{key: forest[key] for key in keys}, "combiner": combiner, **values}
-        for forest in document["forests"]
-        for combiner, values in forest["measures"].items()
-    ]
-
-
-def expected_of_probability(table, settings):
-    """What scikit-learn's own probabilities measure, for each record of the combiner "probability"."""
-    folds = RepeatedStratifiedKFold(
-        n_splits=settings["n_folds"], n_repeats=settings["n_repeats"], random_state=settings["seed"]
-    )
-    splits = list(folds.split(table.X, table.y))
-    for forest in settings["forests"]:
-        for leaf_size in settings["leaf_sizes"]:
-            for i, (train, test) in enumerate(splits):
-                model = MODELS[forest](
-                    settings["n_trees"], min_samples_leaf=leaf_size, random_state=settings["seed"] + i
-                )
-                probs = model.fit(table.X[train], table.y[train]).predict_proba(table.X[test])
-                y, binary = table.y[test], probs.shape[1] == 2
-                yield {
-                    "forest": forest,
-                    "leaf_size": leaf_size,
-                    "repeat": i // settings["n_folds"],
-                    "fold": i % settings["n_folds"],
-                    "combiner": "probability",
-                    "accuracy": accuracy_score(y, probs.argmax(axis=1)),
-                    "auc": roc_auc_score(y, probs[:, 1]) if binary else roc_auc_score(y, probs, multi_class="ovr"),
-                    "brier": brier_score_loss(y, probs[:, 1])
-                    if binary
-                    else np.mean(np.sum((probs - np.eye(probs.shape[1])[y]) ** 2, axis=1)),
-                    "log_loss": log_loss(y, probs, labels=range(probs.shape[1])),
-                }
-
-
-def assert_same_records(found, expected, *, auc=1e-6):
-    expected = list(expected)
-    assert len(found) == len(expected) > 0
-    for a, b in zip(found, expected, strict=True):
-        assert {k: a[k] for k in ("forest", "leaf_size", "repeat", "fold", "combiner")} == {
-            k: b[k] for k in ("forest", "leaf_size", "repeat", "fold", "combiner")
-        }
-        for name in RANKED_MEASURES:
-            assert a[name] == pytest.approx(b[name], abs=auc if name == "auc" else 1e-6), name
+def measures_of_scikit_learn(table, forest, leaf_size, repeat, fold, settings) -> dict[str, float]:
+    """What scikit-learn's own probabilities measure in a cell of a study."""
+    sizes = {"n_splits": settings["n_folds"], "n_repeats": settings["n_repeats"]}
+    splits = RepeatedStratifiedKFold(**sizes, random_state=settings["seed"]).split(table.X, table.y)
+    i = repeat * settings["n_folds"] + fold
+    train, test = list(splits)[i]
+    model = MODELS[forest](settings["n_trees"], min_samples_leaf=leaf_size, random_state=settings["seed"] + i)
+    probs = model.fit(table.X[train], table.y[train]).predict_proba(table.X[test])
+    y, (_, n_classes) = table.y[test], probs.shape
+    certain = probs[:, 1] if n_classes == 2 else probs
+    squares = np.sum((probs - np.eye(n_classes)[y]) ** 2, axis=1)
+    return {
+        "accuracy": accuracy_score(y, probs.argmax(axis=1)),
+        "auc": roc_auc_score(y, certain, multi_class="ovr"),
+        "brier": brier_score_loss(y, certain) if n_classes == 2 else squares.mean(),
+        "log_loss": log_loss(y, probs, labels=range(n_classes)),
+    }
 
 
 @pytest.mark.exhaustive
 def test_the_mean_of_probabilities_is_that_of_scikit_learn(binary, wine):
     """With more classes, text and gaps, too."""
-    *_, document = binary
-    found = [record for record in records(document) if record["combiner"] == "probability"]
-    assert_same_records(found, expected_of_probability(compare.breast_cancer(), document["settings"]))
-    _, _, document, path = wine
-    found = [record for record in records(document) if record["combiner"] == "probability"]
     # Means that are equal but for the last bit are ties or none, and forests of two trees have many.
-    expected = expected_of_probability(compare.study_table(path, "kind"), document["settings"])
-    assert_same_records(found, expected, auc=5e-3)
+    for table, document, auc in (
+        (compare.breast_cancer(), binary[2], 1e-6),
+        (compare.study_table(wine[3], "kind"), wine[2], 5e-3),
+    ):
+        settings, sizes = document["settings"], [document["settings"][name] for name in ("n_repeats", "n_folds")]
+        cells = [tuple(entry[key] for key in compare.Cell._fields) for entry in document["forests"]]
+        assert cells == [*itertools.product(settings["forests"], settings["leaf_sizes"], *map(range, sizes))]
+        for cell, entry in zip(cells, document["forests"], strict=True):
+            for name, value in measures_of_scikit_learn(table, *cell, settings).items():
+                found = entry["measures"]["probability"][name]
+                assert found == pytest.approx(value, abs=auc if name == "auc" else 1e-6), name
 
 
 @pytest.mark.parametrize("counts", ["inbag", "held_out"])
@@ -140,30 +110,29 @@ def test_the_mean_of_probabilities_is_that_of_scikit_learn(binary, wine):
 def test_random_decision_trees_on_text_and_gaps(wine, counts):
     table = compare.study_table(wine[3], "kind")
     assert len(table.nominal) == 1
-    settings = compare.Settings(
-        ("random-trees",), ("probability",), (5,), n_trees=2, n_repeats=1, n_folds=2, counts=counts
-    )
+    sizes = {"n_trees": 2, "n_repeats": 1, "n_folds": 2}
+    settings = compare.Settings(("random-trees",), ("probability",), (5,), counts=counts, **sizes)
     results = compare.run(table, settings, quiet=True)
     splits = RepeatedStratifiedKFold(n_splits=2, n_repeats=1, random_state=0).split(table.X, table.y)
+    more = {"min_samples_leaf": 5, "missing": "random", "nominal": list(table.nominal)}
     for (cell, outcome), (train, test) in zip(results.outcomes.items(), splits, strict=True):
-        model = RandomDecisionTreesClassifier(
-            2, "mean", min_samples_leaf=5, missing="random", nominal=list(table.nominal), random_state=cell.fold
-        )
+        accuracy = outcome.measures["probability"]["accuracy"]
+        assert 0.3 < accuracy <= 1
         if counts == "inbag":
+            model = RandomDecisionTreesClassifier(2, "mean", random_state=cell.fold, **more)
             model.fit(table.X[train], table.y[train])
-            assert outcome.measures["probability"]["accuracy"] == pytest.approx(
-                model.score(table.X[test], table.y[test]), abs=1e-6
-            )
-        assert 0.3 < outcome.measures["probability"]["accuracy"] <= 1
+            assert accuracy == pytest.approx(model.score(table.X[test], table.y[test]), abs=1e-6)
 
 
 @pytest.mark.exhaustive
 def test_the_document_has_a_record_of_every_rule_and_says_what_was_run(binary, wine):
     for document, combiners, n_forests in ((binary[2], TWO_CLASSES, 4), (wine[2], MORE_CLASSES, 8)):
-        assert Counter(record["combiner"] for record in records(document)) == dict.fromkeys(combiners, n_forests)
+        records = [measures for entry in document["forests"] for measures in entry["measures"].values()]
+        names = Counter(name for entry in document["forests"] for name in entry["measures"])
+        assert names == dict.fromkeys(combiners, n_forests)
         bounded = ("accuracy", "auc", "calibration_error", "risk_coverage")
-        assert all(0 <= record[name] <= 1 for record in records(document) for name in bounded)
-        assert all(record["brier"] >= 0 and record["log_loss"] >= 0 for record in records(document))
+        assert all(0 <= record[name] <= 1 for record in records for name in bounded)
+        assert all(record["brier"] >= 0 and record["log_loss"] >= 0 for record in records)
     document = wine[2]
     assert (document["format"], document["format_version"]) == ("jaxunc compare", 6)
     assert document["data"]["classes"] == {"red": 59, "rosé": 71, "white": 48}
@@ -181,7 +150,8 @@ def test_what_is_printed(binary, wine):
         assert "…" not in out, "nothing is cut off"
         rows = [line[1:].split()[0] for line in out.splitlines() if line[:1] in (" ", "*") and line.strip()]
         assert {name: rows.count(name) for name in document["combiners"]} == dict.fromkeys(document["combiners"], 1)
-        assert out.split()[0] in ("Use", "Keep"), "the first line decides"
+        n_parts = document["settings"]["n_folds"] * document["settings"]["n_repeats"]
+        assert out.startswith(f"Undecided: {n_parts} test parts are too few"), "the first line decides"
         assert "base rates" in out
     assert "569 instances, 30 features, 2 classes (malignant 212, benign 357)" in " ".join(binary[0].split())
     assert "4 forests of 1 tree " in binary[0]
@@ -192,10 +162,7 @@ def test_what_is_printed(binary, wine):
 
 def test_a_terminal_without_unicode_gets_ascii():
     settings = compare.Settings(forests=("random-forest",), leaf_sizes=(1,), n_repeats=1, n_folds=2)
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    compare.show(Console(file=stream, width=80), made_up_results(compare.breast_cancer(), settings))
-    stream.flush()
-    assert "log loss v" in stream.buffer.getvalue().decode("ascii")
+    assert "log loss v" in shown(made_up_results(compare.breast_cancer(), settings), 80, "ascii")
 
 
 BAD = {
@@ -210,25 +177,22 @@ BAD = {
 
 @pytest.mark.parametrize(("arguments", "said"), BAD.values(), ids=BAD)
 def test_bad_arguments_get_one_line(capsys, arguments, said):
-    message = refused(capsys, "compare", *arguments)
-    for words in said:
-        assert words in message
+    check_refused(capsys, said, *arguments)
+
+
+ONE_TREE = ("--trees", 1, "--folds", 2, "--repeats", 20, "--leaf-sizes", 1, "--forests", "random-forest")
+DATA = {
+    "few rows": ([i % 2 for i in range(8)], (), ["8 rows, too few for --folds=5"]),
+    "rare": (["z", *"x" * 19], (), ["'z' (1)", "Merge or leave out"]),
+    "that no tree has seen": ([*"zz", *"01" * 19], ONE_TREE, ["a class is in none of the samples", "Raise --trees"]),
+}
 
 
 @pytest.mark.room
-def test_bad_data_get_one_line(capsys, tmp_path):
-    """A class that no tree has seen is refused, too."""
-    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(8)))
-    assert "8 rows, too few for --folds=5" in refused(capsys, "compare", tmp_path / "t.csv", "--target", "y")
-    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{'x' if i else 'z'}\n" for i in range(20)))
-    message = refused(capsys, "compare", tmp_path / "t.csv", "--target", "y")
-    assert "'z' (1)" in message
-    assert "Merge or leave out" in message
-    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{'z' if i in (0, 1) else i % 2}\n" for i in range(40)))
-    one_tree = ("--trees", 1, "--folds", 2, "--repeats", 20, "--leaf-sizes", 1, "--forests", "random-forest")
-    message = refused(capsys, "compare", tmp_path / "t.csv", "--target", "y", *one_tree)
-    assert "a class is in none of the samples" in message
-    assert "Raise --trees" in message
+@pytest.mark.parametrize(("labels", "more", "said"), DATA.values(), ids=DATA)
+def test_bad_data_get_one_line(capsys, tmp_path, labels, more, said):
+    (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)))
+    check_refused(capsys, said, tmp_path / "t.csv", "--target", "y", *more)
 
 
 @pytest.mark.parametrize(("module", "package"), [("rich.console", "rich"), ("pandas", "pandas")])
@@ -237,9 +201,7 @@ def test_an_absent_package_is_named(capsys, monkeypatch, module, package):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr(jaxunc, "compare")
     monkeypatch.setitem(sys.modules, module, None)
-    message = refused(capsys, "compare")
-    assert f"needs the package {package}" in message
-    assert 'pip install "jaxunc[cli]"' in message
+    check_refused(capsys, [f"needs the package {package}", 'pip install "jaxunc[cli]"'])
 
 
 def test_without_a_command_there_is_help(capsys):

@@ -1,26 +1,27 @@
 """Laws of numbers compared: their measures by other code, what is decided of them, and the command from end to end."""
 
-import io
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from rich.console import Console
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import RepeatedKFold
 
 from jaxunc import compare
-from jaxunc.compare import COMPARED_LAWS, Cell, NumberOutcome, Results, Settings, Store
+from jaxunc.compare import COMPARED_LAWS, NumberOutcome, Results, Settings, Store
 from jaxunc.compare._laws import COVERAGES, LEVELS
+from jaxunc.compare._settings import cells
 from jaxunc.compare._store import describe
 from jaxunc.compare._verdict import BASE_RATES, decision, further, shown_rows, verdict
 from jaxunc.estimators import UncertainForestRegressor
-from tests._refusal import refuses
-from tests.compare.test_command import refused, run
+from tests._refusal import refusals, refuses
+from tests.compare._made_up import shown
+from tests.compare.test_command import check_refused, run
 from tests.compare.test_verdict import assert_nothing_is_starred
 
 pytestmark = pytest.mark.once
@@ -37,34 +38,30 @@ def table() -> compare.Table:
     return compare.Table("made up", X, y, (), taken="'price' is taken for a number", names=("a", "b", "c"))
 
 
+@pytest.fixture
+def few(table) -> compare.Table:
+    return table._replace(X=table.X[:22], y=table.y[:22])
+
+
 def naive(forest, X, y, X_test) -> dict[str, np.ndarray]:
     """Quantiles of each law, trees asked one by one."""
-    found = {
-        law: UncertainForestRegressor(FrozenEstimator(forest), law=law).fit(X, y).predict(X_test, quantiles=LEVELS)
-        for law in list(COMPARED_LAWS)[:5]
-    }
-    X32 = X.astype(np.float32)
+    fit = lambda law: UncertainForestRegressor(FrozenEstimator(forest), law=law).fit(X, y)
+    found = {law: fit(law).predict(X_test, quantiles=LEVELS) for law in list(COMPARED_LAWS)[:5]}
     unseen = np.stack([~np.isin(np.arange(len(y)), bag) for bag in forest.estimators_samples_])
-    each = np.stack([tree.predict(X32) for tree in forest.estimators_])
+    each, trees = (np.stack([tree.predict(np.float32(rows)) for tree in forest.estimators_]) for rows in (X, X_test))
     some = unseen.any(axis=0)
     apart = y[some] - (each * unseen).sum(axis=0)[some] / unseen.sum(axis=0)[some]
-    trees = np.stack([tree.predict(X_test.astype(np.float32)) for tree in forest.estimators_])
     mean, spread = trees.mean(axis=0), trees.std(axis=0)
     found["plain"] = mean[:, None] + np.quantile(apart, LEVELS)
     found["trees"] = mean[:, None] + spread[:, None] * scipy.stats.norm.ppf(LEVELS)
     return found | {BASE_RATES: np.tile(np.quantile(y, LEVELS), (len(X_test), 1))}
 
 
-@pytest.fixture(scope="module")
-def results(table) -> Results:
-    """A study of these on two parts."""
+@pytest.mark.exhaustive
+def test_measures_are_those_of_loops(table):
     sizes = {"leaf_sizes": (3,), "n_trees": 30, "n_repeats": 1, "n_folds": 2}
     settings = Settings(("random-forest",), tuple(COMPARED_LAWS), numbers=True, **sizes)
-    return compare.run(table, settings, quiet=True)
-
-
-@pytest.mark.exhaustive
-def test_measures_are_those_of_loops(table, results):
+    results = compare.run(table, settings, quiet=True)
     splits = RepeatedKFold(n_splits=2, n_repeats=1, random_state=0).split(table.X)
     for (cell, outcome), (train, test) in zip(results.outcomes.items(), splits, strict=True):
         forest = RandomForestRegressor(30, min_samples_leaf=3, random_state=cell.fold)
@@ -72,21 +69,14 @@ def test_measures_are_those_of_loops(table, results):
         y = table.y[test]
         for law, q in naive(forest, table.X[train], table.y[train], table.X[test]).items():
             low, high = q[:, 0], q[:, -1]
-            held = (low <= y) & (y <= high)
-            loss = [
-                max(t * (a - b), (t - 1) * (a - b))
-                for a, row in zip(y, q, strict=True)
-                for t, b in zip(LEVELS, row, strict=True)
-            ]
+            held, over = (low <= y) & (y <= high), y[:, None] - q
             score = (high - low) + 20 * np.maximum(low - y, 0) + 20 * np.maximum(y - high, 0)
-            expected = {"interval_score": score.mean(), "pinball_loss": np.mean(loss), "coverage": held.mean()}
-            expected["width"] = (high - low).mean()
+            expected = {"interval_score": score.mean(), "width": (high - low).mean()}
+            expected["pinball_loss"] = np.mean(np.maximum(over * LEVELS, over * (np.array(LEVELS) - 1)))
             found = outcome.measures[law]
             assert found["seconds"] >= 0
-            for name, value in expected.items():
-                assert found[name] == pytest.approx(value, rel=1e-4, abs=1 / len(y) if name == "coverage" else 1e-6), (
-                    law
-                )
+            assert found["coverage"] == pytest.approx(held.mean(), rel=1e-4, abs=1 / len(y)), law
+            assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-4, abs=1e-6), law
             counts = [((q[:, i] <= y) & (y <= q[:, -1 - i])).sum() for i in range(8, -1, -1)]
             np.testing.assert_allclose(outcome.covered[law], counts, atol=1)
             assert abs(sum(outcome.fifths[law]) - held.sum()) <= 1
@@ -113,12 +103,9 @@ def test_what_is_kept_goes_on_and_what_is_damaged_is_refused(table, tmp_path):
     refuses(ValueError, r"data\.sha256 was", Store, tmp_path, table._replace(y=table.y + 1e-9), results.settings)
     for name, wrong in (
         ("measures", {}),
-        ("covered", {law: [1] * 8 for law in EVERY}),
-        ("covered", {law: [99999] * 9 for law in EVERY}),
         ("fifths", {"size": [1] * 5}),
-        ("drawn", {law: [[1.0, 2.0]] for law in EVERY}),
-        ("drawn", {law: [[1.0, 2.0, None]] for law in EVERY}),
-        ("drawn", {law: [[1.0, 2.0, float("nan")]] for law in EVERY}),
+        *(("covered", dict.fromkeys(EVERY, counts)) for counts in ([1] * 8, [99999] * 9)),
+        *(("drawn", {law: [[1.0, 2.0, *last]] for law in EVERY}) for last in ([], [None], [float("nan")])),
     ):
         entries = [{**document["forests"][0], name: wrong}, *document["forests"][1:]]
         (tmp_path / "results.json").write_text(json.dumps({**document, "forests": entries}))
@@ -129,50 +116,54 @@ def made_up(table, losses: dict[str, float], n_folds: int = 10) -> Results:
     """Results of laws with these interval scores, plus the fold's tenth, which all share but for a hundredth."""
     laws = [law for law in losses if law != BASE_RATES]
     settings = Settings(("random-forest", "extra-trees"), laws, (4,), n_repeats=1, n_folds=n_folds, numbers=True)
+    rest = {"pinball_loss": 1.0, "coverage": 0.9, "width": 3.0, "seconds": 0.25}
+    counts, drawn = list(range(2, 20, 2)), [[0.0, 1.0, 0.5], [0.0, 2.0, 3.0]]
+    fifths = {"size": [4] * 5, **{law: [4, 4, 4, 4, 2] for law in losses}}
     outcomes = {}
-    for forest in settings.forests:
-        for fold in range(n_folds):
-            rest = {"pinball_loss": 1.0, "coverage": 0.9, "width": 3.0, "seconds": 0.25}
-            shifts = [fold / 10 + (fold * i % 3) / 100 + (forest == "extra-trees") for i in range(1, len(losses) + 1)]
-            measures = {
-                law: {"interval_score": loss + shift, **rest}
-                for (law, loss), shift in zip(losses.items(), shifts, strict=True)
-            }
-            counts = {law: list(range(2, 20, 2)) for law in losses}
-            fifths = {law: [4, 4, 4, 4, 2] for law in losses}
-            drawn = {law: [[0.0, 1.0, 0.5], [0.0, 2.0, 3.0]] for law in losses}
-            outcome = NumberOutcome(measures, counts, {"size": [4] * 5, **fifths}, drawn)
-            outcomes[Cell(forest, 4, 0, fold)] = outcome
+    for cell in cells(settings):
+        measures = {}
+        for i, (law, loss) in enumerate(losses.items(), start=1):
+            shift = cell.fold / 10 + (cell.fold * i % 3) / 100 + (cell.forest == "extra-trees")
+            measures[law] = {"interval_score": loss + shift, **rest}
+        of_laws = dict.fromkeys(losses, counts), fifths, dict.fromkeys(losses, drawn)
+        outcomes[cell] = NumberOutcome(measures, *of_laws)
     return Results(describe(table, settings) | {"combiners": laws}, outcomes)
 
 
 DECIDED = {
-    "better": ({"learned": 8, "bins": 8.001, "plain": 9, BASE_RATES: 20}, "learned"),
-    "nothing better": ({"learned": 9.001, "plain": 9, BASE_RATES: 20}, "plain"),
-    "without plain": ({"learned": 8, "bins": 9, BASE_RATES: 20}, "learned"),
-    "none": ({"learned": 20, "plain": 20.001, BASE_RATES: 20.002}, "plain"),
-    "one": ({"learned": 8, BASE_RATES: 20}, "learned"),
+    "better": (
+        {"learned": 8, "bins": 8.001, "plain": 9, BASE_RATES: 20},
+        "Use `learned` (random-forest, leaf size 4): its 90% intervals are better than those of one width, interval "
+        "score 8.459 against 9.45 on rows that it had not seen; they held 90.0% of the targets, and 50.0% in the worst "
+        "fifth of the rows.",
+    ),
+    "nothing better": (
+        {"plain": 9, "learned": 9.001, BASE_RATES: 20},
+        "Keep residuals of one width (`plain`, random-forest, leaf size 4): nothing is better",
+    ),
+    "without plain": (
+        {"learned": 8, "bins": 9, BASE_RATES: 20},
+        "Of these take `learned` (random-forest, leaf size 4): its 90% intervals have the least",
+    ),
+    "none": (
+        {"plain": 20.001, "learned": 20, BASE_RATES: 20.002},
+        "Use none of them: no 90% intervals are told to be better than the target's own quantiles, interval score",
+    ),
+    "one": ({"learned": 8, BASE_RATES: 20}, "Nothing to decide: `learned` alone was run."),
 }
-SENTENCES = {
-    "better": "Use `learned` (random-forest, leaf size 4): its 90% intervals are better than those of one width, "
-    "interval score 8.459 against 9.45 on rows that it had not seen; they held 90.0% of the targets, and 50.0% in the "
-    "worst fifth of the rows.",
-    "nothing better": "Keep residuals of one width (`plain`, random-forest, leaf size 4): nothing is better",
-    "without plain": "Of these take `learned` (random-forest, leaf size 4): its 90% intervals have the least",
-    "none": "Use none of them: no 90% intervals are told to be better than the target's own quantiles, interval score",
-    "one": "Nothing to decide: `learned` alone was run.",
-}
+"""Losses, the leader's first, and how the first line begins."""
 
 
 @pytest.mark.room(keep=1)
 @pytest.mark.parametrize("case", DECIDED)
 def test_what_is_decided(table, case, tmp_path):
-    losses, leader = DECIDED[case]
+    losses, start = DECIDED[case]
+    leader = next(iter(losses))
     study = made_up(table, losses)
     found = verdict(study, study.records())
     assert found.leader == leader
     sentence = decision(study, found)
-    assert sentence.startswith(SENTENCES[case])
+    assert sentence.startswith(start)
     assert ("10 test parts tell differences from " in sentence) == (case in ("nothing better", "none"))
     assert set(re.findall(r"`(\w+)`", sentence)) - set(shown_rows(found)) == set(), "each law that it names is shown"
     assert found.noun == "law"
@@ -213,24 +204,21 @@ def test_settings_of_laws():
     assert Settings(numbers=True).counts == "oob"
     assert Settings(combiners=("plain", "learned"), numbers=True).combiners == ("learned", "plain")
     assert set(COMPARED_LAWS) - set(Settings(numbers=True).combiners_for(2)) == {"neighbours"}
-    for wrong, said in (
-        ({"combiners": ("vote",)}, "--laws='vote' is unknown"),
-        ({"forests": ("random-trees",)}, "--forests='random-trees' is unknown"),
-        ({"counts": "held_out"}, "--counts, --costs and --positive are for classes"),
-        ({"costs": [[0, 1], [1, 0]]}, "for classes"),
-    ):
-        refuses(ValueError, said, Settings, numbers=True, **wrong)
 
 
-def test_what_cannot_be_run(table):
-    settings = Settings(("random-forest",), ("plain",), (3,), n_trees=3, numbers=True)
-    with pytest.raises(ValueError, match="numbers=False are the settings, and the target of made up holds numbers"):
-        compare.run(table, Settings(), quiet=True)
-    with pytest.raises(ValueError, match=r"numbers=True are the settings, and .* holds classes"):
-        compare.run(compare.breast_cancer(), settings, quiet=True)
-    few = table._replace(X=table.X[:22], y=table.y[:22])
-    with pytest.raises(ValueError, match="DATA has 22 rows, and a training part of --folds=5 fewer than 20"):
-        compare.run(few, settings, quiet=True)
+OF_NUMBERS = Settings(("random-forest",), ("plain",), (3,), n_trees=3, numbers=True)
+ASKED = {
+    "laws": ({"combiners": ("vote",)}, "--laws='vote' is unknown"),
+    "forests": ({"forests": ("random-trees",)}, "--forests='random-trees' is unknown"),
+    "counts": ({"counts": "held_out"}, "--counts, --costs and --positive are for classes"),
+    "costs": ({"costs": [[0, 1], [1, 0]]}, "for classes"),
+}
+test_refusals = refusals(
+    *((name, partial(Settings, numbers=True, **asked), said) for name, (asked, said) in ASKED.items()),
+    ("numbers", lambda table: compare.run(table, Settings(), quiet=True), "numbers=False are.* made up holds numbers"),
+    ("classes", lambda: compare.run(compare.breast_cancer(), OF_NUMBERS, quiet=True), "numbers=True .* holds classes"),
+    ("few rows", lambda few: compare.run(few, OF_NUMBERS, quiet=True), "22 rows, and a training part of --folds=5"),
+)
 
 
 @pytest.mark.exhaustive
@@ -238,9 +226,8 @@ def test_the_command(table, tmp_path, capsys):
     frame = pd.DataFrame(table.X, columns=list("abc")).assign(price=table.y, grade=np.arange(150) % 3)
     frame.to_csv(tmp_path / "t.csv", index=False)
     small = ("--trees", 5, "--folds", 2, "--repeats", 1, "--leaf-sizes", 3, "--forests", "random-forest", "--quiet")
-    out, err = run(
-        tmp_path / "t.csv", "--target", "price", *small, "--report", tmp_path / "made", "--laws", "learned", "plain"
-    )
+    laws = ("--laws", "learned", "plain", "--report", tmp_path / "made")
+    out, err = run(tmp_path / "t.csv", "--target", "price", *small, *laws)
     assert err == "jaxunc: 'price' is taken for a number, of 150 different values.\n"
     assert out.split()[0] in ("Use", "Keep")
     assert max(len(line) for line in out.splitlines() if not line.startswith("The page: ")) <= 80
@@ -248,14 +235,11 @@ def test_the_command(table, tmp_path, capsys):
     assert (tmp_path / "made" / "report.html").exists()
     _, err = run(tmp_path / "t.csv", "--target", "grade", *small, "--combiners", "vote")
     assert err == "jaxunc: 'grade' holds 3 different numbers, taken for classes; --laws takes them for a number.\n"
-    message = refused(capsys, "compare", tmp_path / "t.csv", "--target", "price", "--counts", "inbag")
-    assert "--counts='inbag' is for classes" in message
+    counts = ("--target", "price", "--counts", "inbag")
+    check_refused(capsys, ["--counts='inbag' is for classes"], tmp_path / "t.csv", *counts)
 
 
 def test_a_terminal_without_unicode_gets_ascii(table):
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    compare.show(Console(file=stream, width=80), made_up(table, DECIDED["better"][0]))
-    stream.flush()
-    said = " ".join(stream.buffer.getvalue().decode("ascii").split())
+    said = " ".join(shown(made_up(table, DECIDED["better"][0]), 80, "ascii").split())
     assert all(word in said for word in ("coverage", "fifth", "seconds"))
     assert "* the one to use." in said
