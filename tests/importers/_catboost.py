@@ -11,8 +11,8 @@ import numpy as np
 
 import jaxunc as ju
 
-from ._compare import Way
-from ._tables import Menu, Table, ask, draw_table, draw_target, drawn, n_trees
+from ._compare import Way, way_of_file
+from ._tables import Menu, Table, ask, draw_table, draw_target, draw_weights, drawn, n_trees
 from ._thresholds import of_catboost
 
 FLOOR = 0.7
@@ -21,8 +21,8 @@ _MENU = Menu(words=("category", "object", "str"), word_gaps=False, floats_as_wor
 _CLASSES = {
     "Logloss": 2, "CrossEntropy": 2, "MultiClass": 3, "MultiClassOneVsAll": 3, "Focal:focal_alpha=0.4;focal_gamma=2": 2,
 }  # fmt: skip
-_NUMBERS = ("RMSE", "MAE", "Quantile:alpha=0.3", "Huber:delta=1", "Poisson", "Tweedie:variance_power=1.5", "LogCosh")
-_NUMBERS += (
+_NUMBERS = (
+    "RMSE", "MAE", "Quantile:alpha=0.3", "Huber:delta=1", "Poisson", "Tweedie:variance_power=1.5", "LogCosh",
     "MultiRMSE", "MultiQuantile:alpha=0.2,0.5,0.8", "Expectile:alpha=0.3", "RMSEWithUncertainty", "MAPE", "Lq:q=3",
 )  # fmt: skip
 
@@ -40,16 +40,15 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     form = str(rng.choice(["frame", "frame", "array"])) if not table.words else "frame"
     objects = rng.random() < 0.1
     features = _features(table, rng)
-    rows = _rows(table, form, features, objects)
-    params = _params(rng, loss)
+    rows, params = _rows(table, form, features, objects), _params(rng, loss)
     if features and rng.random() < 0.15:
         params["one_hot_max_size"] = 2
-    pool = catboost.Pool(rows, y, cat_features=features, weight=_weights(rng, len(y)))
-    labels = None
+    weights, labels = draw_weights(rng, len(y)), None
     is_estimator = loss not in ("CrossEntropy", "MultiQuantile:alpha=0.2,0.5,0.8") and rng.random() < 0.5
-    if loss in _CLASSES and loss != "CrossEntropy" and is_estimator:
+    if loss in _CLASSES and is_estimator:
         labels = [[0, 1, 2], ["a", "b", "c"], [-1, 1, 5], [0.5, 1.5, 2.5]][rng.integers(4)][: _CLASSES[loss]]
-        pool = catboost.Pool(rows, np.array(labels)[y], cat_features=features, weight=_weights(rng, len(y)))
+        y, weights = np.array(labels)[y], draw_weights(rng, len(y))
+    pool = catboost.Pool(rows, y, cat_features=features, weight=weights)
     kind = catboost.CatBoostClassifier if loss in _CLASSES else catboost.CatBoostRegressor
     model: Any = kind(**params) if is_estimator else catboost.CatBoost(params)
     stops = rng.random() < 0.15
@@ -60,11 +59,8 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
 
 def _features(table: Table, rng: np.random.Generator) -> list[int]:
     """The columns that CatBoost is told to be categories: words, some bools, some integers."""
-    found = list(table.words)
-    for j, column in enumerate(table.columns):
-        if column.kind == "bool" or column.carrier in ("int8", "int32", "int64"):
-            found += [j] if rng.random() < 0.3 else []
-    return sorted(found)
+    others = ("bool", "int8", "int32", "int64")  # carriers, of which a third are told to be categories
+    return [j for j, c in enumerate(table.columns) if c.kind == "word" or (c.carrier in others and rng.random() < 0.3)]
 
 
 def _params(rng: np.random.Generator, loss: str) -> dict[str, Any]:
@@ -90,10 +86,6 @@ def _params(rng: np.random.Generator, loss: str) -> dict[str, Any]:
     if rng.random() < 0.15:
         params["bootstrap_type"] = str(rng.choice(["Bernoulli", "No", "MVS", "Bayesian"]))
     return params
-
-
-def _weights(rng: np.random.Generator, number: int) -> np.ndarray | None:
-    return rng.integers(1, 4, number).astype(float) if rng.random() < 0.2 else None
 
 
 def _rows(table: Table, form: str, features: list[int], objects: bool) -> Any:
@@ -126,16 +118,13 @@ def _ways(rng, table: Table, model: Any, pool, form: str, features: list[int], o
     asked = ask(rng, table, _MENU, of_catboost(model, len(table.columns)), unseen=True)
     # CatBoost is asked for categories of the carriers that it was trained with.
     columns = list(asked.columns)
-    for j in (j for j in features if columns[j].kind == "number"):
-        own = table.columns[j]
-        columns[j] = columns[j]._replace(values=rng.choice(own.values, len(asked)), carrier=own.carrier)
-    asked = Table(tuple(columns))
-    rows = _rows(asked, form, features, objects)
+    for j in (j for j in features if columns[j].is_number):
+        columns[j] = table.columns[j]._replace(values=rng.choice(table.columns[j].values, len(asked)))
+    rows = _rows(Table(tuple(columns)), form, features, objects)
     theirs = catboost.Pool(rows, cat_features=features)
-    loss = str(model.get_all_params().get("loss_function", "RMSE"))
-    named = loss.partition(":")[0]
-    kind = "Probability" if named in {one.partition(":")[0] for one in _CLASSES} else "RawFormulaVal"
-    kind = "Exponent" if named in ("Poisson", "Tweedie") else kind
+    loss = str(model.get_all_params().get("loss_function", "RMSE")).partition(":")[0]
+    kind = {"Poisson": "Exponent", "Tweedie": "Exponent"}.get(loss, "RawFormulaVal")
+    kind = "Probability" if loss in {name.partition(":")[0] for name in _CLASSES} else kind
     own = {
         "raw": model.predict(theirs, prediction_type="RawFormulaVal", thread_count=1),
         "answer": model.predict(theirs, prediction_type=kind, thread_count=1),
@@ -147,8 +136,6 @@ def _ways(rng, table: Table, model: Any, pool, form: str, features: list[int], o
     given = pool if rng.random() < 0.9 else None
     if rng.random() < 0.5:
         yield Way("live with pool", lambda: ju.from_catboost(model, pool=given), rows, **own)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.json")
-        model.save_model(str(path), format="json", pool=given)
-        yield Way("file.json", lambda: ju.from_any(path), rows, **own)
+    else:
+        save = lambda path: model.save_model(str(path), format="json", pool=given)
+        yield from way_of_file("file.json", "model.json", save, rows, **own)

@@ -1,6 +1,8 @@
-"""What an imported model answers, against what its own library does."""
+"""What an imported model answers, against what its own library does; ways in that several libraries have."""
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +12,10 @@ import jaxunc as ju
 from jaxunc.additive import AdditiveTrees
 from tests.interop._rows import assert_same_leaves, program_leaves, summed, walked
 
+from ._tables import Table
+
 ULP = float(np.finfo(np.float32).eps)
+LARGEST_EXPONENT = 88.0  # exponentials of larger numbers overflow in float32
 
 
 class Way(NamedTuple):
@@ -27,23 +32,40 @@ class Way(NamedTuple):
     slack: float = 0.0  # what its arithmetic of the answer (not of sums) may be off by beyond a few ulps
 
 
-LARGEST_EXPONENT = 88.0
-"""Exponentials of larger numbers overflow in float32."""
+def way_of_file(name: str, file: str, save: Callable[[Path], Any], rows: Any, **own: Any) -> Iterator[Way]:
+    """The way of a file, which is there while the way is tried."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, file)
+        save(path)
+        yield Way(name, lambda: ju.from_any(path), rows, **own)
 
 
-class Compared(NamedTuple):
-    """How many leaves were compared."""
-
-    leaves: int  # with the library's
-    by_program: int  # those that `leaf_index` told
+def ways_of_treelite(rng: np.random.Generator, library: str, model: Any, asked: Table) -> Iterator[Way]:
+    """The ways of a live model by treelite, where it is installed and takes the model."""
+    try:
+        import treelite
+    except ImportError:
+        return
+    if library == "sklearn" and getattr(model, "n_iter_no_change", None):
+        return  # treelite reads the trees that were planned, and ends the process
+    frontend = treelite.frontend if library != "sklearn" else treelite.sklearn
+    try:
+        taken = getattr(frontend, {"sklearn": "import_model"}.get(library, f"from_{library}"))(model)
+    except Exception:  # what treelite does not take
+        return
+    wide = str(taken.input_type) == "float64" and library != "sklearn"
+    rows = asked.matrix(np.float64 if wide else np.float32)
+    answer, leaves = treelite.gtil.predict(taken, rows, nthread=1), treelite.gtil.predict_leaf(taken, rows, nthread=1)
+    given, steps = taken.serialize_bytes() if rng.random() < 0.5 else taken, 4 + taken.num_tree * 2
+    yield Way(f"treelite of {library}", lambda: ju.from_any(given), rows, None, answer, leaves, steps=steps)
 
 
 class Mismatch(Exception):
     """An answer is another one than the library's."""
 
 
-def check(way: Way, model: Any, rows: Any) -> Compared:
-    """Compare what a model answers; return how many leaves were.
+def check(way: Way, model: Any, rows: Any) -> tuple[int, int]:
+    """Compare what a model answers; return how many leaves were, with the library's and with those of `leaf_index`.
 
     Leaves come from a loop in NumPy, but of sparse rows: that sums are of the same leaves is compared, too. Of models
     that fit in the one shape that has a program, `leaf_index` must tell the same leaves.
@@ -68,7 +90,7 @@ def check(way: Way, model: Any, rows: Any) -> Compared:
         answer = model.predict(rows) if additive else ju.bind(model, ju.Mean()).probability(rows)
         beyond = np.any(np.abs(model.raw(rows)) > LARGEST_EXPONENT, axis=1) if additive else np.zeros(len(leaves), bool)
         _answers(way, np.asarray(answer, np.float64), allowed, beyond)
-    return Compared(0 if way.leaves is None else leaves.size, 0 if by_program is None else leaves.size)
+    return 0 if way.leaves is None else leaves.size, 0 if by_program is None else leaves.size
 
 
 def _sums(way: Way, model: AdditiveTrees, rows: Any, leaves: np.ndarray) -> np.ndarray:
@@ -78,10 +100,7 @@ def _sums(way: Way, model: AdditiveTrees, rows: Any, leaves: np.ndarray) -> np.n
     _near("own sums", own, exact, ULP * (np.abs(exact) + ULP * size) + 1e-38)
     allowed = 0.5 * way.steps * ULP * size + 1e-38
     if way.raw is not None:
-        theirs = np.asarray(way.raw, np.float64)
-        if theirs.size != own.size:
-            raise Mismatch(f"{own.shape} sums for {theirs.shape}")
-        _near("sums", own, theirs.reshape(own.shape), allowed)
+        _near("sums", own, _shaped("sums", way.raw, own), allowed)
     return allowed
 
 
@@ -89,16 +108,20 @@ def _answers(way: Way, own: np.ndarray, allowed: np.ndarray, beyond: np.ndarray)
     theirs = np.asarray(way.answer, np.float64)
     if own.ndim == 2 and own.shape[1] == 2 and theirs.size == len(own):
         own = own[:, 1]  # of two classes some libraries tell the second alone
-    if theirs.size != own.size:
-        raise Mismatch(f"{own.shape} answers for {theirs.shape}")
-    own, theirs = own.reshape(len(own), -1), theirs.reshape(len(own), -1)
+    own, theirs = own.reshape(len(own), -1), _shaped("answers", theirs, own).reshape(len(own), -1)
     # A library's own link makes NaN of sums whose exponential overflows; sums are compared before.
     theirs = np.where(np.isnan(theirs) & beyond[:, None], own, theirs)
     # Links have slopes of their own answer at most (exp), or 1.
-    slope = np.maximum(1, np.abs(theirs))
-    largest = allowed.max(axis=1, keepdims=True)
+    slope, largest = np.maximum(1, np.abs(theirs)), allowed.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", over="ignore"):
         _near("answers", own, theirs, slope * (2 * largest + 8 * ULP + way.slack))
+
+
+def _shaped(what: str, theirs: Any, own: np.ndarray) -> np.ndarray:
+    theirs = np.asarray(theirs, np.float64)
+    if theirs.size != own.size:
+        raise Mismatch(f"{own.shape} {what} for {theirs.shape}")
+    return theirs.reshape(own.shape)
 
 
 def _near(what: str, own: np.ndarray, theirs: np.ndarray, allowed: np.ndarray) -> None:

@@ -1,9 +1,7 @@
 """LightGBM's models, and the ways in which people hand them over."""
 
 import pickle
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import lightgbm
@@ -12,10 +10,9 @@ import scipy.sparse
 
 import jaxunc as ju
 
-from ._compare import Way
-from ._tables import Menu, Table, ask, draw_table, draw_target, drawn, n_trees
+from ._compare import Way, way_of_file, ways_of_treelite
+from ._tables import Menu, Table, ask, draw_table, draw_target, draw_weights, drawn, n_trees
 from ._thresholds import of_lightgbm
-from ._treelite import ways_of_treelite
 
 FLOOR = 0.75
 WAYS = ("estimator", "booster", "bytes", "text", "file.txt", "treelite of lightgbm")
@@ -74,10 +71,8 @@ def _rows(table: Table, form: str) -> Any:
     if form == "frame":
         return table.frame()
     dense = table.matrix(np.float32 if form == "array32" else np.float64)
-    if form != "sparse":
-        return dense
     # What is stored and counts as 0 is told apart from it by LightGBM at one number alone.
-    return scipy.sparse.csr_matrix(np.where(np.abs(dense) < 2e-35, 0, dense))
+    return scipy.sparse.csr_matrix(np.where(np.abs(dense) < 2e-35, 0, dense)) if form == "sparse" else dense
 
 
 def _form(rng: np.random.Generator, table: Table) -> tuple[str, Any]:
@@ -94,17 +89,14 @@ def _form(rng: np.random.Generator, table: Table) -> tuple[str, Any]:
 
 def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:
     form, categories = _form(rng, table)
-    weight = rng.integers(1, 4, len(y)).astype(float) if rng.random() < 0.2 else None
     group = [len(y)] if params["objective"] == "lambdarank" else None
+    given = {"weight": draw_weights(rng, len(y)), "group": group, "categorical_feature": categories, "params": params}
     rows = _rows(table, form)
-    made = lambda target, reference=None: lightgbm.Dataset(
-        rows, target, reference=reference, weight=weight, group=group, categorical_feature=categories,
-        params=params, free_raw_data=False,
-    )  # fmt: skip
+    made = lambda target, **more: lightgbm.Dataset(rows, target, free_raw_data=False, **given, **more)
     data, more = made(y), {}
     if rng.random() < 0.25 and params["boosting"] != "dart" and group is None:
-        stop = lightgbm.early_stopping(2, verbose=False)
-        more = {"valid_sets": [made(rng.permutation(y), data)], "callbacks": [stop]}
+        more = {"valid_sets": [made(rng.permutation(y), reference=data)]}
+        more["callbacks"] = [lightgbm.early_stopping(2, verbose=False)]
     booster = lightgbm.train(params, data, n_trees(rng), **more)
     if rng.random() < 0.1 and params["boosting"] == "gbdt":
         booster = lightgbm.train(params, made(y), 2, init_model=booster, keep_training_booster=bool(rng.random() < 0.5))
@@ -115,8 +107,8 @@ def _of_booster(rng: np.random.Generator, table: Table, y: np.ndarray, params: d
         booster = lightgbm.Booster(model_str=booster.model_to_string())
     elif chance < 0.38:
         booster.shuffle_models()
-    elif chance < 0.45:
-        booster.rollback_one_iter() if booster.current_iteration() > 1 else None
+    elif chance < 0.45 and booster.current_iteration() > 1:
+        booster.rollback_one_iter()
     yield from _ways_of_booster(rng, table, booster, form, params)
 
 
@@ -133,16 +125,11 @@ def _ways_of_booster(
     elif kind == "live":
         yield Way("booster", lambda: ju.from_any(booster), rows, **own)
     elif kind == "text":
-        content = booster.model_to_string()
-        yield Way("text", lambda: ju.from_lightgbm(content), rows, **own)
+        yield Way("text", lambda: ju.from_lightgbm(booster.model_to_string()), rows, **own)
     elif kind == "bytes":
-        content = booster.model_to_string().encode()
-        yield Way("bytes", lambda: ju.from_any(content), rows, **own)
+        yield Way("bytes", lambda: ju.from_any(booster.model_to_string().encode()), rows, **own)
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.txt")
-            booster.save_model(path)
-            yield Way("file.txt", lambda: ju.from_any(path), rows, **own)
+        yield from way_of_file("file.txt", "model.txt", booster.save_model, rows, **own)
     if rng.random() < 0.3:
         yield from ways_of_treelite(rng, "lightgbm", booster, asked)
 
@@ -153,10 +140,7 @@ def _reference(booster: lightgbm.Booster, rows: Any, params: dict, each: int) ->
     scale = params.get("sigmoid", 1.0) if params["objective"] in ("binary", "multiclassova") else 1.0
     if params["boosting"] == "rf":
         scale /= max(1, booster.num_trees() // each)
-    return {
-        "raw": raw * scale, "answer": booster.predict(rows), "leaves": booster.predict(rows, pred_leaf=True),
-        "steps": 4,
-    }  # fmt: skip
+    return {"raw": raw * scale, "answer": booster.predict(rows), "leaves": booster.predict(rows, pred_leaf=True)}
 
 
 def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params: dict) -> Iterator[Way]:
@@ -170,10 +154,8 @@ def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params:
     more: dict[str, Any] = {}
     if rng.random() < 0.2 and params["boosting"] != "dart":
         more = {"eval_set": [(rows, rng.permutation(target))], "callbacks": [lightgbm.early_stopping(2, verbose=False)]}
-    if rng.random() < 0.2:
-        more["sample_weight"] = rng.integers(1, 4, len(y)).astype(float)
     model = (lightgbm.LGBMClassifier if classifies else lightgbm.LGBMRegressor)(**settings)
-    model.fit(rows, target, categorical_feature=categories, **more)
+    model.fit(rows, target, categorical_feature=categories, sample_weight=draw_weights(rng, len(y)), **more)
     if rng.random() < 0.25:
         model = pickle.loads(pickle.dumps(model))
     booster = model.booster_
@@ -181,7 +163,6 @@ def _of_estimator(rng: np.random.Generator, table: Table, y: np.ndarray, params:
     theirs = _rows(asked, form)
     own = _reference(booster, theirs, params, booster.num_model_per_iteration())
     own["answer"] = model.predict_proba(theirs) if classifies else model.predict(theirs)
-    own["labels"] = labels if classifies else None
-    yield Way("estimator", lambda: ju.from_any(model), theirs, **own)
+    yield Way("estimator", lambda: ju.from_any(model), theirs, labels=labels or None, **own)
     if rng.random() < 0.2:
         yield from _ways_of_booster(rng, table, booster, form, params)

@@ -21,23 +21,20 @@ onnxruntime.set_default_logger_severity(4)
 
 
 def make(rng: np.random.Generator) -> Iterator[Way]:
-    dtype = str(rng.choice(["float32", "float32", "float64", "int64"]))
-    columns = int(rng.choice([1, 3, 5]))
-    operator = str(rng.choice(["TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeEnsemble"]))
+    dtype, columns = str(rng.choice(["float32", "float32", "float64", "int64"])), int(rng.choice([1, 3, 5]))
+    operator = str(rng.choice(WAYS))
     if operator != "TreeEnsembleClassifier" and dtype == "int64":  # which ONNX Runtime has for classifiers alone
         dtype = "float32"
     trees = [_grown(rng, columns, operator == "TreeEnsemble", dtype) for _ in range(n_trees(rng))]
-    attributes = _written(rng, operator, trees, dtype)
-    model = _model(rng, operator, attributes, dtype, columns)
+    model = _model(rng, operator, _written(rng, operator, trees, dtype), dtype, columns)
     rows = _rows(rng, trees, columns, dtype)
     content = model.SerializeToString()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     told = session.run(None, {"X": rows})
-    given: Any = [model, content][rng.integers(2)]
-    steps = 8 + 4 * len(trees)
-    yield Way(operator, lambda: ju.from_any(given), rows, answer=told[-1], steps=steps, slack=2e-6)
+    given = [model, content][rng.integers(2)]
+    yield Way(operator, lambda: ju.from_any(given), rows, answer=told[-1], steps=8 + 4 * len(trees), slack=2e-6)
 
 
 def _grown(rng: np.random.Generator, columns: int, sets: bool, dtype: str) -> list[dict[str, Any]]:
@@ -59,11 +56,8 @@ def _grown(rng: np.random.Generator, columns: int, sets: bool, dtype: str) -> li
 def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -> dict[str, Any]:
     if operator == "TreeEnsemble":
         return _new_form(rng, trees, dtype)
-    double = dtype == "float64"
     no_tracks = rng.random() < 0.2
     rows = [(t, i, node) for t, tree in enumerate(trees) for i, node in enumerate(tree)]
-    if rng.random() < 0.2:
-        rows = [rows[i] for i in np.argsort([t for t, _, _ in rows], kind="stable")]
     attributes: dict[str, Any] = {
         "nodes_treeids": [t for t, _, _ in rows], "nodes_nodeids": [i for _, i, _ in rows],
         "nodes_featureids": [node.get("feature", 0) for *_, node in rows],
@@ -73,7 +67,7 @@ def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -
     }  # fmt: skip
     if not no_tracks:
         attributes["nodes_missing_value_tracks_true"] = [node.get("tracks", 0) for *_, node in rows]
-    _numbers(attributes, "nodes_values", [node.get("value", 0.0) for *_, node in rows], double)
+    attributes |= _numbers("nodes_values", [node.get("value", 0.0) for *_, node in rows], dtype)
     leaves = [(t, i) for t, i, node in rows if not node]
     is_classifier = operator == "TreeEnsembleClassifier"
     kind, classes = ("class", int(rng.choice([2, 2, 3]))) if is_classifier else ("target", int(rng.choice([1, 1, 2])))
@@ -87,47 +81,37 @@ def _written(rng: np.random.Generator, operator: str, trees: list, dtype: str) -
         ids = [(t, i, c) for t, i in leaves for c in told]
     attributes |= {f"{kind}_{name}": [one[i] for one in ids] for i, name in enumerate(("treeids", "nodeids", "ids"))}
     low = 0.0 if rng.random() < 0.3 else -1.0
-    _numbers(attributes, f"{kind}_weights", rng.uniform(low, 1, len(ids)).tolist(), double)
+    attributes |= _numbers(f"{kind}_weights", rng.uniform(low, 1, len(ids)).tolist(), dtype)
     if rng.random() < 0.4:
-        number = 1 if one_each else classes
-        _numbers(attributes, "base_values", rng.normal(size=number).tolist(), double)
+        attributes |= _numbers("base_values", rng.normal(size=1 if one_each else classes).tolist(), dtype)
     transforms = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"]
     shares = [0.5, 0.22, 0.22, 0.03, 0.03] if is_classifier or classes > 1 else [0.9, 0.04, 0.02, 0.02, 0.02]
     attributes["post_transform"] = transforms[rng.choice(5, p=shares)]
     if is_classifier:
-        labels = [{"classlabels_int64s": [0, 1, 2]}, {"classlabels_strings": ["no", "ja", "öst"]}][rng.integers(2)]
-        attributes |= {name: own[:classes] for name, own in labels.items()}
-    else:
-        attributes |= {
-            "n_targets": classes,
-            "aggregate_function": str(rng.choice(["SUM", "AVERAGE", "MIN", "MAX"], p=[0.7, 0.2, 0.05, 0.05])),
-        }
-    return attributes
+        labels = [("classlabels_int64s", [0, 1, 2]), ("classlabels_strings", ["no", "ja", "öst"])][rng.integers(2)]
+        return attributes | {labels[0]: labels[1][:classes]}
+    aggregate = str(rng.choice(["SUM", "AVERAGE", "MIN", "MAX"], p=[0.7, 0.2, 0.05, 0.05]))
+    return attributes | {"n_targets": classes, "aggregate_function": aggregate}
 
 
-def _numbers(attributes: dict[str, Any], name: str, values: list[float], double: bool) -> None:
-    if double:
-        attributes[f"{name}_as_tensor"] = numpy_helper.from_array(np.array(values, np.float64))
-    else:
-        attributes[name] = values
+def _numbers(name: str, values: list[float], dtype: str) -> dict[str, Any]:
+    tensor = numpy_helper.from_array(np.array(values, np.float64))
+    return {f"{name}_as_tensor": tensor} if dtype == "float64" else {name: values}
 
 
 def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> dict[str, Any]:
     """The attributes of ``TreeEnsemble``, which lists inner nodes and leaves by themselves."""
     inner: list[dict[str, Any]] = []
-    leaves, roots, places = [], [], {}
+    roots, n_leaves = [], 0
     for t, tree in enumerate(trees):
         if not tree[0]:  # of a tree that is a leaf the node has it on both sides
             tree = [{"mode": "BRANCH_LEQ", "feature": 0, "value": 0.0, "tracks": 0, "true": 1, "false": 1}, {}]
-        own = [i for i, node in enumerate(tree) if node]
         roots.append(len(inner))
-        for i in own:
-            places[t, i] = len(inner)
-            inner.append(tree[i] | {"tree": t})
-        for i, node in enumerate(tree):
-            if not node:
-                places[t, i] = len(leaves)
-                leaves.append(i)
+        is_leaf = np.array([not node for node in tree])
+        place = np.where(is_leaf, n_leaves + np.cumsum(is_leaf), len(inner) + np.cumsum(~is_leaf)) - 1
+        to = lambda child, place=place, is_leaf=is_leaf: (int(place[child]), int(is_leaf[child]))
+        inner += [node | {side: to(node[side]) for side in ("true", "false")} for node in tree if node]
+        n_leaves += int(is_leaf.sum())
         trees[t] = tree
     classes = int(rng.choice([1, 2, 3]))
     mode = [(*MODES, "BRANCH_MEMBER").index(node["mode"]) for node in inner]
@@ -139,22 +123,20 @@ def _new_form(rng: np.random.Generator, trees: list, dtype: str) -> dict[str, An
         "nodes_modes": tensor(mode, "uint8"), "nodes_splits": tensor([node["value"] for node in inner]),
         "nodes_featureids": [node["feature"] for node in inner],
         "nodes_missing_value_tracks_true": [node["tracks"] for node in inner],
-        "leaf_targetids": rng.integers(0, classes, len(leaves)).tolist(),
-        "leaf_weights": tensor(rng.uniform(-1, 1, len(leaves))), "tree_roots": roots, "n_targets": classes,
+        "leaf_targetids": rng.integers(0, classes, n_leaves).tolist(),
+        "leaf_weights": tensor(rng.uniform(-1, 1, n_leaves)), "tree_roots": roots, "n_targets": classes,
         "aggregate_function": int(rng.choice([0, 1, 1])),
         "post_transform": int(rng.choice([0, 1, 2], p=[0.9, 0.05, 0.05])),
     }  # fmt: skip
     for side in ("true", "false"):
-        attributes[f"nodes_{side}nodeids"] = [places[n["tree"], n[side]] for n in inner]
-        attributes[f"nodes_{side}leafs"] = [int(not trees[n["tree"]][n[side]]) for n in inner]
+        places, are_leaves = zip(*(node[side] for node in inner), strict=True)
+        attributes |= {f"nodes_{side}nodeids": list(places), f"nodes_{side}leafs": list(are_leaves)}
     if members:
         attributes["membership_values"] = tensor(members)
     return attributes
 
 
-def _model(
-    rng: np.random.Generator, operator: str, attributes: dict[str, Any], dtype: str, columns: int
-) -> onnx.ModelProto:
+def _model(rng: np.random.Generator, operator: str, attributes: dict, dtype: str, columns: int) -> onnx.ModelProto:
     more: dict[str, Any] = {"columns": columns, "opset": 5 if operator == "TreeEnsemble" else 3}
     if rng.random() < 0.2 and dtype != "float64":
         more["before"] = [("Cast", {"to": TensorProto.FLOAT})]

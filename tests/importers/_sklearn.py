@@ -2,7 +2,7 @@
 
 import copy
 import pickle
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,9 @@ from sklearn import ensemble, tree
 
 import jaxunc as ju
 
-from ._compare import Way
+from ._compare import Way, ways_of_treelite
 from ._tables import Menu, Table, ask, draw_table, draw_target, drawn, n_trees
 from ._thresholds import of_sklearn
-from ._treelite import ways_of_treelite
 
 FLOOR = 0.9
 WAYS = ("classifier", "regressor", "gradient boosting", "histogram boosting")
@@ -31,15 +30,8 @@ _LABELS = ([0, 1, 2], ["a", "b", "c"], [-1, 1, 5], [False, True])
 
 
 def make(rng: np.random.Generator) -> Iterator[Way]:
-    chance = rng.random()
-    if chance < 0.4:
-        yield from _histogram(rng)
-    elif chance < 0.65:
-        yield from _forest(rng)
-    elif chance < 0.8:
-        yield from _regressor(rng)
-    else:
-        yield from _boosted(rng)
+    kinds = (_histogram, _forest, _regressor, _boosted)
+    yield from kinds[np.searchsorted([0.4, 0.65, 0.8], rng.random(), side="right")](rng)
 
 
 def _weights(rng: np.random.Generator, number: int) -> np.ndarray | None:
@@ -60,11 +52,17 @@ def _tree_settings(rng: np.random.Generator) -> dict[str, Any]:
     return settings | drawn(rng, choices | {"max_features": [None, 1], "min_impurity_decrease": [0.0, 0.01]}, 0.4)
 
 
-def _rows(rng_form: str, table: Table) -> Any:
-    if rng_form == "frame":
+def _rows(form: str, table: Table) -> Any:
+    if form == "frame":
         return table.frame()
-    dense = table.matrix(np.float32 if rng_form == "array32" else np.float64)
-    return scipy.sparse.csr_matrix(dense) if rng_form == "sparse" else dense
+    dense = table.matrix(np.float32 if form == "array32" else np.float64)
+    return scipy.sparse.csr_matrix(dense) if form == "sparse" else dense
+
+
+def _whole(table: Table, gaps: Container[str] = ()) -> Table:
+    """The table without missing numbers, but in the columns of these names."""
+    filled = lambda c: c if not c.is_number or c.name in gaps else c._replace(values=np.nan_to_num(c.values))
+    return Table(tuple(map(filled, table.columns)))
 
 
 def _plain(rng: np.random.Generator) -> tuple[Menu, Table, str]:
@@ -75,10 +73,8 @@ def _plain(rng: np.random.Generator) -> tuple[Menu, Table, str]:
 
 def _asked(rng: np.random.Generator, menu: Menu, table: Table, form: str, members: list) -> tuple[Table, Any]:
     """Rows in which missing values stand where training had some alone: scikit-learn refuses others."""
-    asked = ask(rng, table, menu, of_sklearn(members, len(table.columns)))
-    had = {c.name: c.is_number and bool(np.isnan(c.values).any()) for c in table.columns}
-    whole = lambda c: c._replace(values=np.nan_to_num(c.values)) if c.is_number and not had[c.name] else c
-    asked = Table(tuple(map(whole, asked.columns)))
+    gaps = {c.name for c in table.columns if c.is_number and np.isnan(c.values).any()}
+    asked = _whole(ask(rng, table, menu, of_sklearn(members, len(table.columns))), gaps)
     return asked, _rows(form, asked)
 
 
@@ -104,17 +100,14 @@ def _forest(rng: np.random.Generator) -> Iterator[Way]:
         model.set_params(n_estimators=6).fit(_rows(form, table), y)
     if rng.random() < 0.2:
         model = pickle.loads(pickle.dumps(model))
-    members = list(getattr(model, "estimators_", [model]))
-    asked, rows = _asked(rng, menu, table, form, members)
-    leaves = model.apply(rows) if hasattr(model, "apply") else None
-    answer = model.predict_proba(rows)
-    yield Way("classifier", lambda: ju.from_any(model), rows, answer=answer, leaves=leaves, labels=labels, slack=1e-6)
+    asked, rows = _asked(rng, menu, table, form, list(getattr(model, "estimators_", [model])))
+    told = {"leaves": model.apply(rows)} if hasattr(model, "apply") else {}
+    told |= {"answer": model.predict_proba(rows), "labels": labels}
+    yield Way("classifier", lambda: ju.from_any(model), rows, **told, slack=1e-6)
     yield from _converted(rng, model, asked, form, hasattr(model, "estimators_"))
 
 
-def _converted(
-    rng: np.random.Generator, model: Any, asked: Table, form: str, by_treelite: bool = True
-) -> Iterator[Way]:
+def _converted(rng: np.random.Generator, model: Any, asked: Table, form: str, by_treelite=True) -> Iterator[Way]:
     if rng.random() < 0.3 and by_treelite:
         yield from ways_of_treelite(rng, "sklearn", model, asked)
     if rng.random() < 0.3 and form != "sparse":
@@ -143,8 +136,7 @@ def _regressor(rng: np.random.Generator) -> Iterator[Way]:
 
 def _boosted(rng: np.random.Generator) -> Iterator[Way]:
     menu, table, form = _plain(rng)
-    menu = menu._replace(gaps=False)
-    table = Table(tuple(c._replace(values=np.nan_to_num(c.values)) if c.is_number else c for c in table.columns))
+    menu, table = menu._replace(gaps=False), _whole(table)
     classes = int(rng.choice([0, 2, 3]))
     settings = _tree_settings(rng)
     settings |= {"n_estimators": n_trees(rng), "learning_rate": float(rng.choice([0.1, 1.0]))}
@@ -159,22 +151,15 @@ def _boosted(rng: np.random.Generator) -> Iterator[Way]:
     if classes:
         y, labels = _labelled(rng, y, classes)
         settings["loss"] = "exponential" if classes == 2 and rng.random() < 0.3 else "log_loss"
-        model = ensemble.GradientBoostingClassifier(**settings)
+        model: Any = ensemble.GradientBoostingClassifier(**settings)
     else:
         settings["loss"] = str(rng.choice(["squared_error", "absolute_error", "huber", "quantile"]))
         model = ensemble.GradientBoostingRegressor(**settings)
     model.fit(_rows(form, table), y, sample_weight=_weights(rng, len(y)))
     asked, rows = _asked(rng, menu, table, form, model.estimators_.ravel().tolist())
-    leaves = model.apply(rows).reshape(len(asked), -1)
-    if classes:
-        raw = model.decision_function(rows) * (2 if settings["loss"] == "exponential" else 1)
-        yield Way(
-            "gradient boosting", lambda: ju.from_any(model), rows, raw, model.predict_proba(rows), leaves, labels,
-            steps=8,
-        )  # fmt: skip
-    else:
-        answer = model.predict(rows)
-        yield Way("gradient boosting", lambda: ju.from_any(model), rows, answer, answer, leaves, steps=8)
+    raw, answer = [model.decision_function(rows), model.predict_proba(rows)] if classes else [model.predict(rows)] * 2
+    raw, leaves = raw * (2 if settings["loss"] == "exponential" else 1), model.apply(rows).reshape(len(asked), -1)
+    yield Way("gradient boosting", lambda: ju.from_any(model), rows, raw, answer, leaves, labels, steps=8)
     yield from _converted(rng, model, asked, form)
 
 
@@ -198,11 +183,9 @@ def _histogram(rng: np.random.Generator) -> Iterator[Way]:
         y, labels = _labelled(rng, y, classes)
         model: Any = ensemble.HistGradientBoostingClassifier(**settings)
     else:
-        settings["loss"] = str(rng.choice(["squared_error", "absolute_error", "gamma", "poisson", "quantile"]))
-        if settings["loss"] == "quantile":
-            settings["quantile"] = 0.3
-        y = np.abs(y) + 0.1 if settings["loss"] in ("gamma", "poisson") else y
-        model = ensemble.HistGradientBoostingRegressor(**settings)
+        loss = str(rng.choice(["squared_error", "absolute_error", "gamma", "poisson", "quantile"]))
+        y = np.abs(y) + 0.1 if loss in ("gamma", "poisson") else y
+        model = ensemble.HistGradientBoostingRegressor(loss=loss, quantile=0.3, **settings)
     model.fit(_rows(form, table), y, sample_weight=_weights(rng, len(y)))
     if rng.random() < 0.2:
         model = pickle.loads(pickle.dumps(model))
@@ -213,8 +196,7 @@ def _histogram(rng: np.random.Generator) -> Iterator[Way]:
     asked = ask(rng, table, menu, thresholds, unseen=True)
     rows = _rows(form, asked)
     answer = model.predict_proba(rows) if classes else model.predict(rows)
-    raw = model._raw_predict(rows)
-    leaves = _histogram_leaves(model, rows)
+    raw, leaves = model._raw_predict(rows), _histogram_leaves(model, rows)
     yield Way("histogram boosting", lambda: ju.from_any(model), rows, raw, answer, leaves, labels, steps=6)
     if rng.random() < 0.3:
         yield from ways_of_treelite(rng, "sklearn", model, asked)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-_WIDTHS, _SHARES = (1, 3, 5), (0.1, 0.6, 0.3)
 PLAIN_NAMES = ("a", "b1", "c_2", "Column_1", "f3", "x", "Y")
 ODD_NAMES = ("mean radius", "größe", "x=1", "a.b", "%", "0", "ü é", "tab\tname", "a/b", "日本")
 _LEVELS = (
@@ -66,9 +65,7 @@ class Column(NamedTuple):
         """The column as numbers: a word's position among the levels, NaN for gaps and unknown words."""
         if self.kind == "number":
             return self.values
-        if self.kind == "bool":
-            return np.array([np.nan if value is None else float(value) for value in self.values])
-        place = {level: code for code, level in enumerate(self.levels)}
+        place = {level: code for code, level in enumerate((False, True) if self.kind == "bool" else self.levels)}
         return np.array([place.get(value, np.nan) for value in self.values], np.float64)
 
 
@@ -96,6 +93,11 @@ def drawn(rng: np.random.Generator, choices: dict[str, list], share: float) -> d
     return {name: own[rng.integers(len(own))] for name, own in choices.items() if rng.random() < share}
 
 
+def draw_weights(rng: np.random.Generator, number: int) -> np.ndarray | None:
+    """Return weights of rows, for a fifth of the models."""
+    return rng.integers(1, 4, number).astype(float) if rng.random() < 0.2 else None
+
+
 def n_asked() -> int:
     return SIZE.asked
 
@@ -105,9 +107,8 @@ def n_trees(rng: np.random.Generator) -> int:
 
 
 def draw_table(rng: np.random.Generator, menu: Menu) -> Table:
-    number, rows = int(rng.choice(_WIDTHS, p=_SHARES)), int(rng.choice(SIZE.trained))
-    pool = menu.names if rng.random() < 0.4 else PLAIN_NAMES
-    names = rng.choice(pool, number, replace=False).tolist()
+    number, rows = int(rng.choice((1, 3, 5), p=(0.1, 0.6, 0.3))), int(rng.choice(SIZE.trained))
+    names = rng.choice(menu.names if rng.random() < 0.4 else PLAIN_NAMES, number, replace=False).tolist()
     return Table(tuple(_draw_column(rng, name, rows, menu) for name in names))
 
 
@@ -145,15 +146,12 @@ def _draw_numbers(rng: np.random.Generator, rows: int) -> np.ndarray:
 
 def _number_carrier(rng: np.random.Generator, values: np.ndarray, menu: Menu) -> str:
     known = values[~np.isnan(values)]
-    fits = ["float64", "float32"]
-    if menu.nullable:
-        fits += ["Float64", "double[pyarrow]"]
-    if np.isfinite(known).all() and np.array_equal(known, np.round(known)) and np.abs(known).max(initial=0) < 2**53:
+    largest = np.abs(known).max(initial=0)
+    fits = ["float64", "float32", *["Float64", "double[pyarrow]"] * menu.nullable]
+    if largest < 2**53 and np.array_equal(known, np.round(known)):
         if len(known) == len(values):
-            fits += ["int64"] * 2 + ["int32"] * bool(np.abs(known).max(initial=0) < 2**31)
-            fits += ["int8"] * bool(np.abs(known).max(initial=0) < 128)
-        if menu.nullable:
-            fits += ["Int64"]
+            fits += ["int64"] * 2 + ["int32"] * bool(largest < 2**31) + ["int8"] * bool(largest < 128)
+        fits += ["Int64"] * menu.nullable
     return str(rng.choice(fits))
 
 
@@ -177,13 +175,13 @@ def _draw_words(rng: np.random.Generator, name: str, rows: int, menu: Menu) -> C
 
 def ask(rng, table: Table, menu: Menu, thresholds: Sequence[np.ndarray] | None = None, *, unseen=False) -> Table:
     """Return the rows that a model is asked about: of training, at its thresholds, and beyond both."""
-    own = thresholds or [None] * len(table.columns)
-    return Table(tuple(_asked(rng, *one, menu, unseen) for one in zip(table.columns, own, strict=True)))
+    pairs = zip(table.columns, thresholds or [None] * len(table.columns), strict=True)
+    return Table(tuple(_asked(rng, column, own, menu, unseen) for column, own in pairs))
 
 
 def _asked(rng: np.random.Generator, column: Column, thresholds: np.ndarray | None, menu: Menu, unseen: bool) -> Column:
     number = n_asked()
-    values = rng.choice(column.values, number)
+    values, carrier = rng.choice(column.values, number), column.carrier
     if column.kind == "word":
         if menu.word_gaps and rng.random() < 0.4:
             values[rng.random(number) < 0.15] = None
@@ -193,11 +191,10 @@ def _asked(rng: np.random.Generator, column: Column, thresholds: np.ndarray | No
             return column._replace(values=values, levels=(*column.levels, other))
     if not column.is_number:
         return column._replace(values=values)
-    pool = _near(column.values, thresholds, "float32" if column.carrier == "float32" else "float64")
+    pool = _near(column.values, thresholds, with_float64=carrier != "float32")
     values = np.where(rng.random(number) < 0.7, rng.choice(pool, number), values)
     if not menu.infinite:
         values = np.where(np.isinf(values), 0.0, values)
-    carrier = column.carrier
     if "int" in carrier.lower():
         if rng.random() < 0.5:
             values = np.where(np.isnan(values), np.nan, np.clip(np.round(values), -120, 120))
@@ -209,18 +206,16 @@ def _asked(rng: np.random.Generator, column: Column, thresholds: np.ndarray | No
     return column._replace(values=values, carrier=carrier)
 
 
-def _near(values: np.ndarray, thresholds: np.ndarray | None, dtype: str) -> np.ndarray:
+def _near(values: np.ndarray, thresholds: np.ndarray | None, *, with_float64: bool) -> np.ndarray:
     """Numbers at values and thresholds, in the middle of neighbours, and next to all of them in both precisions."""
     known = np.unique(values[np.isfinite(values)])
+    at = known if thresholds is None else np.asarray(thresholds, np.float64)
     with np.errstate(over="ignore"):
-        at = [known[:1], known[-1:]]
-        at.append(known if thresholds is None else np.asarray(thresholds, np.float64))
-        at.append((known[1:] + known[:-1]) / 2)
-        around = np.concatenate([*at, [0.0]])
+        around = np.concatenate([known[:1], known[-1:], at, (known[1:] + known[:-1]) / 2, [0.0]])
         small = around.astype(np.float32)
-        steps = [around, small, *(np.nextafter(small, np.float32(end)) for end in (-np.inf, np.inf))]
-        if dtype == "float64":
-            steps += [np.nextafter(around, end) for end in (-np.inf, np.inf)]
+        steps = [around, small]
+        for numbers in (small, around) if with_float64 else (small,):
+            steps += [np.nextafter(numbers, numbers.dtype.type(end)) for end in (-np.inf, np.inf)]
         pool = np.concatenate([np.asarray(step, np.float64) for step in steps])
     odd = np.array([-0.0, 1e-45, -1e-45, 1e-40, 2.0**24 + 1, -1.0, 1e30, -1e30])
     return np.concatenate([pool[np.isfinite(pool)], odd if len(known) else np.append(odd, 0.0)])
@@ -235,6 +230,4 @@ def draw_target(rng: np.random.Generator, table: Table, n_classes: int) -> np.nd
     for j in table.words:  # effects without an order, which sets tell apart
         told += rng.standard_normal(64)[np.nan_to_num(codes[:, j]).astype(int)]
     told += np.isnan(codes).any(axis=1) + 0.2 * rng.standard_normal(len(codes))
-    if n_classes == 0:
-        return told
-    return np.digitize(told, np.quantile(told, np.arange(1, n_classes) / n_classes))
+    return np.digitize(told, np.quantile(told, np.arange(1, n_classes) / n_classes)) if n_classes else told

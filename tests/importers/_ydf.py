@@ -12,7 +12,7 @@ import ydf
 import jaxunc as ju
 
 from ._compare import Way
-from ._tables import Menu, Table, ask, draw_table, draw_target, drawn, n_asked, n_trees
+from ._tables import Menu, Table, ask, draw_table, draw_target, drawn, n_trees
 
 FLOOR = 0.9
 WAYS = ("boosted", "forest")
@@ -40,8 +40,7 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     elif chance < 0.3:
         model = ydf.deserialize_model(model.serialize())
     asked = ask(rng, table, _MENU, _thresholds(model, table), unseen=True)
-    rows = _rows(asked, form, objects)
-    names = model.input_feature_names()
+    rows, names = _rows(asked, form, objects), model.input_feature_names()
     if not names:
         return
     given = pd.DataFrame({name: rows[name] for name in names})
@@ -49,16 +48,11 @@ def make(rng: np.random.Generator) -> Iterator[Way]:
     votes = random and classes and bool(getattr(model, "_model", None) and model._model.winner_takes_all())
     # Votes are no mean. For discretised columns YDF's engines differ, about gaps and about numbers beside bounds; we
     # follow the leaves that it tells.
-    answer = None if votes or _is_discretised(model) else model.predict(rows)
-    yield Way(
-        "forest" if random else "boosted", lambda: ju.from_any(model), given, answer=answer,
-        leaves=model.predict_leaves(_with_label(rows, target)), labels=list(model.label_classes()) if classes else None,
-        steps=4 + 2 * model.num_trees(), slack=1e-6,
-    )  # fmt: skip
-
-
-def _is_discretised(model: Any) -> bool:
-    return any(len(one.discretized_numerical.boundaries) for one in model.data_spec().columns)
+    discretised = any(len(column.discretized_numerical.boundaries) for column in model.data_spec().columns)
+    rows["the label"] = np.resize(target, len(asked))  # which YDF asks for where it tells leaves
+    told = {"leaves": model.predict_leaves(rows), "answer": None if votes or discretised else model.predict(rows)}
+    told |= {"labels": list(model.label_classes()) if classes else None, "steps": 4 + 2 * model.num_trees()}
+    yield Way("forest" if random else "boosted", lambda: ju.from_any(model), given, **told, slack=1e-6)
 
 
 def _learner(rng: np.random.Generator, classes: int, table: Table) -> Any:
@@ -74,8 +68,7 @@ def _learner(rng: np.random.Generator, classes: int, table: Table) -> Any:
         "split_axis": ["AXIS_ALIGNED"] * 9 + ["SPARSE_OBLIQUE"], "include_all_columns": [True],
         "detect_numerical_as_discretized_numerical": [True],
     }  # fmt: skip
-    settings |= drawn(rng, choices, 0.35)
-    settings = {"max_vocab_count": 2000, "min_vocab_frequency": 1} | settings
+    settings |= {"max_vocab_count": 2000, "min_vocab_frequency": 1} | drawn(rng, choices, 0.35)
     if settings.pop("detect_numerical_as_discretized_numerical", False):
         settings["discretize_numerical_columns"] = True
     chance = rng.random()
@@ -98,13 +91,12 @@ def _learner(rng: np.random.Generator, classes: int, table: Table) -> Any:
 def _rows(table: Table, form: str, objects: bool) -> Any:
     made: dict[str, Any] = {}
     for column in table.columns:
-        if column.kind == "word":
-            words = ["" if value is None else value for value in column.values]
-            if form == "frame":
-                whole = all(value is not None for value in column.values)
-                made[column.name] = column.series() if whole else pd.Series(column.values, dtype=object)
-            else:
-                made[column.name] = np.array([word.encode() if form == "bytes" else word for word in words])
+        if column.kind == "word" and form == "frame":
+            has_gaps = any(value is None for value in column.values)
+            made[column.name] = pd.Series(column.values, dtype=object) if has_gaps else column.series()
+        elif column.kind == "word":
+            words = np.array([value or "" for value in column.values])
+            made[column.name] = np.char.encode(words) if form == "bytes" else words
         elif column.kind == "bool":
             made[column.name] = np.array(column.values, object if objects and form == "frame" else bool)
         else:
@@ -112,19 +104,11 @@ def _rows(table: Table, form: str, objects: bool) -> Any:
     return pd.DataFrame(made) if form == "frame" else made
 
 
-def _with_label(rows: Any, target: np.ndarray) -> Any:
-    """The rows with a label, which YDF asks for where it tells leaves."""
-    some = np.resize(target, n_asked())
-    return rows.assign(**{"the label": some}) if isinstance(rows, pd.DataFrame) else {**rows, "the label": some}
-
-
 def _thresholds(model: Any, table: Table) -> list[np.ndarray]:
     """The thresholds of the trees, and the bounds of discretised columns."""
-    found: dict[str, list[float]] = {column.name: [] for column in table.columns}
     columns = model.data_spec().columns
-    for one in columns:
-        if one.name in found:
-            found[one.name] += list(one.discretized_numerical.boundaries)
+    bounds = {column.name: list(column.discretized_numerical.boundaries) for column in columns}
+    found: dict[str, list[float]] = {column.name: bounds.get(column.name, []) for column in table.columns}
     for tree in model.iter_trees():
         waiting = [tree.root]
         while waiting:
