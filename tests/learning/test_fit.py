@@ -6,6 +6,7 @@ import pickle
 
 import equinox as eqx
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -211,7 +212,7 @@ def pool(numbers) -> ju.LearnedPool:
 
 
 @pytest.mark.exhaustive
-def test_many_combiners_at_once(forest):
+def test_many_combiners_at_once_and_exported(forest):
     X, _, trees = forest
     numbers = jnp.array([[0.0, 0.0], [1.0, -1.0], [0.3, 1.0]])
     answer = lambda one: ju.bind(trees, pool(one)).probability(X)
@@ -222,6 +223,10 @@ def test_many_combiners_at_once(forest):
     priors = jnp.array([[0.5, 0.5], [0.1, 0.9]])
     evidence = lambda prior: ju.bind(trees, ju.EvidenceAccumulation(prior)).probability(X)
     np.testing.assert_allclose(jax.vmap(evidence)(priors)[1], evidence(priors[1]), atol=1e-5)
+    bound = ju.bind(trees, ju.LearnedPool(trees.prior, strength=0.5))
+    exported = jax.export.export(jax.jit(bound.probability))(jax.ShapeDtypeStruct(X.shape, jnp.float32))
+    again = jax.export.deserialize(exported.serialize())
+    np.testing.assert_allclose(again.call(jnp.asarray(X)), bound.probability(X), atol=1e-6)
 
 
 @pytest.mark.exhaustive
