@@ -46,33 +46,27 @@ def test_the_rank_is_the_finite_sample_one(n, rng):
         assert kept == math.ceil(round((n + 1) * coverage, 9))
 
 
+def held(probability_of_1, coverage, n, rng, dtype=float, own=float):
+    """How often sets of a hundred rows hold the truth, by the other rows; each has the most probable class."""
+    truth = rng.integers(0, 2, n)
+    p1 = probability_of_1(truth)
+    p, rows = np.stack([1 - p1, p1], axis=1), np.arange(100)
+    sets = conformal_sets(p[:100].astype(dtype), p[100:].astype(own), truth[100:], coverage=coverage)
+    assert sets[rows, p[:100].astype(dtype).argmax(axis=1)].all()
+    return sets[rows, truth[:100]].mean()
+
+
 def test_ties_keep_the_promise(rng):
     """Forest probabilities have few values: coverage is kept on each class of the draws."""
-    found = []
-    for _ in range(200):
-        truth = rng.integers(0, 2, 130)
-        p1 = np.clip(np.round(truth * 0.3 + 0.35 + 0.2 * rng.normal(size=130), 1), 0, 1)
-        p = np.stack([1 - p1, p1], axis=1)
-        sets = conformal_sets(p[:100], p[100:], truth[100:], coverage=0.8)
-        found.append(sets[np.arange(100), truth[:100]].mean())
-    assert 0.8 <= np.mean(found) < 0.9
+    draw = lambda truth: np.clip(np.round(truth * 0.3 + 0.35 + 0.2 * rng.normal(size=130), 1), 0, 1)
+    assert 0.8 <= np.mean([held(draw, 0.8, 130, rng) for _ in range(200)]) < 0.9
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(
-    ("dtype", "own"), [(np.float32, np.float64), (np.float64, np.float32), (np.float64, np.float64)]
-)
-def test_probabilities_that_tie_in_one_precision_alone(dtype, own, rng):
-    """The most probable class is in each set, and the sets hold the truth as often as asked."""
-    found = []
-    for _ in range(40):
-        truth = rng.integers(0, 2, 119)
-        p1 = 0.5 + 1e-9 * rng.integers(-3, 4, 119) * (2 * truth - 1)
-        p = np.stack([1 - p1, p1], axis=1)
-        sets = conformal_sets(p[:100].astype(dtype), p[100:].astype(own), truth[100:], coverage=0.9)
-        assert sets[np.arange(100), p[:100].astype(dtype).argmax(axis=1)].all()
-        found.append(sets[np.arange(100), truth[:100]].mean())
-    assert np.mean(found) >= 0.9
+@pytest.mark.parametrize("kinds", [(np.float32, np.float64), (np.float64, np.float32), (np.float64, np.float64)])
+def test_probabilities_that_tie_in_one_precision_alone(kinds, rng):
+    draw = lambda truth: 0.5 + 1e-9 * rng.integers(-3, 4, 119) * (2 * truth - 1)
+    assert np.mean([held(draw, 0.9, 119, rng, *kinds) for _ in range(40)]) >= 0.9
 
 
 def test_shapes_kinds_and_transformations(rng):
@@ -96,16 +90,9 @@ def sets(p=EVEN, calibration=OWN, labels=ROWS, **settings):
 
 test_refusals = refusals(
     ("coverage 1", sets(coverage=1.0), r"coverage=1.0 must lie in \(0, 1\): how often"),
-    ("coverage 0", sets(coverage=0), r"coverage=0 must lie in \(0, 1\)"),
     ("few", sets(coverage=0.99), "coverage=0.99 needs 99 calibration rows, and there are 20; pass more of them, or"),
-    (
-        "few rows of a class",
-        sets(coverage=0.95, by_class=True),
-        "needs 19 calibration rows of class 0, and there are 10.*by_class=False",
-    ),
-    ("by_class", sets(by_class=1), "by_class=1 must be a bool", TypeError),
+    ("few of a class", sets(coverage=0.95, by_class=True), "needs 19 .* of class 0, and there are 10.*by_class=False"),
     ("classes", sets(calibration=np.ones((20, 3))), r"calibration has shape \(20, 3\), for 20 labels and 2 classes"),
-    ("rows", sets(calibration=OWN[:5]), r"calibration has shape \(5, 2\)"),
     ("axes", sets(calibration=OWN[:, 0]), r"calibration has shape \(20,\).*probabilities of shape \(20, 2\)"),
     ("shares", sets(calibration=OWN * 2), r"calibration holds values outside \[0, 1\]"),
     ("labels", sets(labels=ROWS + 1), "labels holds 1 to 2; positions are 0 to 1"),

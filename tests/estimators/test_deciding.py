@@ -5,7 +5,6 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
@@ -16,11 +15,8 @@ from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
 from tests.estimators._models import MODELS, forest, sample
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning", "ignore:.*are in every tree's bag"),
-    pytest.mark.room,
-]
+IGNORED = ("ignore::jaxunc.estimators.PureLeavesWarning", "ignore:.*are in every tree's bag")
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings(*IGNORED), pytest.mark.room]
 
 X, Y = sample(120)
 THREE = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
@@ -30,9 +26,7 @@ KINDS = MODELS | {
     "learned": lambda: CombinedForestClassifier(FOREST, combiner="learned"),
     "out of bag": lambda: CombinedForestClassifier(FOREST, combiner="evidence", counts="oob"),
     "cautious, out of bag": lambda: CautiousForestClassifier(FOREST, s=2),
-    "held out": lambda: CombinedForestClassifier(
-        forest(), "mean", counts="held_out", held_out_size=0.4, random_state=0
-    ),
+    "held out": lambda: CombinedForestClassifier(forest(), "mean", None, "held_out", 0.4, random_state=0),
     "any classifier": lambda: TransductiveClassifier(GaussianNB(), combine="pnml"),
 }
 WITHOUT_LEAVES = "any classifier"
@@ -46,9 +40,7 @@ def case(request) -> tuple[str, np.ndarray]:
     return name, LABELS[labels]
 
 
-@pytest.fixture(scope="module")
-def model(case):
-    return KINDS[case[0]]().fit(X[:80], case[1][:80])
+model = pytest.fixture(scope="module")(lambda case: KINDS[case[0]]().fit(X[:80], case[1][:80]))
 
 
 def test_no_answer_contradicts_another(case, model):
@@ -62,10 +54,8 @@ def test_no_answer_contradicts_another(case, model):
     sets |= {by: model.predict_set(NEW, coverage=0.7, by_class=by, **given) for by in (False, True)}
     sets |= {"more": model.predict_set(NEW, coverage=0.9, **given)}
     for members in sets.values():
-        assert members.dtype == bool
-        assert members.shape == p.shape
-        assert members[rows, best].all()
-        assert members[rows, named].all()
+        assert (members.dtype, members.shape) == (bool, p.shape)
+        assert members[rows, [best, named]].all()
     assert np.all(sets["more"] >= sets[False]), "more coverage, larger sets"
     interval = model.predict_interval(NEW)
     assert np.all((interval.lower >= 0) & (interval.lower <= p) & (p <= interval.upper) & (interval.upper <= 1.000001))
@@ -74,8 +64,7 @@ def test_no_answer_contradicts_another(case, model):
     assert not plain.rejected.any()
     for kind, cost in (("u65", 0.35), ("u80", 0.2)):
         decided = ~model.predict_reject(NEW, reject=cost).rejected
-        sharp = best == named
-        np.testing.assert_array_equal(sets[kind].sum(axis=1)[decided & sharp], 1)
+        np.testing.assert_array_equal(sets[kind].sum(axis=1)[decided & (best == named)], 1)
         np.testing.assert_array_equal(decided, p.max(axis=1) >= 1 - cost)
     uncertainty = model.predict_uncertainty(NEW)
     np.testing.assert_allclose(uncertainty.total, uncertainty.aleatoric + uncertainty.epistemic, atol=1e-6)
@@ -96,21 +85,17 @@ def test_costs_are_those_of_the_function(model):
     refuses(ValueError, "costs names the class 'nobody'", model.predict_reject, NEW, costs="nobody:no=5")
 
 
-@pytest.mark.parametrize(
-    ("name", "labels"),
-    a_few_of(
-        product(["learned", "out of bag", "cautious, out of bag", "held out"], LABELS),
-        [(name, "two classes") for name in ("learned", "out of bag", "held out")],
-        several=True,
-    ),
-)
+WITH_ROWS = ["learned", "out of bag", "held out", "cautious, out of bag"]
+SOME = [(name, "two classes") for name in WITH_ROWS[:3]]
+
+
+@pytest.mark.parametrize(("name", "labels"), a_few_of(product(WITH_ROWS, LABELS), SOME, several=True))
 def test_sets_from_rows_that_were_kept(name, labels, tmp_path):
     """The function's, of the probabilities that the rows have without themselves; files keep them."""
     labels = LABELS[labels]
     model = KINDS[name]().fit(X, labels)
     own, position = model.calibration_.T
-    assert own.min() >= 0
-    assert own.max() <= 1
+    assert 0 <= own.min() <= own.max() <= 1
     n = 48 if name == "held out" else len(X)
     assert len(own) in range(n - 3, n + 1)
     np.testing.assert_array_equal(np.bincount(position.astype(int)) <= np.unique(labels, return_counts=True)[1], True)
@@ -140,19 +125,8 @@ def test_rows_of_no_weight_are_none():
         assert len(model.calibration_) <= (80 if how["counts"] == "oob" else 24)
 
 
-@pytest.fixture(scope="module")
-def plain():
-    return MODELS["combined"]().fit(X, Y)
-
-
-def sets(**asked):
-    return lambda plain: plain.predict_set(X, **asked)
-
-
-def rejections(**asked):
-    return lambda plain: plain.predict_reject(X, **asked)
-
-
+plain = pytest.fixture(scope="module")(lambda: CombinedForestClassifier(FOREST, "mean").fit(X, Y))
+sets = lambda **asked: lambda plain: plain.predict_set(X, **asked)
 FEW = (NEW[:5], Y[:5])
 OUT_OF_BAG = CombinedForestClassifier(FOREST, "mean", counts="oob")
 few_of_a_class = lambda: OUT_OF_BAG.fit(X[:80], Y[:80]).predict_set(X, coverage=0.99, by_class=True)
@@ -161,39 +135,29 @@ test_refusals = refusals(
     ("no rows", sets(coverage=0.9), "keeps none: pass calibration=.*counts='oob'"),
     ("two ways", sets(coverage=0.9, utility="u65"), "two ways to a set"),
     ("by_class", sets(by_class=True), "by_class and calibration belong to coverage"),
-    ("calibration", sets(calibration=FEW), "by_class and calibration belong to coverage"),
     ("coverage", sets(coverage=1, calibration=FEW), r"coverage=1 must lie in \(0, 1\)"),
     ("few", sets(coverage=0.9, calibration=FEW), "needs 9 calibration rows, and there are 5"),
     ("few of a class", few_of_a_class, "needs 99 calibration rows of class 'no'"),
     ("labels", sets(coverage=0.5, calibration=(X[:2], ["no", "maybe"])), "y holds labels that"),
     ("lengths", sets(coverage=0.5, calibration=(X[:5], Y[:2])), "5 rows and 2 labels"),
-    ("utility", sets(utility="u66"), "utility='u66' is unknown"),
-    ("costs", rejections(costs=np.ones((3, 3))), r"costs has shape \(3, 3\)"),
-    ("gains", rejections(costs=[[0, -1], [1, 0]]), "costs must be finite numbers >= 0"),
-    ("reject", rejections(reject=-1), "reject=-1 must be"),
     ("s", lambda plain: plain.predict_interval(X, s=0), "s=0 must be"),
     ("no leaves", lambda: KINDS[WITHOUT_LEAVES]().fit(X, Y).predict_interval(X[:1], s=1), "has none of"),
     ("rows alone", sets(coverage=0.9, calibration=X), "pass rows and their labels", TypeError),
 )
 
 
-def test_rows_of_the_fit_are_answered_by_the_trees_that_have_not_seen_them():
-    model = CombinedForestClassifier(FOREST, "mean").fit(X, Y)
-    mask = ju.counting.oob_mask(model.estimator_, len(X), X=X, y=Y)
-    own = np.asarray(model.bound_.probability(X.astype(np.float32), tree_mask=mask))
+def test_rows_of_the_fit_are_answered_by_the_trees_that_have_not_seen_them(plain):
+    """In their order; in any other they are refused."""
+    mask = ju.counting.oob_mask(plain.estimator_, len(X), X=X, y=Y)
+    own = np.asarray(plain.bound_.probability(X.astype(np.float32), tree_mask=mask))
     position = (Y == "yes").astype(int)
-    expected = ju.decisions.conformal_sets(model.predict_proba(NEW), own, position, coverage=0.95)
-    np.testing.assert_array_equal(model.predict_set(NEW, coverage=0.95, calibration=(X, Y)), expected)
+    expected = ju.decisions.conformal_sets(plain.predict_proba(NEW), own, position, coverage=0.95)
+    np.testing.assert_array_equal(plain.predict_set(NEW, coverage=0.95, calibration=(X, Y)), expected)
     kept = CombinedForestClassifier(FOREST, "mean", counts="oob").fit(X, Y)
     with refuses(ValueError, "calibration holds the rows that the forest was grown on.*leave it out"):
         kept.predict_set(NEW, coverage=0.95, calibration=(X, Y))
-
-
-@pytest.mark.parametrize("kept", ["fitted here", "frozen"])
-def test_rows_of_the_fit_are_refused_in_any_order(kept):
-    forest = FOREST if kept == "fitted here" else FrozenEstimator(clone(FOREST).fit(X, Y))
-    model = CombinedForestClassifier(forest, "mean").fit(*((X, Y) if kept == "fitted here" else ()))
-    for rows in (slice(None, None, -1), slice(0, 100)):
+    frozen = CombinedForestClassifier(FrozenEstimator(plain.estimator_), "mean").fit()
+    for model, rows in product((plain, frozen), (slice(None, None, -1), slice(0, 100))):
         refuses(ValueError, "held out", model.predict_set, NEW, coverage=0.9, calibration=(X[rows], Y[rows]))
 
 
@@ -202,13 +166,9 @@ def test_out_of_bag_sets_cover_what_they_promise():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 5))
     y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=3000) > 1.2).astype(int)
-    found = {}
-    for name, how in {
-        "learned": {},
-        "mean": {"combiner": "mean"},
-        "oob": {"combiner": "mean", "counts": "oob"},
-    }.items():
-        model = CombinedForestClassifier(RandomForestClassifier(100, random_state=0), **how).fit(X[:1000], y[:1000])
+    grown, found = RandomForestClassifier(100, random_state=0), {}
+    for name, how in (("learned", ("learned",)), ("mean", ("mean",)), ("oob", ("mean", None, "oob"))):
+        model = CombinedForestClassifier(grown, *how).fit(X[:1000], y[:1000])
         calibration = (X[:1000], y[:1000]) if name == "mean" else None
         for by_class in (False, True):
             sets = model.predict_set(X[1000:], coverage=0.9, by_class=by_class, calibration=calibration)

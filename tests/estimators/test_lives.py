@@ -14,15 +14,9 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import jaxunc as ju
-from jaxunc.estimators import (
-    CautiousForestClassifier,
-    CombinedForestClassifier,
-    RandomDecisionTreesClassifier,
-    TransductiveClassifier,
-    TransductiveTreeClassifier,
-    UncertainForestRegressor,
-)
-from tests._refusal import refusals, refuses
+from jaxunc import estimators
+from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier, UncertainForestRegressor
+from tests._refusal import refuses
 from tests.estimators._models import MODELS, OTHERS, answers, sample
 from tests.storage._mutations import joined, split
 
@@ -36,18 +30,19 @@ BOOTSTRAPS = {f"check_sample_weight_equivalence_on_{kind}_data": "bootstraps dif
 REPEATED = {
     f"check_sample_weights_{kind}": "rows repeat others: all bags hold some" for kind in ("shape", "not_overwritten")
 }
+DRAWN = {"check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights"}
 EXPECTED = {
     CautiousForestClassifier: BOOTSTRAPS | REPEATED,
-    TransductiveTreeClassifier: {},
-    TransductiveClassifier: {},
-    RandomDecisionTreesClassifier: {
-        "check_sample_weight_equivalence_on_dense_data": "trees are drawn from instances, not from weights"
-    },
+    estimators.TransductiveTreeClassifier: {},
+    estimators.TransductiveClassifier: {},
+    estimators.RandomDecisionTreesClassifier: DRAWN,
 }
-
-
 # Of so few leaves that most forests have one shape, which is compiled once.
 FOREST, EXTRA = RandomForestClassifier(5, max_leaf_nodes=8, random_state=0), ExtraTreesRegressor(5, max_leaf_nodes=8)
+
+
+def expected_failures(model):
+    return {} if getattr(model, "counts", "") == "cross_fit" else EXPECTED.get(type(model), BOOTSTRAPS)
 
 
 @pytest.mark.room(keep=7)
@@ -57,16 +52,14 @@ FOREST, EXTRA = RandomForestClassifier(5, max_leaf_nodes=8, random_state=0), Ext
         CautiousForestClassifier(RandomForestClassifier(10, max_depth=3, random_state=0)),
         CombinedForestClassifier(FOREST),
         CombinedForestClassifier(make_pipeline(StandardScaler(with_mean=False), FOREST)),
-        RandomDecisionTreesClassifier(5),
-        TransductiveTreeClassifier(),
-        TransductiveClassifier(DecisionTreeClassifier()),
+        estimators.RandomDecisionTreesClassifier(5),
+        estimators.TransductiveTreeClassifier(),
+        estimators.TransductiveClassifier(DecisionTreeClassifier()),
         UncertainForestRegressor(RandomForestRegressor(10, max_leaf_nodes=8)),
         UncertainForestRegressor(EXTRA, law="neighbours", counts="cross_fit"),
         UncertainForestRegressor(EXTRA, law="conformal", counts="held_out", held_out_size=0.5),
     ],
-    expected_failed_checks=lambda model: (
-        {} if getattr(model, "counts", "") == "cross_fit" else EXPECTED.get(type(model), BOOTSTRAPS)
-    ),
+    expected_failed_checks=expected_failures,
 )
 @pytest.mark.exhaustive(keep=24)
 def test_scikit_learn(estimator, check):
@@ -97,61 +90,39 @@ def test_parameters_set_after_fit_change_no_answer(name, fitted):
     own = model.get_params(deep=False)
     assert_same(answers(model.set_params(**OTHERS[name]), ROWS), expected)
     model.set_params(**own)
+    for read_out, parts in answers(model, X[:0]).items():
+        for none, other in zip(parts, expected[read_out], strict=True):
+            assert none.shape == ((0, *other.shape[1:]) if other.ndim else ()), read_out
 
 
 @pytest.mark.room(keep=1)
-def test_files_keep_what_was_fitted(name, fitted, tmp_path):
+def test_files_and_clones_keep_what_was_fitted(name, fitted, tmp_path):
     model, expected = pickle.loads(pickle.dumps(fitted))
     changed = {key: value for key, value in OTHERS[name].items() if value not in (0, {"no": 1}) or key == "s"}
     ju.save(tmp_path / "x", model.set_params(**changed))
     assert_same(answers(ju.load(tmp_path / "x"), ROWS), expected)
-
-
-def test_parameters_that_a_file_could_not_have_are_refused_when_it_is_written(tmp_path):
-    model = MODELS["transduction"]().fit(X, Y).set_params(block_size=0)
-    refuses(ValueError, "block_size", ju.save, tmp_path / "x", model)
-
-
-@pytest.mark.room
-def test_no_rows_are_an_answer_without_rows(fitted):
-    model, expected = fitted
-    for read_out, parts in answers(model, X[:0]).items():
-        for own, other in zip(parts, expected[read_out], strict=True):
-            assert own.shape == ((0, *other.shape[1:]) if other.ndim else ()), read_out
+    new = clone(fitted[0])
+    assert not hasattr(new, "classes_")
+    assert_same(answers(new.fit(X, Y), ROWS), expected)
 
 
 @pytest.mark.room(keep=1)
-def test_no_rows_of_a_frame(name):
+def test_frames_without_rows_and_one_column(name):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = MODELS[name]().fit(frame, Y)
     assert (model.predict_proba(frame[:0]).shape, model.predict(frame[:1]).shape) == ((0, 2), (1,))
     refuses(ValueError, "feature names", model.predict, frame[["b", "a", "c"]])
     refuses(ValueError, "at least one|0 sample", MODELS[name]().fit, frame[:0], Y[:0])
+    np.testing.assert_allclose(MODELS[name]().fit(X[:, :1], Y).predict_proba(X[:, :1]).sum(axis=1), 1, rtol=1e-5)
 
 
 def test_what_no_classifier_is_fitted_to(name):
     fit = MODELS[name]().fit
-    for rows, labels, words in (
-        (X[:0], Y[:0], "0 sample"),
-        (X[:1], Y[:1], "1 class"),
-        (X, np.zeros(len(X)), "1 class"),
-    ):
+    for rows, labels, words in ((X[:0], Y[:0], "0 sample"), (X[:1], Y[:1], "1 class"), (X, 0 * X[:, 0], "1 class")):
         refuses(ValueError, words, fit, rows, labels)
     if name != "transduction":
         weight = np.where(np.arange(len(X)) == 3, -1.0, 1.0)
         refuses(ValueError, "sample_weight holds .*finite numbers >= 0", fit, X, Y, sample_weight=weight)
-
-
-@pytest.mark.room(keep=1)
-def test_one_column(name):
-    np.testing.assert_allclose(MODELS[name]().fit(X[:, :1], Y).predict_proba(X[:, :1]).sum(axis=1), 1, rtol=1e-5)
-
-
-@pytest.mark.room(keep=1)
-def test_clones_are_fitted_anew(fitted):
-    model, expected = fitted
-    assert not hasattr(clone(model), "classes_")
-    assert_same(answers(clone(model).fit(X, Y), ROWS), expected)
 
 
 TAMPERED = {
@@ -198,18 +169,8 @@ def test_files_with_parameters_that_are_none(kind, part, place, files, tmp_path)
     refuses(ValueError, "cannot be loaded", ju.load, tmp_path / "x")
 
 
-def fit(model):
-    return lambda: model.fit(X, Y)
-
-
-test_refusals = refusals(
-    ("no random trees", fit(RandomDecisionTreesClassifier(0)), "n_estimators=0 must be at least 1"),
-    ("no trees", fit(CombinedForestClassifier(RandomForestClassifier(0))), "n_estimators=0"),
-    ("no cautious trees", fit(CautiousForestClassifier(RandomForestClassifier(0))), "n_estimators=0"),
-    ("a class", fit(CombinedForestClassifier(RandomForestClassifier)), "no model of scikit-learn", TypeError),
-    ("combiner", fit(CombinedForestClassifier(combiner=3)), "pass a combiner", TypeError),
-    ("options", fit(RandomDecisionTreesClassifier(combiner_options=3)), "by name", TypeError),
-    ("nominal", fit(RandomDecisionTreesClassifier(nominal=1.5)), "nominal=1.5", TypeError),
-    ("held_out_size", fit(CombinedForestClassifier(held_out_size=2)), "held_out_size=2"),
-    ("random_state", fit(CombinedForestClassifier(random_state=True)), "random_state=True"),
-)
+def test_parameters_that_are_refused_late(tmp_path):
+    """Of the forest within, by fit; of what was fitted, when it is written, as no file could have them."""
+    refuses(ValueError, "n_estimators=0", CautiousForestClassifier(RandomForestClassifier(0)).fit, X, Y)
+    model = MODELS["transduction"]().fit(X, Y).set_params(block_size=0)
+    refuses(ValueError, "block_size", ju.save, tmp_path / "x", model)

@@ -6,16 +6,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-import jaxunc as ju
 from jaxunc import estimators
-from tests._refusal import refuses
 from tests.estimators._models import MODELS, sample
-
-X, y = load_breast_cancer(return_X_y=True)
-X, y = X[:120], y[:120]
-
-FOREST = RandomForestClassifier(20, min_samples_leaf=4, random_state=0)
-
 
 KINDS = MODELS | {"any classifier": lambda: estimators.TransductiveClassifier(LogisticRegression(C=1e-4))}
 
@@ -35,6 +27,7 @@ def test_are_those_of_its_probabilities(name):
 
 @pytest.mark.room
 def test_are_infinite_where_a_product_leaves_no_probability_as_scikit_learn_asks():
+    X, y = (part[:120] for part in load_breast_cancer(return_X_y=True))
     forest = RandomForestClassifier(400, min_samples_leaf=8, random_state=0)
     model = estimators.CombinedForestClassifier(forest, combiner="evidence").fit(X, y)
     logs, finite = model.predict_log_proba(X), np.asarray(model.bound_.log_probability(X))
@@ -43,9 +36,3 @@ def test_are_infinite_where_a_product_leaves_no_probability_as_scikit_learn_asks
     assert np.isneginf(logs[lost]).all()
     assert np.isfinite(finite).all()
     np.testing.assert_allclose(logs[~lost], finite[~lost], rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.room
-def test_are_refused_of_rules_without_probabilities():
-    model = estimators.CombinedForestClassifier(FOREST, combiner=ju.Mean(ju.scorers.linear)).fit(X, y)
-    refuses(ValueError, "bound", model.predict_log_proba, X)

@@ -27,14 +27,6 @@ def held_out(name):
     return rows(N_TRAIN, 450), y[N_TRAIN:450], rows(450, None)
 
 
-def check_loaded(path, model, new):
-    ju.save(path, model)
-    loaded = ju.load(path)
-    assert loaded.estimator is None
-    np.testing.assert_array_equal(loaded.predict_proba(new), model.predict_proba(new))
-    assert get_tags(loaded).input_tags.allow_nan
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_forests_of_files(name, tmp_path):
     model = ju.from_any(FOLDER / name)
@@ -49,21 +41,18 @@ def test_forests_of_files(name, tmp_path):
     cautious = CautiousForestClassifier(FrozenEstimator(model), counts="held_out", s=2).fit(X, y)
     assert cautious.predict_set(new).any(axis=1).all()
     assert cautious.explain(new).largest_s.shape == (len(new),)
-    for one in (made, cautious):
-        check_loaded(tmp_path / "saved", one, new)
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_the_learned_pool(name):
-    X, y, new = held_out(name)
-    model = ju.from_any(FOLDER / name)
-    made = CombinedForestClassifier(FrozenEstimator(model), combiner="learned", counts="held_out").fit(X, y)
+    learned = CombinedForestClassifier(FrozenEstimator(model), combiner="learned", counts="held_out").fit(X, y)
+    assert learned.combiner_.count_sets == ("own",)
+    assert learned.learned_.loss <= learned.learned_.start_loss
     # Where leaves hold no counts of their own, the rows are counted, and each is answered without itself.
-    own = isinstance(model, ju.Forest)
-    assert made.combiner_.count_sets == ("own",)
-    assert made.learned_.loss <= made.learned_.start_loss
-    assert bool(np.asarray(made.forest_.n_samples) == (N_TRAIN if own else len(y)))
-    assert (made.predict(new) == table()[1][450:]).mean() > 0.9
+    assert np.asarray(learned.forest_.n_samples) == (N_TRAIN if isinstance(model, ju.Forest) else len(y))
+    assert (learned.predict(new) == table()[1][450:]).mean() > 0.9
+    for one in (made, cautious):
+        ju.save(tmp_path / "saved", one)
+        loaded = ju.load(tmp_path / "saved")
+        assert loaded.estimator is None
+        np.testing.assert_array_equal(loaded.predict_proba(new), one.predict_proba(new))
+        assert get_tags(loaded).input_tags.allow_nan
 
 
 def test_weights_are_counted():
@@ -109,10 +98,7 @@ def fit(model, rows=None, labels=(0, 1), **settings):
     return call
 
 
-def bare(name):
-    return lambda: CombinedForestClassifier(ju.from_any(FOLDER / name)).fit(*SMALL)
-
-
+bare = lambda name: lambda: CombinedForestClassifier(ju.from_any(FOLDER / name)).fit(*SMALL)
 HELD, ROWS = {"counts": "held_out"}, held_out("xgboost.json")[:2]
 BARE = r"a Forest or an AdditiveTrees comes in scikit-learn's FrozenEstimator.*jaxunc.bind"
 STAGES = r"4 stages of trees correct each other, .*the same question.*count_leaves\(trees, X, y\)"
@@ -133,29 +119,23 @@ test_refusals = refusals(
 )
 
 
+BAGS = {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1, "n_estimators": N_TREES, "verbose": -1}
 GROWN = {
-    "xgboost": lambda m: m.XGBClassifier(
-        n_estimators=1, num_parallel_tree=N_TREES, max_depth=4, subsample=0.8, random_state=0, n_jobs=1
-    ),
-    "lightgbm": lambda m: m.LGBMClassifier(
-        boosting_type="rf", subsample=0.6, subsample_freq=1, n_estimators=N_TREES, random_state=0, verbose=-1, n_jobs=1
-    ),
+    "xgboost": ("XGBClassifier", {"n_estimators": 1, "num_parallel_tree": N_TREES, "max_depth": 4, "subsample": 0.8}),
+    "lightgbm": ("LGBMClassifier", BAGS),
 }
 
 
 @pytest.mark.parametrize("library", GROWN)
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_forests_that_are_grown_here(library):
-    model = GROWN[library](pytest.importorskip(library))
+    kind, settings = GROWN[library]
+    model = getattr(pytest.importorskip(library), kind)(random_state=0, n_jobs=1, **settings)
     frame, y = table()
-    X = frame[NUMBERS].fillna(-1)
-    labels = y if library == "xgboost" else np.array(["no", "yes"])[y]
-    for estimator in (
-        CombinedForestClassifier(model, counts="held_out", random_state=0),
-        CombinedForestClassifier(model, combiner="learned", counts="held_out", random_state=0),
-        CautiousForestClassifier(model, counts="held_out", random_state=0),
-    ):
-        made = estimator.fit(X[:450], labels[:450])
+    X, labels = frame[NUMBERS].fillna(-1), y if library == "xgboost" else np.array(["no", "yes"])[y]
+    combined, learned = (CombinedForestClassifier(model, rule, counts="held_out") for rule in (None, "learned"))
+    for estimator in (combined, learned, CautiousForestClassifier(model, counts="held_out")):
+        made = estimator.set_params(random_state=0).fit(X[:450], labels[:450])
         assert made.classes_.tolist() == sorted(set(labels.tolist()))
         assert (made.predict(X[450:]) == labels[450:]).mean() > 0.85
         assert list(made.feature_names_in_) == NUMBERS
@@ -174,10 +154,9 @@ def test_forests_of_ydf():
     words = np.array(["no", "yes"])[y]
     learner = ydf.RandomForestLearner(label="kind", num_trees=N_TREES, max_depth=5, winner_take_all=False)
     model = learner.train(frame[:300].assign(kind=words[:300]), verbose=0)
-    for settings in ({}, {"combiner": "learned"}, {"combiner": "evidence"}):
-        made = CombinedForestClassifier(FrozenEstimator(model), counts="held_out", **settings)
-        made.fit(frame[300:450], words[300:450])
-        assert (made.predict(frame[450:]) == words[450:]).mean() > 0.9
+    for rule in (None, "learned", "evidence"):
+        made = CombinedForestClassifier(FrozenEstimator(model), rule, counts="held_out")
+        assert (made.fit(frame[300:450], words[300:450]).predict(frame[450:]) == words[450:]).mean() > 0.9
     own = CombinedForestClassifier(FrozenEstimator(model), combiner="mean").fit()
     theirs = np.asarray(model.predict(frame[450:]))
     np.testing.assert_allclose(own.predict_proba(frame[450:])[:, 1], theirs, atol=1e-5)
