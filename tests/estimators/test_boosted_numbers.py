@@ -7,18 +7,14 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_friedman1
-from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    GradientBoostingRegressor,
-    HistGradientBoostingRegressor,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, HistGradientBoostingRegressor
+from sklearn.ensemble import RandomForestRegressor as Forest
 from sklearn.frozen import FrozenEstimator
 
 import jaxunc as ju
 from jaxunc.estimators import UncertainForestRegressor
 from jaxunc.estimators._boosted_numbers import rounds_of
-from tests._refusal import refusals
+from tests._refusal import refusals, refuses
 
 pytestmark = pytest.mark.once
 
@@ -30,52 +26,40 @@ BOOSTED = GradientBoostingRegressor(n_estimators=20, max_depth=3, random_state=0
 HISTOGRAM = HistGradientBoostingRegressor(max_iter=20)
 FITTED = clone(BOOSTED).fit(X[TRAIN], Y[TRAIN])
 LEVELS = [0.05, 0.5, 0.95]
-
-
-def of_library(name, model, **settings):
-    return lambda: getattr(pytest.importorskip(name), model)(**settings)
-
-
+of_library = lambda name, model, **settings: lambda: getattr(pytest.importorskip(name), model)(**settings)
+uncertain = lambda model=BOOSTED, **settings: UncertainForestRegressor(model, **{"random_state": 0, **settings})
+SILENT = {"verbose": 0, "thread_count": 1, "allow_writing_files": False}
 LIBRARIES = {
     "sklearn": lambda: BOOSTED,
     "histogram": lambda: HISTOGRAM,
     "lightgbm": of_library("lightgbm", "LGBMRegressor", n_estimators=20, verbose=-1, n_jobs=1),
     "xgboost": of_library("xgboost", "XGBRegressor", n_estimators=20, max_depth=3, n_jobs=1),
-    "catboost": of_library(
-        "catboost", "CatBoostRegressor", iterations=20, verbose=0, thread_count=1, allow_writing_files=False
-    ),
+    "catboost": of_library("catboost", "CatBoostRegressor", iterations=20, **SILENT),
 }
-
-
-@pytest.fixture(scope="module")
-def learned():
-    return UncertainForestRegressor(BOOSTED, random_state=0).fit(X[TRAIN], Y[TRAIN])
+learned = pytest.fixture(scope="module")(lambda: uncertain().fit(X[TRAIN], Y[TRAIN]))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_libraries(library):
+def test_libraries(library, learned):
     """Fitted and frozen: the mean is the model's own, and rows that it has seen are refused."""
-    model = UncertainForestRegressor(LIBRARIES[library](), random_state=0).fit(X[TRAIN], Y[TRAIN])
+    model = learned if library == "sklearn" else uncertain(LIBRARIES[library]()).fit(X[TRAIN], Y[TRAIN])
     np.testing.assert_array_equal(model.predict(X[NEW]), np.asarray(model.estimator_.predict(X[NEW])))
     mean, std = model.predict(X[NEW], return_std=True)
     np.testing.assert_allclose(model.moments_.answer(X[NEW]).mean, mean, rtol=1e-5, atol=1e-5)
     low, high = model.predict_interval(X[NEW]).T
     assert 0.75 < np.mean((low <= Y[NEW]) & (Y[NEW] <= high)) < 1
     assert np.sqrt(np.mean(std**2)) == pytest.approx(np.sqrt(np.mean((Y[NEW] - mean) ** 2)), rel=0.3)
-    frozen = FrozenEstimator(model.estimator_)
-    again = UncertainForestRegressor(frozen, random_state=0).fit(X[NEW], Y[NEW])
-    np.testing.assert_array_equal(again.predict(X[NEW]), mean)
-    with pytest.raises(ValueError, match="its leaves hold their very residuals"):
-        UncertainForestRegressor(frozen).fit(X[TRAIN][::-1], Y[TRAIN][::-1])
+    again = uncertain(FrozenEstimator(model.estimator_))
+    np.testing.assert_array_equal(again.fit(X[NEW], Y[NEW]).predict(X[NEW]), mean)
+    refuses(ValueError, "its leaves hold their very residuals", again.fit, X[TRAIN][::-1], Y[TRAIN][::-1])
 
 
 @pytest.mark.parametrize("law", ["learned", "residuals", "conformal"])
 @pytest.mark.parametrize("counts", ["cross_fit", "held_out", "frozen"])
 def test_laws_and_counts(law, counts):
-    frozen, rows = counts == "frozen", NEW if counts == "frozen" else TRAIN
-    estimator = FrozenEstimator(FITTED) if frozen else BOOSTED
-    settings = {"law": law, "counts": "held_out" if frozen else counts, "held_out_size": 0.5, "random_state": 0}
-    model = UncertainForestRegressor(estimator, **settings).fit(X[rows], Y[rows])
+    settings = {"law": law, "counts": "held_out" if counts == "frozen" else counts, "held_out_size": 0.5}
+    estimator, rows = (FrozenEstimator(FITTED), NEW) if counts == "frozen" else (BOOSTED, TRAIN)
+    model = uncertain(estimator, **settings).fit(X[rows], Y[rows])
     number = {"cross_fit": 240, "held_out": 120, "frozen": 60 if law == "conformal" else 120}[counts]
     assert len(model.law_.residuals) == number
     assert model.law_.is_by_rank == (law == "conformal")
@@ -89,16 +73,15 @@ def test_laws_and_counts(law, counts):
 def test_a_conformal_law_ranks_rows_that_nothing_else_was_learned_from():
     """Of ranked rows no fewer lie inside than was asked, and the scale is the same whatever their targets are."""
     targets = Y[NEW].copy()
-    settings = {"law": "conformal", "counts": "held_out", "random_state": 0}
-    model = UncertainForestRegressor(FrozenEstimator(FITTED), **settings).fit(X[NEW], targets)
+    fit = lambda: uncertain(FrozenEstimator(FITTED), law="conformal", counts="held_out").fit(X[NEW], targets)
+    model = fit()
     low, high = model.predict_interval(X[NEW], coverage=0.8).T
     standardised = (targets - model.predict(X[NEW])) / model.predict(X[NEW], return_std=True)[1]
     ranked = np.isin(standardised.round(9), model.law_.residuals.round(9))
     assert ranked.sum() == 60
     assert np.mean(((low <= targets) & (targets <= high))[ranked]) >= 0.8
     targets[ranked] += 100
-    moved = UncertainForestRegressor(FrozenEstimator(FITTED), **settings).fit(X[NEW], targets)
-    np.testing.assert_array_equal(moved.moments_.answer(X).aleatoric, model.moments_.answer(X).aleatoric)
+    np.testing.assert_array_equal(fit().moments_.answer(X).aleatoric, model.moments_.answer(X).aleatoric)
 
 
 def test_rows_stand_alone_in_files_pickles_and_streams(learned, tmp_path):
@@ -118,8 +101,7 @@ def test_rows_stand_alone_in_files_pickles_and_streams(learned, tmp_path):
 def test_ends_keep_to_the_range_of_the_link():
     """Counts: the sums are logarithms of means."""
     counts = np.rint(np.maximum(Y / 6, 0))
-    model = UncertainForestRegressor(HistGradientBoostingRegressor(max_iter=20, loss="poisson"), random_state=0)
-    model.fit(X[TRAIN], counts[TRAIN])
+    model = uncertain(HistGradientBoostingRegressor(max_iter=20, loss="poisson")).fit(X[TRAIN], counts[TRAIN])
     np.testing.assert_allclose(model.moments_.answer(X[NEW]).mean, model.predict(X[NEW]), rtol=1e-5)
     quantiles = model.predict(X[NEW], quantiles=[0.0, 0.01, 0.5])
     assert quantiles.min() == 0
@@ -142,28 +124,22 @@ def test_refits_have_the_rounds_of_the_model():
     assert max(whole.n_iter_, other.n_estimators_) < 300
 
 
-def test_few_rows_have_one_width():
+def test_few_rows_have_one_width_and_constant_targets_none():
     with pytest.warns(UserWarning, match="one width for all"):
-        model = UncertainForestRegressor(BOOSTED, random_state=0).fit(X[:40], Y[:40])
+        model = uncertain().fit(X[:40], Y[:40])
     width = np.diff(model.predict_interval(X), axis=1)
     assert np.ptp(width) < 1e-9 * width.max()
-
-
-def test_constant_targets():
-    model = UncertainForestRegressor(BOOSTED, random_state=0).fit(X[TRAIN], np.full(240, 3.0))
+    model.fit(X[TRAIN], np.full(240, 3.0))
     np.testing.assert_array_equal(model.predict_interval(X), np.full((360, 2), 3.0))
     assert model.predict(X, return_std=True)[1].max() < 1e-100
 
 
-def test_weights_and_groups():
+def test_weights_and_groups(learned):
     """Rows of weight 0 are none; equal weights are none; a group is in one fold."""
-    weight = np.r_[np.ones(240), np.zeros(120)]
-    settings = {"random_state": 0}
-    kept = UncertainForestRegressor(BOOSTED, **settings).fit(X[TRAIN], Y[TRAIN])
-    weighed = UncertainForestRegressor(BOOSTED, **settings).fit(X, Y, sample_weight=weight)
-    np.testing.assert_allclose(weighed.predict_interval(X), kept.predict_interval(X), rtol=1e-6)
-    twice = UncertainForestRegressor(BOOSTED, **settings)
-    twice.fit(np.tile(X[TRAIN], (2, 1)), np.tile(Y[TRAIN], 2), groups=np.tile(np.arange(240), 2))
+    weighed = uncertain().fit(X, Y, sample_weight=np.r_[np.ones(240), np.zeros(120)])
+    np.testing.assert_allclose(weighed.predict_interval(X), learned.predict_interval(X), rtol=1e-6)
+    rows, target, groups = np.tile(X[TRAIN], (2, 1)), np.tile(Y[TRAIN], 2), np.tile(np.arange(240), 2)
+    twice = uncertain().fit(rows, target, groups=groups)
     assert np.std(twice.law_.residuals) > 0.9
     assert len(twice.law_.residuals) == 480
     assert np.mean(np.abs(Y[NEW] - twice.predict(X[NEW])) <= np.diff(twice.predict_interval(X[NEW]))[:, 0] / 2) > 0.75
@@ -171,30 +147,26 @@ def test_weights_and_groups():
 
 def test_missing_values_and_sparse_rows():
     holes = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
-    model = UncertainForestRegressor(HISTOGRAM, random_state=0)
-    assert np.isfinite(model.fit(holes[TRAIN], Y[TRAIN]).predict_interval(holes[NEW])).all()
+    assert np.isfinite(uncertain(HISTOGRAM).fit(holes[TRAIN], Y[TRAIN]).predict_interval(holes[NEW])).all()
     thin = sparse.csr_matrix(np.where(X > 0.7, X, 0))
-    model = UncertainForestRegressor(BOOSTED, random_state=0).fit(thin[TRAIN], Y[TRAIN])
+    model = uncertain().fit(thin[TRAIN], Y[TRAIN])
     np.testing.assert_array_equal(model.predict_interval(thin[NEW]), model.predict_interval(thin[NEW].toarray()))
 
 
 def test_counts_by_themselves():
     """Forests with bags are asked out of bag, as ever; those without are fitted again."""
-    forest = RandomForestRegressor(10, max_leaf_nodes=10, random_state=0)
-    settings = {"law": "residuals", "random_state": 0}
     for bootstrap, counts in ((True, "oob"), (False, "cross_fit")):
-        forest.set_params(bootstrap=bootstrap)
-        usual = UncertainForestRegressor(forest, **settings).fit(X, Y)
-        told = UncertainForestRegressor(forest, counts=counts, **settings).fit(X, Y)
+        forest = Forest(8, max_leaf_nodes=6, random_state=0, bootstrap=bootstrap)
+        usual, told = (uncertain(forest, law="residuals", counts=one).fit(X[NEW], Y[NEW]) for one in ("auto", counts))
         np.testing.assert_array_equal(usual.predict_interval(X), told.predict_interval(X), err_msg=counts)
 
 
+fit = lambda model=BOOSTED, X=X, Y=Y, **settings: lambda: UncertainForestRegressor(model, **settings).fit(X, Y)
+
+
 def two_numbers():
-    return of_library("xgboost", "XGBRegressor", n_estimators=2, n_jobs=1)().fit(X, np.stack([Y, Y], axis=1))
-
-
-def fit(model=BOOSTED, X=X, Y=Y, **settings):
-    return lambda: UncertainForestRegressor(model, **settings).fit(X, Y)
+    model = of_library("xgboost", "XGBRegressor", n_estimators=2, n_jobs=1)()
+    fit(FrozenEstimator(model.fit(X, np.stack([Y, Y], axis=1))))()
 
 
 CATBOOST = of_library("catboost", "CatBoostClassifier")
@@ -206,7 +178,7 @@ test_refusals = refusals(
     ("a class of CatBoost", lambda: fit(CATBOOST())(), "predicts classes", TypeError),
     ("early stopping", lambda: fit(WATCHED())(), "needs rows to watch"),
     ("a ranker", lambda: fit(of_library("xgboost", "XGBRanker")())(), "ranks rows", TypeError),
-    ("several numbers", lambda: fit(FrozenEstimator(two_numbers()))(), "predicts 2 numbers"),
+    ("several numbers", two_numbers, "predicts 2 numbers"),
     ("seen", fit(FrozenEstimator(FITTED), X[TRAIN], Y[TRAIN]), "was grown on"),
     ("cross_fit of a fitted model", fit(FrozenEstimator(FITTED), counts="cross_fit"), "pass it unfrozen"),
     ("doubt", lambda learned: learned.predict_uncertainty(X), "virtual_uncertainty", TypeError),

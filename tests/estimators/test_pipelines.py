@@ -5,58 +5,31 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context, model_selection
+from sklearn import config_context, ensemble, impute, model_selection, multiclass
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
-from sklearn.ensemble import (
-    AdaBoostClassifier,
-    BaggingClassifier,
-    ExtraTreesClassifier,
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-    RandomForestRegressor,
-    StackingClassifier,
-    VotingClassifier,
-)
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import jaxunc as ju
-from jaxunc.estimators import (
-    CautiousForestClassifier,
-    CombinedForestClassifier,
-    RandomDecisionTreesClassifier,
-    TransductiveTreeClassifier,
-)
+from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
 from tests._refusal import refusals, refuses
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.filterwarnings("ignore::jaxunc.estimators.PureLeavesWarning"),
-    pytest.mark.room,
-]
+PURE = "ignore::jaxunc.estimators.PureLeavesWarning"
+pytestmark = [pytest.mark.once, pytest.mark.filterwarnings(PURE), pytest.mark.room]
 RNG = np.random.default_rng(1)
 N = 240
 
 
 def raw_table(n: int) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "age": np.where(np.arange(n) % 7, rng.normal(40, 10, n), np.nan),
-            "job": rng.choice(["clerk", "cook", "nurse", None], n),
-            "when": pd.date_range("2020", periods=n),
-            "n": rng.integers(0, 9, n),
-            "debt": rng.normal(size=n),
-        }
-    )
+    frame = pd.DataFrame({"age": np.where(np.arange(n) % 7, rng.normal(40, 10, n), np.nan)})
+    frame["job"] = rng.choice(["clerk", "cook", "nurse", None], n)
+    frame = frame.assign(when=pd.date_range("2020", periods=n), n=rng.integers(0, 9, n), debt=rng.normal(size=n))
     return frame, np.where((frame.age.fillna(40) > 40) ^ (rng.random(n) < 0.2), "yes", "no")
 
 
@@ -66,12 +39,12 @@ NUMBERS, WORDS = ["age", "n", "debt"], ["job"]
 
 def forest(n=60, **settings):
     """Of so few leaves that as many trees have one shape, which is compiled once."""
-    return RandomForestClassifier(n, min_samples_leaf=3, max_leaf_nodes=30, random_state=0, **settings)
+    return ensemble.RandomForestClassifier(n, min_samples_leaf=3, max_leaf_nodes=30, random_state=0, **settings)
 
 
 def columns(words=None, numbers=None, **settings):
     words = OneHotEncoder(handle_unknown="ignore") if words is None else words
-    parts = [("numbers", SimpleImputer() if numbers is None else numbers, NUMBERS), ("words", words, WORDS)]
+    parts = [("numbers", impute.SimpleImputer() if numbers is None else numbers, NUMBERS), ("words", words, WORDS)]
     return ColumnTransformer(parts, **settings)
 
 
@@ -110,24 +83,24 @@ class OtherWhenFitted(Seen):
         return self.fit(X).transform(X) + np.arange(len(X))[:, None] % 2
 
 
-selected = make_column_selector(dtype_include="number")
+def frames_inside(library):
+    dense = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
+    return make_pipeline(columns(dense).set_output(transform=library), forest())
+
+
+EXTRA = ensemble.ExtraTreesClassifier(60, bootstrap=True, min_samples_leaf=3, random_state=0)
+SELECTED = ColumnTransformer([("x", impute.SimpleImputer(), make_column_selector(dtype_include="number"))])
 PIPELINES = {
     "dense": lambda: pipeline(),
     "sparse": lambda: make_pipeline(columns(sparse_threshold=1.0), forest()),
-    "pandas inside": lambda: make_pipeline(
-        columns(OneHotEncoder(sparse_output=False, handle_unknown="ignore")).set_output(transform="pandas"), forest()
-    ),
-    "polars inside": lambda: make_pipeline(
-        columns(OneHotEncoder(sparse_output=False, handle_unknown="ignore")).set_output(transform="polars"), forest()
-    ),
+    "pandas inside": lambda: frames_inside("pandas"),
+    "polars inside": lambda: frames_inside("polars"),
     "NaN to the forest": lambda: make_pipeline(columns(OrdinalEncoder(), "passthrough"), forest()),
     "nested": lambda: Pipeline([("own", OwnColumns()), ("rest", pipeline())]),
     "passed through": lambda: Pipeline([("a", "passthrough"), ("b", columns()), ("c", "passthrough"), ("d", forest())]),
-    "selected": lambda: make_pipeline(
-        ColumnTransformer([("x", SimpleImputer(), selected)]), StandardScaler(), forest()
-    ),
+    "selected": lambda: make_pipeline(clone(SELECTED), StandardScaler(), forest()),
     "other when fitted": lambda: make_pipeline(OtherWhenFitted(), forest()),
-    "extra trees": lambda: pipeline(ExtraTreesClassifier(60, bootstrap=True, min_samples_leaf=3, random_state=0)),
+    "extra trees": lambda: pipeline(clone(EXTRA)),
     "a frozen step": lambda: make_pipeline(FrozenEstimator(columns().fit(RAW, Y)), forest()),
 }
 
@@ -158,10 +131,9 @@ def test_counts_and_learning_are_those_of_the_rows_that_come_to_the_forest(name)
         np.testing.assert_allclose(raw.predict_proba(RAW), plain.predict_proba(before.transform(RAW)), atol=1e-6)
         if hasattr(plain, "oob_score_"):
             assert raw.oob_score_ == plain.oob_score_
-    cautious = CautiousForestClassifier(whole).fit(RAW, Y)
-    expected = CautiousForestClassifier(last).fit(rows, Y)
-    np.testing.assert_array_equal(cautious.predict_set(RAW), expected.predict_set(before.transform(RAW)))
-    np.testing.assert_array_equal(cautious.oob_set_, expected.oob_set_)
+    raw, plain = CautiousForestClassifier(whole).fit(RAW, Y), CautiousForestClassifier(last).fit(rows, Y)
+    np.testing.assert_array_equal(raw.predict_set(RAW), plain.predict_set(before.transform(RAW)))
+    np.testing.assert_array_equal(raw.oob_set_, plain.oob_set_)
 
 
 @pytest.mark.exhaustive
@@ -172,10 +144,8 @@ def test_every_answer_takes_raw_columns(tmp_path):
     np.testing.assert_allclose(made.predict_proba(RAW), bound.probability(rows), atol=1e-6)
     assert made.decision_function(RAW).shape == (N,)
     assert made.predict_uncertainty(RAW).total.shape == (N,)
-    votes, *kept = (
-        CombinedForestClassifier(pipeline(memory=memory), combiner="mean").fit(RAW, Y)
-        for memory in (None, str(tmp_path), str(tmp_path))
-    )
+    fit = lambda memory: CombinedForestClassifier(pipeline(memory=memory), combiner="mean").fit(RAW, Y)
+    votes, *kept = map(fit, (None, str(tmp_path), str(tmp_path)))
     for one in kept:
         np.testing.assert_array_equal(one.predict_proba(RAW), votes.predict_proba(RAW))
     polled = votes.predict_polled(RAW, confidence=0.95, prior="fitted", training=(RAW, Y))
@@ -184,8 +154,7 @@ def test_every_answer_takes_raw_columns(tmp_path):
     for again in (pickle.loads(pickle.dumps(made)), clone(made).fit(RAW, Y)):
         np.testing.assert_array_equal(again.predict_proba(RAW), made.predict_proba(RAW))
     assert "OneHotEncoder" in made._repr_html_()
-    why = CautiousForestClassifier(pipeline()).fit(RAW, Y).explain(RAW[:3])
-    assert why.largest_s.shape == (3,)
+    assert CautiousForestClassifier(pipeline()).fit(RAW, Y).explain(RAW[:3]).largest_s.shape == (3,)
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(N) // 4])
@@ -202,15 +171,11 @@ def test_transformers_never_see_rows_that_are_held_out(groups):
 
 
 @pytest.mark.exhaustive
-def test_copies_are_looked_for_among_the_rows_that_come_to_the_forest():
+def test_copies_are_those_that_come_to_the_forest_and_weights_go_to_steps_that_request_them():
     raw, y = pd.concat([RAW, RAW[:60]], ignore_index=True), np.r_[Y, Y[:60]]
     for counts in ("oob", "held_out"):
         with pytest.warns(UserWarning, match="60 of 300 rows repeat others"):
             CombinedForestClassifier(pipeline(), combiner="mean", counts=counts, random_state=0).fit(raw, y)
-
-
-@pytest.mark.exhaustive
-def test_weights_go_to_the_forest_and_to_steps_that_request_them():
     weight = RNG.uniform(0.5, 2, N)
     made = CombinedForestClassifier(pipeline(), combiner="probability").fit(RAW, Y, weight)
     own = pipeline().fit(RAW, Y, forest__sample_weight=weight)
@@ -218,8 +183,7 @@ def test_weights_go_to_the_forest_and_to_steps_that_request_them():
     with config_context(enable_metadata_routing=True):
         scaled = make_pipeline(columns(), StandardScaler().set_fit_request(sample_weight=True), forest(5))
         made = CombinedForestClassifier(scaled, combiner="mean").fit(RAW, Y, weight)
-        rows = columns().fit_transform(RAW)
-        expected = StandardScaler().fit(rows, sample_weight=weight)
+        expected = StandardScaler().fit(columns().fit_transform(RAW), sample_weight=weight)
         np.testing.assert_allclose(made.estimator_[1].mean_, expected.mean_)
 
 
@@ -228,32 +192,31 @@ def test_validation_searches_and_routing():
     made = CombinedForestClassifier(pipeline(forest(50)))
     assert model_selection.cross_val_score(made, RAW, Y, cv=2).min() > 0.6
     grid = {"estimator__prep__numbers__strategy": ["mean", "median"], "estimator__forest__max_depth": [2]}
-    search = model_selection.GridSearchCV(
-        CombinedForestClassifier(pipeline(forest(5)), combiner="mean"), grid, cv=2
-    ).fit(RAW, Y)
+    made = CombinedForestClassifier(pipeline(forest(5)), combiner="mean", counts="train")
+    search = model_selection.GridSearchCV(made, grid, cv=2).fit(RAW, Y)
     assert search.best_estimator_.estimator_["forest"].max_depth == 2
     with config_context(enable_metadata_routing=True):
-        routed = CombinedForestClassifier(pipeline(forest(5)), combiner="mean", counts="train").set_fit_request(
-            sample_weight=True, groups=True
-        )
-        routed.set_score_request(sample_weight=False)
+        routed = made.set_fit_request(sample_weight=True, groups=True).set_score_request(sample_weight=False)
         params = {"sample_weight": np.ones(N) + (np.arange(N) % 2), "groups": np.arange(N) // 5}
-        found = model_selection.cross_validate(
-            routed, RAW, Y, cv=model_selection.GroupKFold(2), params=params, return_estimator=True
-        )
-        weights = [params["sample_weight"][np.arange(N) // 5 % 2 == part].sum() for part in (0, 1)]
-        assert np.isclose(sum(float(one.forest_.n_samples) for one in found["estimator"]), sum(weights))
+        asked = {"cv": model_selection.GroupKFold(2), "params": params, "return_estimator": True}
+        found = model_selection.cross_validate(routed, RAW, Y, **asked)["estimator"]
+        assert np.isclose(sum(float(one.forest_.n_samples) for one in found), params["sample_weight"].sum())
 
 
-def test_other_frames_and_arrays():
-    made = CombinedForestClassifier(pipeline(), combiner="mean").fit(RAW, Y)
-    expected = made.predict_proba(RAW)
+@pytest.fixture(scope="module")
+def small():
+    return CombinedForestClassifier(pipeline(forest(5)), combiner="mean").fit(RAW, Y)
+
+
+def test_other_frames_and_arrays(small):
     by_name = {name: RAW[name].to_numpy() for name in RAW}
     for rows in (RAW[RAW.columns[::-1]], RAW.assign(more=1), by_name, RAW.drop(columns="when")):
-        np.testing.assert_array_equal(made.predict_proba(rows), expected)
+        np.testing.assert_array_equal(small.predict_proba(rows), small.predict_proba(RAW))
+    one = small.predict_proba(RAW.assign(age=None, job=np.nan))  # all missing, of any type
+    np.testing.assert_array_equal(one, small.predict_proba(RAW.assign(age=np.nan, job=RAW["job"].where(RAW["n"] < 0))))
     polars = pytest.importorskip("polars").from_pandas(RAW)
     words = OneHotEncoder(handle_unknown="ignore")
-    of_polars = make_pipeline(columns(words, make_pipeline(FunctionTransformer(), SimpleImputer())), forest(5))
+    of_polars = make_pipeline(columns(words, make_pipeline(FunctionTransformer(), impute.SimpleImputer())), forest(5))
     made = CombinedForestClassifier(of_polars, combiner="probability").fit(polars, Y)
     own = clone(of_polars).fit(polars, Y)
     np.testing.assert_allclose(made.predict_proba(polars), own.predict_proba(polars), atol=1e-6)
@@ -263,18 +226,7 @@ def test_other_frames_and_arrays():
     refuses(ValueError, "1 features", made.predict, array[:, :1])
 
 
-@pytest.fixture(scope="module")
-def small():
-    return CombinedForestClassifier(pipeline(forest(5)), combiner="mean").fit(RAW, Y)
-
-
-def predict(make):
-    return lambda small: small.predict(make())
-
-
-def test_a_column_that_is_all_missing_may_be_of_any_type(small):
-    one = small.predict_proba(RAW.assign(age=None, job=np.nan))
-    np.testing.assert_array_equal(one, small.predict_proba(RAW.assign(age=np.nan, job=RAW["job"].where(RAW["n"] < 0))))
+predict = lambda make: lambda small: small.predict(make())
 
 
 @pytest.mark.exhaustive
@@ -291,11 +243,14 @@ def test_a_pipeline_whose_rows_are_counted_elsewhere():
     assert unread.feature_names_in_.tolist() == RAW.columns.tolist()
 
 
+def searched_inside(whole):
+    search = model_selection.GridSearchCV(whole["forest"], {"max_depth": [3]}, cv=2)
+    return Pipeline([("prep", whole["prep"]), ("search", search)]).fit(RAW, Y)
+
+
 FITTED = {
     "a search": lambda one: model_selection.GridSearchCV(one, {"forest__max_depth": [3]}, cv=2).fit(RAW, Y),
-    "a search inside": lambda one: Pipeline(
-        [("prep", one["prep"]), ("search", model_selection.GridSearchCV(one["forest"], {"max_depth": [3]}, cv=2))]
-    ).fit(RAW, Y),
+    "a search inside": searched_inside,
     "a fixed threshold": lambda one: model_selection.FixedThresholdClassifier(one, threshold=0.1).fit(RAW, Y),
     "a tuned threshold": lambda one: model_selection.TunedThresholdClassifierCV(one, cv=2).fit(RAW, Y),
     "frozen twice": lambda one: FrozenEstimator(one.fit(RAW, Y)),
@@ -315,36 +270,30 @@ def test_fitted_wrappers_are_opened(name):
         np.testing.assert_allclose(mean.predict_proba(RAW), model.predict_proba(RAW), atol=1e-6)
 
 
-def test_a_threshold_is_left_with_a_warning():
-    model = model_selection.FixedThresholdClassifier(pipeline(forest(5)), threshold=0.1, pos_label="yes").fit(RAW, Y)
-    with pytest.warns(UserWarning, match="the threshold of FixedThresholdClassifier is left"):
-        CombinedForestClassifier(FrozenEstimator(model), combiner="mean").fit()
-
-
 REFUSED = [
     (lambda: Pipeline([]), "last step is None; make the last step a forest"),
     (lambda: pipeline(CombinedForestClassifier()), "it ends a pipeline itself"),
     (lambda: Pipeline([("prep", columns()), ("last", "passthrough")]), "last step is 'passthrough'; make .* a forest"),
     (lambda: pipeline(LogisticRegression()), "its last step is a LogisticRegression; from_sklearn imports no such"),
-    (lambda: pipeline(GradientBoostingClassifier()), "last step is a GradientBoostingClassifier, a boosted model"),
-    (lambda: HistGradientBoostingClassifier(), r"boosted model, .* jaxunc.from_any\(model\)"),
-    (lambda: AdaBoostClassifier(), "Its trees correct each other: take a random forest"),
-    (lambda: RandomForestRegressor(), "RandomForestRegressor that predicts numbers"),
+    (lambda: pipeline(ensemble.GradientBoostingClassifier()), "last step is a GradientBoostingClassifier, a boosted"),
+    (lambda: ensemble.HistGradientBoostingClassifier(), r"boosted model, .* jaxunc.from_any\(model\)"),
+    (lambda: ensemble.AdaBoostClassifier(), "Its trees correct each other: take a random forest"),
+    (lambda: ensemble.RandomForestRegressor(), "RandomForestRegressor that predicts numbers"),
     (lambda: model_selection.GridSearchCV(forest(), {}), r"search around the estimator of jaxunc: GridSearchCV\("),
     (lambda: CalibratedClassifierCV(forest()), "Pass the model that it calibrates"),
     (lambda: model_selection.FixedThresholdClassifier(forest()), "Pass the model whose threshold it sets"),
-    (lambda: VotingClassifier([("a", forest())]), "mixes several models: pass one of its estimators_"),
-    (lambda: StackingClassifier([("a", forest())]), "mixes several models: pass one of its estimators_"),
-    (lambda: BaggingClassifier(forest()), r"a forest is one already: RandomForestClassifier\("),
-    (lambda: OneVsRestClassifier(forest()), "a forest, which tells several classes apart by itself"),
+    (lambda: ensemble.VotingClassifier([("a", forest())]), "mixes several models: pass one of its estimators_"),
+    (lambda: ensemble.StackingClassifier([("a", forest())]), "mixes several models: pass one of its estimators_"),
+    (lambda: ensemble.BaggingClassifier(forest()), r"a forest is one already: RandomForestClassifier\("),
+    (lambda: multiclass.OneVsRestClassifier(forest()), "a forest, which tells several classes apart by itself"),
     (lambda: FrozenEstimator(CalibratedClassifierCV(forest(5), cv=2).fit(RAW[["debt"]], Y)), "Pass the model that it"),
 ]
 
 
 @pytest.mark.parametrize(("estimator", "said"), REFUSED)
 def test_refusals_come_before_the_fit(estimator, said, monkeypatch):
-    estimator = estimator()
-    for kind in (ColumnTransformer, RandomForestClassifier, HistGradientBoostingClassifier, GradientBoostingClassifier):
+    estimator, models = estimator(), ("RandomForest", "HistGradientBoosting", "GradientBoosting")
+    for kind in (ColumnTransformer, *(getattr(ensemble, f"{model}Classifier") for model in models)):
         monkeypatch.setattr(kind, "fit", lambda *_, **__: pytest.fail("it was fitted"))
     refuses(TypeError, said, CombinedForestClassifier(estimator).fit, RAW, Y)
 
@@ -359,28 +308,27 @@ def test_texts_have_no_columns(tmp_path):
     refuses(ValueError, "takes texts or the like, without columns", lambda: list(ju.stream(made, RAW)))
 
 
-def test_a_pipeline_that_is_fitted_again_changes_no_answer():
+def test_a_pipeline_that_is_fitted_again_changes_no_answer_and_a_threshold_is_left_with_a_warning():
     own = pipeline(forest(5)).fit(RAW, Y)
     made = CombinedForestClassifier(FrozenEstimator(own), combiner="mean").fit(RAW, Y)
     before = made.predict_proba(RAW)
     own.fit(RAW.assign(age=3 * RAW["age"] + 7, debt=1.0), Y)
     np.testing.assert_array_equal(made.predict_proba(RAW), before)
+    model = model_selection.FixedThresholdClassifier(FrozenEstimator(own), threshold=0.1, pos_label="yes").fit(RAW, Y)
+    with pytest.warns(UserWarning, match="the threshold of FixedThresholdClassifier is left"):
+        CombinedForestClassifier(FrozenEstimator(model), combiner="mean").fit()
 
 
 @pytest.mark.exhaustive
-def test_categories_of_numbers_are_numbers():
+def test_categories_of_numbers_are_numbers(small):
     coded = RAW.assign(n=RAW["n"].astype("category"), job=RAW["job"].astype("category"))
-    made = [CombinedForestClassifier(pipeline(forest(5)), combiner="mean").fit(one, Y) for one in (RAW, coded)]
+    made = clone(small).fit(coded, Y)
     for rows in (RAW, coded):
-        np.testing.assert_array_equal(made[0].predict_proba(rows), made[1].predict_proba(rows))
+        np.testing.assert_array_equal(made.predict_proba(rows), small.predict_proba(rows))
 
 
-def fit(estimator, combiner=None):
-    return lambda: CombinedForestClassifier(estimator(), combiner=combiner).fit(RAW, Y)
-
-
-def frozen(*steps):
-    return lambda: FrozenEstimator(make_pipeline(*steps).fit(RAW, Y))
+fit = lambda estimator, combiner=None: lambda: CombinedForestClassifier(estimator(), combiner=combiner).fit(RAW, Y)
+frozen = lambda *steps: lambda: FrozenEstimator(make_pipeline(*steps).fit(RAW, Y))
 
 
 def made_frozen():
@@ -444,6 +392,6 @@ def test_pipelines_of_imbalanced_learn():
 
 
 def test_classifiers_without_a_forest_end_a_pipeline():
-    for last in (RandomDecisionTreesClassifier(5, random_state=0), TransductiveTreeClassifier()):
+    for last in (ju.estimators.RandomDecisionTreesClassifier(5), ju.estimators.TransductiveTreeClassifier()):
         pipeline = make_pipeline(columns(OrdinalEncoder(encoded_missing_value=-1)), last).fit(RAW[:60], Y[:60])
         assert pipeline.predict(RAW[60:70]).shape == (10,)

@@ -46,16 +46,12 @@ def test_counts(forest, counts):
 
 
 @pytest.mark.exhaustive
-def test_what_is_learned():
+def test_what_is_learned_and_sets_of_classes():
     sparse, dense = fitted(CombinedForestClassifier, FORESTS["forest"], combiner="learned")
     np.testing.assert_allclose(sparse.predict_proba(X), dense.predict_proba(X), atol=1e-5)
     np.testing.assert_array_equal(sparse.predict_polled(X).predicted, sparse.predict_polled(X.toarray()).predicted)
     parts = sparse.predict_uncertainty(X)
     np.testing.assert_array_equal(parts.total, sparse.predict_uncertainty(X.toarray()).total)
-
-
-@pytest.mark.exhaustive
-def test_sets_of_classes():
     sparse, dense = fitted(CautiousForestClassifier, FORESTS["forest"])
     for ask in ("predict_set", "predict", "predict_proba"):
         np.testing.assert_array_equal(getattr(sparse, ask)(X), getattr(sparse, ask)(X.toarray()))
@@ -69,10 +65,7 @@ def test_formats_duplicates_and_long_indices(form):
     model = CombinedForestClassifier(FORESTS["forest"], "mean", random_state=0).fit(form(X), Y)
     expected = model.predict_proba(X.toarray())
     np.testing.assert_array_equal(model.predict_proba(form(X)), expected)
-    twice = scipy.sparse.csr_array(
-        (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2).astype(np.int64), 2 * X.indptr.astype(np.int64)),
-        shape=X.shape,
-    )
+    twice = scipy.sparse.csr_array((np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape)
     twice.indices, twice.indptr = twice.indices.astype(np.int64), twice.indptr.astype(np.int64)
     np.testing.assert_array_equal(model.predict_proba(twice), expected)
     again = CombinedForestClassifier(FORESTS["forest"], "mean", random_state=0).fit(twice, Y)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from sklearn import neighbors, svm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
@@ -13,10 +14,8 @@ from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import jaxunc as ju
@@ -35,12 +34,11 @@ HALF, SOME = slice(0, None, 2), slice(1, None, 10)
 class GreedyTree(ClassifierMixin, BaseEstimator):
     """A tree of this library, grown on all that it is given, with Laplace's estimates."""
 
-    def __init__(self, nominal=None, min_samples_leaf=2):
+    def __init__(self, nominal=None):
         self.nominal = nominal
-        self.min_samples_leaf = min_samples_leaf
 
     def fit(self, X, y):
-        how = {"nominal": self.nominal, "candidates": "all", "min_samples_leaf": self.min_samples_leaf}
+        how = {"nominal": self.nominal, "candidates": "all", "min_samples_leaf": 2}
         self.forest_ = ju.transduction.grow_greedy_trees(X, y, **how)
         self.classes_ = np.array(self.forest_.class_labels)
         return self
@@ -81,7 +79,7 @@ def test_brute_force(combine, weighted, rng):
     np.testing.assert_allclose(model.predict_proba(X[TEST]), expected, rtol=1e-14)
     assert model.predict(X[TEST]).tolist() == model.classes_[expected.argmax(axis=1)].tolist()
     assert (model.predict_proba_by_label(X[TEST]) != model.estimator_.predict_proba(X[TEST])[:, None]).any()
-    model.fit(scipy.sparse.csr_array(X[TRAIN]), WORDS[TRAIN], sample_weight=weight)
+    model.fit(scipy.sparse.csc_array(X[TRAIN]), WORDS[TRAIN], sample_weight=weight)
     np.testing.assert_array_equal(model.predict_proba_by_label(scipy.sparse.csr_array(X[TEST])), by_label)
 
 
@@ -104,21 +102,22 @@ def test_nearest_neighbours_have_a_closed_form(rng):
     nearest = y[np.argsort(((new[:, None] - X) ** 2).sum(axis=2), axis=1)[:, :4]]
     counts = (nearest[:, :, None] == np.arange(3)).sum(axis=1)
     for combine, expected in (("pnml", (counts + 1) / 7), ("mean", (3 * counts + 1) / 15)):
-        model = TransductiveClassifier(KNeighborsClassifier(5), combine).fit(X, y)
+        model = TransductiveClassifier(neighbors.KNeighborsClassifier(5), combine).fit(X, y)
         np.testing.assert_allclose(model.predict_proba(new), expected, rtol=1e-12)
 
 
-def test_where_no_model_believes_its_label_pnml_is_the_mean():
-    class Stubborn(GaussianNB):
-        def predict_proba(self, X):
-            return np.eye(3)[[1 if self.class_count_[0] > 17 else 0] * len(X)]
+class Stubborn(GaussianNB):
+    def predict_proba(self, X):
+        return np.eye(3)[[1 if self.class_count_[0] > 17 else 0] * len(X)]
 
+
+def test_where_no_model_believes_its_label_pnml_is_the_mean():
     model = TransductiveClassifier(Stubborn(), "pnml").fit(X[TRAIN], Y[TRAIN])
     np.testing.assert_allclose(model.predict_proba(X[:1]), [[2 / 3, 1 / 3, 0]])
 
 
 @pytest.mark.exhaustive
-def test_frames_sparse_matrices_and_pipelines(rng):
+def test_frames_and_pipelines(rng):
     frame = pd.DataFrame({"length": X[:, 2], "word": pd.Categorical(rng.choice(["a", "b"], 150))})
     encode = make_column_transformer((OneHotEncoder(), ["word"]), (StandardScaler(), ["length"]))
     model = TransductiveClassifier(make_pipeline(encode, LogisticRegression())).fit(frame[TRAIN], WORDS[TRAIN])
@@ -126,12 +125,6 @@ def test_frames_sparse_matrices_and_pipelines(rng):
     assert model.feature_names_in_.tolist() == ["length", "word"]
     assert set(model.predict(frame[TEST])) <= set(WORDS)
     refuses(ValueError, "feature names", model.predict, frame[["word", "length"]])
-    dense = TransductiveClassifier(LogisticRegression(max_iter=500)).fit(X[TRAIN], Y[TRAIN])
-    sparse = TransductiveClassifier(LogisticRegression(max_iter=500)).fit(scipy.sparse.csc_array(X[TRAIN]), Y[TRAIN])
-    near = {"rtol": 1e-3, "atol": 1e-5}
-    np.testing.assert_allclose(
-        sparse.predict_proba(scipy.sparse.csr_array(X[TEST])), dense.predict_proba(X[TEST]), **near
-    )
 
 
 def test_all_copies_have_one_seed_and_own_seeds_are_kept():
@@ -142,23 +135,16 @@ def test_all_copies_have_one_seed_and_own_seeds_are_kept():
         np.testing.assert_array_equal(again.predict_proba(X[TEST]), found)
     assert forest.random_state is None
     seeded = TransductiveClassifier(RandomForestClassifier(3, random_state=4), random_state=0).fit(X[TRAIN], Y[TRAIN])
-    np.testing.assert_array_equal(
-        seeded.predict_proba_by_label(X[49:50])[0],
-        brute(RandomForestClassifier(3, random_state=4), X[TRAIN], Y[TRAIN], X[49]),
-    )
+    expected = brute(RandomForestClassifier(3, random_state=4), X[TRAIN], Y[TRAIN], X[49])
+    np.testing.assert_array_equal(seeded.predict_proba_by_label(X[49:50])[0], expected)
 
 
-def test_instances_of_weight_zero_are_left_out():
-    weight = np.ones(len(X[TRAIN]))
-    weight[::4] = 0
-    some = TransductiveClassifier(GaussianNB()).fit(X[TRAIN], Y[TRAIN], sample_weight=weight)
-    kept = TransductiveClassifier(GaussianNB()).fit(X[TRAIN][weight > 0], Y[TRAIN][weight > 0])
-    np.testing.assert_allclose(some.predict_proba(X[TEST]), kept.predict_proba(X[TEST]), rtol=1e-10)
-
-
-def test_no_rows_parameters_set_after_fit_and_what_has_no_place_in_files_and_streams(tmp_path):
+def test_no_rows_no_weight_parameters_set_after_fit_and_what_has_no_place_in_files_and_streams(tmp_path):
     model = TransductiveClassifier(GaussianNB()).fit(X[TRAIN], Y[TRAIN])
     expected = model.predict_proba(X[TEST])
+    both, weight = np.concatenate([X[TRAIN], X[TRAIN]]), np.repeat([1.0, 0.0], len(Y[TRAIN]))
+    weighed = TransductiveClassifier(GaussianNB()).fit(both, np.r_[Y[TRAIN], 2 - Y[TRAIN]], sample_weight=weight)
+    np.testing.assert_allclose(weighed.predict_proba(X[TEST]), expected, rtol=1e-10)
     assert (model.predict_proba(X[:0]).shape, model.predict(X[:0]).shape) == ((0, 3), (0,))
     model.set_params(combine="nothing", estimator=None, random_state=5)
     np.testing.assert_array_equal(model.predict_proba(X[TEST]), expected)
@@ -177,40 +163,31 @@ def fit(*arguments, X=X, y=Y, sample_weight=None, **settings):
     return lambda: TransductiveClassifier(*arguments, **settings).fit(X, y, sample_weight=sample_weight)
 
 
-def fit_trees(**settings):
-    return lambda: TransductiveTreeClassifier(**settings).fit(X, Y)
+fit_trees = lambda **settings: lambda: TransductiveTreeClassifier(**settings).fit(X, Y)
 
 
 def forget():
     TransductiveClassifier(Forgetful()).fit(X[TRAIN], WORDS[TRAIN]).predict(X[:1])
 
 
-def fit_by_counts_of_others():
-    fit_trees(combiner=ju.LearnedPool([0.3, 0.3, 0.4], reads=("own", "oob")))()
-
-
+COUNTS_OF_OTHERS = ju.LearnedPool([0.3, 0.3, 0.4], reads=("own", "oob"))
 test_refusals = refusals(
     ("a class", fit(GaussianNB), "no classifier of scikit-learn", TypeError),
     ("a regressor", fit(LinearRegression()), "no classifier of scikit-learn", TypeError),
-    ("no probabilities", fit(LinearSVC()), "has no predict_proba", TypeError),
+    ("no probabilities", fit(svm.LinearSVC()), "has no predict_proba", TypeError),
     ("frozen", fit(FrozenEstimator(GaussianNB())), "frozen", TypeError),
     ("combine", fit(GaussianNB(), "meen"), "Did you mean 'mean'"),
     ("n_jobs", fit(GaussianNB(), n_jobs=0), "n_jobs=0"),
-    ("half a job", fit(GaussianNB(), n_jobs=1.5), "n_jobs=1.5", TypeError),
-    ("random_state", fit(GaussianNB(), random_state=-3), "random_state=-3"),
     ("one class", fit(GaussianNB(), y=np.zeros(150)), "1 class"),
     ("one class that weighs", fit(GaussianNB(), sample_weight=(Y == 0).astype(float)), "1 class"),
     ("negative weights", fit(GaussianNB(), sample_weight=np.full(150, -1.0)), "sample_weight holds -1"),
-    ("no weights", fit(KNeighborsClassifier(), sample_weight=np.ones(150)), "takes none", TypeError),
+    ("no weights", fit(neighbors.KNeighborsClassifier(), sample_weight=np.ones(150)), "takes none", TypeError),
     ("a class lost", forget, "knows the classes .* after a fit on"),
     ("block_size", fit_trees(block_size=0), "block_size"),
-    ("candidates", fit_trees(candidates="few"), "Choose"),
-    ("leaf size", fit_trees(min_samples_leaf=0), "at least 1"),
     ("combiner's name", fit_trees(combiner="meen"), "Did you mean 'mean'"),
-    ("combiner", fit_trees(combiner=3), "pass a combiner", TypeError),
     ("intervals", fit_trees(combiner=ju.AveragedIntervals(1.0)), "leaf_counts", TypeError),
     ("scores", fit_trees(combiner=ju.Mean(ju.scorers.linear)), "no probabilities"),
-    ("counts of others", fit_by_counts_of_others, "reads the counts"),
+    ("counts of others", fit_trees(combiner=COUNTS_OF_OTHERS), "reads the counts"),
 )
 
 
@@ -258,50 +235,35 @@ def test_what_is_kept_of_earlier_calls_changes_no_answer():
     assert model.bound_._node_store.find(np.ones(75, bool)) is not None
 
 
-def test_nodes_are_kept_while_they_fit():
-    model = TransductiveTreeClassifier().fit(X, Y)
-    model.bound_._node_store = full = KeptNodes(100)
-    model.predict(X[:3])
-    assert full.find(np.ones(150, bool)) is None
-
-
-def test_progress_may_be_set_after_fit_and_is_checked():
+def test_nodes_are_kept_while_they_fit_and_progress_may_be_set_after_fit():
     model, heard = TransductiveTreeClassifier().fit(X, Y), []
+    model.bound_._node_store = full = KeptNodes(100)
     model.set_params(progress=lambda now: heard.append(now[:2])).predict(X[:3])
     assert heard == [(3, 3)]
+    assert full.find(np.ones(150, bool)) is None
     refuses(TypeError, "progress=3", lambda: model.set_params(progress=3).predict(X[:3]))
     with refuses(TypeError, "TransductiveTreeClassifier takes names"):
         ju.transductive_certainty(X, Y, X[:1], combiner="mean")
 
 
-def bag(n: int = 4, **settings) -> BaggingClassifier:
-    return BaggingClassifier(TransductiveTreeClassifier(), n, random_state=0, **settings)
+bag = lambda n=4, **settings: BaggingClassifier(TransductiveTreeClassifier(), n, random_state=0, **settings)
+fitted = pytest.fixture(scope="module")(lambda: bag(12, oob_score=True).fit(X[HALF], WORDS[HALF]))
 
 
-@pytest.fixture(scope="module")
-def fitted() -> BaggingClassifier:
-    return bag().fit(X[HALF], WORDS[HALF])
-
-
-def test_a_bag_is_the_mean_of_pools_over_its_samples(fitted):
-    expected = []
-    for rows in fitted.estimators_samples_:
+def test_a_bag_is_the_mean_of_pools_over_its_samples_also_out_of_bag(fitted):
+    expected, shares = [], np.zeros((75, 3))
+    for rows, tree in zip(fitted.estimators_samples_, fitted.estimators_, strict=True):
         counts = ju.transduction.transductive_leaf_counts(X[HALF][rows], Y[HALF][rows], X[SOME]).sum(axis=1)
         expected.append(counts / counts.sum(axis=1, keepdims=True))
+        outside = np.setdiff1d(np.arange(75), rows)
+        shares[outside] += tree.predict_proba(X[HALF][outside])
+    shares /= shares.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(fitted.oob_decision_function_, shares, rtol=1e-6)
+    assert fitted.oob_score_ == np.mean(shares.argmax(axis=1) == Y[HALF])
     probs = fitted.predict_proba(X[SOME])
     np.testing.assert_allclose(probs, np.mean(expected, axis=0), rtol=1e-6)
     assert fitted.predict(X[SOME]).tolist() == fitted.classes_[probs.argmax(axis=1)].tolist()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict_proba(X[SOME]), probs)
-
-
-def test_instances_out_of_bag():
-    model, probs = bag(12, oob_score=True).fit(X[HALF], WORDS[HALF]), np.zeros((75, 3))
-    for rows, tree in zip(model.estimators_samples_, model.estimators_, strict=True):
-        outside = np.setdiff1d(np.arange(75), rows)
-        probs[outside] += tree.predict_proba(X[HALF][outside])
-    expected = probs / probs.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(model.oob_decision_function_, expected, rtol=1e-6)
-    assert model.oob_score_ == np.mean(expected.argmax(axis=1) == Y[HALF])
 
 
 def test_frames_with_words_and_missing_values(rng):
@@ -328,10 +290,11 @@ def test_a_class_that_samples_lack_is_answered_and_a_sample_of_one_class_is_refu
     refuses(ValueError, "1 class", lambda: bag(30).fit(X[45:52], np.r_[[0] * 6, 1]))
 
 
-def test_what_is_not_possible_is_said(fitted, tmp_path):
-    only = "only bags of single decision trees are forests"
-    refuses(TypeError, "pickle", ju.save, tmp_path / "x", fitted)
-    refuses(TypeError, "BaggingClassifier; what streams is", ju.stream, fitted, X)
-    for take in (ju.from_sklearn, ju.from_any):
-        refuses(TypeError, only, take, fitted)
-    refuses(TypeError, only, lambda: CombinedForestClassifier(bag(2)).fit(X[HALF], Y[HALF]))
+ONLY = "only bags of single decision trees are forests"
+test_bags_refused = refusals(
+    ("a file", lambda fitted, tmp_path: ju.save(tmp_path / "x", fitted), "pickle", TypeError),
+    ("a stream", lambda fitted: ju.stream(fitted, X), "BaggingClassifier; what streams is", TypeError),
+    ("a forest", lambda fitted: ju.from_sklearn(fitted), ONLY, TypeError),
+    ("any model", lambda fitted: ju.from_any(fitted), ONLY, TypeError),
+    ("an estimator", lambda: CombinedForestClassifier(bag(2)).fit(X[HALF], Y[HALF]), ONLY, TypeError),
+)
