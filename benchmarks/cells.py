@@ -17,12 +17,14 @@ import json
 import sys
 import time
 import warnings
+from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import pandas as pd
 from sklearn.model_selection import StratifiedKFold
 
 from jaxunc.counting import PureLeavesWarning
@@ -51,16 +53,9 @@ def study_options(
 class Journal:
     """The finished cells of one data set and part of a study, in the order of ``wanted``.
 
-    Parameters
-    ----------
-    folder
-        The study's folder of results.
-    part
-        The part's name, the first entry of each cell's key. None if the cells' first fields are their whole key.
-    wanted
-        All cells that belong there, named tuples with a field ``data``, the name of their data set.
-    is_sound
-        Whether a record is a whole one of a cell. It may raise what damaged records raise when they are read.
+    ``part`` is the first entry of each cell's key; None if the cells' first fields are their whole key. ``wanted`` are
+    all cells that belong there, named tuples with a field ``data``. ``is_sound`` says whether a record is a whole one
+    of a cell; it may raise what damaged records raise when they are read.
     """
 
     def __init__(self, folder: Path, part: str | None, wanted: Sequence[Any], is_sound: Callable[[dict, Any], bool]):
@@ -170,26 +165,41 @@ def fold(data: Any, n_folds: int, number: int, seed: int = 0) -> tuple[np.ndarra
     return list(folds.split(data.X, data.y))[number]
 
 
-class FoldCell(NamedTuple):
-    """One fold of a set."""
-
-    data: str
-    fold: int
-
-
-class PartCell(NamedTuple):
-    """One fold of a set in a part of a study."""
-
-    part: str
-    data: str
-    fold: int
+def together(found: Mapping[Any, dict], inside: str, key: Callable[[Any], Any] = lambda cell: cell.data) -> dict:
+    """{(what the key says of cells, method): what all folds have of it}; methods that a fold lacks are left out."""
+    folds, joined = Counter(map(key, found)), {}
+    for cell, record in found.items():
+        for name, of in record[inside].items():
+            joined.setdefault((key(cell), name), []).append(of)
+    return {named: parts for named, parts in joined.items() if len(parts) == folds[named[0]]}
 
 
-class RepeatCell(NamedTuple):
-    """One repetition of a set."""
+def method_rows(found: Mapping[Any, dict], measures: Sequence[str], inside: str = "methods") -> pd.DataFrame:
+    """A row per cell and method: the cell's fields, its ``set``, the ``method``, and the measures by their names."""
+    rows = [
+        {**cell._asdict(), "set": cell.data, "method": name, **dict(zip(measures, values, strict=False))}
+        for cell, record in found.items()
+        for name, values in record[inside].items()
+    ]
+    return pd.DataFrame(rows)
 
-    data: str
-    repeat: int
+
+def repeated(out: Path, n_repeats: int, *key: str) -> range:
+    """Repetitions: as many as are wanted, or as a folder has cells of, whose keys begin so, if these are more."""
+    there = [of[len(key)] + 1 for of in keys(out) if of[: len(key)] == key]
+    return range(max(n_repeats, *there, 0))
+
+
+FoldCell = namedtuple("FoldCell", "data fold")
+"""One fold of a set."""
+
+
+PartCell = namedtuple("PartCell", "part data fold")
+"""One fold of a set in a part of a study."""
+
+
+RepeatCell = namedtuple("RepeatCell", "data repeat")
+"""One repetition of a set."""
 
 
 def fold_cells(n_folds: int) -> Callable[[str], list[FoldCell]]:

@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,18 @@ import pandas as pd
 
 KNOWN: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data_sets.json").read_text(encoding="utf-8"))
 """The sets that can be fetched: {name: OpenML's id, sizes, and the positive of two classes}."""
+
+
+def by_size(names: Iterable[str]) -> tuple[str, ...]:
+    """The smallest sets first; those that are only had as files last."""
+    return tuple(sorted(names, key=lambda name: KNOWN[name]["n"] if name in KNOWN else 10_000))
+
+
+class Rows(NamedTuple):
+    """A data set as it is run: features float32, and classes or a target."""
+
+    X: np.ndarray
+    y: np.ndarray
 
 
 class DataSet(NamedTuple):
@@ -41,15 +54,7 @@ class DataSet(NamedTuple):
 
 
 def load(name: str, folder: str | Path | None = None) -> DataSet:
-    """The data set of that name.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown, or a file is not what its hash or the catalogue says.
-    OSError
-        If there is no such folder, or OpenML cannot be reached.
-    """
+    """The data set of that name; a ValueError if it is unknown, or a file not what its hash or the catalogue says."""
     folder = _folder(folder)
     entry = _manifest(folder).get(name) if folder else None
     if entry is None:
@@ -88,7 +93,7 @@ def _read(name: str, content: bytes, entry: dict[str, Any]) -> DataSet:
         for f, is_nominal in zip(features, nominal, strict=True)
     ]
     X = np.column_stack([np.where(c < 0, np.nan, c) if n else c for c, n in zip(columns, nominal, strict=True)])
-    labels = _positive_last(list(entry["classes"]), entry.get("positive_class"))
+    labels = sorted(entry["classes"], key=lambda label: label == entry.get("positive_class"))  # the positive one last
     y = _positions(frame["target"], labels)
     if (y < 0).any():
         raise ValueError(f"{name}: {entry['file']} holds classes that the manifest does not list.")
@@ -98,10 +103,6 @@ def _read(name: str, content: bytes, entry: dict[str, Any]) -> DataSet:
 def _positions(column: pd.Series, levels: list[str]) -> np.ndarray:
     """The position of each word among the levels; -1 for one that is missing or no level."""
     return pd.Index(levels, dtype=object).get_indexer(column.astype(object))
-
-
-def _positive_last(labels: list[str], positive: str | None) -> list[str]:
-    return labels if positive is None else [*(label for label in labels if label != positive), positive]
 
 
 def _fetched(name: str) -> tuple[dict[str, Any], Path]:

@@ -33,14 +33,8 @@ def nemenyi_difference(n_methods: int, n_blocks: int, *, alpha: float = 0.05) ->
 
     .. math:: CD = q_\alpha \sqrt{\frac{k (k + 1)}{6 N}}
 
-    for k ≥ 2 methods on N ≥ 2 blocks. Here q is the upper α quantile of the studentised range of k means with
-    infinitely many degrees of freedom, divided by √2; it is found by integration and takes milliseconds. α in (0, 1) is
-    the probability of finding any difference where there is none. The test is conservative, and more so with many
-    methods or ties. `cliques` of ``abs(r_i - r_j) > CD`` are the bars of the diagram.
-
-    References
-    ----------
-    Nemenyi 1963; Demšar 2006, section 3.2.2 and table 5(a).
+    for k methods on N blocks, two at least. Here q is the upper α quantile of the studentised range of k means with
+    infinitely many degrees of freedom, divided by √2. Reference: Demšar 2006, section 3.2.2 and table 5(a).
     """
     quantile = float(scipy.stats.studentized_range.isf(alpha, n_methods, np.inf))
     return quantile / 2**0.5 * (n_methods * (n_methods + 1) / (6 * n_blocks)) ** 0.5
@@ -51,14 +45,9 @@ def cliques(
 ) -> list[tuple[int, ...]]:
     """Maximal runs of methods, neighbours in rank, of which no two differ: the bars of a critical-difference diagram.
 
-    ``order_values`` order the methods, smallest first: their average ranks; equal ones keep their positions' order.
-    ``different`` says whether each pair differs, symmetric (the diagonal is not read): for Nemenyi's test
-    ``abs(r_i - r_j) > CD``, for pairwise tests ``p_values <= alpha``. Returns the positions of each run's methods, best
-    first; the runs from best to worst.
-
-    A method that differs from both its neighbours is in no run. Runs may overlap, but none is part of another. Between
-    two methods that do not differ there may lie one that differs from either (pairwise tests allow that, Nemenyi's test
-    does not): those two share no run. Cost O(methods³). Reference: Demšar 2006, section 3.2.4 and figure 1.
+    ``order_values`` order the methods, smallest first: their average ranks. ``different`` says whether each pair
+    differs (the diagonal is not read). Returns the positions of each run's methods, the best ones first. Runs may
+    overlap, but none is part of another. Reference: Demšar 2006, section 3.2.4 and figure 1.
     """
     n_methods = len(order_values)
     order = np.argsort(order_values, kind="stable").tolist()
@@ -88,18 +77,10 @@ def pairwise_wilcoxon(
     .. math:: p = \min\!\big(1,\ 2 P(T \le \min(R_+, R_-))\big), \qquad
               R_\pm = \sum_{b: \pm d_b > 0} r_b, \qquad T = \sum_{b: d_b \ne 0} r_b\, \epsilon_b
 
-    where each ε is 0 or 1 with probability one half. The p-values are then adjusted for the number of pairs. Only the
-    wins depend on ``larger_is_better``.
-
-    Zero differences are ranked with the others and then favour neither method (Pratt). Splitting their ranks evenly, as
-    Demšar does, is the same test when p-values are exact. Two methods that tie on all blocks: p = 1. Up to 50 blocks
-    p-values are exact, ties and zeros included; beyond, they are SciPy's normal approximation. The least possible
-    p-value is 2^(1 - N): with fewer than 6 blocks nothing is significant at 0.05.
-
-    References
-    ----------
-    Wilcoxon 1945; Pratt 1959; Demšar 2006, section 3.1.3; Benavoli, Corani and Mangili 2016 (pairwise signed ranks
-    rather than average ranks, because those depend on the other methods).
+    where each ε is 0 or 1 with probability one half. The p-values are then adjusted for the number of pairs. Zero
+    differences are ranked with the others and then favour neither method (Pratt 1959), which is Demšar's test (2006,
+    section 3.1.3). Up to 50 blocks p-values are exact, ties and zeros included; beyond, they are SciPy's normal
+    approximation. The least possible p-value is 2^(1 - N): with fewer than 6 blocks nothing is significant at 0.05.
     """
     return pairwise_tests(
         values,

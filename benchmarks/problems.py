@@ -26,16 +26,6 @@ class Generator(NamedTuple):
     """A synthetic problem: how to draw from it, and the best that any classifier can do on it.
 
     The Bayes-optimal decision is the class with the largest likelihood, since all classes are equally likely.
-
-    Examples
-    --------
-    >>> import jax
-    >>> from benchmarks.problems import GENERATORS
-    >>> generator = GENERATORS["twonorm"]
-    >>> X, y = generator.draw(jax.random.key(0), 2000)
-    >>> error = (generator.bayes_class(X) != y).mean()
-    >>> print(bool(abs(error - generator.bayes_error) < 0.01))
-    True
     """
 
     name: str
@@ -169,7 +159,7 @@ PAIRS = ((0, 1), (0, 2), (1, 2))
 
 @_checked
 def waveform(key: jax.Array, n: int) -> Drawn:
-    r"""Draw n instances of waveform: noisy mixtures of two of three triangular waves.
+    r"""Draw n instances of waveform (Breiman et al. 1984, section 2.6.2): noisy mixtures of two of three waves.
 
     .. math:: x_i = u\, h_a(i) + (1 - u)\, h_b(i) + e_i, \qquad u \sim U(0, 1),\ e_i \sim N(0, 1),\ i = 1, \dots, 21
 
@@ -179,10 +169,6 @@ def waveform(key: jax.Array, n: int) -> Drawn:
     u is integrated out in closed form: with r = x - h_b, d = h_a - h_b and s = r·d/\|d\| a class has the density
     :math:`(2\pi)^{-10} \|d\|^{-1} e^{-(\|r\|^2 - s^2)/2} (\Phi(\|d\| - s) - \Phi(-s))`. The Bayes error is .13293, by
     integration over the plane of the three waves; the literature says .14.
-
-    References
-    ----------
-    Breiman, Friedman, Olshen and Stone 1984, Classification and regression trees, section 2.6.2.
     """
     of_class, of_share, of_noise = jax.random.split(key, 3)
     y = jax.random.randint(of_class, (n,), 0, len(PAIRS), jnp.int32)
@@ -232,17 +218,12 @@ N_DIGITS, N_SEGMENTS = SEGMENTS.shape
 
 @_checked
 def led(key: jax.Array, n: int) -> Drawn:
-    r"""Draw n instances of led: a digit, uniform on 0 … 9, and its seven segments, each flipped with probability .1.
+    r"""Draw n instances of led (Breiman et al. 1984, section 2.6.1): a digit's segments, each flipped with p = .1.
 
     .. math:: P(x \mid c) = 0.1^{h}\, 0.9^{7 - h}, \qquad h = \sum_i [x_i \ne s_{ci}]
 
-    with s the segments of a digit. X is 1 for a segment that is lit and 0 otherwise; the segments are top, upper left,
-    upper right, middle, lower left, lower right and bottom. Six and nine have their top and bottom segments lit. There
-    are 128 different instances; the Bayes error, .25998, is a sum over them.
-
-    References
-    ----------
-    Breiman, Friedman, Olshen and Stone 1984, Classification and regression trees, section 2.6.1.
+    with s the segments of a digit, uniform on 0 … 9. X is 1 for a segment that is lit. Six and nine have their top and
+    bottom segments lit. There are 128 different instances; the Bayes error, .25998, is a sum over them.
     """
     of_class, of_flips = jax.random.split(key)
     y = jax.random.randint(of_class, (n,), 0, N_DIGITS, jnp.int32)

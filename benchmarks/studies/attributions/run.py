@@ -9,11 +9,9 @@ at ten seeds: `methods`.
 A cell (`benchmarks.cells`) is a setting with all its seeds.
 """
 
-import warnings
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
-import jaxunc as ju
 from benchmarks.cells import Study, make_part
 from benchmarks.studies.attributions.methods import CAUSES, DESIGNS, METHODS, named_first
 from benchmarks.studies.attributions.page import page
@@ -23,14 +21,8 @@ TAKES = "no data; 24 settings of ten seeds each"
 RESULTS = Path(__file__).parent
 
 
-class Cell(NamedTuple):
-    """A setting: a design, a learner and its least leaf, training rows, and whether columns have copies."""
-
-    data: str
-    learner: str
-    leaf: int
-    rows: int
-    copies: int
+Cell = namedtuple("Cell", "data learner leaf rows copies")
+"""A setting: a design, a learner and its least leaf, training rows, and whether columns have copies."""
 
 
 SETTINGS = (
@@ -43,9 +35,7 @@ SETTINGS = (
 def run_cell(cell: Cell, _: object = None) -> dict:
     """{cause: {method: [of each seed: [planted first, its copy first]]}}, shares of the instances."""
     design = DESIGNS[cell.data]._replace(copies=bool(cell.copies))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=ju.counting.PureLeavesWarning)
-        return named_first(design, cell.learner, cell.leaf, cell.rows, N_SEEDS)
+    return named_first(design, cell.learner, cell.leaf, cell.rows, N_SEEDS)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import many_sets
+from benchmarks.cells import method_rows
 from benchmarks.pages import bold, fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.learning.methods import PLAIN_MEASURES
@@ -41,12 +42,8 @@ def page(found: Mapping[Any, dict]) -> str:
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (set, fold, method)."""
-    rows = [
-        {"set": cell.data, "method": name, "n_classes": record["rows"][2]} | dict(zip(PLAIN_MEASURES, of, strict=True))
-        for cell, record in found.items()
-        for name, of in record["methods"].items()
-    ]
-    return pd.DataFrame(rows)
+    rows = method_rows(found, PLAIN_MEASURES)
+    return rows.assign(n_classes=rows["set"].map({cell.data: record["rows"][2] for cell, record in found.items()}))
 
 
 def compared(frame: pd.DataFrame, first: str, second: str, measure: str) -> many_sets.Duel:

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold, cross_val_predict
 
-from benchmarks.studies.regression.methods import MISS
+from benchmarks.studies.regression.methods import MISS, widened
 from benchmarks.studies.regression.problems import MOST_ROWS, PROBLEMS, Rows
 from benchmarks.studies.regression.problems import rows_of as rows_of_regression
 
@@ -115,9 +115,7 @@ def of_all_rows(fold: Fold) -> np.ndarray:
     for fit, held in fold.folds():
         ends = ends_of(fold.quantile_models(fit), fold.X[held])
         beyond[held] = np.maximum(ends[:, 0] - fold.y[held], fold.y[held] - ends[:, 1])
-    rank = min(1.0, np.ceil((1 - MISS) * (len(beyond) + 1)) / len(beyond))
-    margin = np.quantile(beyond, rank, method="higher")
-    return np.sort(fold.quantiles + np.array([-margin, margin]), axis=1)
+    return widened(fold.quantiles, beyond)
 
 
 def of_mapie(fold: Fold) -> np.ndarray:
@@ -178,24 +176,12 @@ def methods_of(library: str) -> dict[str, Callable[[Fold], np.ndarray]]:
 # The problems: fifteen that the law was made on, and those of `benchmarks.studies.regression` besides.
 
 
-def _noise_apart(rng: np.random.Generator, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Noise that depends on columns that the mean does not read."""
-    return y + rng.normal(size=len(y)) * np.where((X[:, 7] > 0.5) & (X[:, 8] > 0.4), 4.0, 0.5)
-
-
-def _heavy_tails(rng: np.random.Generator, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return y + rng.standard_t(3, len(y)) * (0.3 + 2 * X[:, 1])
-
-
-def _prices(rng: np.random.Generator, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Noise that grows with the target."""
-    return np.exp(y / 6 + 0.3 * rng.normal(size=len(y)))
-
-
+# "Noise apart" depends on columns that the mean does not read; the noise of "prices" grows with the target.
+_apart = lambda X: np.where((X[:, 7] > 0.5) & (X[:, 8] > 0.4), 4.0, 0.5)
 DRAWN: dict[str, tuple[int, Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray]]] = {
-    "noise apart": (11, _noise_apart),
-    "heavy tails": (12, _heavy_tails),
-    "prices": (13, _prices),
+    "noise apart": (11, lambda rng, X, y: y + rng.normal(size=len(y)) * _apart(X)),
+    "heavy tails": (12, lambda rng, X, y: y + rng.standard_t(3, len(y)) * (0.3 + 2 * X[:, 1])),
+    "prices": (13, lambda rng, X, y: np.exp(y / 6 + 0.3 * rng.normal(size=len(y)))),
 }
 """{problem: its seed, and its target of friedman1's columns and mean}."""
 MADE_ON = (

@@ -9,8 +9,8 @@ Needs the packages mapie, crepes and ngboost. A cell (`benchmarks.cells`) is a p
 import logging
 import time
 import warnings
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.model_selection import KFold
@@ -27,11 +27,8 @@ TAKES = "28 problems, 73 cells, 25 minutes"
 RESULTS = Path(__file__).parent
 
 
-class Cell(NamedTuple):
-    """A problem, and the library whose models answer it."""
-
-    data: str
-    library: str
+Cell = namedtuple("Cell", "data library")
+"""A problem, and the library whose models answer it."""
 
 
 def run_cell(cell: Cell, data: Rows) -> dict:

@@ -38,6 +38,7 @@ def study_page(everything: pd.DataFrame, ratios: dict[str, float], n_sets: int, 
             against = _against(part, measure, leaf_sizes)
             further.append(fill(TEMPLATE, "transfer", kind=kind, n_trees=n_trees, title=title, against=against))
     answers, best = slots(results), best_of_all(results)
+    absent = [name for name in ratios if name not in set(trees["set"])]
     claims = [fill(TEMPLATE, name, verdict=verdict, **answers) for name, verdict in verdicts(results).items()]
     return fill(
         TEMPLATE,
@@ -45,7 +46,7 @@ def study_page(everything: pd.DataFrame, ratios: dict[str, float], n_sets: int, 
         n_sets=n_sets,
         sets=", ".join(trees["set"].unique()),
         unfinished=_unfinished(trees, n_repeats),
-        not_run=_not_run(trees, ratios),
+        not_run=f"; not run: {', '.join(absent)}" if absent else "",
         n_paper=n_sets + len(ABSENT),
         absent=", ".join(ABSENT),
         n_repeats=n_repeats,
@@ -71,12 +72,6 @@ def _unfinished(trees: pd.DataFrame, n_repeats: int) -> str:
     n_done = trees.groupby("set", sort=False)["n_cells"].min() // 2
     told = [f"{name} with {n} of {n_repeats} repetitions" for name, n in n_done.items() if n < n_repeats]
     return f", {', '.join(told)}" if told else ""
-
-
-def _not_run(trees: pd.DataFrame, ratios: dict[str, float]) -> str:
-    """Sets at hand that the page does not have."""
-    absent = [name for name in ratios if name not in set(trees["set"])]
-    return f"; not run: {', '.join(absent)}" if absent else ""
 
 
 def _not_referred(everything: pd.DataFrame) -> str:

@@ -17,6 +17,8 @@ def verdicts(results: Results) -> dict[str, str]:
     """{claim: verdict} of the claims that the finished sets can speak to, in the order of the page."""
     duels, webdata, airlines = results.duels, webdata_accuracies(results), accuracies_on(results, "airlines")
     later = [name == "evidence" for n, name in results.leaders("accuracy").items() if n > results.leaf_sizes[0]]
+    pooling = duels("accuracy", "pooling")[results.leaf_sizes[-1]]
+    unstable = HOLDS if pooling.worse > pooling.better > 0 else IN_PART if pooling.worse > pooling.better else FAILS
     found = {
         "evidence leads": _grade(later),
         "belief rules rank": _all_behind(duels("auc", "dempster")),
@@ -26,7 +28,7 @@ def verdicts(results: Results) -> dict[str, str]:
         "plausibility": _falls_behind(results, duels("auc", "plausibility")),
         "confidence": _ahead_at_larger(results, duels("auc", "confidence"), not_at_smallest=True),
         "vote": _catches_up(results, duels("auc", "vote")),
-        "pooling": _unstable(duels("accuracy", "pooling")[results.leaf_sizes[-1]]),
+        "pooling": _tested(unstable, [pooling], ahead=False),
         "cautious": _all_behind(duels("accuracy", "cautious", "dempster")),
         **_against_references(results),
         "uneven": _on_uneven(results),
@@ -104,11 +106,6 @@ def _catches_up(results: Results, duels: Mapping[int, Duel]) -> str:
     smallest, *others = (duels[n] for n in results.leaf_sizes)
     behind = [duel.worse > 2 * duel.better for duel in others]
     return _tested(_grade([*behind, abs(smallest.gain) < 1e-3]), others, ahead=False)
-
-
-def _unstable(duel: Duel) -> str:
-    verdict = HOLDS if duel.worse > duel.better > 0 else IN_PART if duel.worse > duel.better else FAILS
-    return _tested(verdict, [duel], ahead=False)
 
 
 def _pooling(results: Results) -> dict[str, str]:

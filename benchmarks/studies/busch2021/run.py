@@ -11,9 +11,9 @@ that reads them are made of the cells.
 """
 
 import sys
+from collections import namedtuple
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -47,16 +47,8 @@ MOST_LEVELS = 100
 """Nominal features with more levels are not spread over columns for scikit-learn's trees, but numbered."""
 
 
-class Cell(NamedTuple):
-    """One ensemble of the study."""
-
-    part: str
-    data: str
-    kind: str
-    n_trees: int
-    leaf_size: int
-    repeat: int
-    fold: int
+Cell = namedtuple("Cell", "part data kind n_trees leaf_size repeat fold")
+"""One ensemble of the study."""
 
 
 KINDS = {

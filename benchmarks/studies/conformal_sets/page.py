@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from benchmarks.cells import together
 from benchmarks.pages import digits, fill, table_rows, verdict_rows
-from benchmarks.studies.sets.methods import LEAST_ROWS
+from benchmarks.studies.sets.methods import measures
 
 TEMPLATE = Path(__file__).with_name("page.md")
 OURS, THEIRS = ("learned, oob", "mean, oob", "mean, held-out"), ("MAPIE", "crepes")
@@ -17,35 +17,8 @@ COVERS, WORST, LARGER = (0.88, 0.92), 0.88, 0.02
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (set, method): both folds' test rows together; only where the method answered on both."""
-    together: dict[tuple[str, str], list[dict]] = {}
-    for cell, record in found.items():
-        for name, counts in record["sets"].items():
-            together.setdefault((cell.data, name), []).append(counts)
-    folds = {name: sum(cell.data == name for cell in found) for name in {cell.data for cell in found}}
-    rows = [
-        {"set": data, "method": name, **measures(parts)}
-        for (data, name), parts in together.items()
-        if len(parts) == folds[data]
-    ]
+    rows = [{"set": data, "method": name, **measures(parts)} for (data, name), parts in together(found, "sets").items()]
     return pd.DataFrame(rows)
-
-
-def measures(parts: list[dict]) -> dict[str, float]:
-    """What is measured of sets that may be empty, from their counts."""
-    sizes = np.array([one for part in parts for one in part["sizes"]], float)
-    by_class = np.sum([part["classes"] for part in parts], axis=0)
-    n, told = sizes[:, 1].sum(), by_class[by_class[:, 0] >= LEAST_ROWS]
-    of_size = [sizes[sizes[:, 0] == size, 1:].sum(axis=0) for size in np.unique(sizes[sizes[:, 0] > 0, 0])]
-    by_size = np.array([one for one in of_size if one[0] >= LEAST_ROWS])
-    return {
-        "coverage": sizes[:, 2].sum() / n,
-        "worst_class": float(np.min(told[:, 1] / told[:, 0])) if len(told) else np.nan,
-        "worst_size": float(np.min(by_size[:, 1] / by_size[:, 0])) if len(by_size) else np.nan,
-        "size": float(sizes[:, 0] @ sizes[:, 1] / n),
-        "single": sizes[sizes[:, 0] == 1, 1].sum() / n,
-        "empty": sizes[sizes[:, 0] == 0, 1].sum() / n,
-        "n_classes": len(by_class),
-    }
 
 
 def page(found: Mapping[Any, dict]) -> str:

@@ -22,7 +22,7 @@ import jaxunc as ju
 from benchmarks.cells import FoldCell, Study, fold, fold_cells, make_part
 from benchmarks.studies.boosted_counts.run import rows_of
 from benchmarks.studies.conformal_sets.page import page
-from benchmarks.studies.learning.methods import conformal_sets, filled
+from benchmarks.studies.learning.methods import conformal_sets, filled, mapie_sets
 from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.sets.methods import counted
 from benchmarks.studies.sets.run import BY_SIZE, is_sound
@@ -68,19 +68,12 @@ def sets_of(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, seed: int) -> dict
     _, model, (X_held, y_held) = models[-1]
     part = model.estimator_
     shares, own = part.predict_proba(X_test), part.predict_proba(X_held)
-    found["MAPIE"] = _mapie(part, X_held, y_held, X_test)
+    found["MAPIE"] = mapie_sets(part, X_held, y_held, X_test, "lac")
     ways = {"crepes": {}, "crepes, unsmoothed": {"smoothing": False}, "crepes, by class": {"by_class": True}}
     found |= {name: conformal_sets(own, y_held, shares, seed=0, **how) for name, how in ways.items()}
     for name in ("MAPIE", *ways):
         found[f"{name}, completed"] = filled(found[name], shares)
     return found
-
-
-def _mapie(model: RandomForestClassifier, X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> np.ndarray:
-    from mapie.classification import SplitConformalClassifier
-
-    classifier = SplitConformalClassifier(model, confidence_level=PROMISE, conformity_score="lac", prefit=True)
-    return np.asarray(classifier.conformalize(X, y).predict_set(X_test)[1][:, :, 0], bool)
 
 
 def run_cell(cell: FoldCell, data: Rows) -> dict:

@@ -160,12 +160,8 @@ def soft_readings(X, y, X_test, nominal, width: float) -> tuple[np.ndarray, np.n
     )
     leaf = np.array(tree.child) == np.arange(len(tree.child))
     soft = known.T @ np.eye(sample.n_classes)[sample.label]
+    laplace_of = lambda counts: (counts + 1) / (counts.sum(axis=1, keepdims=True) + counts.shape[1])
     return tuple(share[:, leaf] @ laplace_of(of[leaf]) for of in (np.array(tree.counts, float), soft))
-
-
-def laplace_of(counts: np.ndarray) -> np.ndarray:
-    """Laplace's estimate ``[leaves classes]``."""
-    return (counts + 1) / (counts.sum(axis=1, keepdims=True) + counts.shape[1])
 
 
 def half_widths(sample: transduction.Presorted, tree, width: float) -> np.ndarray:

@@ -8,7 +8,9 @@ each by what is fitted on four of five folds. A cell is a set and a learner.
 """
 
 import warnings
-from typing import Any, NamedTuple
+from collections import namedtuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.compose import make_column_transformer
@@ -25,8 +27,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.cells import make_part
 from benchmarks.data import DataSet, load
 from benchmarks.studies.costa2013.methods import Probabilities, widened
-from benchmarks.studies.costa2013.pools import N_FOLDS, POOL_MEASURES, Measures, scored
-from benchmarks.studies.costa2013.sets import fold_of
+from benchmarks.studies.costa2013.pools import POOL_MEASURES, by_folds, sizes
 from jaxunc.estimators import TransductiveClassifier
 
 SETS_RUN = (
@@ -45,30 +46,17 @@ LEARNERS: dict[str, Any] = {
 }
 
 
-class GeneralCell(NamedTuple):
-    """A set and a learner."""
-
-    data: str
-    learner: str
+GeneralCell = namedtuple("GeneralCell", "data learner")
+"""A set and a learner."""
 
 
 def run_cell(cell: GeneralCell, data: DataSet) -> dict:
     """{reading: `POOL_MEASURES`}, with the set's sizes."""
-    found = answered(data, LEARNERS[cell.learner])
-    return {"n": len(data.y), "classes": len(data.class_labels), **found}
-
-
-def answered(data: DataSet, learner: Any) -> Measures:
-    """Measures of a sample of the instances, each as a test instance of one of five folds."""
-    fold = fold_of(data.y, N_FOLDS)
     drawn = np.random.default_rng(1).permutation(len(data.y))[:SAMPLE]
-    chosen = [drawn[fold[drawn] == number] for number in range(N_FOLDS)]
-    parts = [_of_fold(data, learner, fold != number, test) for number, test in enumerate(chosen)]
-    y = data.y[np.concatenate(chosen)]
-    return scored({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, y)
+    return sizes(data) | by_folds(data, partial(_of_fold, LEARNERS[cell.learner]), drawn)
 
 
-def _of_fold(data: DataSet, learner: Any, train: np.ndarray, test: np.ndarray) -> Probabilities:
+def _of_fold(learner: Any, data: DataSet, train: np.ndarray, test: np.ndarray, _: int) -> Probabilities:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)  # levels that the training part lacks are no level

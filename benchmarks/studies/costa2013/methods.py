@@ -131,13 +131,9 @@ def own_thresholds(data: DataSet) -> dict:
 
 def cross_validated(data: DataSet) -> dict:
     """{method: its measures} of all test instances of the folds together."""
-    parts, tests, reliabilities = [], [], []
-    for fold, (train, test) in enumerate(folds(data.name, data.y)):
-        probs, kk = _of_fold(data, train, test, fold)
-        parts.append(probs)
-        tests.append(test)
-        reliabilities.append(kk)
-    y = data.y[np.concatenate(tests)]
+    cut = list(folds(data.name, data.y))
+    parts, reliabilities = zip(*(_of_fold(data, *rows, fold) for fold, rows in enumerate(cut)), strict=True)
+    y = data.y[np.concatenate([test for _, test in cut])]
     probs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     kk = Reliability(*(np.concatenate(of) for of in zip(*reliabilities, strict=True)))
     return {"n_tests": len(y), **measured(probs, y), "kk": _of_kk(kk, y)}
@@ -199,21 +195,15 @@ def measured(probs: Probabilities, y: np.ndarray) -> dict[str, list]:
 
 
 def _measures(probs, reliability, predicted, y) -> list:
-    correct = predicted == y
-    values = (
-        metrics.brier_score(probs, y),
-        metrics.auc(probs, y),
-        metrics.auc(reliability, correct),
-        correct.mean(),
-    )
+    """K&K, which orders predictions alone, has no probabilities: no Brier score and no AUC of its own."""
+    correct, of_probs = predicted == y, (metrics.brier_score, metrics.auc)
+    values = [np.nan if probs is None else measure(probs, y) for measure in of_probs]
+    values += [metrics.auc(reliability, correct), correct.mean()]
     return [round(float(v), 6) if np.isfinite(v) else None for v in values]
 
 
 def _of_kk(found: Reliability, y: np.ndarray) -> list:
-    """K&K orders predictions alone: it has no Brier score and no AUC of its own."""
-    correct = found.predicted == y
-    area = float(metrics.auc(found.reliability.round(DECIMALS), correct))
-    return [None, None, round(area, 6) if np.isfinite(area) else None, round(float(correct.mean()), 6)]
+    return _measures(None, found.reliability.round(DECIMALS), found.predicted, y)
 
 
 def laplace(counts: np.ndarray) -> np.ndarray:

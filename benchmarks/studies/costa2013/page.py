@@ -124,15 +124,11 @@ def own_duel(there: numbers.Finished, measure: str) -> numbers.Duel:
 def _sets(finished: numbers.Finished, measure: str) -> str:
     methods = ("tpce", *RIVALS[measure])
     found = {method: numbers.values(finished, "paper", method, measure) for method in methods}
-    lines = []
+    lines, number = [], lambda value: f"{value:.4f}" if np.isfinite(value) else "–"
     for place, (name, record) in enumerate(numbers.records(finished, "paper").items()):
         size = [str(record[key]) for key in ("n", "features", "classes")]
-        lines.append([name, *size, *(_number(of[place]) for of in found.values())])
+        lines.append([name, *size, *(number(of[place]) for of in found.values())])
     return table(["set", "n", "features", "classes", *(numbers.METHODS[method] for method in methods)], lines)
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if np.isfinite(value) else "–"
 
 
 # Figures of the study of Costa, Verwer and Blockeel 2013: a point for each set.

@@ -8,8 +8,9 @@ each training instance is left out and inserted with each label. Its k leaves do
 leaves can be learned on them. Everything is of a fold's training instances alone.
 """
 
+from collections import namedtuple
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,8 @@ CLIP = 1e-6
 N_FOLDS = 5
 BAG = 20
 """Bootstrap samples of a bag."""
+PLACES = {"tpce": slice(-1), "tree": slice(-1, None)}
+"""Of the trees of all labels, and of that of none."""
 Measures = dict[str, list]
 
 
@@ -45,15 +48,13 @@ def left_out(data: DataSet) -> Measures:
     return scored(probs, data.y)
 
 
-def cross_validated(data: DataSet) -> Measures:
-    """{reading: `POOL_MEASURES`} of all instances, each as a test instance of one of five folds."""
-    return by_folds(data, _of_fold)
+def by_folds(data: DataSet, of_fold: Callable[..., methods.Probabilities], rows: Any = slice(None)) -> Measures:
+    """Measures of all instances, or of some in their order, each asked by what the other folds say.
 
-
-def by_folds(data: DataSet, of_fold: Callable[..., methods.Probabilities]) -> Measures:
-    """Measures of all instances; ``of_fold`` takes data, training instances, test instances, the fold's number."""
-    fold = fold_of(data.y, N_FOLDS)
-    tests = [np.flatnonzero(fold == number) for number in range(N_FOLDS)]
+    ``of_fold`` takes data, training instances, test instances, the fold's number.
+    """
+    fold, asked = fold_of(data.y, N_FOLDS), np.arange(len(data.y))[rows]
+    tests = [asked[fold[asked] == number] for number in range(N_FOLDS)]
     parts = [of_fold(data, np.flatnonzero(fold != number), test, number) for number, test in enumerate(tests)]
     return scored(
         {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, data.y[np.concatenate(tests)]
@@ -66,7 +67,7 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) ->
     counts = transduction.transductive_leaf_counts(X, position, data.X[test], nominal=nominal, inductive=True)
     known = transduction.transductive_leaf_counts(X, position, nominal=nominal, inductive=True)
     leaves, tree = counts[:, :-1], counts[:, -1:]
-    rows = {name: dataset_from_counts(of, position) for name, of in _both(known).items()}
+    rows = {name: dataset_from_counts(known[:, of], position) for name, of in PLACES.items()}
     probs = {
         "tree": methods.frequencies(tree),
         "tree_laplace": methods.laplace(tree),
@@ -81,10 +82,6 @@ def _of_fold(data: DataSet, train: np.ndarray, test: np.ndarray, number: int) ->
         probs["venn_abers"] = venn_abers(pooled(known[:, :-1])[:, 1], position, pooled(leaves)[:, 1])
     wide = {name: methods.widened(of, classes, n_classes) for name, of in probs.items()}
     return wide | bags(data, train, test, number)
-
-
-def _both(known: np.ndarray) -> dict[str, np.ndarray]:
-    return {"tpce": known[:, :-1], "tree": known[:, -1:]}
 
 
 def pooled(counts: np.ndarray) -> np.ndarray:
@@ -139,34 +136,33 @@ def log_loss(probs: np.ndarray, y: np.ndarray) -> float:
 
 # The cells of the study of pools: where they lie, and which of them are finished.
 
-RUNS = {"loo": left_out, "five": cross_validated}
+RUNS = {"loo": left_out, "five": lambda data: by_folds(data, _of_fold)}
 SMALL = tuple(name for name in SETS if name not in LARGE)
 """The sets whose instances are left out one by one, cheap ones first."""
 
 
-class SetCell(NamedTuple):
-    """A set, by five folds."""
-
-    data: str
+SetCell = namedtuple("SetCell", "data")
+"""A set, by five folds."""
 
 
-class PoolCell(NamedTuple):
-    """A set and how it is cut up."""
+PoolCell = namedtuple("PoolCell", "data protocol")
+"""A set and how it is cut up."""
 
-    data: str
-    protocol: str
+
+def sizes(data: DataSet) -> dict:
+    """How many instances and classes a set has."""
+    return {"n": len(data.y), "classes": len(data.class_labels)}
 
 
 def run_cell(cell: PoolCell, data: DataSet) -> dict:
     """{reading: measures}, with the set's sizes."""
-    return {"n": len(data.y), "classes": len(data.class_labels), **RUNS[cell.protocol](data)}
+    return sizes(data) | RUNS[cell.protocol](data)
 
 
 def part_of_five(
     name: str, of_fold: Callable[..., methods.Probabilities], last: str, sets: tuple[str, ...] = SMALL
 ) -> Part:
     """A part with a cell for each set: measures `by_folds` of its readings, the ``last`` among them, and its sizes."""
-    sizes = lambda data: {"n": len(data.y), "classes": len(data.class_labels)}
     is_sound = lambda record, _: len(record[last]) == len(POOL_MEASURES)
     run = lambda _, data: sizes(data) | by_folds(data, of_fold)
     return make_part(sets, lambda of: [SetCell(of)], is_sound, run, load, name)

@@ -21,6 +21,13 @@ BLOCK, N_MOST = 1024, 2**20
 """Count vectors whose support is asked at a time, so that few programs are compiled; more than a leaf holds."""
 
 
+def counts_of(leaves: np.ndarray, y: np.ndarray, n_classes: int, times: np.ndarray) -> np.ndarray:
+    """Counts of rows in the leaves that they reach, each so often in each tree, ``[trees nodes classes]``."""
+    counts = np.zeros((leaves.shape[1], int(leaves.max()) + 1, n_classes), np.float32)
+    np.add.at(counts, (np.arange(len(counts)), leaves, y[:, None]), times)
+    return counts
+
+
 class Fitted:
     """A forest whose leaves hold so many rows at least, its training rows, and their counts."""
 
@@ -30,14 +37,7 @@ class Fitted:
         self.bags = bags_of(self.model, X)
         self.is_out = self.bags.times == 0
         weights = {"in-bag": self.bags.times, "train": np.ones_like(self.bags.times), "oob": self.is_out}
-        self.counts = {name: self._counted(each) for name, each in weights.items()}
-
-    def _counted(self, times: np.ndarray) -> np.ndarray:
-        """Counts of the training rows, each so often in each tree, ``[trees nodes classes]``."""
-        n_nodes = int(self.bags.leaves.max()) + 1
-        counts = np.zeros((N_TREES, n_nodes, self.n_classes), np.float32)
-        np.add.at(counts, (np.arange(N_TREES), self.bags.leaves, self.y[:, None]), times)
-        return counts
+        self.counts = {name: counts_of(self.bags.leaves, y, self.n_classes, each) for name, each in weights.items()}
 
     def reached(self, counts: str, leaves: np.ndarray) -> np.ndarray:
         """The counts of leaves ``[rows trees]``, ``[rows trees classes]``."""

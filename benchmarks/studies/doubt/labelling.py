@@ -7,7 +7,7 @@ from sklearn import config_context
 from sklearn.neighbors import NearestNeighbors
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.studies.doubt.doubts import N_NEAREST, N_TREES, as_numbers, behind, kinds
+from benchmarks.studies.doubt.doubts import N_NEAREST, N_TREES, as_numbers, behind, counts_of, kinds
 from benchmarks.studies.doubt.jobs import Found, Rows
 
 LABELS = (20, 60, 180, 500)
@@ -37,10 +37,7 @@ class Grown(NamedTuple):
 
     def reached(self, y: np.ndarray, n_classes: int, leaves: np.ndarray, times: np.ndarray) -> np.ndarray:
         """The counts of leaves ``[rows trees]``, each training row so many times: ``[rows trees classes]``."""
-        places = np.arange(len(self.trees))
-        counts = np.zeros((len(places), self.leaves.max() + 1, n_classes), np.float32)
-        np.add.at(counts, (places, self.leaves, y[:, None]), times)
-        return counts[places, leaves]
+        return counts_of(self.leaves, y, n_classes, times)[np.arange(len(self.trees)), leaves]
 
     def outside_share(self, X: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """`ju.outside_share` of rows without missing values, which compiles nothing; ``rows`` are those that train."""

@@ -10,8 +10,8 @@ a set, a job and a repeat.
 
 import time
 import warnings
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -39,12 +39,8 @@ TAKES = "30 data sets, 360 cells, 17 minutes"
 RESULTS = Path(__file__).parent
 
 
-class Cell(NamedTuple):
-    """A set, what is asked of it, and which half trains, or how labels are wrong."""
-
-    data: str
-    job: str
-    repeat: int
+Cell = namedtuple("Cell", "data job repeat")
+"""A set, what is asked of it, and which half trains, or how labels are wrong."""
 
 
 def rows_of(name: str, folder: str | None = None) -> Rows:

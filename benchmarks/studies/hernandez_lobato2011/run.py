@@ -15,7 +15,8 @@ scikit-learn's forests do not do (`constant_votes`).
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections import namedtuple
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.cells import Journal, Part, RepeatCell, Study, keys
+from benchmarks.cells import Journal, Part, RepeatCell, Study, repeated
 from benchmarks.studies.hernandez_lobato2011 import votes as polls
 from benchmarks.studies.hernandez_lobato2011.numbers import CONFIDENCES, MEASURES, RULES
 from benchmarks.studies.hernandez_lobato2011.page import study_page
@@ -44,18 +45,14 @@ class Settings(NamedTuple):
     confidence: float = 0.99
 
 
-class Cell(NamedTuple):
-    """An ensemble of one kind on one split."""
-
-    data: str
-    repeat: int
-    kind: str
+Cell = namedtuple("Cell", "data repeat kind")
+"""An ensemble of one kind on one split."""
 
 
-def cells(name: str, n_repeats: int) -> list[Cell]:
+def cells(name: str, repeats: Iterable[int]) -> list[Cell]:
     """All that is to be run on a set, in order: more repetitions come after fewer."""
     kinds = ("bagging",) if name == CIRCLE else tuple(polls.KINDS)
-    return [Cell(name, repeat, kind) for repeat in range(n_repeats) for kind in kinds]
+    return [Cell(name, repeat, kind) for repeat in repeats for kind in kinds]
 
 
 def run_cell(cell: Cell, of: polls.Problem, settings: Settings) -> dict:
@@ -115,8 +112,7 @@ def _rounded(values) -> list[float]:
 
 def journal(out: Path, name: str, n_repeats: int = 0) -> Journal:
     """The finished cells of a set; of as many repetitions as are wanted, or as there are if they are more."""
-    there = [key[2] + 1 for key in keys(out) if key[:2] == ("votes", name)]
-    return Journal(out, "votes", cells(name, max(n_repeats, *there, 0)), _is_sound)
+    return Journal(out, "votes", cells(name, repeated(out, n_repeats, "votes", name)), _is_sound)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:
@@ -146,7 +142,7 @@ def finished(out: Path) -> dict[str, Mapping[Cell, dict]]:
     kept = {}
     for name in SETS:
         found = journal(out, name).found
-        whole = [cell for cell in found if all(cell._replace(kind=kind) in found for _, _, kind in cells(name, 1))]
+        whole = [cell for cell in found if all(cell._replace(kind=kind) in found for _, _, kind in cells(name, [0]))]
         if whole:
             kept[name] = {cell: found[cell] for cell in whole}
     return kept
@@ -209,8 +205,7 @@ def run_constant(cell: RepeatCell, of: polls.Problem, settings: Settings) -> dic
 
 def constant_journal(out: Path, name: str, n_repeats: int = 0) -> Journal:
     """The finished repetitions of led by trees that give up."""
-    there = [key[2] + 1 for key in keys(out) if key[0] == "constant"]
-    wanted = [RepeatCell(name, repeat) for repeat in range(max(n_repeats, *there, 0))]
+    wanted = [RepeatCell(name, repeat) for repeat in repeated(out, n_repeats, "constant", name)]
     return Journal(out, "constant", wanted, lambda record, _: len(record["bound"]) == len(MEASURES))
 
 

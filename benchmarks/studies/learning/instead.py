@@ -1,14 +1,7 @@
 """Tuned forests, calibrators and weighted trees: what users would do instead of learning the combination.
 
-A part of `benchmarks.studies.learning`, on its sets and folds. Everything is chosen on training rows, out of bag.
-
-**Tuned.** 24 candidates: least leaf 1, 2, 4, 8, 16, 32; columns per split the root of their number, a quarter, a half,
-all (fewer where these are the same number). First each is grown with 50 trees (25 of more than 50 000 cells of data).
-The two best by the mean's out-of-bag log loss, the two best by that of the mean with a temperature, and scikit-learn's
-own settings are then grown with all 200 trees, and the best of these is taken. Log loss is clipped at 1e-6.
-
-**Calibrated.** Temperature (the best of four clips) or isotonic regression, whichever has the smaller log loss in a
-five-fold cross-validation over out-of-bag answers.
+A part of `benchmarks.studies.learning`, on its sets and folds; ``page.md`` says how each is chosen: on training rows,
+out of bag. Calibrated is by temperature (the best of four clips) or isotonic regression, by a cross-validation.
 """
 
 import time

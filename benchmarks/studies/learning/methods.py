@@ -13,6 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_auc_score
 
 import jaxunc as ju
+from benchmarks.cells import method_rows
 from benchmarks.pages import bold, table_rows
 
 CLIPS = (1e-2, 1e-3, 1e-4, 1e-6)
@@ -179,17 +180,20 @@ class _Given(ClassifierMixin, BaseEstimator):
         return np.argmax(X, axis=1)
 
 
-def adaptive_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, confidence: float = 0.9) -> np.ndarray:
+def adaptive_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Adaptive prediction sets (MAPIE), of three classes and more, calibrated on out-of-sample rows; none is empty."""
+    as_shares = lambda probs: probs / probs.sum(axis=1, keepdims=True)
+    given = _Given(own.shape[1]).fit(own)
+    return filled(mapie_sets(given, as_shares(own), own_y, as_shares(predicted), "aps"), predicted)
+
+
+def mapie_sets(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, score: str) -> np.ndarray:
+    """Conformal sets (MAPIE) at 90 % of a fitted model, calibrated on rows that it has not seen; some may be empty."""
     from mapie.classification import SplitConformalClassifier
 
-    given = _Given(own.shape[1]).fit(own)
-    classifier = SplitConformalClassifier(
-        given, confidence_level=confidence, conformity_score="aps", prefit=True, random_state=0
-    )
-    as_shares = lambda probs: probs / probs.sum(axis=1, keepdims=True)
-    _, sets = classifier.conformalize(as_shares(own), own_y).predict_set(as_shares(predicted))
-    return filled(sets[:, :, 0], predicted)
+    settings = {"confidence_level": 0.9, "conformity_score": score, "prefit": True, "random_state": 0}
+    classifier = SplitConformalClassifier(model, **settings).conformalize(X, y)
+    return np.asarray(classifier.predict_set(X_test)[1][:, :, 0], bool)
 
 
 def conformal_sets(
@@ -225,12 +229,7 @@ LOSSES = ("log_loss", "log_loss_clipped", "brier")
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (set, fold, method) with `MEASURES`, or as many of them as its cell has."""
-    rows = [
-        {"set": cell.data, "fold": cell.fold, "method": method, **dict(zip(MEASURES, values, strict=False))}
-        for cell, record in found.items()
-        for method, values in record["methods"].items()
-    ]
-    return pd.DataFrame(rows)
+    return method_rows(found, MEASURES)
 
 
 def paired(frame: pd.DataFrame, first: str, second: str, measure: str) -> tuple[np.ndarray, np.ndarray, list[str]]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
 
+from benchmarks.cells import method_rows
 from benchmarks.pages import fill, save
 from benchmarks.studies.learning.further import NOISE, NOISE_SETS, STRENGTHS
 from benchmarks.studies.learning.methods import MEASURES, duel, how_many, largest, markdown, paired, table
@@ -104,12 +105,7 @@ def _part(part: str, found: Mapping[Any, dict]) -> str:
 
 
 def _sets_table(found: Mapping[Any, dict]) -> str:
-    rows = [
-        {"set": cell.data, "fold": cell.fold, "method": method, "u65": values[0], "u80": values[1]}
-        for cell, record in found.items()
-        for method, values in record["sets"].items()
-    ]
-    frame, body = pd.DataFrame(rows), []
+    frame, body = method_rows(found, ("u65", "u80"), "sets"), []
     for method in dict.fromkeys(frame["method"]):
         cells = [f"`{method}`"]
         for kind in ("u65", "u80"):

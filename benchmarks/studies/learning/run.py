@@ -4,22 +4,19 @@
 
 Forests of 200 trees, five-fold cross-validation of at most 4000 rows; everything is learned on training rows. Parts:
 
-* ``other-sets``: grown-out random forests on the sets that nothing here was developed on, two folds;
-* ``development``: the same on the sets that it was; its cells have log loss by both clips, which those of the other
-  parts on these sets, being older, lack;
-* ``instead``: on the sets and folds of these two, what users would do instead of learning the combination;
-* ``shrinkage``: on the same, hierarchical shrinkage;
-* ``grown-out``: random forests on the sets of development, all five folds, with other models and further rules;
+* ``other-sets``, ``development``: grown-out random forests on the sets that nothing here was developed on, and on those
+  that it was, by both clips; ``instead``, ``shrinkage``: on the same, what users would do instead of learning
+* ``grown-out``: random forests on the sets of development, all five folds, with other models and further rules
 * ``leaves-of-four``, ``extra-trees`` (bootstrapped), ``whole-sample`` (extra-trees without bootstrap, cross-fitted) and
-  ``random-trees`` (random decision trees, rows leave their own label out), of which one fold is run;
-* ``noise``: what the pool's share of noisy labels costs and saves, on twelve sets, two folds.
+  ``random-trees`` (random decision trees, rows leave their own label out)
+* ``noise``: what the pool's share of noisy labels costs and saves
 
 A cell (`benchmarks.cells`) is a fold of a set in a part.
 """
 
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -30,7 +27,7 @@ from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifie
 import jaxunc as ju
 from benchmarks.cells import PartCell as Cell
 from benchmarks.cells import Study, fold, make_part
-from benchmarks.data import load
+from benchmarks.data import Rows, load
 from benchmarks.studies.learning import methods
 from benchmarks.studies.learning.further import NOISE, NOISE_SETS, SHRINKAGE, fit_leaf_counts, run_noise, run_shrinkage
 from benchmarks.studies.learning.instead import INSTEAD, run_instead
@@ -60,13 +57,6 @@ FIXED = ("laplace", "m-estimate", "pooling", "evidence", "vote")
 FIXED_BINARY = ("plausibility", "plausibility-p", "confidence", "epistemic", "beta", "dempster", "dempster-p")
 TAKES = "61 data sets, 705 folds"
 RESULTS = Path(__file__).parent
-
-
-class Rows(NamedTuple):
-    """A data set as it is run."""
-
-    X: np.ndarray
-    y: np.ndarray
 
 
 def load_rows(name: str, folder: str | None) -> Rows:
@@ -142,7 +132,8 @@ def _timed(make):
 def _forest(cell: Cell, X, y):
     """(model or forest, forest, what makes out-of-sample rows of a kind of counts)."""
     if cell.part == "random-trees":
-        whole = _filled(X)
+        # Random decision trees take no missing values here: a value below all others.
+        whole = np.where(np.isnan(X), np.nanmin(X, axis=0) - 1, X).astype(np.float32)
         forest = ju.grow_random_trees(jax.random.key(cell.fold), whole, y, n_trees=N_TREES, min_samples_leaf=4)
         return forest, forest, lambda counts: ju.learning.oob_dataset(forest, whole, y)
     model = _model(cell.part, cell.fold).fit(X, y)
@@ -155,11 +146,6 @@ def _model(part: str, fold: int):
     if part in ("extra-trees", "whole-sample"):
         return ExtraTreesClassifier(N_TREES, bootstrap=part == "extra-trees", random_state=fold)
     return RandomForestClassifier(N_TREES, min_samples_leaf=4 if part == "leaves-of-four" else 1, random_state=fold)
-
-
-def _filled(X: np.ndarray) -> np.ndarray:
-    """Random decision trees take no missing values here: a value below all others."""
-    return np.where(np.isnan(X), np.nanmin(X, axis=0) - 1, X).astype(np.float32)
 
 
 def _learned(forest: ju.Forest, rows: OobDataset, cell: Cell) -> dict[str, ju.Combiner]:

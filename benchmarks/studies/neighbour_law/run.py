@@ -7,8 +7,8 @@ the columns with least leaf 1 and 5. A cell (`benchmarks.cells`) is a problem an
 """
 
 import warnings
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 from sklearn.model_selection import KFold
 
@@ -23,11 +23,8 @@ TAKES = "25 problems, 50 cells, six minutes"
 RESULTS = Path(__file__).parent
 
 
-class Cell(NamedTuple):
-    """A problem, and the least leaf of its forest."""
-
-    data: str
-    leaf: int
+Cell = namedtuple("Cell", "data leaf")
+"""A problem, and the least leaf of its forest."""
 
 
 def run_cell(cell: Cell, data: Rows) -> dict:

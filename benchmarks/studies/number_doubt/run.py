@@ -8,8 +8,8 @@
 
 import time
 import warnings
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -28,12 +28,8 @@ TAKES = "12 problems, 192 cells, 10 minutes"
 RESULTS = Path(__file__).parent
 
 
-class Cell(NamedTuple):
-    """A problem, what is asked of it, and which rows of it train."""
-
-    data: str
-    part: str
-    repeat: int
+Cell = namedtuple("Cell", "data part repeat")
+"""A problem, what is asked of it, and which rows of it train."""
 
 
 def run_cell(cell: Cell, data: Rows) -> dict:

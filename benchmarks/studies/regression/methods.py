@@ -71,10 +71,14 @@ def with_margin(fold: Fold) -> np.ndarray:
     own = np.asarray(fold.quantile_forest.predict(fold.X, quantiles=[MISS / 2, 1 - MISS / 2], oob_score=True))
     known = ~np.isnan(own).any(axis=1)
     beyond = np.maximum(own[:, 0] - fold.y, fold.y - own[:, 1])[known]
+    return widened(np.asarray(fold.quantile_forest.predict(fold.X_test, quantiles=[MISS / 2, 1 - MISS / 2])), beyond)
+
+
+def widened(ends: np.ndarray, beyond: np.ndarray) -> np.ndarray:
+    """Intervals with the conformal margin of how far other rows lie outside of theirs."""
     rank = min(1.0, np.ceil((1 - MISS) * (len(beyond) + 1)) / len(beyond))
     margin = np.quantile(beyond, rank, method="higher")
-    found = np.asarray(fold.quantile_forest.predict(fold.X_test, quantiles=[MISS / 2, 1 - MISS / 2]))
-    return np.sort(found + np.array([-margin, margin]), axis=1)
+    return np.sort(ends + np.array([-margin, margin]), axis=1)
 
 
 def of_residuals(fold: Fold) -> np.ndarray:

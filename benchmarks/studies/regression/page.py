@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.cells import together
 from benchmarks.pages import digits, fill, table_rows, verdict, verdict_rows
 from benchmarks.pages import table as text_table
 from benchmarks.studies.regression.methods import METHODS
@@ -21,18 +22,10 @@ SHOWN = (LEARNED, "law of residuals", "20 bins", "quantile-forest, margin", "pla
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (problem, leaf, trees, method): all folds' test rows together, where the method has all folds."""
-    together: dict[tuple[str, int, int, str], list[dict]] = {}
-    folds: dict[tuple[str, int, int], int] = {}
-    for cell, record in found.items():
-        of = (cell.data, cell.leaf, cell.trees)
-        folds[of] = folds.get(of, 0) + 1
-        for name, own in record["methods"].items():
-            together.setdefault((*of, name), []).append(own)
-    names = ("problem", "leaf", "trees", "method")
+    methods = together(found, "methods", lambda cell: cell[:3])
     rows = [
-        dict(zip(names, key, strict=True)) | measures(parts)
-        for key, parts in together.items()
-        if len(parts) == folds[key[:3]]
+        {"problem": data, "leaf": leaf, "trees": trees, "method": name, **measures(parts)}
+        for ((data, leaf, trees), name), parts in methods.items()
     ]
     return pd.DataFrame(rows)
 

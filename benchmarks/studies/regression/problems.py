@@ -6,62 +6,33 @@ without missing values, and 100 distinct values of that column. Column `SKIPPED`
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 
-from benchmarks.data import load
+from benchmarks.data import Rows, load
 
 MOST_ROWS, LEAST_ROWS, LEAST_VALUES, COLUMNS = 2000, 400, 100, (5, 100)
 SKIPPED = "ZIP_Code"
 
 
-class Rows(NamedTuple):
-    """Features float32, and a target."""
-
-    X: np.ndarray
-    y: np.ndarray
-
-
-def _friedman1(seed: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
-    return make_friedman1(MOST_ROWS, noise=noise, random_state=seed)
-
-
-def _uneven(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    X, y = _friedman1(1, 1.0)
-    return X, y + rng.normal(size=len(y)) * (1 + 3 * X[:, 0])
-
-
-def _skewed(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    X, y = _friedman1(2, 0.0)
-    return X, y * rng.gamma(2.0, 0.5, len(y))
-
-
-def _counts(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    X, _ = _friedman1(3, 0.0)
-    return X, rng.poisson(np.exp(2 * X[:, 1])).astype(float)
-
-
-def _mostly_zero(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    X, y = _friedman1(4, 1.0)
-    return X, np.where(rng.random(len(y)) < 0.7, 0.0, np.exp(y / 5))
-
-
-def _two_peaks(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    X, y = _friedman1(5, 1.0)
-    return X, y + 10 * (rng.random(len(y)) < X[:, 1])
+def _friedman1(
+    seed: int, noise: float, target: Callable[[np.random.Generator, np.ndarray, np.ndarray], np.ndarray]
+) -> Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]:
+    """What draws friedman1's columns, and a target of them and its own."""
+    X, y = make_friedman1(MOST_ROWS, noise=noise, random_state=seed)
+    return lambda rng: (X, target(rng, X, y))
 
 
 DRAWN: dict[str, Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]] = {
-    "friedman1": lambda rng: _friedman1(6, 1.0),
+    "friedman1": _friedman1(6, 1.0, lambda rng, X, y: y),
     "friedman2": lambda rng: make_friedman2(MOST_ROWS, noise=80.0, random_state=7),
     "friedman3": lambda rng: make_friedman3(MOST_ROWS, noise=0.15, random_state=8),
-    "uneven noise": _uneven,
-    "skewed noise": _skewed,
-    "counts": _counts,
-    "mostly zero": _mostly_zero,
-    "two peaks": _two_peaks,
+    "uneven noise": _friedman1(1, 1.0, lambda rng, X, y: y + rng.normal(size=len(y)) * (1 + 3 * X[:, 0])),
+    "skewed noise": _friedman1(2, 0.0, lambda rng, X, y: y * rng.gamma(2.0, 0.5, len(y))),
+    "counts": _friedman1(3, 0.0, lambda rng, X, y: rng.poisson(np.exp(2 * X[:, 1])).astype(float)),
+    "mostly zero": _friedman1(4, 1.0, lambda rng, X, y: np.where(rng.random(len(y)) < 0.7, 0.0, np.exp(y / 5))),
+    "two peaks": _friedman1(5, 1.0, lambda rng, X, y: y + 10 * (rng.random(len(y)) < X[:, 1])),
     "diabetes progression": lambda rng: load_diabetes(return_X_y=True),
 }
 OF_SETS = (

@@ -8,8 +8,8 @@ without a forest are run with the first.
 """
 
 import warnings
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 from sklearn.model_selection import KFold
 
@@ -23,13 +23,8 @@ TAKES = "25 problems, 500 cells"
 RESULTS = Path(__file__).parent
 
 
-class Cell(NamedTuple):
-    """One fold of a problem, for a forest."""
-
-    data: str
-    leaf: int
-    trees: int
-    fold: int
+Cell = namedtuple("Cell", "data leaf trees fold")
+"""One fold of a problem, for a forest."""
 
 
 def run_cell(cell: Cell, data: Rows) -> dict:

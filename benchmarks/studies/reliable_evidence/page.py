@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks.cells import method_rows
 from benchmarks.many_sets import against
 from benchmarks.pages import bold, fill
 from benchmarks.pages import table as text_table
@@ -17,6 +18,7 @@ MEASURES = ("auc", "accuracy", "brier", "score", "epistemic", "aleatoric", "tota
 REJECTED_BY = ("score", "epistemic", "aleatoric", "total")
 TITLES = {"auc": "AUC", "accuracy": "accuracy", "brier": "Brier score", "score": "accuracy-rejection, own score"}
 AGAINST = ("evidence", "probability", "plausibility", "dempster-p")
+HEAD = ["least leaf", "rule", "mean", *(f"against `{other}`" for other in AGAINST)]
 SHOWN = (
     "plausibility", "preference-reliable", "preference-multiplied", "evidence", "evidence-certain",
     "evidence-reliable", "evidence-summed", "dempster-p",
@@ -42,7 +44,7 @@ def page(found: Mapping[Any, dict], beyond: Mapping[str, Mapping[Any, dict]]) ->
         n_sets=frame["set"].nunique(),
         won=won,
         told=lambda names, other: _listed(frame, names.split(", "), other),
-        duels=lambda measure: _duels(frame, measure),
+        duels=lambda measure: text_table(HEAD, _rows(frame, measure, NAMES)),
         rejection=_rejection(frame),
         further="\n\n".join(_further(part, of, inbag) for part, of in frames.items()),
     )
@@ -57,21 +59,18 @@ def _further(part: str, frame: pd.DataFrame, inbag: pd.DataFrame) -> str:
         n_sets=frame["set"].nunique(),
         helps="help" if is_help else "do not help",
         preferred="" if is_preferred else "not ",
-        where=lambda name, other: _where(frame, name, other),
+        where=lambda name, other: _listed(frame, [name], other, named=False),
         doubts=doubts(frame),
-        table=_all_duels(frame),
+        table=text_table(
+            ["measure", *HEAD], [[TITLES[m], *row] for m in TITLES for row in _rows(frame, m, (*SHOWN, NATIVE))]
+        ),
         against_inbag=_against_inbag(frame, inbag) if part == "oob" else "",
     )
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per cell and rule."""
-    rows = [
-        {**cell._asdict(), "set": cell.data, "rule": name, **dict(zip(MEASURES, values, strict=True))}
-        for cell, record in found.items()
-        for name, values in record["rules"].items()
-    ]
-    return pd.DataFrame(rows)
+    return method_rows(found, MEASURES, "rules").rename(columns={"method": "rule"})
 
 
 def by_set(frame: pd.DataFrame, measure: str, leaf_size: int) -> pd.DataFrame:
@@ -92,27 +91,15 @@ def told(frame: pd.DataFrame, name: str, other: str, measures=tuple(TITLES)) -> 
     return found
 
 
-def _listed(frame: pd.DataFrame, names: list[str], other: str) -> str:
-    titles = TITLES | {"score": "rejection"}
-    places = [
-        (word, f"`{name}` by {titles[measure]} at {leaf_size} ({won})")
-        for name in names
-        for word, measure, leaf_size, won in told(frame, name, other)
-    ]
-    return _by_word(places, ("better", "worse"))
-
-
-def _where(frame: pd.DataFrame, name: str, other: str) -> str:
-    places = [
-        (word.capitalize(), f"{TITLES[measure]} at {leaf_size} ({won})")
-        for word, measure, leaf_size, won in told(frame, name, other)
-    ]
-    return _by_word(places, ("Better", "Worse"))
-
-
-def _by_word(places: list[tuple[str, str]], words: tuple[str, str]) -> str:
-    found = {word: ", ".join(where for of, where in places if of == word) for word in words}
-    return "; ".join(f"{word}: {where or 'nowhere'}" for word, where in found.items())
+def _listed(frame: pd.DataFrame, names: list[str], other: str, *, named: bool = True) -> str:
+    """Where rules are told better and worse than another, each with its name or none."""
+    titles = TITLES | ({"score": "rejection"} if named else {})
+    found: dict[str, list[str]] = {"better": [], "worse": []}
+    for name in names:
+        for word, measure, leaf_size, won in told(frame, name, other):
+            found[word].append(f"`{name}` by " * named + f"{titles[measure]} at {leaf_size} ({won})")
+    words = ((word if named else word.capitalize(), where) for word, where in found.items())
+    return "; ".join(f"{word}: {', '.join(where) or 'nowhere'}" for word, where in words)
 
 
 def doubts(frame: pd.DataFrame) -> dict[str, int]:
@@ -164,16 +151,6 @@ def _rows(frame: pd.DataFrame, measure: str, names: tuple[str, ...]) -> list[lis
             cells = ["" if name == other else _cell(duels[other].loc[name]) for other in AGAINST]
             body.append([str(leaf_size), f"`{name}`", f"{values[name].mean():.4f}", *cells])
     return body
-
-
-def _duels(frame: pd.DataFrame, measure: str) -> str:
-    head = ["least leaf", "rule", "mean", *(f"against `{other}`" for other in AGAINST)]
-    return text_table(head, _rows(frame, measure, NAMES))
-
-
-def _all_duels(frame: pd.DataFrame) -> str:
-    head = ["measure", "least leaf", "rule", "mean", *(f"against `{other}`" for other in AGAINST)]
-    return text_table(head, [[TITLES[m], *row] for m in TITLES for row in _rows(frame, m, (*SHOWN, NATIVE))])
 
 
 def _rejection(frame: pd.DataFrame) -> str:

@@ -3,18 +3,14 @@
     python -m benchmarks reliable_evidence [--data FOLDER] [--sets NAME ...] [--parts main classes oob random-trees]
 
 The rules of `methods` on the sets of `benchmarks.studies.rules`, forests of 100 trees, three leaf sizes, folds of a
-five-fold cross-validation:
+five-fold cross-validation: all five of the sets of two classes with in-bag counts (``main``), two of those of more
+(``classes``), of all sets by out-of-bag counts (``oob``) and with random decision trees (``random-trees``).
 
-* ``main``: the sets of two classes, all folds, forests of that study with in-bag counts.
-* ``classes``: the sets of three classes and more, in-bag counts, random forests and extremely randomised trees.
-* ``oob``: all sets, random forests, leaves counted by the rows that a tree was grown without.
-* ``random-trees``: all sets, random decision trees (`jaxunc.grow_random_trees`), each grown on the whole sample.
-
-The further parts have two folds. More than two classes are compared as `jaxunc.OneVsRest` does: each against the rest
-of them, from its own prior. Rules are lifted by the library, once per distinct pair of counts; the sums over trees are
-NumPy's. A cell (`benchmarks.cells`) is a forest on a fold of a set.
+More than two classes are compared as `jaxunc.OneVsRest` does. Rules are lifted by the library, once per distinct pair
+of counts; the sums over trees are NumPy's. A cell (`benchmarks.cells`) is a forest on a fold of a set.
 """
 
+from collections import namedtuple
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -29,7 +25,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold
 
 import jaxunc as ju
 from benchmarks.cells import Part, Study, make_part
-from benchmarks.data import KNOWN, load
+from benchmarks.data import by_size, load
 from benchmarks.studies.reliable_evidence.methods import NAMES, rules_of
 from benchmarks.studies.reliable_evidence.page import MEASURES, NATIVE, page
 from benchmarks.studies.rules.run import SETS, table
@@ -57,13 +53,8 @@ TAKES = "35 data sets, 1254 forests"
 RESULTS = Path(__file__).parent
 
 
-class Cell(NamedTuple):
-    """A forest on one fold of a set."""
-
-    data: str
-    forest: str
-    leaf_size: int
-    fold: int
+Cell = namedtuple("Cell", "data forest leaf_size fold")
+"""A forest on one fold of a set."""
 
 
 class Answers(NamedTuple):
@@ -76,10 +67,7 @@ class Answers(NamedTuple):
 
 def sets_of(part: str) -> tuple[str, ...]:
     """The sets of a part, the smallest first."""
-    if part == "main":
-        return TWO_CLASSES
-    names = MORE_CLASSES if part == "classes" else SETS
-    return tuple(sorted(names, key=lambda name: KNOWN[name]["n"] if name in KNOWN else 10_000))
+    return TWO_CLASSES if part == "main" else by_size(MORE_CLASSES if part == "classes" else SETS)
 
 
 def run_cell(cell: Cell, data: compare.Table, part: str) -> dict:

@@ -9,6 +9,7 @@ trees whose bag lacks x. Its two scores are the proximities' share of rows that 
 and conformity: one minus the ratio of the k largest proximities to other classes than the answer, to those of its own.
 """
 
+from collections import namedtuple
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -31,12 +32,8 @@ METHODS = ("probability", "largest", "RF-ICE", "conformity", "laplace", "confide
 BASELINE = "probability"
 
 
-class Cell(NamedTuple):
-    """A forest on a fold of a set."""
-
-    data: str
-    leaf: int
-    fold: int
+Cell = namedtuple("Cell", "data leaf fold")
+"""A forest on a fold of a set."""
 
 
 class Bags(NamedTuple):

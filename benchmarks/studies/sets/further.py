@@ -12,7 +12,7 @@ from benchmarks.pages import fill
 from benchmarks.pages import table as text_table
 from benchmarks.studies.sets.likelihood import CHOICES, NAMES
 from benchmarks.studies.sets.likelihood import KINDS as LIKELIHOODS
-from benchmarks.studies.sets.methods import COLUMNS, LEVEL, WORTH, compared, duel, measures, shown, table
+from benchmarks.studies.sets.methods import COLUMNS, LEVEL, WORTH, compared, duel, joined, measures, shown, table
 from benchmarks.studies.sets.vote import COUNTS, KINDS, STEP_KINDS, UTILITIES, VOTE_NAMES
 from jaxunc import compare
 
@@ -60,7 +60,8 @@ def quote(names: Sequence[str]) -> str:
 
 def likelihood_section(everything: pd.DataFrame) -> str:
     """Of all sets that have these methods; empty if none has."""
-    frame = everything[everything["set"].isin(_sets_with_all(everything))]
+    number = everything[everything["method"].isin(NAMES)].groupby("set")["method"].nunique()
+    frame = everything[everything["set"].isin(number.index[number == len(NAMES)])]
     if frame.empty:
         return ""
     passed, ranks = verdict(frame), frame.groupby("method")[[*WORTH]].mean()
@@ -90,7 +91,8 @@ def likelihood_section(everything: pd.DataFrame) -> str:
 def verdict(frame: pd.DataFrame) -> dict[str, list[str]]:
     """Methods that pass the rules of the page: {"intervals": …, "u65": …, "u80": …, "class": …}."""
     beside = [name for name in NAMES if name.startswith("likelihood") and CHOICES[0] not in name]
-    pairs = {name: (name.replace("likelihood", "intervals"), _utility(name)) for name in beside}
+    by = {name: "u65" if name.endswith("u65") else "u80" for name in beside}
+    pairs = {name: (name.replace("likelihood", "intervals"), by[name]) for name in beside}
     found = {"intervals": _better(frame, pairs)}
     for kind, rival in NEEDS.items():
         found[kind] = _better(frame, dict.fromkeys(NEW, (rival, kind)))
@@ -118,15 +120,6 @@ def told(frame: pd.DataFrame, duels: Sequence[tuple[str, str, str]]) -> list[str
         "no" if p >= LEVEL or of.won == of.lost else "yes" if of.won > of.lost else "worse"
         for of, p in zip(found, p_values, strict=True)
     ]
-
-
-def _utility(name: str) -> str:
-    return "u65" if name.endswith("u65") else "u80"
-
-
-def _sets_with_all(everything: pd.DataFrame) -> list[str]:
-    own = everything[everything["method"].isin(NAMES)].groupby("set")["method"].nunique()
-    return [str(name) for name in own.index[own == len(NAMES)]]
 
 
 def _against(frame: pd.DataFrame) -> str:
@@ -184,8 +177,7 @@ def vote_cells(found: Mapping[Any, dict]) -> dict[Any, dict]:
     for cell, record in found.items():
         if "learned_vote" in record:
             own = record["learned_vote"]
-            both = {key: {**record[key], **own[key]} for key in ("sets", "seconds")}
-            cells[cell] = {**record, **both, "numbers": own["numbers"], "learning": own["learning"]}
+            cells[cell] = joined(record, own) | {"numbers": own["numbers"], "learning": own["learning"]}
     return cells
 
 
@@ -273,10 +265,7 @@ def steps_section(cells: Mapping[Any, dict]) -> str:
 def with_steps(cells: Mapping[Any, dict]) -> dict[Any, dict]:
     """The cells that have the steps, these among their methods."""
     return {
-        cell: {
-            **record,
-            **{key: {**record[key], **record["vote_steps"][key]} for key in ("sets", "seconds", "numbers")},
-        }
+        cell: joined(record, record["vote_steps"], "sets", "seconds", "numbers")
         for cell, record in cells.items()
         if "vote_steps" in record
     }

@@ -71,8 +71,9 @@ def likelihood_methods(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[dict[st
     for counts in grown.counts:
         kinds[f"intervals, {counts}"] = _of_leaves(grown, counts, dirichlet_lower, STRENGTHS)
         kinds[f"likelihood, {counts}"] = _of_leaves(grown, counts, profile_lower, ALPHAS)
+    shares = _shares(grown.counts["in-bag"])
     answers = {
-        "mean": (_mean(_shares(grown.own["in-bag"]), grown.unseen), _answer_of_means(grown)),
+        "mean": (_mean(_shares(grown.own["in-bag"]), grown.unseen), lambda X: shares[grown.at(X)].mean(axis=1)),
         "learned": (np.asarray(rows.answer(pool).probability, float)[: rows.n], answer_of(rows.forest, pool)),
     }
     for name, (own, answer) in answers.items():
@@ -146,11 +147,6 @@ def _of_leaves(grown: Grown, counts: str, lower_of: Callable[..., np.ndarray], n
         lower, upper = bounds(grown.own[counts], lower_of, number)
         own.append(dominating(_mean(lower, grown.unseen), _mean(upper, grown.unseen)))
     return Kind(own, sets)
-
-
-def _answer_of_means(grown: Grown) -> Callable[[np.ndarray], np.ndarray]:
-    shares = _shares(grown.counts["in-bag"])
-    return lambda X: shares[grown.at(X)].mean(axis=1)
 
 
 def _decalibrated(own: np.ndarray, y: np.ndarray, answer: Callable[[np.ndarray], np.ndarray]) -> Kind:

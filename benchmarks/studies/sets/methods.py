@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 
 import jaxunc as ju
 from benchmarks import many_sets
+from benchmarks.cells import together
 from benchmarks.pages import bold, digits
 from benchmarks.studies.learning.methods import adaptive_sets, conformal_sets, filled
 from jaxunc.counting import oob_mask
@@ -34,6 +35,10 @@ class Known(NamedTuple):
     probability: Callable[[np.ndarray], np.ndarray]
     """Probabilities of new rows."""
 
+    def by(self, decide: Callable[[np.ndarray], Any]) -> Sets:
+        """The sets that are made of the probabilities."""
+        return lambda X: np.asarray(decide(self.probability(X)))
+
 
 def methods(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Sets]:
     """All methods, fitted: one random forest, and a second one where a quarter of the rows is held out."""
@@ -41,24 +46,29 @@ def methods(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Sets]:
     rows = ju.learning.oob_dataset(model, X, y, source="oob", counts="both")
     inbag = ju.from_sklearn(model)
     pool = ju.learning.fit_combiner(ju.LearnedPool(np.asarray(inbag.prior), reads=rows.count_sets), rows).combiner
-    mean_of = _known(rows, inbag, ju.Mean())
-    pool_of = _known(rows, rows.forest, pool)
-    found: dict[str, Sets] = {"one class, mean": _most_probable(mean_of), "one class, learned": _most_probable(pool_of)}
-    for name, known in (("mean", mean_of), ("learned", pool_of)):
-        found |= {f"u{kind}, {name}": _best_by_utility(known, kind) for kind in (65, 80)}
+    sources = {"mean": _known(rows, inbag, ju.Mean()), "learned": _known(rows, rows.forest, pool)}
+    found = {f"one class, {name}": known.by(most_probable) for name, known in sources.items()}
+    for name, known in sources.items():
+        by_utility = {kind: partial(ju.decisions.expected_utility_set, utility=kind) for kind in (65, 80)}
+        found |= {f"u{kind}, {name}": known.by(decide) for kind, decide in by_utility.items()}
     counted = {"in-bag": inbag, "oob": ju.count_leaves(inbag, X, y, tree_mask=oob_mask(model, len(y), X=X, y=y))}
     for counts, forest in counted.items():
-        found |= {
-            f"cautious, {counts}, s = {s}": nondominated_sets(forest, ju.GeneralizedVote(s)) for s in VOTE_STRENGTHS
-        }
-        found |= {f"intervals, {counts}, s = {s}": _by_intervals(forest, s) for s in INTERVAL_STRENGTHS}
-    known = {"oob": mean_of, "learned, oob": pool_of, "held-out": _held_out(X, y, seed)}
+        votes = {s: nondominated_sets(forest, ju.GeneralizedVote(s)) for s in VOTE_STRENGTHS}
+        found |= {f"cautious, {counts}, s = {s}": sets for s, sets in votes.items()}
+        intervals = partial(nondominated_sets, forest, decide=ju.decisions.interval_dominance)
+        found |= {f"intervals, {counts}, s = {s}": intervals(ju.AveragedIntervals(s)) for s in INTERVAL_STRENGTHS}
+    known = {"oob": sources["mean"], "learned, oob": sources["learned"], "held-out": _held_out(X, y, seed)}
     return found | {
-        f"{kind}, {name}": _calibrated(sets_of, one)
+        f"{kind}, {name}": one.by(partial(sets_of, one.own, one.y))
         for kind, sets_of in CONFORMAL.items()
         for name, one in known.items()
         if kind != "adaptive" or len(inbag.prior) > 2  # which MAPIE refuses for two classes
     }
+
+
+def most_probable(probability: np.ndarray) -> np.ndarray:
+    """Sets of the most probable class alone."""
+    return np.eye(probability.shape[1], dtype=bool)[np.argmax(probability, axis=1)]
 
 
 def plain_sets(own: np.ndarray, own_y: np.ndarray, predicted: np.ndarray, *, by_class: bool = False) -> np.ndarray:
@@ -91,31 +101,10 @@ def _held_out(X: np.ndarray, y: np.ndarray, seed: int) -> Known:
     return Known(probability(X[held]), y[held], probability)
 
 
-def _most_probable(known: Known) -> Sets:
-    def sets(X: np.ndarray) -> np.ndarray:
-        shares = known.probability(X)
-        return np.eye(shares.shape[1], dtype=bool)[np.argmax(shares, axis=1)]
-
-    return sets
-
-
-def _best_by_utility(known: Known, kind: Any) -> Sets:
-    return lambda X: np.asarray(ju.decisions.expected_utility_set(known.probability(X), kind))
-
-
-def nondominated_sets(forest: ju.Forest, rule: ju.Combiner) -> Sets:
-    """The sets of a rule that compares classes."""
+def nondominated_sets(forest: ju.Forest, rule: ju.Combiner, decide: Callable = ju.decisions.nondominated) -> Sets:
+    """The sets of a rule that compares classes, or of what else decides by its answers."""
     bound: Any = ju.bind(forest, rule)
-    return lambda X: np.asarray(ju.decisions.nondominated(bound(X)))
-
-
-def _by_intervals(forest: ju.Forest, s: float) -> Sets:
-    bound = ju.bind(forest, ju.AveragedIntervals(s))
-    return lambda X: np.asarray(ju.decisions.interval_dominance(bound(X)))
-
-
-def _calibrated(sets_of: Callable[..., np.ndarray], known: Known) -> Sets:
-    return lambda X: sets_of(known.own, known.y, known.probability(X))
+    return lambda X: np.asarray(decide(bound(X)))
 
 
 def counted(sets: np.ndarray, y: np.ndarray) -> dict[str, list]:
@@ -124,6 +113,11 @@ def counted(sets: np.ndarray, y: np.ndarray) -> dict[str, list]:
     by_size = [[int(k), int(np.sum(size == k)), int(np.sum(right[size == k]))] for k in np.unique(size)]
     by_class = [[int(np.sum(y == c)), int(np.sum(right[y == c]))] for c in range(sets.shape[1])]
     return {"sizes": by_size, "classes": by_class}
+
+
+def joined(record: dict, other: dict, *keys: str) -> dict:
+    """A record with the methods of another of the same forest."""
+    return record | {key: record[key] | other[key] for key in keys or ("sets", "seconds")}
 
 
 # Measures of sets, made of a study's cells, and how methods are compared by them.
@@ -140,24 +134,20 @@ LEVEL = 0.05
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:
     """A row per (set, method): measures of both folds' test rows together."""
-    together: dict[tuple[str, str], list[dict]] = {}
-    seconds: dict[tuple[str, str], list[float]] = {}
-    n_classes = {}
-    for cell, record in found.items():
-        n_classes[cell.data] = record["rows"][2]
-        for name, counts in record["sets"].items():
-            together.setdefault((cell.data, name), []).append(counts)
-            seconds.setdefault((cell.data, name), []).append(1e6 * record["seconds"][name] / record["rows"][1])
+    per_row = {
+        cell: {"ms": {name: 1e6 * seconds / record["rows"][1] for name, seconds in record["seconds"].items()}}
+        for cell, record in found.items()
+    }
+    ms = together(per_row, "ms")
     rows = [
-        {"set": data, "method": name, "n_classes": n_classes[data], **measures(parts)}
-        | {"ms": float(np.mean(seconds[data, name]))}
-        for (data, name), parts in together.items()
+        {"set": data, "method": name, **measures(parts), "ms": float(np.mean(ms[data, name]))}
+        for (data, name), parts in together(found, "sets").items()
     ]
     return pd.DataFrame(rows)
 
 
 def measures(parts: list[dict]) -> dict[str, Any]:
-    """All that is measured of sets, from `counted` of their parts."""
+    """All that is measured of sets, from `counted` of their parts; empty ones are no size, and worth nothing."""
     rows, right = Counter(), Counter()
     for part in parts:
         for k, n, n_right in part["sizes"]:
@@ -167,17 +157,20 @@ def measures(parts: list[dict]) -> dict[str, Any]:
     by_class = np.sum([part["classes"] for part in parts], axis=0)
     enough = by_class[by_class[:, 0] >= LEAST_ROWS]
     worth = {
-        kind: sum(right[k] * (linear / k - square / k**2) for k in rows) / n for kind, (linear, square) in WORTH.items()
+        kind: sum(right[k] * (linear / k - square / k**2) for k in rows if k) / n
+        for kind, (linear, square) in WORTH.items()
     }
     return {
         "coverage": hits / n,
         "worst_class": _least(enough[:, 1] / enough[:, 0]),
-        "worst_size": _least([right[k] / rows[k] for k in rows if rows[k] >= LEAST_ROWS]),
+        "worst_size": _least([right[k] / rows[k] for k in rows if k and rows[k] >= LEAST_ROWS]),
         **worth,
         "size": sum(k * rows[k] for k in rows) / n,
         "single": rows[1] / n,
+        "empty": rows[0] / n,
         "right": right[1] / rows[1] if rows[1] else float("nan"),
         "kept": is_kept(hits, n),
+        "n_classes": len(by_class),
         "n_classes_told": len(enough),
         "n_classes_kept": sum(is_kept(own_hits, own) for own, own_hits in enough),
     }

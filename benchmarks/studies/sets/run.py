@@ -15,19 +15,18 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.cells import FoldCell, Study, fold, fold_cells, make_part
-from benchmarks.data import KNOWN
+from benchmarks.data import by_size
 from benchmarks.speed.measure import timed
 from benchmarks.studies.boosted_counts.run import rows_of
 from benchmarks.studies.learning.run import Rows
 from benchmarks.studies.rules.run import SETS
 from benchmarks.studies.sets.likelihood import NAMES, likelihood_methods
-from benchmarks.studies.sets.methods import Sets, counted, methods
+from benchmarks.studies.sets.methods import Sets, counted, joined, methods
 from benchmarks.studies.sets.page import page
 from benchmarks.studies.sets.vote import STEP_NAMES, VOTE_NAMES, Learned, step_methods, vote_methods
 
 N_FOLDS, N_RUN = 5, 2
-BY_SIZE = tuple(sorted(SETS, key=lambda name: KNOWN[name]["n"] if name in KNOWN else 10_000))
-"""The sets, the smallest first; those that are only had as files last."""
+BY_SIZE = by_size(SETS)
 TAKES = "35 data sets, two folds each, in four parts"
 RESULTS = Path(__file__).parent
 PARTS = {"likelihood": NAMES, "learned_vote": VOTE_NAMES, "vote_steps": STEP_NAMES}
@@ -86,8 +85,7 @@ def kept(out: Path) -> dict[FoldCell, dict]:
         for of in STUDY.parts.values()
     )
     for cell, record in likelihood.items():
-        both = {key: {**found[cell][key], **record[key]} for key in ("sets", "seconds")}
-        found[cell] = {**found[cell], **both, "numbers": record["numbers"]}
+        found[cell] = joined(found[cell], record) | {"numbers": record["numbers"]}
     for name, cells in zip(("learned_vote", "vote_steps"), further, strict=True):
         for cell, record in cells.items():
             found[cell] = {**found[cell], name: record}

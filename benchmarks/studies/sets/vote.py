@@ -1,20 +1,12 @@
 """The learned vote, for the study of sets: a cautious forest whose s and whose trees' masses are learned by utility.
 
 `jaxunc.LearnedVote` compares classes as the cautious forest does and weighs a tree by the size N of its leaf,
-N^α N/(N + κ). It learns s, α and κ from out-of-bag rows by the softened utility of its sets, u65 or u80, and answers
-with exact comparisons (``hardened``), or with the slope that it was learned with. Beside it stands the cautious forest
-with equal masses, whose whole s was chosen on the same rows for the same utility. Learning starts from this s.
+N^α N/(N + κ). It learns from out-of-bag rows, from the whole s of the cautious forest beside it on, which was chosen on
+the same rows for the same utility. ``page.md`` has the criteria.
 
-Criteria, fixed before the first set was run:
-
-* It helps if it is told better than the cautious forest with chosen s, by the utility that both are for, at the same
-  counts: more sets won than lost, signed-rank test over the sets, Holm's correction over all comparisons.
-* It is recommended if it is also told better than ``u65, learned`` by u65, or than ``u80, learned`` by u80.
-
-Then the steps from the one to the other, of the same forests: ``slope`` is the rule with the chosen s, equal masses and
+The steps from the one to the other are of the same forests: ``slope`` is the rule with the chosen s, equal masses and
 the slope, nothing learned; ``slope with learned s`` has its masses held equal while s is learned by the same call. The
-learned vote with slope adds the masses. Fixed before these were run: a gain is a step's if with it the rule is told
-better than without it, by the utility, Holm's correction over all steps.
+learned vote with slope adds the masses.
 """
 
 import dataclasses

@@ -2,16 +2,12 @@
 
     python -m benchmarks suttoncharani2020 --parts classes ensembles counting [--data FOLDER]
 
-Everything in float64, from the library's public functions. Measures are the log loss (probabilities below 1e-6 count as
-1e-6) and the Brier score, summed over the classes. Three parts:
-
-* ``classes``: trees of the study's six complexities on sets of more than two classes; ten folds;
-* ``ensembles``: random forests of 100 trees, grown out, corrected tree by tree or as a whole; two folds;
-* ``counting``: nearest neighbours, naive Bayes and a decision table; ten folds.
+In float64, from the library's public functions. Three parts: ``classes``, trees of the study's six complexities on sets
+of more than two classes, ten folds; ``ensembles``, random forests of 100 trees, grown out, corrected tree by tree or as
+a whole, two folds; ``counting``, nearest neighbours, naive Bayes and a decision table, ten folds.
 
 The sets of more classes are all of the folder with 300 to 5500 rows, ten rows or more in each class and no missing
-value. Ensembles have the paper's six sets and the six smallest of these; counting has the four smaller ones of the
-paper and the four smallest of these. A cell is a fold of a set in a part.
+value. A cell is a fold of a set in a part.
 """
 
 from collections.abc import Mapping
@@ -26,7 +22,7 @@ from benchmarks.cells import PartCell as Cell
 from benchmarks.cells import fold, make_part
 from benchmarks.data import DataSet, load
 from benchmarks.pages import fill
-from benchmarks.studies.suttoncharani2020.beyond_methods import Table, counting_classifiers, forests, ways_to_read
+from benchmarks.studies.suttoncharani2020.beyond_methods import counting_classifiers, forests, ways_to_read
 from benchmarks.studies.suttoncharani2020.methods import SETS, columns, pruned_trees, rounded
 from benchmarks.studies.suttoncharani2020.page import TEMPLATE, Records, gain_cells, in_words
 
@@ -49,7 +45,7 @@ CLIP = 1e-6
 def run_cell(cell: Cell, data: DataSet) -> dict:
     """{"found": {model or tree: {way to read it: [log loss, Brier score]}}}."""
     train, test = fold(data, FOLDS[cell.part], cell.fold)
-    run = {"classes": _trees, "ensembles": _forests, "counting": _counting}[cell.part]
+    run = {"classes": _trees, "ensembles": _forests, "counting": counting_classifiers}[cell.part]
     found = run(data, train, test)
     measured = {
         model: {way: measures(p, data.y[test]) for way, p in answers.items()} for model, answers in found.items()
@@ -72,11 +68,6 @@ def _trees(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
 def _forests(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
     X = np.asarray(columns(data), np.float32)
     return {"forest": forests(X[train], data.y[train], X[test])}
-
-
-def _counting(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict:
-    table = Table(data.X, data.nominal, len(data.class_labels))
-    return counting_classifiers(table, columns(data), data.y, train, test)
 
 
 def _is_sound(record: dict, cell: Cell) -> bool:

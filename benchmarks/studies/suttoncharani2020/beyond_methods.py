@@ -19,15 +19,17 @@ Numeric features have up to four bins with about as many training rows each, nom
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_selection import mutual_info_classif
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 import jaxunc as ju
+from benchmarks.data import DataSet
+from benchmarks.studies.suttoncharani2020.methods import columns
 from jaxunc.counting import oob_mask
 from jaxunc.smoothing import DirichletPrior, fit_dirichlet_prior, fit_forest_prior, smooth
 
@@ -36,14 +38,6 @@ WAYS = ("raw", "laplace", "eb", "marginal")
 N_TREES, N_NEIGHBOURS, N_BINS, N_IN_TABLE = 100, 10, 4, 3
 ZERO = 1e-12
 """What naive Bayes reads for a frequency of 0."""
-
-
-class Table(NamedTuple):
-    """A set's features as they are."""
-
-    X: np.ndarray
-    nominal: np.ndarray
-    n_classes: int
 
 
 def priors(sample: np.ndarray) -> dict[str, DirichletPrior]:
@@ -91,36 +85,25 @@ def forests(X: np.ndarray, y: np.ndarray, X_test: np.ndarray) -> dict[str, np.nd
     return found
 
 
-def _votes(counts: np.ndarray) -> np.ndarray:
-    size = counts.sum(axis=2, keepdims=True)
-    return (counts / np.maximum(size, 1)).sum(axis=1)
-
-
-def _mean_leaf(counts: np.ndarray) -> np.ndarray:
-    trees = (counts.sum(axis=2) > 0).sum(axis=1)
-    return counts.sum(axis=1) / np.maximum(trees, 1)[:, None]
-
-
+_sizes = lambda counts: counts.sum(axis=2, keepdims=True)
 TOGETHER: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "trees": _votes,
+    "trees": lambda counts: (counts / np.maximum(_sizes(counts), 1)).sum(axis=1),
     "pooled": lambda counts: counts.sum(axis=1),
-    "mean leaf": _mean_leaf,
+    "mean leaf": lambda counts: counts.sum(axis=1) / np.maximum((_sizes(counts) > 0).sum(axis=1), 1),
 }
 """How counts ``[rows trees classes]``, zeros where a tree has no say, become one count a row."""
 
 
-def counting_classifiers(
-    table: Table, wide: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray
-) -> dict[str, dict[str, np.ndarray]]:
-    """{classifier: {way: probabilities}}; ``wide`` has nominal features as a column per level."""
-    onehot = np.eye(table.n_classes)[y[train]]
-    bins = [binned(table.X[:, j], bool(is_nominal), train) for j, is_nominal in enumerate(table.nominal)]
+def counting_classifiers(data: DataSet, train: np.ndarray, test: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+    """{classifier: {way: probabilities}}."""
+    y, onehot = data.y, np.eye(len(data.class_labels))[data.y[train]]
+    bins = [binned(data.X[:, j], bool(is_nominal), train) for j, is_nominal in enumerate(data.nominal)]
     informative = mutual_info_classif(np.stack([b[train] for b in bins], axis=1), y[train], discrete_features=True)
     chosen = np.argsort(-informative, kind="stable")[:N_IN_TABLE]
     cell = np.unique(np.stack([bins[j] for j in chosen], axis=1), axis=0, return_inverse=True)[1].reshape(-1)
     in_table = counts_of(cell, onehot, train)
     return {
-        "neighbours": neighbours(wide, onehot, train, test),
+        "neighbours": neighbours(columns(data), onehot, train, test),
         "naive Bayes": naive_bayes(bins, onehot, train, test),
         "table": ways_to_read(in_table, in_table[cell[test]]),
     }
@@ -160,9 +143,4 @@ def naive_bayes(
         counts = counts_of(column, onehot, train)
         for way, p in ways_to_read(counts, counts[column[test]]).items():
             score[way] = score[way] + np.log(np.maximum(p, ZERO))
-    return {way: _normalised(s) for way, s in score.items()}
-
-
-def _normalised(logs: np.ndarray) -> np.ndarray:
-    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
+    return {way: softmax(logs, axis=1) for way, logs in score.items()}

@@ -2,13 +2,9 @@
 
     python -m benchmarks suttoncharani2020 --parts open [--data FOLDER] [--sets NAME ...]
 
-The study's protocol once: one ten-fold cross-validation in float64, with the folds of the study's
-first. Trees of its six complexities are grown in six ways (`grow_by_gain`). In the leaves of each:
-
-* probabilities: relative frequencies, and those smoothed by empirical Bayes;
-* beliefs: the paper's predictive one, and the likelihood's (`jaxunc.scorers.likelihood_mass`). Each has the scores of
-  its pignistic probabilities, the ranges of the metrics over its interval of class 1, its mean ignorance, and its mean
-  distance to the class that came, plain and squared (`jousselme_distance`).
+The folds of the study's first cross-validation. Trees of its six complexities are grown in six ways (`grow_by_gain`);
+in the leaves of each, probabilities as they are and smoothed by empirical Bayes, and two beliefs, the paper's and the
+likelihood's (`jaxunc.scorers.likelihood_mass`), whose distance to the class that came is plain and squared.
 
 A cell is a fold of a set, of the first six ways together (part ``open``) or of one further gain (``open GAIN``).
 """
@@ -153,7 +149,7 @@ def verdict(gains: np.ndarray) -> str:
 
 def section(finished: Records) -> str:
     """The section; of the sets that are finished."""
-    agree = _orders_agree(finished)
+    agree, end = _orders_agree(finished), lambda belief, place: values(finished, "raw", "0", belief, "brier", place)
     return fill(
         TEMPLATE,
         "open",
@@ -165,7 +161,7 @@ def section(finished: Records) -> str:
         instead=lambda growth: _in_words({"0": gain_of_cuts(finished, growth, "0", "raw", read="eb")}),
         leaves=lambda growth, tree: values(finished, growth, tree, "leaves").mean(),
         likelihood=_in_words({tree: gain_of_likelihood(finished, tree, "eb") for tree in SIZES}),
-        width=lambda belief: _width(finished, belief),
+        width=lambda belief: (end(belief, 1) - end(belief, 0)).mean(),
         agreed=dict(zip(("square", "plain"), agree, strict=True)),
         n_agreed=len(SIZES) * len(finished),
         cut_gains=lambda *of: " | ".join(gain_cells(gain_of_cuts(finished, *of))),
@@ -177,12 +173,6 @@ def section(finished: Records) -> str:
 def _in_words(gains: Mapping[str, np.ndarray]) -> str:
     names = {tree: "pruned trees" if tree == "pruned" else f"trees of cp = {tree}" for tree in gains}
     return "; ".join(f"{verdict(found)} in {names[tree]} ({in_words(found[:2])})" for tree, found in gains.items())
-
-
-def _width(finished: Records, belief: str) -> float:
-    """How wide the range of the Brier score is in large trees."""
-    low, high = (values(finished, "raw", "0", belief, "brier", end) for end in (0, 1))
-    return float((high - low).mean())
 
 
 def _orders_agree(finished: Records) -> np.ndarray:

@@ -1,8 +1,9 @@
 """The trees and estimates of the study of Sutton-Charani 2020: one fold of one of its sets, and its cells."""
 
+from collections import namedtuple
 from collections.abc import Callable
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import OneHotEncoder
@@ -29,12 +30,8 @@ ESTIMATES = ("raw", "eb", "laplace", "moments", "marginal")
 INTERVALS = ("log_loss", "brier", "auc", "auc_published")
 
 
-class Cell(NamedTuple):
-    """One fold."""
-
-    data: str
-    repeat: int
-    fold: int
+Cell = namedtuple("Cell", "data repeat fold")
+"""One fold."""
 
 
 def columns(data: DataSet) -> np.ndarray:

@@ -1,14 +1,12 @@
 """Trees of the study of Sutton-Charani 2020 as R's rpart grows and prunes them, from scikit-learn's.
 
 rpart splits by Gini and prunes by *misclassification*: with R(t) the errors of node t as a leaf, R(T_t) those of its
-subtree of |T_t| leaves and R(root) those of the root, a split is kept only while
+subtree of |T_t| leaves and R(root) those of the root, a split is kept from the bottom up only while
 
-    (R(t) - R(T_t)) / (|T_t| - 1) > cp R(root),
+    (R(t) - R(T_t)) / (|T_t| - 1) > cp R(root).
 
-from the bottom up. scikit-learn's ``ccp_alpha`` has the same rule with the Gini impurity in place of the errors, so
-``ccp_alpha = cp * (Gini impurity of the root)`` would be its form of cp, but it prunes other nodes. Here the rule is
-applied as it stands to a tree that scikit-learn grew with rpart's defaults (at least 20 instances to split and 7 in a
-leaf). Even cp = 0 takes away splits that make no fewer errors.
+scikit-learn's ``ccp_alpha`` has the same rule with the impurity in place of the errors, and prunes other nodes. Here
+the rule is applied to trees of rpart's defaults. Even cp = 0 takes away splits that make no fewer errors.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Problems whose probabilities are known: logistic models of normal predictors, and those of `benchmarks.problems`."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import NamedTuple
 
@@ -95,23 +95,13 @@ def draw_generated(name: str, seed: int, n: int) -> Drawn:
     return Drawn(np.asarray(X), np.asarray(y, np.int64), truth / truth.sum(axis=1, keepdims=True))
 
 
-def _half_of_all() -> list[Logistic]:
-    """Half of the 32 combinations: all sixteen of the first four factors, with the AUC that their parity picks."""
-    sizes, kinds, likenesses, shares, aucs = (4, 16), (False, True), (True, False), (0.5, 0.2), (0.75, 0.9)
-    return [
-        Logistic(sizes[a], kinds[b], likenesses[c], shares[d], aucs[(a + b + c + d) % 2])
-        for a, b, c, d in product((0, 1), repeat=4)
-    ]
-
-
-def _problems() -> dict[str, Callable[[int, int], Drawn]]:
-    logistic = {one.name: one.draw for one in LOGISTIC}
-    return logistic | {name: (lambda seed, n, name=name: draw_generated(name, seed, n)) for name in GENERATORS}
-
-
-LOGISTIC = _half_of_all()
-"""Logistic models of the study."""
-PROBLEMS = _problems()
+LOGISTIC = [
+    Logistic((4, 16)[a], b == 1, c == 0, (0.5, 0.2)[d], (0.75, 0.9)[(a + b + c + d) % 2])
+    for a, b, c, d in product((0, 1), repeat=4)
+]
+"""Logistic models of the study, half of 32: all of the first four factors, with the AUC that their parity picks."""
+PROBLEMS: dict[str, Callable[[int, int], Drawn]] = {one.name: one.draw for one in LOGISTIC}
+PROBLEMS |= {name: partial(draw_generated, name) for name in GENERATORS}
 """What draws from each problem, ``(seed, n)`` → `Drawn`."""
 
 
@@ -156,11 +146,9 @@ def expected_auc(estimate: np.ndarray, truth: np.ndarray) -> float:
     """AUC where each instance is positive with its true probability and negative with the rest."""
     classes = [1] if truth.shape[1] == 2 else range(truth.shape[1])
     label = np.repeat([1, 0], len(truth))
-    return float(np.mean([_weighted_auc(label, estimate[:, c], truth[:, c]) for c in classes]))
-
-
-def _weighted_auc(label: np.ndarray, score: np.ndarray, share: np.ndarray) -> float:
-    return float(roc_auc_score(label, np.tile(score, 2), sample_weight=np.concatenate([share, 1 - share])))
+    weights = {c: np.concatenate([truth[:, c], 1 - truth[:, c]]) for c in classes}
+    areas = [roc_auc_score(label, np.tile(estimate[:, c], 2), sample_weight=of) for c, of in weights.items()]
+    return float(np.mean(areas))
 
 
 def observed_auc(estimate: np.ndarray, y: np.ndarray) -> float:

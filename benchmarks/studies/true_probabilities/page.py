@@ -40,7 +40,10 @@ def page(found: Mapping[Any, dict]) -> str:
         n_repetitions=few if few == many else f"{few} to {many}",
         first_shown=SHOWN_BESIDE[0],
         second_shown=SHOWN_BESIDE[1],
-        tables="\n\n".join(_of_group(title, rows) for title, rows in groups.items()),
+        tables="\n\n".join(
+            fill(TEMPLATE, "group", title=title, n=rows["problem"].nunique(), **_of_methods(rows))
+            for title, rows in groups.items()
+        ),
         problems=_of_problems(frame),
         **_slots(groups),
     )
@@ -64,11 +67,6 @@ def _slots(groups: dict[str, pd.DataFrame]) -> dict:
         "elsewhere": lambda name: " and ".join(duel(rows, named(name), MEAN) for rows in other),
         "slope_elsewhere": " and ".join(f"{by_problem(rows, 'slope')[MEAN].median():.1f}" for rows in other),
     }
-
-
-def _of_group(title: str, rows: pd.DataFrame) -> str:
-    """The section of problems of a kind and size."""
-    return fill(TEMPLATE, "group", title=title, n=rows["problem"].nunique(), **_of_methods(rows))
 
 
 def table(found: Mapping[Any, dict]) -> pd.DataFrame:

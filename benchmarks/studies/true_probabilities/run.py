@@ -14,8 +14,8 @@ import json
 import sys
 import warnings
 from argparse import ArgumentParser, Namespace
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
@@ -39,12 +39,8 @@ N_PICTURED = 150
 """Number of instances in each half of the picture."""
 
 
-class Cell(NamedTuple):
-    """One repetition of a problem."""
-
-    data: str
-    size: int
-    repetition: int
+Cell = namedtuple("Cell", "data size repetition")
+"""One repetition of a problem."""
 
 
 def run_cell(cell: Cell) -> dict:

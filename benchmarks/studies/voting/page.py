@@ -58,6 +58,9 @@ def study_page(found: Mapping[str, Sequence[Mapping]], worst_case: Mapping | Non
     further = [_worst_case(worst_case)] if worst_case else []
     further += [fill(TEMPLATE, "more classes", table=_table(more, MORE_CLASSES))] if more else []
     optimal = {promise: {name: of[f"optimal {promise}"] for name, of in two.items()} for promise in PROMISES}
+    at_equal = lambda promise, kind: [
+        at_equal_disagreement(cells, f"optimal {promise}", kind) for cells in cells_of_two.values()
+    ]
     return fill(
         TEMPLATE,
         n_sets=len(found),
@@ -66,7 +69,7 @@ def study_page(found: Mapping[str, Sequence[Mapping]], worst_case: Mapping | Non
         share=lambda promise, kind, which: _share(two, promise, kind)[which],
         below=lambda promise: sum(of.differs <= PROMISES[promise][0] for of in optimal[promise].values()),
         kept=lambda promise: _kept(optimal[promise], PROMISES[promise][0]),
-        at_equal=lambda promise, kind: _median_at_equal(cells_of_two, promise, kind),
+        at_equal=lambda *of: median([share for share in at_equal(*of) if share is not None] or [float("nan")]),
         promised=lambda promise: _promise(two, promise),
         equal=_equal(cells_of_two),
         others=_table(two, OTHERS),
@@ -113,11 +116,6 @@ def _equal(found: Mapping[str, Sequence[Mapping]]) -> str:
     rows.append(["*median*", *(f"{median(column):.2f}" if column else "–" for column in known)])
     head = ["set", *(f"{promise}: of {kind}" for promise, kind in kinds)]
     return table(head, rows)
-
-
-def _median_at_equal(found: Mapping[str, Sequence[Mapping]], promise: str, kind: str) -> float:
-    shares = [at_equal_disagreement(cells, f"optimal {promise}", kind) for cells in found.values()]
-    return median([of for of in shares if of is not None] or [float("nan")])
 
 
 def _promise(two: Measures, promise: str) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from benchmarks.cells import Journal, Part, Study, keys, study_options
+from benchmarks.cells import Journal, Part, Study, repeated, study_options
 from benchmarks.cells import RepeatCell as Cell
 from benchmarks.data import load
 from benchmarks.studies.hernandez_lobato2011.votes import PROBLEMS, Problem, Split, problem
@@ -93,27 +93,18 @@ def run_cell(cell: Cell, of: Problem) -> dict:
     several = of.n_classes > 2
     rules = {name: own for name, own in RULES.items() if not (several and name.startswith(("optimal", "finite")))}
     found = {name: polled(**settings) for name, settings in rules.items()}
-    curves = (
-        {}
-        if several
-        else {
-            kind: [polled(**RULES[f"{kind} .99"] | {"confidence": confidence})[::2] for confidence in CONFIDENCES]
-            for kind in ("bound", "finite")
-        }
-    )
+    curves = {
+        kind: [polled(**RULES[f"{kind} .99"] | {"confidence": confidence})[::2] for confidence in CONFIDENCES]
+        for kind in (() if several else ("bound", "finite"))
+    }
     rounded = [float(f"{a:.6g}") for a in prior]
     return {"n": len(split.y_test), "prior": rounded, "rules": found, "curves": curves}
 
 
 def forest_votes(forest: ju.Forest, X: np.ndarray) -> np.ndarray:
     """Return the votes ``[instances trees]``, -1 for abstention."""
-    counts = np.concatenate([voting.votes_of_counts(np.asarray(part), np.arange(TREES)) for part in _parts(forest, X)])
-    return counts.astype(np.int32)
-
-
-def _parts(forest: ju.Forest, X: np.ndarray):
-    for start in range(0, len(X), 256):
-        yield ju.leaf_counts(forest, X[start : start + 256])
+    parts = (np.asarray(ju.leaf_counts(forest, X[start : start + 256])) for start in range(0, len(X), 256))
+    return np.concatenate([voting.votes_of_counts(part, np.arange(TREES)) for part in parts]).astype(np.int32)
 
 
 def sums(values: np.ndarray) -> list[float]:
@@ -129,8 +120,7 @@ def is_sound(record: dict, cell: Cell) -> bool:
 
 def journal(out: Path, name: str, n_repeats: int = 0) -> Journal:
     """Return the finished cells of a set; of as many repetitions as are wanted, or as there are if they are more."""
-    there = [key[1] + 1 for key in keys(out) if key[0] == name]
-    return Journal(out, None, [Cell(name, repeat) for repeat in range(max(n_repeats, *there, 0))], is_sound)
+    return Journal(out, None, [Cell(name, repeat) for repeat in repeated(out, n_repeats, name)], is_sound)
 
 
 VOTES = Part(SETS, journal, run_cell, problem_of)

@@ -10,8 +10,8 @@ A cell (`benchmarks.cells`) is a set, a leaf size and a repetition. It holds who
 size there were and how many of them held the class; all measures, figures and the page are made of them.
 """
 
+from collections import namedtuple
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
@@ -36,12 +36,8 @@ FLOAT64 = True
 RESULTS = Path(__file__).parent
 
 
-class Cell(NamedTuple):
-    """One cross-validation."""
-
-    data: str
-    leaf_size: int
-    repeat: int
+Cell = namedtuple("Cell", "data leaf_size repeat")
+"""One cross-validation."""
 
 
 def run_cell(cell: Cell, data: DataSet) -> dict:
