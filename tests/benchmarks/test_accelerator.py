@@ -72,16 +72,19 @@ def ended(program, **settings):
 BEGINS = 'print(\'{"begins": "rules"}\\n{"row": {"rule": "mean"}}\', flush=True);'
 
 
-def test_a_process_that_dies():
-    ((name, found),) = ended(BEGINS + "import sys; print('illegal address', file=sys.stderr); sys.stderr.flush();"
-                             "import os; os._exit(7)")  # fmt: skip
-    assert name == "rules"
-    assert found["rows"] == [{"rule": "mean"}, {"failed": "the process ended: exit status 7: illegal address"}]
+DIES = "import os, sys; print('illegal address', file=sys.stderr); sys.stderr.flush(); os._exit(7)"
 
 
-def test_a_process_that_hangs():
-    ((name, found),) = ended("import time; time.sleep(1000)", start_seconds=0.1)
-    assert (name, found["rows"]) == ("rules", [{"failed": "the process ended: it took too long"}])
+@pytest.mark.parametrize(
+    ("program", "settings", "rows"),
+    [
+        (BEGINS + DIES, {}, [{"rule": "mean"}, {"failed": "the process ended: exit status 7: illegal address"}]),
+        ("import time; time.sleep(1000)", {"start_seconds": 0.1}, [{"failed": "the process ended: it took too long"}]),
+    ],
+)
+def test_a_process_that_dies_or_hangs(program, settings, rows):
+    ((name, found),) = ended(program, **settings)
+    assert (name, found["rows"]) == ("rules", rows)
 
 
 def test_a_process_that_ends_after_its_first_part():

@@ -70,13 +70,6 @@ def test_when_an_answer_is_trusted_and_a_method_told_better():
     assert told(frame, "epistemic", "explain, by cover", "permutation") == (0, 0)
 
 
-def test_every_setting_is_kept_with_all_its_seeds():
-    found = study.kept(study.RESULTS)
-    assert len(found) == len(methods.DESIGNS) * len(study.SETTINGS)
-    lengths = {len(one) for record in found.values() for of in record.values() for one in of.values()}
-    assert lengths == {study.N_SEEDS}
-
-
 def test_what_the_docs_and_the_page_say():
     said = re.findall(r"\.\d\d to 1?\.\d\d", Page("docs/how_to/explain.md").said)
     assert len(said) == 5

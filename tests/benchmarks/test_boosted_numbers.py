@@ -10,6 +10,7 @@ from benchmarks.studies.boosted_numbers import methods as boosted
 from benchmarks.studies.boosted_numbers import page
 from benchmarks.studies.boosted_numbers import run as study
 from benchmarks.studies.regression.page import geometric
+from tests._claims import Page
 
 pytestmark = pytest.mark.once
 
@@ -86,15 +87,12 @@ def test_what_the_docs_say():
     ]
     frame = page.table(cells)
     is_old = frame["problem"].isin(boosted.MADE_ON)
-    docs = study.RESULTS.parents[2] / "docs"
-    text = (docs / "how_to/how_sure_is_a_number.md").read_text(encoding="utf-8")
-    assert table_rows(page.parts(frame[is_old], "library")) in text
-    told = " ".join(text.split())
+    guide, of = Page("docs/how_to/how_sure_is_a_number.md"), frame[is_old]
+    assert table_rows(page.parts(of, "library")) in guide.text
+    told = guide.said
     scores = re.search(r"libraries. It scores ([.\d]+) of .*? ([.\d]+) of .*? and ([.\d]+) of plain", told).groups()
-    of = frame[is_old]
-    assert scores == tuple(
-        f"{geometric(page.ratios(of, page.LEARNED, other)):.3f}" for other in (page.CQR, page.MAPIE, page.PLAIN)
-    )
+    others = (page.CQR, page.MAPIE, page.PLAIN)
+    assert [*scores] == [f"{geometric(page.ratios(of, page.LEARNED, other)):.3f}" for other in others]
     held = of[of["method"] == page.LEARNED][["coverage", "stratum"]].mean()
     assert "Intervals of 90 % held {:.3f}; in the worst fifth {:.3f}.".format(*held) in told
     assert f"CQR is better on {page.losses(of)}." in told

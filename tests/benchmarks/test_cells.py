@@ -124,8 +124,8 @@ def test_committed_cells_are_whole_and_damaged_ones_are_run_again(named, tmp_pat
     assert list(journal(tmp_path, of_set).found) == others[:1]
 
 
-def test_a_run_that_was_cut_off_within_a_line_is_appended_to(tmp_path, ran):
-    (one,) = [journal for name, journal in journals(tmp_path).items() if name == "a"]
+def test_a_run_that_was_cut_off_within_a_line_is_appended_to(tmp_path):
+    one = journals(tmp_path)["a"]
     one.add(one.wanted[0], {"fold": 0, "values": [1, 2]})
     with (tmp_path / cells.RUNNING).open("a") as file:
         file.write('{"cell":["main","a",1],"fo')
@@ -142,24 +142,19 @@ def test_more_cells_are_added_and_fewer_take_none_away(tmp_path, ran):
     assert len(ran) == 24
     assert (tmp_path / cells.PACKED).read_bytes() == packed
     assert [key[2] for key in cells.keys(tmp_path)] == [*range(12), *range(12)], "numbers are sorted as numbers"
-    one, other = (tmp_path / "one", tmp_path / "other")
-    run(other, ran, 12)
-    run(one, ran, 5)
-    run(one, ran, 12)
-    assert (one / cells.PACKED).read_bytes() == (other / cells.PACKED).read_bytes() == packed
+    for n_folds in (5, 12):
+        run(tmp_path / "in two", ran, n_folds)
+    assert (tmp_path / "in two" / cells.PACKED).read_bytes() == packed
 
 
-def test_a_record_of_a_journal_is_its_own(tmp_path, ran):
+def test_a_record_of_a_journal_is_its_own_and_there_is_none_before_a_run(tmp_path, ran):
+    assert not journals(tmp_path)["a"].found
+    cells.pack(tmp_path)
+    assert not list(tmp_path.iterdir())
     run(tmp_path, ran)
     first, second = journals(tmp_path)["a"].found, journals(tmp_path)["a"].found
     first[Cell("a", 0)]["values"].append(3)
     assert second[Cell("a", 0)]["values"] == [0.1, 1 / 3]
-
-
-def test_nothing_is_there_where_nothing_was_run(tmp_path):
-    assert not journals(tmp_path)["a"].found
-    cells.pack(tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 def test_every_study_says_what_it_asks_and_takes(capsys):
@@ -227,32 +222,20 @@ def test_unknown_studies_are_refused():
         refuses(SystemExit, "studies: attributions, boosted_counts, boosted_numbers", command.main, argv)
 
 
-@pytest.fixture
-def template(tmp_path):
-    path = tmp_path / "page.md"
-    path.write_text("# Of {n}\n\n{gain[a; b]:+.1f}, {gain[a; b].real}\n\n<!-- some more -->\n\nA {word}.\n")
-    return path
-
-
-def test_slots_and_parts(template):
-    asked = []
+def test_slots_and_parts(tmp_path):
+    template, asked = tmp_path / "page.md", []
+    template.write_text("# Of {n}\n\n{gain[a; b]:+.1f}, {gain[a; b].real}\n\n<!-- some more -->\n\nA {word}.\n")
     gain = lambda *words: asked.append(words) or 0.25
     assert fill(template, n=3, gain=gain) == "# Of 3\n\n+0.2, 0.25\n"
     assert asked == [("a", "b")] * 2
     assert fill(template, "some more", word="part") == "A part."
-
-
-def test_slots_of_another_template_are_refused(template):
     assert fill(template, "some more", word="a", words="of another part") == "A a."
     refuses(ValueError, "some more: its slots and those that are made differ: {'word'}", fill, template, "some more")
     refuses(ValueError, "differ: {'a'}", fill, template, n=1, gain=str, a=2)
 
 
-def test_a_table():
+def test_tables_and_lines_that_are_broken_anew():
     assert table(["a", ""], [["1", "2"]]) == "| a |  |\n| --- | --- |\n| 1 | 2 |"
-
-
-def test_lines_are_broken_anew():
     text = wrap("A paragraph\nof two lines.\n\n* a point " + "word " * 30 + "\n* p = 0.5\n\n\n| a  b |\n| c |\n")
     assert text.split("\n")[:2] == ["A paragraph of two lines.", ""]
     assert text.endswith("\n* p = 0.5\n\n| a  b |\n| c |\n")

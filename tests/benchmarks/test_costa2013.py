@@ -6,24 +6,18 @@ import pytest
 from sklearn.datasets import load_iris
 
 import jaxunc as ju
-from benchmarks.data import DataSet
 from benchmarks.studies.costa2013 import methods, numbers, page, sets
 from benchmarks.studies.costa2013 import run as study
 from benchmarks.studies.costa2013.methods import batch_certainty
 from jaxunc import transduction
 from tests._claims import page_of
 from tests._golden import golden
+from tests.benchmarks._small import small_set
 
 pytestmark = pytest.mark.once
 
 
-@pytest.fixture(scope="module")
-def small():
-    """A small set of both kinds of features, with three classes and values that come twice."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 45)
-    X = np.column_stack([(y + rng.normal(size=45)).round(1), rng.integers(0, 3, 45), rng.normal(size=45)])
-    return DataSet("glass", X, y, ("a", "b", "c"), np.array([False, True, False]), (), {})
+SMALL = small_set("glass", 45, 3)
 
 
 def test_folds():
@@ -39,45 +33,45 @@ def test_folds():
     assert sets.protocols("letter") == ("folds",)
 
 
-def test_bags_are_grown_without_their_instance(small):
-    n = len(small.y)
+def test_bags_are_grown_without_their_instance():
+    n = len(SMALL.y)
     rows = methods.drawn_outside(np.random.default_rng(0), n, 4)
     outside = np.array([np.bincount(row, minlength=n) == 0 for row in rows])
     assert outside.sum(axis=0).min() == 4
     assert outside[:-1].sum(axis=0).min() == 3, "no more samples than it takes"
-    counts = methods.left_out_counts(small, 4)
+    counts = methods.left_out_counts(SMALL, 4)
     assert counts.shape == (n, 4, 3)
     chosen = np.flatnonzero(outside[:, 7])[:4]
-    forest = ju.transduction.grow_greedy_trees(small.X, small.y, samples=rows[chosen], nominal=small.nominal)
-    np.testing.assert_array_equal(counts[7], np.asarray(ju.leaf_counts(forest, small.X[7:8]))[0])
+    forest = ju.transduction.grow_greedy_trees(SMALL.X, SMALL.y, samples=rows[chosen], nominal=SMALL.nominal)
+    np.testing.assert_array_equal(counts[7], np.asarray(ju.leaf_counts(forest, SMALL.X[7:8]))[0])
 
 
-def test_own_thresholds_are_those_of_whole_trees(small):
-    counts = methods.own_threshold_counts(small)
+def test_own_thresholds_are_those_of_whole_trees():
+    counts = methods.own_threshold_counts(SMALL)
     for i in (0, 11, 23):
         for label in range(3):
-            y = small.y.copy()
+            y = SMALL.y.copy()
             y[i] = label
-            tree = ju.transduction.grow_greedy_trees(small.X, y, nominal=small.nominal)
-            np.testing.assert_array_equal(counts[i, label], np.asarray(ju.leaf_counts(tree, small.X[i : i + 1]))[0, 0])
-    without = transduction.transductive_leaf_counts(small.X, small.y, nominal=small.nominal)
+            tree = ju.transduction.grow_greedy_trees(SMALL.X, y, nominal=SMALL.nominal)
+            np.testing.assert_array_equal(counts[i, label], np.asarray(ju.leaf_counts(tree, SMALL.X[i : i + 1]))[0, 0])
+    without = transduction.transductive_leaf_counts(SMALL.X, SMALL.y, nominal=SMALL.nominal)
     assert methods.agreeing(counts) > methods.agreeing(without)
     assert methods.agreeing(np.array([[[2, 0], [0, 2]], [[2, 0], [3, 0]]])) == 0.5
 
 
-def test_a_cell_of_each_protocol(small):
+def test_a_cell_of_each_protocol():
     for protocol in study.RUNS:
         cell = study.Cell("glass", protocol)
-        found = study.run_cell(cell, small)
+        found = study.run_cell(cell, SMALL)
         assert study._is_sound(found, cell)
         assert (found["n"], found["features"], found["classes"]) == (45, 3, 3)
         for name, of in found.items():
             if name.startswith(("tree", "tpce", "bag", "many", "batch")):
                 assert 0 <= of[0] <= 2, name
                 assert all(0 <= value <= 1 for value in of[1:]), name
-    probs = ju.transduction.transductive_certainty(small.X, small.y, nominal=small.nominal)
-    brier = float(ju.metrics.brier_score(probs, small.y))
-    assert study.run_cell(study.Cell("glass", "loo"), small)["tpce"][0] == pytest.approx(brier, abs=1e-5)
+    probs = ju.transduction.transductive_certainty(SMALL.X, SMALL.y, nominal=SMALL.nominal)
+    brier = float(ju.metrics.brier_score(probs, SMALL.y))
+    assert study.run_cell(study.Cell("glass", "loo"), SMALL)["tpce"][0] == pytest.approx(brier, abs=1e-5)
 
 
 def test_called_reliable():
@@ -119,25 +113,6 @@ def test_reliability_of_predictions():
 def test_thresholds(reliability, correct, expected):
     found = methods.reliability_threshold(np.array(reliability, float), np.array(correct, bool))
     assert found == pytest.approx(expected)
-
-
-def test_duels():
-    better, worse = np.array([0.1, 0.2, np.nan, 0.3, 0.4]), np.array([0.2, 0.2, 0.1, 0.5, 0.3])
-    found = numbers.against(better, worse, "brier")
-    assert (found.score, found.verdict) == ("2/1/1", "not apart")
-    assert (found.mean, found.other) == (pytest.approx(0.25), pytest.approx(0.3))
-    assert numbers.against(better, worse, "auc").score == "1/1/2"
-    steps = np.arange(10) / 100
-    assert numbers.against(steps, steps + 0.1 + steps, "brier").verdict == "ahead"
-    assert numbers.against(steps, steps + 0.1 + steps, "auc").verdict == "behind"
-    assert [numbers.p_in_words(p) for p in (0.00001, 0.5686, np.nan)] == ["< 0.0001", "0.5686", "–"]
-
-
-def test_tables_of_the_paper():
-    assert all(of.wins + of.ties + of.losses == 48 for of in numbers.DUELS.values())
-    for measure, rival in numbers.DUELS:
-        means = numbers.AVERAGES[measure]
-        assert (means["tpce"] < means[rival]) == (measure == "brier")
 
 
 @pytest.fixture(scope="module")

@@ -44,11 +44,13 @@ def test_a_folder(tmp_path, monkeypatch):
 
 def test_what_a_folder_must_hold(tmp_path):
     refuses(FileNotFoundError, r"manifest\.json", data.load, "toy", tmp_path)
-    refuses(ValueError, "sha256", lambda: data.load("toy", folder_with(tmp_path, sha256="0" * 64)))
-    with pytest.raises(ValueError, match="columns"):
-        data.load("toy", folder_with(tmp_path, feature_names=["colour", "size"], feature_kinds=["nominal", "numeric"]))
-    with pytest.raises(ValueError, match="classes that the manifest"):
-        data.load("toy", folder_with(tmp_path, csv=CSV.replace(b"yes", b"maybe")))
+    turned = {"feature_names": ["colour", "size"], "feature_kinds": ["nominal", "numeric"]}
+    for words, changes in (
+        ("sha256", {"sha256": "0" * 64}),
+        ("columns", turned),
+        ("classes that the manifest", {"csv": CSV.replace(b"yes", b"maybe")}),
+    ):
+        refuses(ValueError, words, data.load, "toy", folder_with(tmp_path, **changes))
 
 
 @pytest.fixture
@@ -69,26 +71,19 @@ def openml(tmp_path, monkeypatch):
     return SimpleNamespace(fetched=fetched, known=known, cache=tmp_path / "cache")
 
 
-def test_openml_is_asked_once(openml):
+def test_openml_is_asked_once_and_a_cache_that_was_altered_is_refused(openml):
     check_toy(data.load("toy"))
     check_toy(data.load("toy"))
     assert openml.fetched == [7]
-
-
-def test_a_cache_that_was_altered_is_refused(openml):
-    data.load("toy")
     path = openml.cache / "toy.csv.gz"
     path.write_bytes(path.read_bytes()[:-1])
     refuses(ValueError, "sha256", data.load, "toy")
 
 
-def test_another_set_under_the_same_id_is_refused(openml):
+def test_other_sets_under_the_same_id_and_unknown_ones_are_refused(openml):
     openml.known["n"] = 4
     refuses(ValueError, r"expected \{'n': 4\}, found \{'n': 3", data.load, "toy")
     assert not openml.cache.exists()
-
-
-def test_unknown_sets(openml):
     for name in ("nothing", "unfetchable"):
         refuses(ValueError, f"no data set '{name}'", data.load, name)
 
