@@ -9,12 +9,15 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import jaxunc as ju
 from jaxunc.streaming import BatchPredictor, predict_files
 from tests._exhaustive import SEED
 
+OPTIONS = {"keep": ["id"], "outputs": ["class"], "chunk_rows": 16}
+"""Of the run whose folder is the fixture `made`."""
 NEEDS_SHIM = pytest.mark.skipif(
     sys.platform != "linux" or not shutil.which("gcc"), reason="needs a compiler of C, and Linux"
 )
@@ -26,9 +29,22 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def written(frame: pd.DataFrame, path: Path) -> Path:
     """The frame in a file of the form that its ending names."""
-    ways = {"csv": partial(frame.to_csv, index=False), "parquet": frame.to_parquet, "arrow": frame.to_feather}
+    texts = {form: partial(frame.to_csv, index=False, sep=mark) for form, mark in (("csv", ","), ("tsv", "\t"))}
+    ways = {**texts, "parquet": frame.to_parquet, "arrow": frame.to_feather}
     ways[path.suffix[1:]](path)
     return path
+
+
+def write_arrow(table: pa.Table, path: Path, rows: int | None = None) -> Path:
+    """The table in a file of Arrow, in batches of so many rows."""
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return path
+
+
+def whole(tables) -> pd.DataFrame:
+    """The tables of a stream as one frame."""
+    return pa.concat_tables(list(tables)).to_pandas()
 
 
 def by_other_doors(model, data: pd.DataFrame, folder: Path, **asked) -> tuple[dict, pd.DataFrame, pd.DataFrame]:

@@ -1,5 +1,6 @@
 """A model with a nominal column, and its data as a frame."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 
 import jaxunc as ju
 from jaxunc.estimators import RandomDecisionTreesClassifier
-from jaxunc.streaming import _csv
+from jaxunc.streaming import _csv, predict_files
+
+from ._made import OPTIONS
 
 
 @pytest.fixture(scope="session")
@@ -22,10 +25,14 @@ def frame() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def model(frame) -> RandomDecisionTreesClassifier:
-    y = np.array(["no", "yes"])[((frame.length > 0) ^ (frame.colour == "red")).astype(int)]
+def labels(frame) -> np.ndarray:
+    return np.array(["no", "yes"])[((frame.length > 0) ^ (frame.colour == "red")).astype(int)]
+
+
+@pytest.fixture(scope="session")
+def model(frame, labels) -> RandomDecisionTreesClassifier:
     grown = RandomDecisionTreesClassifier(9, min_samples_leaf=5, random_state=0, empty_leaves="parent")
-    return grown.fit(frame, y)
+    return grown.fit(frame, labels)
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +53,27 @@ def data(frame, tmp_path_factory) -> Path:
     (folder / "_hidden" / "x.parquet").write_bytes(b"nothing")
     whole[430:].to_parquet(folder / "c.parquet", row_group_size=333)
     return folder
+
+
+@pytest.fixture(scope="session")
+def made(saved, data, tmp_path_factory) -> Path:
+    """The folder of a run over these data."""
+    folder = tmp_path_factory.mktemp("made") / "out"
+    predict_files(saved, data, folder, **OPTIONS)
+    return folder
+
+
+@pytest.fixture
+def out(made, tmp_path) -> Path:
+    """A copy of it, beside a file that nobody may touch."""
+    (tmp_path / "victim.txt").write_text("precious")
+    return shutil.copytree(made, tmp_path / "out")
+
+
+@pytest.fixture
+def copied(data, tmp_path) -> Path:
+    """A copy of the data."""
+    return shutil.copytree(data, tmp_path / "data")
 
 
 @pytest.fixture

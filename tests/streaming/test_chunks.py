@@ -19,6 +19,8 @@ from jaxunc.streaming import Wanted, _chunks, _csv, arrow_labels, arrow_numbers,
 from jaxunc.tables import Columns, encode_arrow
 from tests._refusal import refuses
 
+from ._made import write_arrow
+
 pytestmark = pytest.mark.once
 MANY, CHUNK = 100_000, 1000
 NAMES = ("a", "b", "c", "d")
@@ -74,8 +76,8 @@ def test_pages_of_an_arrow_file_are_let_go(batch, table, tmp_path, monkeypatch):
 
 def resident_bytes(file: Path) -> int:
     """How much of a mapped file counts as memory of this process."""
-    lines, total, is_own = MAPPINGS.read_text().splitlines(), 0, False
-    for line in lines:
+    total, is_own = 0, False
+    for line in MAPPINGS.read_text().splitlines():
         if "-" in line.split(maxsplit=1)[0]:
             is_own = line.endswith(str(file))
         elif is_own and line.startswith("Rss:"):
@@ -97,7 +99,7 @@ ROWS = 60_000
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
-from jaxunc.streaming import _chunks, Wanted, file_chunks, read_table
+from jaxunc.streaming import _chunks, Wanted, file_chunks
 from jaxunc.storage import _file
 from jaxunc.tables import Columns
 
@@ -143,8 +145,7 @@ def _write(folder: Path) -> None:
     frame.to_csv(folder / "x.csv", index=False)
     frame.to_parquet(folder / "x.parquet", row_group_size=ROWS // 4)
     for name in ("x-one.arrow", "x-one-mapped.arrow"):
-        with pa.OSFile(str(folder / name), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
+        write_arrow(table, folder / name)
     for name, compression in (("lz4", "lz4"), ("plain", "uncompressed"), ("plain-mapped", "uncompressed")):
         feather.write_feather(table, folder / f"x-{name}.feather", compression=compression, chunksize=5000)
     ju.save(folder / "model", ju.Weighted(ju.Mean(), np.ones(10_000, np.float32)))
@@ -156,13 +157,10 @@ def test_files_that_are_cut_while_they_are_read(tmp_path):
     _write(tmp_path)
     done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.returncode}: {done.stdout[-500:]} {done.stderr[-500:]}"
-    *said, last = [line.split(" | ") for line in done.stdout.splitlines()]
-    assert last == ["done", "alive"]
-    models = [line[1] for line in said if line[0] == "model"]
-    assert len(models) == 9
-    assert set(models) == {models[0]}, "what was read of the model is whole"
-    files = [line for line in said if line[0] != "model"]
-    assert len(files) == 7
+    lines = [line.split(" | ") for line in done.stdout.splitlines()]
+    files, models = lines[:7], lines[7:-1]
+    assert lines[-1] == ["done", "alive"]
+    assert models == [["model", models[0][1]]] * 9, "what was read of the model is whole"
     for name, message in files:
         assert name in message, f"{name}: {message}"
         assert "cannot be read" in message or "is damaged" in message, f"{name}: {message}"
@@ -180,31 +178,24 @@ def test_large_batches_are_read_alike(tmp_path, monkeypatch):
         "runs": pa.RunEndEncodedArray.from_arrays(pa.array([5, 20], pa.int32()), pa.array([1, 2])),
     }
     table = pa.table(columns)
-    path = tmp_path / "x.arrow"
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=13)
-    wanted = _chunks.Wanted(ju.tables.Columns(1, ("a",)), ("a",), tuple(columns)[1:])
+    path = write_arrow(table, tmp_path / "x.arrow", 13)
+    wanted = Wanted(Columns(1, ("a",)), ("a",), tuple(columns)[1:])
     for skip in (0, 3, 13, 17):
         found = []
         for largest in (2**28, 0):
             monkeypatch.setattr(_chunks, "LARGEST_BATCH", largest)
-            read = _chunks.file_chunks(path, wanted, 3, skip)
-            tables = [pa.table(_columns(one.features) | _columns(one.kept)) for one in read]
-            found.append([one.to_pylist() for one in tables])
+            rows = [(one.features.to_pylist(), one.kept.to_pylist()) for one in file_chunks(path, wanted, 3, skip)]
+            found.append([[a | b for a, b in zip(*parts, strict=True)] for parts in rows])
         assert found[0] == found[1]
         assert [row for rows in found[0] for row in rows] == table.to_pylist()[skip:]
 
 
-def _columns(table: pa.Table) -> dict:
-    return dict(zip(table.schema.names, table.columns, strict=True))
-
-
 @pytest.mark.parametrize("dtype", [bool, np.int32, np.int64, np.float32, np.float64, np.uint8])
-@pytest.mark.parametrize("n", [0, 1, 8, 23])
-def test_numbers_and_bools(dtype, n, rng):
-    values = rng.integers(0, 2, size=2 * n).astype(dtype)
-    for given in (values, values[::2]):
-        assert arrow_numbers(given).to_pylist() == given.tolist()
+def test_numbers_and_bools(dtype, rng):
+    for n in (0, 1, 8, 23):
+        values = rng.integers(0, 2, size=2 * n).astype(dtype)
+        for given in (values, values[::2]):
+            assert arrow_numbers(given).to_pylist() == given.tolist()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from jaxunc.streaming._csv import infer_column
 from jaxunc.tables import MISSING_WORDS, Columns, Levels, encode_arrow, encode_instances, fit_columns
 from tests._refusal import refuses
 
+from ._made import written
+
 pytestmark = pytest.mark.once
 FRAME = pd.DataFrame({"x": [1.5, 2.0, np.nan, 3.0], "flag": [True, False, True, True], "word": ["a", "b", None, "a"]})
 COLUMNS, XB = fit_columns(FRAME), Columns(2, ("x", "b"))
@@ -28,8 +30,7 @@ def test_a_file_is_read_as_its_frame(tmp_path):
     assert COLUMNS.boolean == (False, True, False)
     assert COLUMNS.missing_words == MISSING_WORDS
     assert fit_columns(FRAME.to_numpy(dtype=object)).boolean is None
-    path = tmp_path / "x.csv"
-    FRAME.to_csv(path, index=False)
+    path = written(FRAME, tmp_path / "x.csv")
     np.testing.assert_array_equal(encoded(path, path.read_text()), encode_instances(FRAME, COLUMNS).values)
     other = "word,x,flag\nb,NULL,TRUE\n?, 7 ,0\nnew,+1e1,false\n"
     np.testing.assert_array_equal(encoded(path, other), [[np.nan, 1, 1], [7, 0, 2], [10, 0, -1]])
@@ -110,14 +111,12 @@ def test_columns_that_the_model_reads_and_keeps(tmp_path):
     ],
 )  # fmt: skip
 def test_what_a_column_is(cells, kind):
-    found = infer_column(pa.chunked_array([cells]), MISSING_WORDS, Notation())
-    assert found.type == kind
+    assert infer_column(pa.chunked_array([cells]), MISSING_WORDS, Notation()).type == kind
 
 
 def test_an_index_of_pandas_is_no_column(tmp_path):
-    FRAME.set_index(pd.Index([4, 3, 9, 1])).to_parquet(tmp_path / "x.parquet")
-    assert read_table(tmp_path / "x.parquet").schema.names == ["x", "flag", "word"]
-    (chunk,) = file_chunks(tmp_path / "x.parquet", Wanted(Columns(3), None, ()), 10)
-    assert chunk.features.schema.names == ["x", "flag", "word"]
-    FRAME.set_index(pd.Index([4, 3, 9, 1], name="who")).to_parquet(tmp_path / "x.parquet")
-    assert "who" in read_table(tmp_path / "x.parquet").schema.names
+    path = written(FRAME.set_index(pd.Index([4, 3, 9, 1])), tmp_path / "x.parquet")
+    (chunk,) = file_chunks(path, Wanted(Columns(3), None, ()), 10)
+    assert read_table(path).schema.names == chunk.features.schema.names == ["x", "flag", "word"]
+    written(FRAME.set_index(pd.Index([4, 3, 9, 1], name="who")), path)
+    assert "who" in read_table(path).schema.names

@@ -1,7 +1,6 @@
 """Runs from files to files: whole, cut short, and gone on with."""
 
 import errno
-import shutil
 import subprocess
 import sys
 import weakref
@@ -19,15 +18,18 @@ from jaxunc.streaming._scoring import Scoring
 from jaxunc.streaming._stream import PART_ENDINGS, PartWriter
 from tests._refusal import refuses
 
-from ._made import contents, written
+from ._made import OPTIONS, contents, write_arrow, written
 
 pytestmark = pytest.mark.once
-OPTIONS = {"keep": ["id"], "outputs": ["class", "probability", "set"], "chunk_rows": 16}
 
 
 def answers(folder, ending="parquet"):
     read = pd.read_parquet if ending == "parquet" else pd.read_csv
     return pd.concat([read(file) for file in sorted(folder.glob(f"part-*.{ending}"))], ignore_index=True)
+
+
+def parts(folder):
+    return {name: content for name, content in contents(folder).items() if name.startswith("part-")}
 
 
 def moments(folder, pattern="part-*"):
@@ -38,7 +40,7 @@ def moments(folder, pattern="part-*"):
 @pytest.mark.room
 def test_a_folder_of_files(saved, model, data, frame, tmp_path):
     seen = []
-    asked = OPTIONS | {"outputs": [*OPTIONS["outputs"], "trees_polled"]}
+    asked = OPTIONS | {"outputs": ["class", "probability", "set", "trees_polled"]}
     manifest = predict_files(saved, data, tmp_path / "out", **asked, progress=seen.append)
     found = answers(tmp_path / "out")
     np.testing.assert_array_equal(found["id"], np.arange(len(frame)))
@@ -71,64 +73,46 @@ def test_columns_are_let_go_once_they_are_encoded(saved, data, tmp_path, monkeyp
     assert max(alive) <= 2, "that which is encoded and the one before it, not those that wait to be scored and written"
 
 
-@pytest.mark.exhaustive
-def test_a_part_that_is_gone_is_made_again(saved, data, tmp_path):
-    predict_files(saved, data, tmp_path / "out", **OPTIONS)
-    before = contents(tmp_path / "out")
-    (tmp_path / "out" / "part-00002-00001.parquet").unlink()
-    (tmp_path / "out" / "part-00002-00003.parquet").write_bytes(b"cut")
-    predict_files(saved, data, tmp_path / "out", **OPTIONS)
-    assert contents(tmp_path / "out") == before
-
-
 @pytest.mark.room
 def test_csv(saved, model, frame, tmp_path):
     frame.assign(id=np.arange(len(frame))).to_csv(tmp_path / "x.csv", index=False)
-    predict_files(saved, tmp_path / "x.csv", tmp_path / "out", file_format="csv", **OPTIONS)
+    predict_files(saved, tmp_path / "x.csv", tmp_path / "out", file_format="csv", keep=["id"], outputs=["class", "set"])
     found = answers(tmp_path / "out", "csv")
     np.testing.assert_array_equal(found["class"], model.predict(frame))
     assert set(found["set"]) <= {"no", "yes", "no|yes"}
 
 
 @pytest.mark.room
-def test_an_unreadable_file_in_the_middle(saved, data, frame, tmp_path):
-    folder = tmp_path / "data"
-    shutil.copytree(data, folder)
-    good = (folder / "b.parquet").read_bytes()
-    (folder / "b.parquet").write_bytes(b"PAR1 this is no Parquet PAR1")
-    refuses(ValueError, r"b\.parquet cannot be read", predict_files, saved, folder, tmp_path / "out", **OPTIONS)
+def test_an_unreadable_file_in_the_middle(saved, copied, made, tmp_path):
+    good = (copied / "b.parquet").read_bytes()
+    (copied / "b.parquet").write_bytes(b"PAR1 this is no Parquet PAR1")
+    refuses(ValueError, r"b\.parquet cannot be read", predict_files, saved, copied, tmp_path / "out", **OPTIONS)
     assert len(answers(tmp_path / "out")) == 430, "what came before it is kept"
     before = moments(tmp_path / "out")
-    (folder / "b.parquet").write_bytes(good)
-    predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+    (copied / "b.parquet").write_bytes(good)
+    predict_files(saved, copied, tmp_path / "out", **OPTIONS)
     assert before.items() <= moments(tmp_path / "out").items(), "finished parts are kept"
-    predict_files(saved, folder, tmp_path / "whole", **OPTIONS)
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    assert parts(tmp_path / "out") == parts(made)
 
 
-def test_a_file_that_is_replaced_is_scored_anew(saved, data, frame, tmp_path):
-    folder = tmp_path / "data"
-    shutil.copytree(data, folder)
-    predict_files(saved, folder, tmp_path / "out", **OPTIONS)
-    before = moments(tmp_path / "out", "part-00002-*")
-    frame[100:250].assign(id=range(5000, 5150)).to_parquet(folder / "a.parquet")
-    predict_files(saved, folder, tmp_path / "out", **OPTIONS)
-    assert before == moments(tmp_path / "out", "part-00002-*")
-    assert list(answers(tmp_path / "out")["id"]) == [*range(5000, 5150), *range(430, 1000)]
-    (folder / "a.parquet").unlink()
-    with pytest.raises(ValueError, match=r"another run: it differs in inputs \(a\.parquet is gone\)"):
-        predict_files(saved, folder, tmp_path / "out", **OPTIONS)
+def test_a_file_that_is_replaced_is_scored_anew(saved, copied, frame, out):
+    before = moments(out, "part-00002-*")
+    frame[100:250].assign(id=range(5000, 5150)).to_parquet(copied / "a.parquet")
+    predict_files(saved, copied, out, **OPTIONS)
+    assert before == moments(out, "part-00002-*")
+    assert list(answers(out)["id"]) == [*range(5000, 5150), *range(430, 1000)]
+    (copied / "a.parquet").unlink()
+    gone = r"another run: it differs in inputs \(a\.parquet is gone\)"
+    refuses(ValueError, gone, predict_files, saved, copied, out, **OPTIONS)
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 @pytest.mark.exhaustive(keep=1)
-def test_files_that_come_later_are_scored_alone(form, saved, data, frame, tmp_path):
-    folder = tmp_path / "data"
-    shutil.copytree(data, folder)
-    predict_files(saved, folder, tmp_path / "out", file_format=form, **OPTIONS)
+def test_files_that_come_later_are_scored_alone(form, saved, copied, frame, tmp_path):
+    predict_files(saved, copied, tmp_path / "out", file_format=form, **OPTIONS)
     before = contents(tmp_path / "out")
-    frame[:20].assign(id=range(5000, 5020)).to_parquet(folder / "a0.parquet")
-    manifest = predict_files(saved, folder, tmp_path / "out", file_format=form, **OPTIONS)
+    frame[:20].assign(id=range(5000, 5020)).to_parquet(copied / "a0.parquet")
+    manifest = predict_files(saved, copied, tmp_path / "out", file_format=form, **OPTIONS)
     assert [one["name"] for one in manifest["inputs"]] == ["a.parquet", "b.parquet", "c.parquet", "a0.parquet"]
     after = contents(tmp_path / "out")
     assert set(after) - set(before) == {f"part-00003-00000.{form}"}
@@ -138,13 +122,12 @@ def test_files_that_come_later_are_scored_alone(form, saved, data, frame, tmp_pa
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
 @pytest.mark.exhaustive(keep=1)
-def test_no_rows_leave_a_schema(kind, saved, data, frame, tmp_path):
+def test_no_rows_leave_a_schema(kind, saved, made, frame, tmp_path):
     source = written(frame[:0].assign(id=np.arange(0)), tmp_path / f"x.{kind}")
     manifest = predict_files(saved, source, tmp_path / "out", **OPTIONS)
     assert manifest["rows"] == 0
     found = parquet.read_table(tmp_path / "out" / "part-00000-00000.parquet")
-    predict_files(saved, data, tmp_path / "full", **OPTIONS)
-    full = parquet.read_schema(tmp_path / "full" / "part-00000-00000.parquet").remove_metadata()
+    full = parquet.read_schema(made / "part-00000-00000.parquet").remove_metadata()
     own = found.schema.remove_metadata()
     assert own == full if kind != "csv" else own.names == full.names
     before = contents(tmp_path / "out")
@@ -188,20 +171,20 @@ def test_file_systems_without_locks(tmp_path, monkeypatch):
         pass
 
 
-def test_outputs_within_the_data(saved, data, tmp_path):
-    shutil.copytree(data, tmp_path / "data")
-    (tmp_path / "link").symlink_to(tmp_path / "data")
-    for output in (tmp_path / "data" / "out", tmp_path / "link" / "deep" / "out"):
-        refuses(ValueError, "lies within the data", predict_files, saved, tmp_path / "data", output)
+def test_outputs_within_the_data(saved, copied, tmp_path):
+    (tmp_path / "link").symlink_to(copied)
+    for output in (copied / "out", tmp_path / "link" / "deep" / "out"):
+        refuses(ValueError, "lies within the data", predict_files, saved, copied, output)
         assert not output.exists()
-    for output in (tmp_path / "data", tmp_path / "link", tmp_path):
-        refuses(ValueError, "holds data that are to be scored", predict_files, saved, tmp_path / "data", output)
+    for output in (copied, tmp_path / "link", tmp_path):
+        refuses(ValueError, "holds data that are to be scored", predict_files, saved, copied, output)
 
 
 @pytest.mark.parametrize("chunk_rows", [0, -3, 1.5, True, "7"])
 def test_chunks_of_no_rows(chunk_rows, saved, data, tmp_path):
-    with refuses(ValueError if type(chunk_rows) is int else TypeError, "chunk_rows=.* must be .*at least 1"):
-        predict_files(saved, data, tmp_path / "out", chunk_rows=chunk_rows)
+    error = ValueError if type(chunk_rows) is int else TypeError
+    said = "chunk_rows=.* must be .*at least 1"
+    refuses(error, said, predict_files, saved, data, tmp_path / "out", chunk_rows=chunk_rows)
     assert not (tmp_path / "out").exists()
 
 
@@ -223,23 +206,18 @@ def test_kept_columns_pass_as_they_are(form, saved, tmp_path):
     pd.testing.assert_frame_equal(found[keep], expected[keep], check_dtype=False)
 
 
-def test_outputs_of_other_runs(saved, data, tmp_path):
-    predict_files(saved, data, tmp_path / "out", **OPTIONS)
-    with pytest.raises(ValueError, match="another run: it differs in settings"):
-        predict_files(saved, data, tmp_path / "out", **{**OPTIONS, "keep": []})
-    other = tmp_path / "other.safetensors"
-    ju.save(other, ju.voting.bind_vote(ju.load(saved).forest_))
-    with pytest.raises(ValueError, match="differs in model"):
-        predict_files(other, data, tmp_path / "out", **{**OPTIONS, "outputs": ["class"]})
+def test_outputs_of_other_runs(saved, data, out, tmp_path):
+    refuses(ValueError, "it differs in settings", predict_files, saved, data, out, **{**OPTIONS, "keep": []})
+    ju.save(tmp_path / "other", ju.voting.bind_vote(ju.load(saved).forest_))
+    refuses(ValueError, "differs in model", predict_files, tmp_path / "other", data, out, **OPTIONS)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("keep me")
     refuses(ValueError, r"holds other files \(\['letter\.txt'\]\)", predict_files, saved, data, tmp_path / "full")
-    (tmp_path / "full" / "_manifest.json").write_text("[]")
-    refuses(ValueError, "no manifest of jaxunc", predict_files, saved, data, tmp_path / "full")
+    refuses(ValueError, "holds no data", predict_files, saved, tmp_path / "full", tmp_path / "new")
 
 
 @pytest.mark.room
-def test_a_full_disk(saved, data, tmp_path, monkeypatch):
+def test_a_full_disk(saved, data, made, tmp_path, monkeypatch):
     write, calls = parquet.ParquetWriter.write_table, []
 
     def full(self, table):
@@ -253,14 +231,7 @@ def test_a_full_disk(saved, data, tmp_path, monkeypatch):
         predict_files(saved, data, tmp_path / "out", **OPTIONS)
     monkeypatch.undo()
     predict_files(saved, data, tmp_path / "out", **OPTIONS)
-    predict_files(saved, data, tmp_path / "whole", **OPTIONS)
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-
-
-def test_no_data(saved, tmp_path):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "letter.txt").write_text("")
-    refuses(ValueError, "holds no data", predict_files, saved, tmp_path / "data", tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(made)
 
 
 @pytest.mark.parametrize("form", PART_ENDINGS)
@@ -278,3 +249,26 @@ def test_categories(tmp_path, form, kind, ordered):
     found = (parquet.read_table(path) if form == "parquet" else arrow_csv.read_csv(path))["word"].to_pylist()
     found = [word.decode() if isinstance(word, bytes) else word for word in found]
     assert [word or None for word in found] == ["grün", "low", None, "grün", "grün", "low"]
+
+
+KEPT_IN_CSV = {
+    "views": (pa.array(["a"] * 6, pa.string_view()), "a"),
+    "views of bytes": (pa.array([b"a"] * 6, pa.binary_view()), "a"),
+    "lists": (pa.array([[1, 2]] * 6), "1|2"),
+    "runs": (pa.RunEndEncodedArray.from_arrays([6], ["a"]), "a"),
+    "structures": (pa.array([{"a": 1}] * 6), None),
+    "lists of lists": (pa.array([[[1]]] * 6), None),
+}
+
+
+@pytest.mark.parametrize("name", KEPT_IN_CSV)
+def test_columns_that_are_kept_in_csv(name, tmp_path, saved, frame):
+    column, cell = KEPT_IN_CSV[name]
+    table = pa.Table.from_pandas(frame[:6], preserve_index=False).append_column("kept", column)
+    asked = {"keep": ["kept"], "outputs": ["class"], "file_format": "csv"}
+    score = lambda: predict_files(saved, write_arrow(table, tmp_path / "x.arrow"), tmp_path / "o", **asked)
+    if cell is None:
+        refuses(ValueError, "the column 'kept' holds .*, which CSV cannot", score)
+        return
+    score()
+    assert set(pd.read_csv(tmp_path / "o" / "part-00000-00000.csv", dtype=str)["kept"]) == {cell}

@@ -1,6 +1,5 @@
 """The folder of a run: what its manifest may say and it may hold. What no run writes is refused, and stays as it is."""
 
-import copy
 import json
 import os
 
@@ -11,60 +10,38 @@ from jaxunc.streaming import predict_files
 from tests._exhaustive import SEED
 from tests._refusal import refuses
 
-from ._made import contents, written
+from ._made import OPTIONS, contents, written
 
 pytestmark = pytest.mark.once
-OPTIONS = {"keep": ["id"], "outputs": ["class"], "chunk_rows": 16}
 
 
-@pytest.fixture(scope="module")
-def made(saved, data, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made") / "out"
-    predict_files(saved, data, folder, **OPTIONS)
-    return folder
+def part(name, file=0):
+    return {"name": name, "file": file, "rows": 128, "bytes": 1}
 
 
-@pytest.fixture
-def out(made, tmp_path):
-    """A copy of it, beside a file that nobody may touch."""
-    (tmp_path / "victim.txt").write_text("precious")
-    (tmp_path / "out").mkdir()
-    for name, content in contents(made).items():
-        (tmp_path / "out" / name).write_bytes(content)
-    return tmp_path / "out"
-
-
-def part(name="part-00000-00000.parquet", file=0, rows=128, size=1):
-    return {"name": name, "file": file, "rows": rows, "bytes": size}
-
-
-BELIEFS = {
-    "a path": lambda m: m["parts"].append(part("../victim.txt")),
-    "an absolute path": lambda m: m["parts"].append(part("/etc/hostname")),
-    "a path that ends as a part": lambda m: m["parts"].append(part("../part-00000-00000.parquet")),
-    "a part of another file": lambda m: m["parts"][0].update(file=1),
-    "a part of no file": lambda m: m["parts"].append(part("part-00009-00000.parquet", 9)),
-    "a number in other digits": lambda m: m["parts"].append(part("part-00000-0000४.parquet")),
-    "too many zeros": lambda m: m["parts"].append(part("part-000000-00000.parquet")),
-    "another ending": lambda m: m["parts"].append(part("part-00000-00009.csv")),
-    "parts twice": lambda m: m["parts"].extend(m["parts"]),
-    "negative rows": lambda m: m["parts"][0].update(rows=-5),
-    "rows of another number": lambda m: m["parts"][0].update(rows=127),
-    "more rows": lambda m: m["parts"][3].update(rows=47),
-    "rows that are bools": lambda m: m["parts"][0].update(rows=True),
-    "rows that are floats": lambda m: m["parts"][0].update(rows=128.0),
-    "rows beyond all integers": lambda m: m["parts"][0].update(rows=2**80),
-    "a file that is a text": lambda m: m["parts"][0].update(file="0"),
-    "a name that is a list": lambda m: m["parts"][0].update(name=["part-00000-00000.parquet"]),
-    "a part without entries": lambda m: m.update(parts=[{}]),
-    "parts that are texts": lambda m: m.update(parts=["part-00000-00000.parquet"]),
-    "no parts": lambda m: m.pop("parts"),
-    "parts by name": lambda m: m.update(parts={}),
-    "no inputs": lambda m: m.pop("inputs"),
-    "inputs that are texts": lambda m: m.update(inputs=["a.parquet"]),
-    "an input without a size": lambda m: m["inputs"][0].pop("bytes"),
-    "settings that are a list": lambda m: m.update(settings=[]),
-}
+NAMES = [
+    *("../victim.txt", "/etc/hostname", "../part-00000-00000.parquet"),
+    *("part-00000-0000४.parquet", "part-000000-00000.parquet", "part-00000-00009.csv"),
+]
+"""Names that no part has: paths, other digits, more zeros, another ending."""
+ENTRIES = [
+    *({"file": 1}, {"file": "0"}, {"name": ["part-00000-00000.parquet"]}),
+    *({"rows": rows} for rows in (-5, 127, True, 128.0, 2**80)),
+]
+"""Of the first part, what it is not."""
+BELIEFS = [
+    *(lambda m, name=name: m["parts"].append(part(name)) for name in NAMES),
+    *(lambda m, entry=entry: m["parts"][0].update(entry) for entry in ENTRIES),
+    lambda m: m["parts"].append(part("part-00009-00000.parquet", 9)),
+    lambda m: m["parts"].extend(m["parts"]),
+    lambda m: m["parts"][3].update(rows=47),
+    *(lambda m, parts=parts: m.update(parts=parts) for parts in ([{}], ["part-00000-00000.parquet"], {})),
+    lambda m: m.pop("parts"),
+    lambda m: m.update(inputs=None),
+    lambda m: m.update(inputs=["a.parquet"]),
+    lambda m: m["inputs"][0].pop("bytes"),
+    lambda m: m.update(settings=[]),
+]
 TEXTS = {
     "nothing": b"", "a list": b"[]", "a number": b"3", "brackets": b"[" * 100_000, "objects": b'{"a":' * 100_000,
     "other bytes": b"\xff\xfe\x00", "a number of many digits": b'{"parts": ' + b"9" * 100_000 + b"}",
@@ -72,11 +49,10 @@ TEXTS = {
 
 
 @pytest.mark.room(keep=4)
-@pytest.mark.parametrize("name", BELIEFS)
-def test_entries_that_no_run_writes(name, saved, data, out):
+@pytest.mark.parametrize("change", BELIEFS)
+def test_entries_that_no_run_writes(change, saved, data, out):
     manifest = json.loads((out / "_manifest.json").read_text())
-    BELIEFS[name](manifest)
-    manifest["inputs"] = copy.deepcopy(manifest.get("inputs", [])) if name != "no inputs" else None
+    change(manifest)
     (out / "_manifest.json").write_text(json.dumps(manifest))
     _is_refused(saved, data, out)
 
@@ -142,13 +118,14 @@ def test_a_manifest_larger_than_its_files(saved, data, out):
     refuses(ValueError, "has 2147483648 bytes, more than its files explain", predict_files, saved, data, out, **OPTIONS)
 
 
-def test_what_killed_runs_leave_is_taken_away(saved, data, out):
-    before = contents(out)
+def test_parts_that_are_gone_are_made_again_and_what_killed_runs_leave_goes(saved, data, out, made):
     (out / "._manifest.json.77").write_text("half of one")
     (out / ".part-00000-00000.parquet.78").write_text("half of one")
     (out / "part-00002-00007.parquet").write_text("of a file that was longer")
+    (out / "part-00002-00001.parquet").unlink()
+    (out / "part-00002-00003.parquet").write_bytes(b"cut")
     predict_files(saved, data, out, **OPTIONS)
-    assert contents(out) == before
+    assert contents(out) == contents(made)
 
 
 def test_parts_that_are_links_are_made_anew(saved, data, out):
