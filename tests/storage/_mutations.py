@@ -2,6 +2,8 @@
 
 import json
 import struct
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,19 @@ def split(content: bytes) -> tuple[dict, bytes]:
     """The header of a file of safetensors, and its arrays."""
     (length,) = struct.unpack("<Q", content[:8])
     return json.loads(content[8 : 8 + length]), content[8 + length :]
+
+
+def arrays_in(header: dict) -> list[str]:
+    return [name for name in header if name != "__metadata__"]
+
+
+def changed_document(content: bytes, change: Callable[[dict], Any]) -> bytes:
+    """The file with a document that was changed in its place."""
+    header, arrays = split(content)
+    document = json.loads(header["__metadata__"]["jaxunc"])
+    change(document)
+    header["__metadata__"]["jaxunc"] = json.dumps(document)
+    return joined(header, arrays)
 
 
 def joined(header: dict, arrays: bytes) -> bytes:
@@ -40,20 +55,17 @@ def truncate(content: bytes, rng: np.random.Generator) -> bytes:
 
 def splice(content: bytes, rng: np.random.Generator) -> bytes:
     """Entries of the header with each other's shapes, types and places; documents within documents."""
-    header, arrays = split(content)
-    names = [name for name in header if name != "__metadata__"]
-    first, second = rng.choice(names, 2, replace=False)
     kind = rng.integers(5)
+    if kind == 3:
+        return changed_document(content, lambda document: _swap(document, rng))
+    header, arrays = split(content)
+    first, second = rng.choice(arrays_in(header), 2, replace=False)
     if kind == 0:
         header[first], header[second] = header[second], header[first]
     elif kind == 1:
         header[first] = header[second]
     elif kind == 2:
         header[first]["dtype"] = str(rng.choice(["F32", "I32", "BOOL", "U8", "F64", "I64", "BF16", "F8_E4M3"]))
-    elif kind == 3:
-        document = json.loads(header["__metadata__"]["jaxunc"])
-        _swap(document, rng)
-        header["__metadata__"]["jaxunc"] = json.dumps(document)
     else:
         del header[first]
     return joined(header, arrays)
@@ -68,8 +80,7 @@ def _swap(document: dict, rng: np.random.Generator) -> None:
 def change_values(content: bytes, rng: np.random.Generator) -> bytes:
     """Indices out of range, cycles, depths and counts that cannot be, in one array."""
     header, arrays = split(content)
-    names = [name for name in header if name != "__metadata__"]
-    start, stop = header[str(rng.choice(names))]["data_offsets"]
+    start, stop = header[str(rng.choice(arrays_in(header)))]["data_offsets"]
     damaged = bytearray(arrays)
     if stop - start >= 4:
         place = start + 4 * int(rng.integers((stop - start) // 4))
@@ -83,15 +94,14 @@ def change_values(content: bytes, rng: np.random.Generator) -> bytes:
 def claim(content: bytes, rng: np.random.Generator) -> bytes:
     """Sizes and numbers far beyond what is there."""
     header, arrays = split(content)
-    names = [name for name in header if name != "__metadata__"]
     huge = int(rng.choice([2**31, 2**40, 2**63 - 1, 10**6]))
-    kind = rng.integers(4)
+    kind, name = rng.integers(4), str(rng.choice(arrays_in(header)))
     if kind == 0:
         return struct.pack("<Q", huge) + content[8:]
     if kind == 1:
-        header[str(rng.choice(names))]["shape"] = [huge, huge] if rng.random() < 0.5 else [huge]
+        header[name]["shape"] = [huge] * int(rng.integers(1, 3))
     elif kind == 2:
-        header[str(rng.choice(names))]["data_offsets"] = [0, huge]
+        header[name]["data_offsets"] = [0, huge]
     else:
         text = header["__metadata__"]["jaxunc"]
         digits = [i for i, letter in enumerate(text) if letter.isdigit()]
@@ -105,15 +115,13 @@ MUTATIONS: tuple[Mutation, ...] = (flip_bits, flip_header, truncate, splice, cha
 
 def other_structure(content: bytes, rng: np.random.Generator) -> bytes:
     """A document with huge numbers and repeated lists; arrays that are longer, shorter or of another shape, soundly."""
+    n_documents, n_arrays = [(1, 0), (0, 1), (2, 0), (0, 2), (1, 1)][rng.integers(5)]
+    for _ in range(n_documents):
+        content = changed_document(content, lambda document: change_part(document, rng))
     header, arrays = split(content)
-    names = [name for name in header if name != "__metadata__"]
+    names = arrays_in(header)
     pieces = {name: arrays[slice(*header[name]["data_offsets"])] for name in names}
-    for _ in range(rng.integers(1, 3)):
-        if rng.random() < 0.5 or not names:
-            document = json.loads(header["__metadata__"]["jaxunc"])
-            change_part(document, rng)
-            header["__metadata__"]["jaxunc"] = json.dumps(document)
-            continue
+    for _ in range(n_arrays if names else 0):
         name = str(rng.choice(names))
         shape, piece = header[name]["shape"], pieces[name]
         kind = rng.integers(5)

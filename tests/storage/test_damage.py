@@ -1,9 +1,11 @@
 """Files that are damaged or hostile: refused in words, or loaded well-formed. Nothing else happens."""
 
-import json
 import os
 import resource
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +15,8 @@ import jaxunc as ju
 from jaxunc.estimators import CautiousForestClassifier, TransductiveTreeClassifier, UncertainForestRegressor
 from jaxunc.forest import check_forest, check_trees
 from tests._patience import ends
-from tests._refusal import refuses
-from tests.storage._mutations import MUTATIONS, joined, split
+from tests._refusal import refusals, refuses
+from tests.storage._mutations import MUTATIONS, changed_document, joined, split
 from tests.storage._objects import small_objects
 
 pytestmark = [pytest.mark.once, pytest.mark.room]
@@ -26,11 +28,9 @@ SHARES = 4
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("whole")
-    contents = {}
     for name, value in small_objects().items():
         ju.save(folder / name, value)
-        contents[name] = (folder / name).read_bytes()
-    return contents
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -39,11 +39,9 @@ def originals(tmp_path_factory) -> dict[str, bytes]:
 def test_mutated_files(share, originals, tmp_path):
     rng = np.random.default_rng(share)
     path, before, counts = tmp_path / "damaged", _peak(), Counter()
-    names = list(originals)
     for _ in range(NUMBER // SHARES):
         mutate = MUTATIONS[rng.integers(len(MUTATIONS))]
-        content = mutate(originals[names[rng.integers(len(names))]], rng)
-        path.write_bytes(content)
+        path.write_bytes(mutate(originals[str(rng.choice(list(originals)))], rng))
         try:
             with ends(0.1):
                 value = ju.load(path)
@@ -59,66 +57,38 @@ def test_mutated_files(share, originals, tmp_path):
 
 def _check_well_formed(value) -> None:
     """Of what indexes; a part of a document in the place of the whole is another object, and as good."""
-    if isinstance(value, ju.Forest):
-        check_forest(value)
-        assert value.trees.tree_depth.shape == (value.n_trees,)
-    elif isinstance(value, ju.forest.Trees):
-        check_trees(value)
-    elif isinstance(value, ju.BoundForest):
-        check_forest(value.forest)
-    elif isinstance(value, ju.estimators.RandomDecisionTreesClassifier):
-        check_forest(value.forest_)
-    elif isinstance(value, UncertainForestRegressor):
+    if isinstance(value, UncertainForestRegressor):
         check_trees(value.moments_.bound.forest.trees)
-        found = value.predict(np.zeros((1, value.n_features_in_)), quantiles=[0.4, 0.6])
-        assert found.shape == (1, 2)
+        assert value.predict(np.zeros((1, value.n_features_in_)), quantiles=[0.4, 0.6]).shape == (1, 2)
+    held = getattr(value, "forest_", getattr(value, "forest", value))
+    if isinstance(held, ju.Forest):
+        check_forest(held)
+        assert held.trees.tree_depth.shape == (held.n_trees,)
+    elif isinstance(held, ju.forest.Trees):
+        check_trees(held)
+
+
+def loaded(content: bytes, tmp_path) -> Any:
+    (tmp_path / "x").write_bytes(content)
+    return ju.load(tmp_path / "x")
 
 
 def _peak() -> int:
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _changed(content: bytes, change) -> bytes:
-    header, arrays = split(content)
-    document = json.loads(header["__metadata__"]["jaxunc"])
-    change(document)
-    header["__metadata__"]["jaxunc"] = json.dumps(document)
-    return joined(header, arrays)
-
-
-def _refused(content: bytes, match: str, path) -> None:
-    path.write_bytes(content)
-    refuses(ValueError, match, ju.load, path)
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (lambda d: d.update(form=99, version="9.9"), "form 99, written by jaxunc 9.9.*newer"),
-        (lambda d: d.update(form="one"), "neither its form nor an object"),
-        (lambda d: d.pop("object"), "neither its form nor an object"),
-        (lambda d: d["object"].update({"class": "os:system"}), "os:system.*not jaxunc's.*known="),
-        (lambda d: d["object"].update({"class": "Nothing"}), "does not know"),
-        (lambda d: d["object"]["fields"].pop("code"), "has the fields"),
-        (lambda d: d["object"]["fields"].update(code={"array": "nowhere"}), "names the array 'nowhere'"),
-        (lambda d: d["object"]["fields"].update(empty_leaves="often"), "empty_leaves"),
-        (lambda d: d["object"]["fields"]["class_labels"]["tuple"].append(7), "class labels"),
-        (lambda d: d["object"]["fields"]["trees"]["fields"]["columns"]["fields"].update(number=2**40), "columns"),
-    ],
-)
-def test_documents(change, match, originals, tmp_path):
-    _refused(_changed(originals["forest"], change), match, tmp_path / "x")
+def columns_of(document: dict) -> dict:
+    return document["object"]["fields"]["trees"]["fields"]["columns"]["fields"]
 
 
 def test_columns_of_version_0_2_0(originals, tmp_path):
     """They did not say how numbers of text files are written."""
 
     def older(document):
-        columns = document["object"]["fields"]["trees"]["fields"]["columns"]["fields"]
+        columns = columns_of(document)
         del columns["spaces_are_underlines"], columns["decimal"], columns["thousands"]
 
-    (tmp_path / "x").write_bytes(_changed(originals["forest"], older))
-    columns = ju.load(tmp_path / "x").trees.columns
+    columns = loaded(changed_document(originals["forest"], older), tmp_path).trees.columns
     assert (columns.spaces_are_underlines, columns.decimal, columns.thousands) == (False, None, None)
 
 
@@ -133,24 +103,15 @@ def test_an_algorithm_that_is_gone(tmp_path):
             node = document["object"][part]
             (node["chosen"]["dict"] if part == "fitted" else node)["algorithm"] = "nodes"
 
-    (tmp_path / "x").write_bytes(_changed((tmp_path / "x").read_bytes(), older))
-    again = ju.load(tmp_path / "x")
+    again = loaded(changed_document((tmp_path / "x").read_bytes(), older), tmp_path)
     assert again.algorithm == again.bound_.settings["algorithm"] == "grouped"
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
-def test_a_node_nested_without_end(originals, tmp_path):
-    def nest(document):
-        for _ in range(200):
-            document["object"] = {"tuple": [document["object"]]}
-
-    _refused(_changed(originals["forest"], nest), "nested", tmp_path / "x")
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x80\x04\x95", b"{}", b"a,b\n1,2\n"])
-def test_other_files(content, tmp_path):
-    (tmp_path / "x").write_bytes(content)
-    for read in (ju.load, ju.storage.describe):
+@pytest.mark.parametrize("read", [ju.load, ju.storage.describe])
+def test_other_files(read, tmp_path):
+    for content in (b"", b"PK\x03\x04", b"\x80\x04\x95", b"{}", b"a,b\n1,2\n"):
+        (tmp_path / "x").write_bytes(content)
         refuses(ValueError, r"damaged, or no file that jaxunc\.save wrote", read, tmp_path / "x")
 
 
@@ -167,71 +128,99 @@ def test_what_conformal_sets_rank_is_checked(tmp_path):
         refuses(ValueError, "has no calibration_ that fits", ju.load, tmp_path / "model")
 
 
-def _with(name, change):
-    """A change of an array of the file."""
+def of_document(kind: str, change: Callable) -> Callable:
+    """Loads a file whose document was changed."""
+    return lambda originals, tmp_path: loaded(changed_document(originals[kind], change), tmp_path)
 
-    def changed(header, arrays):
+
+def field(name: str, value: Any, *path: str) -> Callable:
+    """A change of a field of the forest's, or of what a regressor's path leads to."""
+
+    def change(document):
+        node = document["object"]
+        for key in path or ("fields",):
+            node = node[key]
+        node[name] = value
+
+    return of_document("regressor" if path else "forest", change)
+
+
+def without(name: str) -> Callable:
+    return of_document("regressor", lambda document: document["object"]["fitted"].pop(name))
+
+
+def of_array(name: str, place: Any, value: float) -> Callable:
+    """Loads a regressor with another value in an array."""
+
+    def load(originals, tmp_path):
+        header, arrays = split(originals["regressor"])
         start, end = header[name]["data_offsets"]
         kind = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}[header[name]["dtype"]]
-        array = np.frombuffer(bytes(arrays[start:end]), kind).reshape(header[name]["shape"]).copy()
-        change(array)
-        return arrays[:start] + array.tobytes() + arrays[end:]
+        array = np.frombuffer(arrays[start:end], kind).reshape(header[name]["shape"]).copy()
+        array[place] = value
+        return loaded(joined(header, arrays[:start] + array.tobytes() + arrays[end:]), tmp_path)
 
-    return changed
-
-
-def _set(place, value):
-    return lambda array: array.__setitem__(place, value)
+    return load
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "match"),
-    [
-        ("moments_.table", _set((0, 1), -0.5), "means or variances beyond the scale"),
-        ("moments_.table", _set((0, 0), np.nan), "means or variances beyond the scale"),
-        ("moments_.table", _set((0, 0), 7), "means or variances beyond the scale"),
-        ("moments_.trees.child", _set((0, 0), 10**6), "make no valid"),
-        ("forest_.code", _set((0, 0), 10**6), "make no valid forest"),
-        ("law_.residuals", _set(0, 99.0), "ascending order"),
-        ("law_.residuals", _set(-1, np.inf), "no|not finite"),
-        ("bins_.edges", _set(0, 99.0), "not in their order"),
-        ("bins_.table", _set((0, 3), -99.0), "not in their order"),
-        ("bins_.table", _set((0, 3), np.nan), "no finite numbers"),
-        ("bins_.means", _set(0, 99.0), "not in their order"),
-    ],
+def nest(document):
+    for _ in range(200):
+        document["object"] = {"tuple": [document["object"]]}
+
+
+def law_of(document: dict) -> dict:
+    return document["object"]["fitted"]["law_"]["fields"]
+
+
+def law(name, value):
+    return field(name, value, "fitted", "law_", "fields")
+
+
+of_forest = partial(of_document, "forest")
+test_refusals = refusals(
+    ("newer", of_forest(lambda d: d.update(form=99, version="9.9")), "form 99, written by jaxunc 9.9.*newer"),
+    ("form", of_forest(lambda d: d.update(form="one")), "neither its form nor an object"),
+    ("no object", of_forest(lambda d: d.pop("object")), "neither its form nor an object"),
+    ("nested", of_forest(nest), "nested"),
+    ("system", of_forest(lambda d: d["object"].update({"class": "os:system"})), "os:system.*not jaxunc's.*known="),
+    ("class", of_forest(lambda d: d["object"].update({"class": "Nothing"})), "does not know"),
+    ("no field", of_forest(lambda d: d["object"]["fields"].pop("code")), "has the fields"),
+    ("no array", field("code", {"array": "nowhere"}), "names the array 'nowhere'"),
+    ("empty_leaves", field("empty_leaves", "often"), "empty_leaves"),
+    ("labels", field("class_labels", {"tuple": [0, 1, 7]}), "class labels"),
+    ("columns", of_forest(lambda d: columns_of(d).update(number=2**40)), "columns"),
+    ("variance", of_array("moments_.table", (0, 1), -0.5), "means or variances beyond the scale"),
+    ("mean NaN", of_array("moments_.table", (0, 0), np.nan), "means or variances beyond the scale"),
+    ("mean", of_array("moments_.table", (0, 0), 7), "means or variances beyond the scale"),
+    ("child", of_array("moments_.trees.child", (0, 0), 10**6), "make no valid"),
+    ("code", of_array("forest_.code", (0, 0), 10**6), "make no valid forest"),
+    ("residual", of_array("law_.residuals", 0, 99.0), "ascending order"),
+    ("residual inf", of_array("law_.residuals", -1, np.inf), "no|not finite"),
+    ("edge", of_array("bins_.edges", 0, 99.0), "not in their order"),
+    ("bin", of_array("bins_.table", (0, 3), -99.0), "not in their order"),
+    ("bin NaN", of_array("bins_.table", (0, 3), np.nan), "no finite numbers"),
+    ("mean of a bin", of_array("bins_.means", 0, 99.0), "not in their order"),
+    ("weight", law("weight", 1.5), "weight=1.5"),
+    ("weight True", law("weight", True), "a weight that is True"),
+    ("added", law("added", -1.0), "added=-1.0"),
+    ("least", law("least", {"float": "nan"}), "least=nan"),
+    ("by rank", law("is_by_rank", 1), "is_by_rank"),
+    ("is local", law("is_local", 1), "is_local"),
+    (
+        "local",
+        of_document("regressor", lambda d: law_of(d).update(is_local=True, weight=0.5)),
+        "leaves of residuals in part",
+    ),
+    ("support", law("support", {"tuple": [1.0, 0.0]}), "not in their order"),
+    ("support of one", law("support", {"tuple": [0.0]}), "a support that is"),
+    ("scale", field("scale", 0.0, "fitted", "moments_", "fields"), "scale=0.0"),
+    ("centre", field("centre", {"float": "inf"}, "fitted", "moments_", "fields"), "centre=inf"),
+    ("table", field("table", None, "fitted", "moments_", "fields"), "a table that is None"),
+    ("no law", without("law_"), "no law_"),
+    ("no forest", without("forest_"), "no forest_ and bins_"),
+    ("n_features", field("n_features_in_", 7, "fitted"), "no n_features_in_"),
+    ("reads", field("_reads_given", 1, "fitted"), "no _reads_given"),
+    ("classes", field("classes_", 1, "fitted"), "which it does not have"),
+    ("law", field("law", "of gravity", "params"), "does not take: law='of gravity'"),
+    ("parameters", field("more", 1, "params"), r"the parameters \['more'\]"),
 )
-def test_arrays_of_a_regressor(name, change, match, originals, tmp_path):
-    header, arrays = split(originals["regressor"])
-    _refused(joined(header, _with(name, change)(header, arrays)), match, tmp_path / "x")
-
-
-def _fitted(name, **fields):
-    return lambda d: d["object"]["fitted"][name]["fields"].update(fields)
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (_fitted("law_", weight=1.5), "weight=1.5"),
-        (_fitted("law_", weight=True), "a weight that is True"),
-        (_fitted("law_", added=-1.0), "added=-1.0"),
-        (_fitted("law_", least={"float": "nan"}), "least=nan"),
-        (_fitted("law_", is_by_rank=1), "is_by_rank"),
-        (_fitted("law_", is_local=1), "is_local"),
-        (_fitted("law_", is_local=True, weight=0.5), "leaves of residuals in part"),
-        (_fitted("law_", support={"tuple": [1.0, 0.0]}), "not in their order"),
-        (_fitted("law_", support={"tuple": [0.0]}), "a support that is"),
-        (_fitted("moments_", scale=0.0), "scale=0.0"),
-        (_fitted("moments_", centre={"float": "inf"}), "centre=inf"),
-        (_fitted("moments_", table=None), "a table that is None"),
-        (lambda d: d["object"]["fitted"].pop("law_"), "no law_"),
-        (lambda d: d["object"]["fitted"].pop("forest_"), "no forest_ and bins_"),
-        (lambda d: d["object"]["fitted"].update(n_features_in_=7), "no n_features_in_"),
-        (lambda d: d["object"]["fitted"].update(_reads_given=1), "no _reads_given"),
-        (lambda d: d["object"]["fitted"].update(classes_=1), "which it does not have"),
-        (lambda d: d["object"]["params"].update(law="of gravity"), "does not take: law='of gravity'"),
-        (lambda d: d["object"]["params"].update(more=1), "the parameters \\['more'\\]"),
-    ],
-)
-def test_documents_of_a_regressor(change, match, originals, tmp_path):
-    _refused(_changed(originals["regressor"], change), match, tmp_path / "x")
