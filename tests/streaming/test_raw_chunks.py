@@ -1,6 +1,7 @@
 """Files of raw columns through a classifier with a pipeline: the answers of the classifier itself."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,9 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 import jaxunc as ju
 from jaxunc.estimators import CombinedForestClassifier
 from jaxunc.streaming import BatchPredictor, predict_files
-from tests._refusal import refuses
+from tests._refusal import refusals, refuses
+
+from ._made import whole, written
 
 pytestmark = [
     pytest.mark.once,
@@ -50,14 +53,19 @@ def columns(sparse=True):
     return ColumnTransformer(parts, sparse_threshold=float(sparse))
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["sparse", "dense"])
+@cache
+def fitted(sparse):
+    steps = make_pipeline(columns(sparse), RandomForestClassifier(5, min_samples_leaf=3, random_state=0))
+    return CombinedForestClassifier(steps, combiner="mean").fit(RAW, Y)
+
+
+@pytest.fixture(params=[True, False], ids=["sparse", "dense"])
 def model(request):
-    whole = make_pipeline(columns(request.param), RandomForestClassifier(5, min_samples_leaf=3, random_state=0))
-    return CombinedForestClassifier(whole, combiner="mean").fit(RAW, Y)
+    return fitted(request.param)
 
 
 def shown(tables):
-    return pa.concat_tables(list(tables)).to_pandas()[WANTED].to_numpy()
+    return whole(tables)[WANTED].to_numpy()
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "tsv", "arrow"])
@@ -65,12 +73,8 @@ def shown(tables):
 def test_files(kind, model, tmp_path):
     path, expected = tmp_path / f"x.{kind}", model.predict_proba(RAW)
     other = RAW[RAW.columns[::-1]].drop(columns="when").assign(more="?")
-    write = {"parquet": pd.DataFrame.to_parquet, "arrow": pd.DataFrame.to_feather}.get(kind)
     for frame in (RAW, other):
-        if write is None:
-            frame.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
-        else:
-            write(frame, path)
+        written(frame, path)
         np.testing.assert_array_equal(shown(ju.stream(model, path, chunk_rows=50)), expected)
         outputs = ["class", "probability", "uncertainty", "interval", "set"]
         np.testing.assert_array_equal(shown(ju.stream(model, path, chunk_rows=17, outputs=outputs)), expected)
@@ -101,43 +105,32 @@ def test_memory_and_batches(model, tmp_path):
 def test_a_chunk_that_is_all_missing(model, tmp_path):
     gaps = RAW.assign(job=RAW["job"].where(np.arange(N) > 60), age=RAW["age"].where(np.arange(N) > 60))
     expected = model.predict_proba(gaps)
-    for path, write in (("g.csv", lambda at: gaps.to_csv(at, index=False)), ("g.parquet", gaps.to_parquet)):
-        write(tmp_path / path)
-        np.testing.assert_array_equal(shown(ju.stream(model, tmp_path / path, chunk_rows=30)), expected)
+    for name in ("g.csv", "g.parquet"):
+        np.testing.assert_array_equal(shown(ju.stream(model, written(gaps, tmp_path / name), chunk_rows=30)), expected)
 
 
-REFUSED = [
-    (RAW.drop(columns="job"), "csv", ValueError, r"lacks the columns \['job'\]"),
-    (
-        RAW.assign(age="x"),
-        "csv",
-        ValueError,
-        "row 1 of the data holds 'x' in column 'age'; the model's column holds numbers",
-    ),
-    (RAW.assign(age="x"), "parquet", TypeError, "bad.parquet: X's column 'age' holds words, and held numbers"),
-    (RAW.assign(job=3), "parquet", TypeError, "bad.parquet: X's column 'job' holds numbers, and held words"),
-]
+def read(frame, name):
+    return lambda tmp_path: list(ju.stream(fitted(True), written(frame, tmp_path / name)))
 
 
-@pytest.mark.parametrize(("frame", "kind", "error", "said"), REFUSED)
-def test_files_of_other_columns(frame, kind, error, said, model, tmp_path):
-    path = tmp_path / f"bad.{kind}"
-    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
-    refuses(error, said, lambda: list(ju.stream(model, path)))
+test_files_of_other_columns = refusals(
+    ("lacking", read(RAW.drop(columns="job"), "x.csv"), r"lacks the columns \['job'\]"),
+    ("cells", read(RAW.assign(age="x"), "x.csv"), "row 1 of the data holds 'x' in column 'age'.*column holds numbers"),
+    ("words", read(RAW.assign(age="x"), "x.parquet"), "x.parquet: X's column 'age' holds words, and held n", TypeError),
+    ("numbers", read(RAW.assign(job=3), "x.parquet"), "x.parquet: X's column 'job' holds numbers, and", TypeError),
+)
 
 
 def test_columns_whose_types_are_not_known(model, tmp_path):
     unread = CombinedForestClassifier(FrozenEstimator(model.estimator_), combiner="mean").fit()
-    RAW.to_parquet(tmp_path / "x.parquet")
-    np.testing.assert_array_equal(shown(ju.stream(unread, tmp_path / "x.parquet")), model.predict_proba(RAW))
-    RAW.to_csv(tmp_path / "x.csv", index=False)
+    parquet, text = (written(RAW, tmp_path / name) for name in ("x.parquet", "x.csv"))
+    np.testing.assert_array_equal(shown(ju.stream(unread, parquet)), model.predict_proba(RAW))
     untyped = r"'age' held values of a type that fit was not shown .*Pass Parquet .*fit\(X, y\)"
-    refuses(TypeError, untyped, lambda: list(ju.stream(unread, tmp_path / "x.csv")))
+    refuses(TypeError, untyped, lambda: list(ju.stream(unread, text)))
     dated = make_pipeline(FunctionTransformer(days), RandomForestClassifier(3, random_state=0))
     dated = CombinedForestClassifier(dated, combiner="mean").fit(RAW[["when"]], Y)
     np.testing.assert_array_equal(shown(ju.stream(dated, RAW)), dated.predict_proba(RAW[["when"]]))
-    untyped = "'when' held dates when .*text files have no types"
-    refuses(TypeError, untyped, lambda: list(ju.stream(dated, tmp_path / "x.csv")))
+    refuses(TypeError, "'when' held dates when .*text files have no types", lambda: list(ju.stream(dated, text)))
 
 
 def days(frame):

@@ -1,5 +1,7 @@
 """Any source, any chunk: the answers of the model itself."""
 
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -18,18 +20,16 @@ from tests._exhaustive import a_few_of
 from tests._refusal import refusals, refuses
 from tests._rules import RULES
 
-from ._made import by_other_doors
+from ._made import by_other_doors, whole, written
 
 pytestmark = pytest.mark.once
 FOREST = RandomForestClassifier(30, min_samples_leaf=2, max_leaf_nodes=30, random_state=0)
 FILES = ("parquet", "csv", "csv.gz", "tsv", "arrow")
 
 
-def whole(tables) -> pd.DataFrame:
-    return pa.concat_tables(list(tables)).to_pandas()
-
-
-def _sources(folder, frame):
+@pytest.fixture(scope="module")
+def sources(frame, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sources")
     table = pa.Table.from_pandas(frame, preserve_index=False)
     frame.to_parquet(folder / "x.parquet", row_group_size=70)
     frame.to_csv(folder / "x.csv", index=False)
@@ -54,26 +54,31 @@ KINDS = [*FILES, "text", "list", "frame", "table", "batch", "reader", "dataset",
 
 @pytest.mark.room
 @pytest.mark.parametrize("kind", KINDS)
-def test_sources(kind, frame, model, tmp_path):
-    found = whole(ju.stream(model, _sources(tmp_path, frame)[kind], chunk_rows=128))
+def test_sources(kind, sources, frame, model):
+    found = whole(ju.stream(model, sources[kind], chunk_rows=128))
     np.testing.assert_array_equal(found["class"], model.predict(frame))
-    probability = model.predict_proba(frame)
-    for i, label in enumerate(model.classes_):
-        np.testing.assert_allclose(found[f"probability_{label}"], probability[:, i], rtol=3e-7)  # the last bit
+    shown = found[[f"probability_{label}" for label in model.classes_]]
+    np.testing.assert_allclose(shown, model.predict_proba(frame), rtol=3e-7)  # the last bit
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 7, 1000, 2**17])
 @pytest.mark.exhaustive(keep=1)
 def test_chunks(chunk_rows, frame, model):
+    assert list(ju.stream(model, frame[:0], chunk_rows=chunk_rows)) == []
     part = frame[:50] if chunk_rows == 1 else frame
     tables = list(ju.stream(model, part, chunk_rows=chunk_rows))
     assert [table.num_rows for table in tables[:-1]] == [chunk_rows] * (len(tables) - 1)
     np.testing.assert_array_equal(whole(tables)["class"], model.predict(part))
 
 
-def test_arrays_and_models_without_names():
+@pytest.fixture(scope="module")
+def iris():
     X, y = load_iris(return_X_y=True)
-    forest = ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(X, y))
+    return X, ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(X, y))
+
+
+def test_arrays_and_models_without_names(iris):
+    X, forest = iris
     bound = ju.bind(forest, ju.EvidenceAccumulation(forest.prior))
     found = whole(ju.stream(bound, X.astype(np.float32)))
     np.testing.assert_allclose(found["probability_2"], bound.probability(X)[:, 2], rtol=3e-7)  # the last bit
@@ -87,10 +92,8 @@ def test_arrays_and_models_without_names():
 
 
 @pytest.mark.parametrize("make", [jnp.asarray, lambda X: X.astype(">f4"), np.asfortranarray, lambda X: X.astype("f2")])
-def test_any_array_that_bound_forests_take(make):
-    X, y = load_iris(return_X_y=True)
-    bound = ju.bind(ju.from_sklearn(RandomForestClassifier(5, random_state=0).fit(X, y)), ju.Mean())
-    X = make(X.astype(np.float32))
+def test_any_array_that_bound_forests_take(make, iris):
+    X, bound = make(iris[0].astype(np.float32)), ju.bind(iris[1], ju.Mean())
     found = whole(ju.stream(bound, X, outputs=["probability"]))
     np.testing.assert_array_equal(found, bound.probability(X))
 
@@ -109,14 +112,12 @@ def test_encoding_is_that_of_frames(frame, model):
 
 @pytest.mark.parametrize("name", a_few_of(RULES, ["mean", "dempster", "median", "weighted_together"]))
 @pytest.mark.room(keep=1)
-def test_every_rule(name):
-    X, y = load_iris(return_X_y=True)
-    forest = ju.from_sklearn(RandomForestClassifier(5, min_samples_leaf=3, random_state=0).fit(X[:100], y[:100]))
-    bound = ju.bind(forest, RULES[name].make(np.asarray(forest.prior), np.arange(5)))
-    found = whole(ju.stream(bound, X, chunk_rows=100))
-    assert len(found) == len(X)
+def test_every_rule(name, small):
+    bound = ju.bind(small, RULES[name].make(np.asarray(small.prior), np.arange(3)))
+    found = whole(ju.stream(bound, SMALL, chunk_rows=30))
+    assert len(found) == len(SMALL)
     if name not in ("together", "weighted_together"):
-        assert set(found["class"]) <= {0, 1}
+        assert set(found["class"]) <= {"no", "yes"}
 
 
 def agree(found: pd.DataFrame, labels):
@@ -129,10 +130,9 @@ def agree(found: pd.DataFrame, labels):
 
 @pytest.mark.room
 @pytest.mark.parametrize("name", a_few_of(["evidence", "mean", "vote", "dempster", "pooling"], ["evidence"]))
-def test_outputs_of_one_row_agree(name, frame):
-    y = np.array(["no", "yes"])[((frame.length > 0) ^ (frame.colour == "red")).astype(int)]
+def test_outputs_of_one_row_agree(name, frame, labels):
     X = frame[["length", "count"]]
-    forest = ju.from_sklearn(clone(FOREST).fit(X, y))
+    forest = ju.from_sklearn(clone(FOREST).fit(X, labels))
     bound = ju.bind(forest, RULES[name].make(np.asarray(forest.prior), np.arange(forest.n_trees)))
     alone = whole(ju.stream(bound, X, outputs=["interval"], chunk_rows=333))
     found = whole(ju.stream(bound, X, outputs=["class", "probability", "interval", "set"], chunk_rows=77))
@@ -142,8 +142,7 @@ def test_outputs_of_one_row_agree(name, frame):
 
 @pytest.mark.exhaustive
 def test_all_outputs_at_once():
-    X, y = load_iris(return_X_y=True)
-    names = np.array(["setosa", "versicolor", "virginica"])
+    (X, y), names = load_iris(return_X_y=True), load_iris().target_names
     model = CombinedForestClassifier(RandomForestClassifier(60, min_samples_leaf=2), random_state=0).fit(X, names[y])
     outputs = [name for name in OUTPUTS if name not in {"mean", "std", "quantile", "exceeds"}]  # of numbers
     found = whole(ju.stream(model, X, outputs=outputs, s=2.0))
@@ -151,10 +150,9 @@ def test_all_outputs_at_once():
     np.testing.assert_allclose(found["uncertainty_total"], model.predict_uncertainty(X).total, atol=1e-6)
     report = ju.bind(model.forest_, ju.decisions.CautiousReport(2.0))(X)
     np.testing.assert_allclose(found["idm_lower_virginica"], report.interval.lower[:, 2], rtol=3e-7)
-    sets = [set(names[row]) for row in np.asarray(report.membership)]
-    assert [set(row) for row in found["cautious_set"]] == sets
-    sets = [set(names[row]) for row in np.asarray(ju.decisions.expected_utility_set(model.predict_proba(X)))]
-    assert [set(row) for row in found["set"]] == sets
+    useful = ju.decisions.expected_utility_set(model.predict_proba(X))
+    for name, sets in (("cautious_set", report.membership), ("set", useful)):
+        assert [set(row) for row in found[name]] == [set(names[row]) for row in np.asarray(sets)]
     agree(found, names)
     heard = ju.predict_until_settled(model.forest_, X)
     np.testing.assert_array_equal(found["trees_polled"], heard.n_trees_used)
@@ -186,22 +184,13 @@ def test_the_cautious_report_and_votes(frame, model):
         np.testing.assert_array_equal(found["trees_polled"], heard.n_trees_used)
 
 
-@pytest.mark.room
-def test_no_rows(frame, model, numbers):
-    assert list(ju.stream(model, frame[:0])) == []
-    assert list(ju.stream(numbers, frame[:0])) == []
-
-
 @pytest.mark.parametrize("source", ["csv", "parquet", "frame"])
 def test_rows_at_fault_are_those_of_the_whole(source, frame, model, tmp_path):
     """Also behind the first chunk: of files from 1, of a frame from 0, as its index."""
     rows = pd.concat([frame[:50]] * 2, ignore_index=True)
     rows.loc[77, "length"] = np.inf
-    path = tmp_path / f"t.{source}"
-    if source != "frame":
-        rows.to_csv(path, index=False) if source == "csv" else rows.to_parquet(path)
-    with pytest.raises(ValueError, match=f"row {77 + (source != 'frame')} of the data is infinite"):
-        list(ju.stream(model, rows if source == "frame" else path, chunk_rows=20))
+    where, data = (77, rows) if source == "frame" else (78, written(rows, tmp_path / f"t.{source}"))
+    refuses(ValueError, f"row {where} of the data is inf", lambda: list(ju.stream(model, data, chunk_rows=20)))
 
 
 @pytest.mark.room
@@ -230,9 +219,8 @@ def test_transduction(frame):
 def test_sets_without_probabilities_hold_the_class(rng):
     X = rng.normal(size=(150, 3)).astype(np.float32)
     y = (X[:, 0] + rng.normal(size=150) > 0) + (X[:, 1] + rng.normal(size=150) > 0.5).astype(int)
-    vote = ju.voting.bind_vote(
-        ju.from_sklearn(RandomForestClassifier(9, min_samples_leaf=10, random_state=0).fit(X, y))
-    )
+    grown = RandomForestClassifier(9, min_samples_leaf=10, random_state=0).fit(X, y)
+    vote = ju.voting.bind_vote(ju.from_sklearn(grown))
     X = rng.normal(size=(300, 3)).astype(np.float32)
     found = whole(ju.stream(vote, X, outputs=["class", "set", "cautious_set"]))
     assert all(named in together for named, together in zip(found["class"], found["set"], strict=True))
@@ -247,11 +235,10 @@ COSTS = {"costs": "yes:no=7", "reject": 0.4, "coverage": 0.9, "by_class": True}
 
 
 @pytest.mark.room
-def test_decisions_and_promised_sets_are_the_estimator_s(frame, tmp_path):
+def test_decisions_and_promised_sets_are_the_estimator_s(frame, labels, tmp_path):
     """Of a stream, of files and of batches: the same model, the same rows, the same decisions."""
-    y = np.array(["no", "yes"])[((frame.length > 0) ^ (frame.colour == "red")).astype(int)]
     X = frame[["length", "count"]]
-    model = CombinedForestClassifier(FOREST, "mean", counts="held_out", random_state=0).fit(X, y)
+    model = CombinedForestClassifier(FOREST, "mean", counts="held_out", random_state=0).fit(X, labels)
     found = whole(ju.stream(model, X, outputs=["class", "decision", "set"], **COSTS, chunk_rows=77))
     decided = model.predict_reject(X, costs="yes:no=7", reject=0.4)
     assert 0 < decided.rejected.sum() < len(X)
@@ -269,8 +256,8 @@ def test_decisions_and_promised_sets_are_the_estimator_s(frame, tmp_path):
 
 @pytest.fixture(scope="module")
 def small():
-    X = SMALL
-    return ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, np.where(X[:, 0] > 0, "yes", "no")))
+    y = np.where(SMALL[:, 0] > 0, "yes", "no")
+    return ju.from_sklearn(RandomForestClassifier(3, random_state=0).fit(SMALL, y))
 
 
 def test_what_reads_s(small):
@@ -284,9 +271,8 @@ def test_what_reads_s(small):
 @pytest.fixture(scope="module")
 def numbers(frame):
     y = frame.length + 0.2 * np.random.default_rng(0).normal(size=len(frame))
-    return UncertainForestRegressor(RandomForestRegressor(12, min_samples_leaf=2, random_state=0)).fit(
-        frame[["length", "count"]], y
-    )
+    grown = RandomForestRegressor(12, min_samples_leaf=2, random_state=0)
+    return UncertainForestRegressor(grown).fit(frame[["length", "count"]], y)
 
 
 @pytest.mark.room
@@ -296,12 +282,10 @@ def test_numbers(numbers, frame, tmp_path):
     found = whole(ju.stream(numbers, X, quantiles=[0.05, 0.5], coverage=0.8, chunk_rows=77))
     names = ["mean", "std", "aleatoric", "epistemic", "lower", "upper", "quantile_0.05", "quantile_0.5"]
     assert list(found) == names
-    mean, std = numbers.predict(X, return_std=True)
+    (mean, std), doubt = numbers.predict(X, return_std=True), numbers.predict_uncertainty(X)
     np.testing.assert_allclose(found["mean"], mean, atol=1e-6)
-    doubt = numbers.predict_uncertainty(X)
-    expected = [std, doubt.aleatoric, doubt.epistemic, numbers.predict_interval(X, 0.8)]
-    expected += [numbers.predict(X, quantiles=[0.05, 0.5])]
-    np.testing.assert_array_equal(found[names[1:]], np.column_stack(expected))
+    ends = numbers.predict_interval(X, 0.8), numbers.predict(X, quantiles=[0.05, 0.5])
+    np.testing.assert_array_equal(found[names[1:]], np.column_stack([std, doubt.aleatoric, doubt.epistemic, *ends]))
     assert list(whole(ju.stream(numbers, X[:1]))) == names[:6]
     asked = {"outputs": ["interval", "mean", "quantile"], "quantiles": np.array([0.1])}
     settings, of_files, of_batches = by_other_doors(numbers, frame, tmp_path, **asked)
@@ -311,6 +295,7 @@ def test_numbers(numbers, frame, tmp_path):
     pd.testing.assert_frame_equal(of_batches, of_files)
     alone = whole(ju.stream(numbers, X, outputs=["quantile"]))
     assert list(alone) == ["quantile_0.05", "quantile_0.5", "quantile_0.95"]
+    assert list(ju.stream(numbers, X[:0])) == []
 
 
 def test_chances_and_several_intervals(numbers, frame, tmp_path):
@@ -334,11 +319,10 @@ def stream(change=lambda frame: frame, **asked):
 
 def stream_of(make, **asked):
     """Of another model of the same trees."""
-    return lambda model, frame: list(ju.stream(make(model.forest_), frame, **asked))
+    return lambda small: list(ju.stream(make(small), SMALL, **asked))
 
 
-def stream_small(**asked):
-    return lambda small: list(ju.stream(ju.bind(small, ju.Mean()), SMALL, **asked))
+stream_small = partial(stream_of, lambda small: ju.bind(small, ju.Mean()))
 
 
 def stream_numbers(**asked):
@@ -357,40 +341,25 @@ test_refusals = refusals(
     ("infinite", stream(lambda f: f.assign(length=np.inf)), "row 0 of the data is infinite .* in column 'length'"),
     ("missing", stream(lambda f: f.assign(length=np.nan)), "missing values"),
     ("keep", stream(keep="length"), "one name"),
-    (
-        "unknown argument",
-        stream(output=["class"]),
-        "stream.. got .* argument 'output'. Did you mean 'outputs'",
-        TypeError,
-    ),
+    ("unknown argument", stream(output=["class"]), "got .* 'output'. Did you mean 'outputs'", TypeError),
+    ("costs of classes", stream_small(outputs=["class"], costs="yes:no=7"), "costs=… would .*outputs=decision"),
+    ("no file", lambda model: list(ju.stream(model, "nowhere.parquet")), "nowhere", FileNotFoundError),
     ("keep nothing", stream(keep=["nothing"]), r"lacks the columns \['nothing'\]"),
     ("keep answers", stream(keep=["class"]), "names of answers"),
-    ("chunk_rows", stream(chunk_rows=0), "chunk_rows"),
-    ("s", stream(s=-1.0, **SET), "s"),
-    ("no file", lambda model: list(ju.stream(model, "nowhere.parquet")), "nowhere", FileNotFoundError),
     ("no numbers", stream(**MEAN), r"outputs \['mean'\] are not what"),
     ("quantiles of classes", stream(quantiles=[0.5]), "quantiles are of models that predict numbers"),
     ("doubt", stream_of(lambda f: ju.bind(f, ju.UncertaintyDecomposition()), outputs=["class"]), DOUBT),
     ("explained votes", stream_of(ju.voting.bind_vote, **EXPLAINED), "'explanation'.* are not what"),
     ("medians", stream_of(lambda f: ju.bind(f, ju.Median()), **EXPLAINED), "Median cannot be", TypeError),
-    ("costs of classes", stream_small(outputs=["class"], costs="yes:no=7"), "costs=… would .*outputs=decision"),
     ("reject of classes", stream_small(outputs=["class"], reject=0.2), "reject=0.2 would change nothing"),
     ("coverage alone", stream_small(coverage=0.9), "coverage=0.9 would change nothing: ask for outputs=set"),
     ("by_class", stream_small(by_class=True, **SET), "by_class=True would change nothing: it belongs to coverage"),
-    (
-        "coverage",
-        stream_small(coverage=1.5, **SET),
-        r"coverage=1.5 must lie in \(0, 1\): how often sets or",
-    ),
-    (
-        "no rows",
-        stream_small(coverage=0.9, **SET),
-        "coverage=0.9 needs rows that the model was not fitted to, and this B",
-    ),
+    ("coverage", stream_small(coverage=1.5, **SET), r"coverage=1.5 must lie in \(0, 1\): how often sets or"),
+    ("no rows", stream_small(coverage=0.9, **SET), "coverage=0.9 needs rows that the model was not fitted to"),
     ("reject", stream_small(reject=-1.0, **DECISION), "reject=-1.0 must be a finite number >= 0"),
     ("a cost's name", stream_small(costs="yse:no=7", **DECISION), "the class 'yse'.*Did you mean 'yes'"),
     ("costs", stream_small(costs=[[0, 1, 1], [1, 0, 1]], **DECISION), r"costs has shape \(2, 3\)"),
-    ("decided votes", lambda small: list(ju.stream(ju.voting.bind_vote(small), SMALL, **DECISION)), NONE),
+    ("decided votes", stream_of(ju.voting.bind_vote, **DECISION), NONE),
     ("classes of numbers", stream_numbers(outputs=["class", "mean"]), r"outputs \['class'\] are of models of classes"),
     ("decisions of numbers", stream_numbers(costs="a:b=1", **DECISION), r"outputs \['decision'\] are of models of cla"),
     ("coverage of means", stream_numbers(coverage=0.9, **MEAN), "coverage=0.9 would .*: ask for outputs=interval"),

@@ -6,19 +6,15 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as parquet
 import pytest
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
+from sklearn import ensemble
 
 import jaxunc as ju
 from jaxunc.__main__ import main
 from jaxunc.estimators import CombinedForestClassifier, UncertainForestRegressor
 from jaxunc.streaming import BatchPredictor, load_model, predict_files
-from tests._refusal import refusals
+from tests._refusal import refusals, refuses
+
+from ._made import whole
 
 pytestmark = pytest.mark.once
 RNG = np.random.default_rng(0)
@@ -35,25 +31,21 @@ def X(frame):
     return frame[["a", "b", "c"]]
 
 
-def whole(tables):
-    return pd.concat([table.to_pandas() for table in tables], ignore_index=True)
-
-
 @pytest.fixture(scope="module")
 def bagged():
     """An estimator whose forest knows its bags."""
-    return CombinedForestClassifier(RandomForestClassifier(**FOREST), "mean").fit(X(ROWS), WORDS[:120])
+    return CombinedForestClassifier(ensemble.RandomForestClassifier(**FOREST), "mean").fit(X(ROWS), WORDS[:120])
 
 
 @pytest.fixture(scope="module")
 def forest():
     """A forest that counts all rows, as a file keeps it."""
-    return ju.from_sklearn(ExtraTreesClassifier(**FOREST).fit(X(ROWS), WORDS[:120]))
+    return ju.from_sklearn(ensemble.ExtraTreesClassifier(**FOREST).fit(X(ROWS), WORDS[:120]))
 
 
 @pytest.fixture(scope="module")
 def boosted():
-    return ju.from_any(GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X(ROWS), WORDS[:120]))
+    return ju.from_any(ensemble.GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X(ROWS), WORDS[:120]))
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +70,8 @@ def test_neighbours_are_those_of_the_forest_with_its_bags(bagged):
     found = whole(ju.stream(bagged, NEW, rows=ROWS, chunk_rows=17, **BOTH))
     cases = ju.neighbours(bagged, X(NEW), rows=X(ROWS), k=3)
     agrees(found, cases, ju.outside_share(bagged, X(NEW), rows=X(ROWS)), ROWS.id)
-    assert list(found) == [
-        *("id", "neighbour_1", "neighbour_2", "neighbour_3", "weight_1", "weight_2", "weight_3"),
-        *("neighbour_share", "outside_share"),
-    ]
+    of_each = [f"{name}_{i}" for name in ("neighbour", "weight") for i in (1, 2, 3)]
+    assert list(found) == ["id", *of_each, "neighbour_share", "outside_share"]
     numbered = whole(ju.stream(bagged, X(NEW), rows=X(ROWS), outputs=["class", "neighbours"]))
     np.testing.assert_array_equal(numbered["neighbour_1"], cases.index[:, 0])
     assert "weight_10" in numbered
@@ -114,8 +104,8 @@ def test_a_run_ends_where_the_training_rows_are_others(files, tmp_path):
     ROWS.to_parquet(rows)
     predict_files(files / "model", files / "new.parquet", tmp_path / "out", **how)
     ROWS[:60].to_parquet(rows)
-    with pytest.raises(ValueError, match="of another run: it differs in settings"):
-        predict_files(files / "model", files / "new.parquet", tmp_path / "out", **how)
+    run = (files / "model", files / "new.parquet", tmp_path / "out")
+    refuses(ValueError, "of another run: it differs in settings", predict_files, *run, **how)
     scorer = BatchPredictor(files / "model", **how)
     fewer = scorer(NEW)["outside_share"].mean()
     ROWS.to_parquet(rows)
@@ -123,9 +113,9 @@ def test_a_run_ends_where_the_training_rows_are_others(files, tmp_path):
 
 
 def test_leaves_that_rows_share_of_any_model(boosted, tmp_path):
-    regressor = UncertainForestRegressor(RandomForestRegressor(**FOREST)).fit(X(ROWS), TARGET[:120])
+    regressor = UncertainForestRegressor(ensemble.RandomForestRegressor(**FOREST)).fit(X(ROWS), TARGET[:120])
     ju.save(tmp_path / "numbers", regressor)
-    by_cuts = ju.from_any(HistGradientBoostingClassifier(max_iter=4).fit(X(ROWS).astype(float), WORDS[:120]))
+    by_cuts = ju.from_any(ensemble.HistGradientBoostingClassifier(max_iter=4).fit(X(ROWS).astype(float), WORDS[:120]))
     assert by_cuts.trees.columns.cuts is not None  # rows are places among these, and compared as numbers all the same
     numbers = load_model(tmp_path / "numbers")
     for model, of_stream in ((boosted, boosted), (by_cuts, by_cuts), (regressor, numbers)):
@@ -141,6 +131,10 @@ def test_leaves_that_rows_share_of_any_model(boosted, tmp_path):
 
 def stream(**how):
     return lambda forest: list(ju.stream(forest, NEW, **how))
+
+
+def run(**how):
+    return lambda files: predict_files(files / "model", files / "new.parquet", files / "o", **how)
 
 
 NEIGHBOURS = {"outputs": ["neighbours"]}
@@ -159,28 +153,13 @@ test_refusals = refusals(
     ("ids", stream(**NEIGHBOURS, rows=X(ROWS), keep=["id"]), r"the training rows lacks.*\['id'\]"),
     ("keep", stream(**NEIGHBOURS, rows=ROWS.assign(weight_1=0), keep=["weight_1"]), "names of answers"),
     ("a file", stream(**NEIGHBOURS, rows="nowhere.csv"), "nowhere.csv does not exist", FileNotFoundError),
-    (
-        "boosted",
-        lambda boosted: list(ju.stream(boosted, NEW, rows=ROWS, **NEIGHBOURS)),
-        "needs leaves that hold means .*kind='leaves'",
-    ),
-    (
-        "rows in memory, of files",
-        lambda files: predict_files(files / "model", files / "new.parquet", files / "o", rows=ROWS, **NEIGHBOURS),
-        "rows is a DataFrame; pass the path",
-        TypeError,
-    ),
+    ("boosted", lambda boosted: list(ju.stream(boosted, NEW, rows=ROWS, **NEIGHBOURS)), "means .*kind='leaves'"),
+    ("rows in memory, of files", run(rows=ROWS, **NEIGHBOURS), "rows is a DataFrame; pass the path", TypeError),
     (
         "rows in memory, of batches",
         lambda files: BatchPredictor(files / "model", rows=ROWS, **NEIGHBOURS),
         "rows is a DataFrame; pass the path",
         TypeError,
     ),
-    (
-        "the output among the rows",
-        lambda files: predict_files(
-            files / "model", files / "new.parquet", files / "o", rows=files, outputs=["outside_share"]
-        ),
-        "lies within the data",
-    ),
+    ("the output among the rows", lambda files: run(rows=files, outputs=["outside_share"])(files), "lies within the"),
 )
