@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 from jaxunc.streaming import _run, _stream
 
@@ -101,16 +101,16 @@ class Steps:
 
         monkeypatch.setattr(_run, "_release", let_go)
         opened = _stream.PartWriter._open
-        counted = self._counted(lambda *own: _Writer(opened(*own), self))
-        monkeypatch.setattr(_stream.PartWriter, "_open", counted)
+
+        def open_counted(*own):
+            writer = opened(*own)
+            return SimpleNamespace(write_table=self._counted(writer.write_table), close=self._counted(writer.close))
+
+        monkeypatch.setattr(_stream.PartWriter, "_open", self._counted(open_counted))
 
     def begin(self, last: int) -> None:
         """From now on, die at this step; 0: never."""
         self.taken, self._last = 0, last
-
-    @property
-    def is_dead(self) -> bool:
-        return 0 < self._last <= self.taken
 
     def _counted(self, step):
         def taken(*args, **options):
@@ -121,20 +121,5 @@ class Steps:
 
     def take(self) -> None:
         self.taken += 1
-        if self.is_dead:
+        if 0 < self._last <= self.taken:
             raise Death
-
-
-class _Writer:
-    """A writer of Arrow whose tables and ends are steps."""
-
-    def __init__(self, own: Any, steps: Steps):
-        self._own, self._steps = own, steps
-
-    def write_table(self, table) -> None:
-        self._steps.take()
-        self._own.write_table(table)
-
-    def close(self) -> None:
-        self._steps.take()
-        self._own.close()

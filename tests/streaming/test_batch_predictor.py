@@ -26,6 +26,15 @@ from tests._refusal import refuses
 pytestmark = pytest.mark.once
 
 
+def printed(words: list, **own: str) -> str:
+    """What a program prints in an environment that is the same but for these variables."""
+    command = [sys.executable, *map(str, words)]
+    settings: Any = {"capture_output": True, "text": True, "timeout": patience(30), "env": {**os.environ, **own}}
+    done = subprocess.run(command, check=False, **settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def scorer(saved) -> BatchPredictor:
     return pickle.loads(pickle.dumps(BatchPredictor(saved, outputs=["class", "probability", "set"], keep=["count"])))
@@ -39,10 +48,9 @@ def test_kinds_of_batches(scorer, model, frame):
     assert found.index.equals(part.index)
     assert list(found.columns) == ["count", "class", "probability_no", "probability_yes", "set"]
     np.testing.assert_array_equal(found["class"], model.predict(part))
-    np.testing.assert_array_equal(scorer(table)["class"].to_pylist(), found["class"])
-    np.testing.assert_array_equal(scorer(table.to_batches()[0])["class"].to_pylist(), found["class"])
     by_name = {name: part[name].to_numpy() for name in part.columns}
-    np.testing.assert_array_equal(scorer(by_name)["class"], found["class"])
+    for batch in (table, table.to_batches()[0], by_name):
+        np.testing.assert_array_equal(np.asarray(scorer(batch)["class"]), found["class"])
     refuses(TypeError, "batch is a list", scorer, [1, 2])
 
 
@@ -61,13 +69,12 @@ def test_batches_and_their_schemas(scorer, frame):
 
 
 _SPARK = {"boolean": [False, True], "double": [0.0, 1.0], "bigint": [0, 1], "string": ["0", "1"]}
-_SPARK["decimal(20,0)"] = [1, 2**64 - 1]
+_SPARK["decimal(20,0)"] = np.array([1, 2**64 - 1], np.uint64)
 
 
 @pytest.mark.parametrize("spark", _SPARK)
 def test_schemas_of_all_labels(tmp_path, spark):
-    labels = np.array(_SPARK[spark], np.uint64 if 2**64 - 1 in _SPARK[spark] else None)
-    forest = ju.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0]], labels))
+    forest = ju.from_sklearn(DecisionTreeClassifier().fit([[0.0], [1.0]], _SPARK[spark]))
     ju.save(tmp_path / "model", ju.bind(forest, ju.Mean()))
     assert BatchPredictor(tmp_path / "model", outputs=["class", "set"]).ddl == f"`class` {spark}, `set` array<{spark}>"
 
@@ -76,35 +83,32 @@ def test_schemas_of_all_labels(tmp_path, spark):
 def test_nothing_is_started_before_the_first_batch(saved):
     program = "import pickle\nfrom jaxunc.streaming import BatchPredictor\n"
     program += f"print(len(pickle.dumps(BatchPredictor({str(saved)!r}))))"
-    own = {**os.environ, "JAX_PLATFORMS": "no such platform", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=own, check=True)
-    assert int(done.stdout) < 1000
+    assert int(printed(["-c", program], JAX_PLATFORMS="no such platform", PATH="/usr/bin:/bin")) < 1000
 
 
 @pytest.mark.exhaustive
 def test_a_replaced_model(frame, model, tmp_path):
-    path, answers = tmp_path / "model.safetensors", []
-    y = model.predict(frame)
-    scorer = None
+    path, answers, y = tmp_path / "model.safetensors", [], model.predict(frame)
+    ju.save(path, model)
+    scorer, before = BatchPredictor(path, outputs=["class"]), path.stat().st_mtime_ns
     for labels in (y, np.where(y == "no", "yes", "no")):
         grown = type(model)(3, random_state=0).fit(frame, labels)
-        before = path.stat().st_mtime_ns if path.exists() else None
         ju.save(path, grown)
-        if before is not None:
-            os.utime(path, ns=(before, before))
-        scorer = scorer or BatchPredictor(path, outputs=["class"])
-        found = scorer(frame[:50])["class"]
-        assert list(found) == list(grown.predict(frame[:50]))
-        answers.append(list(found))
+        os.utime(path, ns=(before, before))
+        answers.append(scorer(frame[:50])["class"].tolist())
+        assert answers[-1] == grown.predict(frame[:50]).tolist()
     assert answers[0] != answers[1]
 
 
-def test_a_model_whose_file_is_gone_goes_on(frame, model, tmp_path):
+def test_a_model_whose_file_is_gone_goes_on(frame, model, tmp_path, monkeypatch):
     path = tmp_path / "model.safetensors"
     refuses(FileNotFoundError, "all workers", BatchPredictor, path)
     ju.save(path, model)
     loaded, unloaded = BatchPredictor(path, outputs=["class"]), BatchPredictor(path, outputs=["set"])
     before = loaded(frame[:5])
+    with monkeypatch.context() as patched:
+        patched.setattr(_batch_predictor, "Scoring", None)
+        assert loaded(frame[:5]).equals(before), "a model that stays is read once"
     path.unlink()
     assert loaded(frame[:5]).equals(before)
     refuses(FileNotFoundError, "does not exist any more", unloaded, frame[:5])
@@ -134,13 +138,6 @@ def test_a_model_that_is_replaced_under_threads(saved, monkeypatch):
             others = [threads.submit(_batch_predictor._load_scoring, *asked) for _ in range(7)]
             assert [one.result().number for one in (first, *others)] == [state[0]] * 8
     assert loads == [0, 1, 2]
-
-
-def test_a_model_that_stays_is_read_once(frame, saved, monkeypatch):
-    scorer = BatchPredictor(saved, outputs=["class"], confidence=0.95)
-    scorer(frame[:5])
-    monkeypatch.setattr(_batch_predictor, "Scoring", None)
-    assert len(scorer(frame[:5])) == 5
 
 
 START = """
@@ -202,11 +199,8 @@ def test_local_clusters(engine, saved, model, frame, tmp_path):
     program = (START + textwrap.dedent(PROGRAMS[engine])).replace("\n", "\n    ")
     script = tmp_path / "program.py"
     script.write_text(f"if __name__ == '__main__':{program}\n    found.to_parquet(out)\n")
-    command = list(map(str, [sys.executable, "-W", "ignore", script, saved, data, out]))
     # Spark would start its workers by the first "python3" of the path.
-    own = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(30), check=False, env=own)
-    assert done.returncode == 0, done.stderr[-3000:]
+    printed(["-W", "ignore", script, saved, data, out], PYSPARK_PYTHON=sys.executable)
     found = parquet.read_table(out).replace_schema_metadata(None).to_pandas()
     found = found.assign(id=found["id"].astype(int)).sort_values("id")
     np.testing.assert_array_equal(found["class"], model.predict(frame))

@@ -2,18 +2,17 @@
 
 import json
 import shutil
+from contextlib import suppress
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.feather as feather
-import pyarrow.parquet as parquet
+import pandas as pd
 import pytest
 
 from jaxunc.streaming import predict_files
 from tests._exhaustive import SEED
 
 from ._deaths import EVERY, PROGRAM, SHIM, Death, Steps
-from ._made import NEEDS_SHIM, contents, shimmed
+from ._made import NEEDS_SHIM, contents, shimmed, written
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore"), pytest.mark.room]
 OPTIONS = {"keep": ["id"], "outputs": ["class", "set"], "chunk_rows": 16}
@@ -23,14 +22,10 @@ OPTIONS = {"keep": ["id"], "outputs": ["class", "set"], "chunk_rows": 16}
 def few(frame, tmp_path_factory):
     """Files of all formats with a few parts, one without rows."""
     folder = tmp_path_factory.mktemp("few")
-    rows = frame[:400].assign(id=[f"row {i}" for i in range(400)])
-    table = pa.Table.from_pandas(rows, preserve_index=False)
-    at = table.schema.get_field_index("id")
-    table = table.set_column(at, "id", table["id"].cast(pa.string()))
-    rows[:150].to_csv(folder / "a.csv", index=False)
-    parquet.write_table(table[:0], folder / "b.parquet")
-    parquet.write_table(table[150:200], folder / "b2.parquet")
-    feather.write_feather(table[200:278], folder / "c.feather")
+    rows = frame[:400].assign(id=pd.array([f"row {i}" for i in range(400)], "string"))
+    places = {"a.csv": (0, 150), "b.parquet": (0, 0), "b2.parquet": (150, 200), "c.arrow": (200, 278)}
+    for name, (first, last) in places.items():
+        written(rows[first:last], folder / name)
     rows[278:].to_csv(folder / "d.csv.gz", index=False)
     return folder
 
@@ -50,11 +45,8 @@ def test_a_run_that_dies_at_a_step_goes_on(every, form, saved, few, tmp_path, mo
         shutil.rmtree(tmp_path / "again", ignore_errors=True)
         for last in moment:
             steps.begin(last)
-            try:
+            with suppress(Death):
                 predict_files(saved, few, tmp_path / "again", **settings)
-            except Death:
-                pass
-            else:
                 assert steps.taken < last or len(moment) > 1
         steps.begin(0)
         predict_files(saved, few, tmp_path / "again", **settings)
