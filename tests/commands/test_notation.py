@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import jaxunc as ju
-from jaxunc.__main__ import main
 
 from .._refusal import refusals
+from ._lines import answers, refusal, run
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("always")]  # they are shown on standard error
 
@@ -23,16 +23,13 @@ def files(tmp_path_factory):
     frame["income"] = frame.income.map(lambda value: f"{value:,}".replace(",", "."))
     frame.to_csv(folder / "points.csv", sep=";", decimal=",", index=False)
     frame.assign(rate=frame.index % 7).to_csv(folder / "open.csv", sep=";", index=False)
-    fit = ["fit", folder / "plain.csv", "--target", "late", "--trees", 5, "--leaf-size", 4, "--output", folder / "m"]
-    main([*map(str, fit)])
+    run("fit", folder / "plain.csv", "--target", "late", "--trees", 5, "--leaf-size", 4, "--output", folder / "m")
     return folder
 
 
 def test_points_between_thousands_are_read_as_such_and_told(files, capsys):
-    found = []
-    for name in ("plain", "points"):
-        main(["predict", str(files / "m"), str(files / f"{name}.csv"), "--output", str(files / name), "--quiet"])
-        found.append(pd.read_parquet(files / name))
+    names = ("plain", "points")
+    found = [answers(files / "m", files / f"{name}.csv", files / name, "--quiet") for name in names]
     pd.testing.assert_frame_equal(*found)
     assert "points.csv writes numbers with commas before decimals and with points between" in capsys.readouterr().err
 
@@ -41,29 +38,26 @@ def test_points_between_thousands_are_read_as_such_and_told(files, capsys):
 @pytest.mark.room(keep=1)
 def test_a_model_keeps_the_notation_of_its_data(files, estimator, tmp_path):
     target = "rate" if estimator == "uncertain" else "late"
-    size = [] if estimator == "transductive" else ["--trees", "9", "--leaf-size", "4"]
-    path = tmp_path / "m"
-    main(["fit", str(files / "points.csv"), "--target", target, *size, "--estimator", estimator, "--output", str(path)])
-    columns = ju.load(path).bound_.columns
+    size = [] if estimator == "transductive" else ["--trees", 9, "--leaf-size", 4]
+    size += ["--law", "conformal", "--forest", "extra-trees"] if estimator == "uncertain" else []
+    run("fit", files / "points.csv", "--target", target, *size, "--estimator", estimator, "--output", tmp_path / "m")
+    columns = ju.load(tmp_path / "m").bound_.columns
     assert (columns.decimal, columns.thousands) == (",", ".")
 
 
 def test_an_option_or_the_models_data_settle_two_readings(files, capsys):
+    found = []
     for option in ([], ["--thousands", "."]):
-        main(
-            ["predict", str(files / "m"), str(files / "open.csv"), "--output", str(files / f"o{len(option)}"), *option]
-        )
+        found.append(answers(files / "m", files / "open.csv", files / f"o{len(option)}", *option))
         assert ("is read as" in capsys.readouterr().err) == (not option)
-    pd.testing.assert_frame_equal(pd.read_parquet(files / "o0"), pd.read_parquet(files / "o2"))
+    pd.testing.assert_frame_equal(*found)
 
 
 def failing(*words: str):
-    def run(files, capsys):
-        with pytest.raises(SystemExit):
-            main([str(files / word) if word.endswith(".csv") else word for word in words])
-        raise ValueError(capsys.readouterr().err)
+    def call(files, capsys):
+        raise ValueError(refusal(capsys, *[files / word if word.endswith(".csv") else word for word in words]))
 
-    return run
+    return call
 
 
 READINGS = "open.csv: '.*' in column 'income' is .* Pass --decimal . for the first, --thousands . for the second"

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 import jaxunc as ju
-from jaxunc.__main__ import main
 from tests._exhaustive import a_few_of
 from tests._model_files import FOLDER, N_TRAIN, NAMED, NAMELESS, NUMBERS, expected, table
 from tests._rooms import ROOT
+
+from ._lines import answers, refusal, run
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:skl2onnx made the model")]
 
@@ -34,16 +35,13 @@ def test_predict_and_inspect(name, folder, tmp_path, capsys):
     if name.endswith("onnx"):
         pytest.importorskip("onnx")
     data, keep = ("named.csv", ["--keep", "id"]) if name in NAMED else ("plain.csv", [])
-    main(["predict", str(FOLDER / name), str(folder / data), "--output", str(tmp_path / "out"), *keep, "--quiet"])
-    main(["inspect", str(FOLDER / name)])
+    found = answers(FOLDER / name, folder / data, tmp_path / "out", *keep, "--quiet")
+    run("inspect", FOLDER / name)
     printed = capsys.readouterr().out
-    assert "269 rows in 1 files" in printed
-    assert "whole and well-formed" in printed
-    assert "classes     0, 1" in printed
+    assert all(said in printed for said in ("269 rows in 1 files", "whole and well-formed", "classes     0, 1"))
     assert ("columns     radius, texture" if name in NAMED else "columns     4") in printed
     library = {"xgboost": "XGBoost", "lightgbm": "LightGBM", "catboost": "CatBoost", "treelite": "treelite"}
     assert f"from {library.get(name.split('.')[0].split('_')[0], 'ONNX')}" in printed
-    found = pd.read_parquet(tmp_path / "out")
     assert list(found) == [*(["id"] if keep else []), "class", "probability_0", "probability_1"]
     np.testing.assert_allclose(found.probability_1, expected(name), atol=2e-6)
     np.testing.assert_array_equal(found["class"], (found.probability_1 > 0.5).astype(int))
@@ -63,16 +61,21 @@ def test_a_batch_predictor(folder):
     np.testing.assert_allclose(found.probability_1, expected("xgboost.json"), atol=2e-6)
 
 
+def comparison(folder, tmp_path, name):
+    line = ["compare", folder / "named.csv", "--target", "kind", "--model", FOLDER / name, "--repeats", 1]
+    return [*line, "--folds", 2, "--report", tmp_path, "--quiet"]
+
+
 def compare(folder, tmp_path, name, *more):
-    line = ["compare", str(folder / "named.csv"), "--target", "kind", "--model", str(FOLDER / name), "--repeats", "1"]
-    main([*line, "--folds", "2", "--report", str(tmp_path), "--quiet", *more])
+    run(*comparison(folder, tmp_path, name), *more)
     return json.loads((tmp_path / "results.json").read_text())
 
 
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:.*matplotlib")
 def test_compare(folder, tmp_path, capsys):
-    results = compare(folder, tmp_path, "xgboost.json", "--combiners", "probability", "learned", "evidence")
+    combiners = ["--combiners", "probability", "learned", "evidence"]
+    results = compare(folder, tmp_path, "xgboost.json", *combiners)
     assert results["combiners"] == ["probability", "evidence", "learned", "model", "model-platt"]
     assert results["model"]["name"] == "xgboost.json"
     assert results["model"]["boosted"]
@@ -92,10 +95,8 @@ def test_compare(folder, tmp_path, capsys):
         assert said in " ".join(page.split())
     assert "leaf size" not in page
     # It goes on where it stopped; another model is another run.
-    compare(folder, tmp_path, "xgboost.json", "--combiners", "probability", "learned", "evidence")
-    with pytest.raises(SystemExit):
-        compare(folder, tmp_path, "xgboost_forest.json", "--combiners", "probability", "learned", "evidence")
-    assert "model.name was" in capsys.readouterr().err
+    compare(folder, tmp_path, "xgboost.json", *combiners)
+    assert "model.name was" in refusal(capsys, *comparison(folder, tmp_path, "xgboost_forest.json"), *combiners)
 
 
 @pytest.mark.exhaustive
@@ -104,10 +105,9 @@ def test_compare_a_model_of_jaxunc_and_one_without_names(folder, tmp_path):
     ju.save(tmp_path / "own", ju.bind(forest, ju.Mean()))
     frame = pd.read_csv(folder / "plain.csv").assign(kind=table()[1][N_TRAIN:])
     frame.to_parquet(tmp_path / "plain.parquet")
-    settings = ["--target", "kind", "--repeats", "1", "--folds", "2", "--combiners", "vote"]
-    line = ["compare", str(tmp_path / "plain.parquet"), *settings]
+    settings = ["--target", "kind", "--repeats", 1, "--folds", 2, "--combiners", "vote", "--quiet"]
     for name, model in (("a", tmp_path / "own"), ("b", FOLDER / "treelite_forest.bin")):
-        main([*line, "--model", str(model), "--report", str(tmp_path / name), "--quiet"])
+        run("compare", tmp_path / "plain.parquet", *settings, "--model", model, "--report", tmp_path / name)
     found = [json.loads((tmp_path / name / "results.json").read_text()) for name in "ab"]
     assert found[0]["forests"] == found[1]["forests"]
     assert not found[0]["model"]["boosted"]

@@ -1,28 +1,21 @@
 """``jaxunc fit DATA --import`` of a pickled pipeline, and ``jaxunc predict`` of what it writes, on raw columns."""
 
+import re
+
 import joblib
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 
 import jaxunc as ju
-from jaxunc.__main__ import main
 from jaxunc.estimators import CombinedForestClassifier
 from jaxunc.storage import describe
-from tests._refusal import refuses
-from tests.estimators.test_pipelines import (
-    DropsRows,
-    OwnColumns,
-    Pipeline,
-    columns,
-    forest,
-    make_pipeline,
-    pipeline,
-    raw_table,
-)
+from tests.estimators import test_pipelines as pipelines
+from tests.estimators.test_pipelines import OwnColumns, forest, make_pipeline, pipeline
+
+from ._lines import answers, refusal, run
 
 pytestmark = [
     pytest.mark.once,
@@ -30,7 +23,7 @@ pytestmark = [
     pytest.mark.room,
 ]
 N = 400
-RAW, Y = raw_table(N)
+RAW, Y = pipelines.raw_table(N)
 OLD, NEW = slice(0, 250), slice(250, None)
 
 
@@ -48,19 +41,23 @@ def folder(tmp_path_factory):
         "pipe": pipeline(forest(50)),
         "search": GridSearchCV(pipeline(forest(50)), {"forest__max_depth": [3]}, cv=2),
         "extra": pipeline(extra),
-        "own": Pipeline([("own", OwnColumns()), ("rest", pipeline(forest(50)))]),
+        "own": pipelines.Pipeline([("own", OwnColumns()), ("rest", pipeline(forest(50)))]),
     }
     for name, model in models.items():
         joblib.dump(model.fit(RAW[OLD], Y[OLD]), made / name)
     joblib.dump(pipeline(), made / "unfitted")
-    drops = make_pipeline(DropsRows(), columns(), forest(3))
+    drops = make_pipeline(pipelines.DropsRows(), pipelines.columns(), forest(3))
     joblib.dump(drops.fit(RAW[~RAW.age.isna()], Y[~RAW.age.isna()]), made / "drops")
     return made
 
 
-def fit(folder, model, data, *more, to="m"):
-    given = ["fit", "--import", str(folder / model), "--trust", "--output", str(folder / to), *more]
-    main(given if data is None else [*given[:1], str(folder / data), "--target", "target", *given[1:]])
+def line(folder, model, data, *more, to="m"):
+    rows = [] if data is None else [folder / data, "--target", "target"]
+    return ["fit", *rows, "--import", folder / model, "--trust", "--output", folder / to, *more]
+
+
+def fit(*words, **output):
+    run(*line(*words, **output))
 
 
 LEARNED = [
@@ -84,11 +81,7 @@ def test_rows_are_used_as_what_they_are(model, data, counts, said, folder, tmp_p
     settings = {"combiner": "learned", "counts": counts} if counts else {"combiner": "mixture"}
     expected = CombinedForestClassifier(fitted, **settings).fit(RAW[rows], Y[rows]).predict_proba(RAW[NEW])
     for nightly in ("nightly.csv", "nightly.parquet"):
-        out = tmp_path / nightly
-        main(
-            ["predict", str(folder / "m"), str(folder / nightly), "--output", str(out), "--quiet", "--chunk-rows", "40"]
-        )
-        found = pd.read_parquet(out)
+        found = answers(folder / "m", folder / nightly, tmp_path / nightly, "--quiet", "--chunk-rows", 40)
         np.testing.assert_array_equal(found[["probability_no", "probability_yes"]], expected)
 
 
@@ -103,7 +96,7 @@ def test_the_other_estimator_and_settings(folder, capsys):
     fit(folder, "pipe", "new.parquet", "--counts", "held_out", "--combiner", "evidence")
     assert ju.load(folder / "m").counts == "held_out"
     capsys.readouterr()
-    main(["inspect", str(folder / "m")])
+    run("inspect", folder / "m")
     told = capsys.readouterr().out
     assert "pipeline    prep: ColumnTransformer" in told
     assert "columns     age, job, when, n, debt" in told
@@ -113,10 +106,11 @@ def test_the_other_estimator_and_settings(folder, capsys):
 def test_without_rows_text_is_refused(folder, tmp_path, capsys):
     fit(folder, "pipe", None, to="unread")
     assert "jaxunc predict takes Parquet and Arrow" in capsys.readouterr().err
-    main(["predict", str(folder / "unread"), str(folder / "nightly.parquet"), "--output", str(tmp_path / "out")])
-    with pytest.raises(SystemExit):
-        main(["predict", str(folder / "unread"), str(folder / "nightly.csv"), "--output", str(tmp_path / "other")])
-    assert "text files have no types" in capsys.readouterr().err
+    assert len(answers(folder / "unread", folder / "nightly.parquet", tmp_path / "out")) == 150
+    predict = ["predict", folder / "unread", folder / "nightly.csv", "--output", tmp_path / "other"]
+    assert "text files have no types" in refusal(capsys, *predict)
+    compare = ["compare", folder / "new.parquet", "--target", "target", "--model", folder / "unread"]
+    assert "takes raw columns through a pipeline" in refusal(capsys, *compare)
 
 
 @pytest.mark.exhaustive
@@ -138,10 +132,9 @@ REFUSED = [
 
 @pytest.mark.parametrize(("model", "data", "more", "said"), REFUSED)
 def test_refusals(model, data, more, said, folder, capsys):
-    refuses(SystemExit, "2", fit, folder, model, data, *more, to="none")
-    told = capsys.readouterr().err
+    told = refusal(capsys, *line(folder, model, data, *more, to="none"))
     assert told.startswith("jaxunc: error: ")
-    assert pd.Series([told]).str.contains(said).all()
+    assert re.search(said, told)
     assert not (folder / "none").exists()
 
 
@@ -156,21 +149,14 @@ def test_forests_without_a_pipeline(named, folder, tmp_path, capsys):
     fit(folder, "plain", "plain.csv")
     assert "warning" not in capsys.readouterr().err
     read = [] if named else ["--features", "n", "debt"]
-    main(["predict", str(folder / "m"), str(tmp_path / "new.csv"), "--output", str(tmp_path / "o"), *read])
-    found = pd.read_parquet(tmp_path / "o")[["probability_no", "probability_yes"]]
-    np.testing.assert_array_equal(found, ju.load(folder / "m").predict_proba(rows[NEW]))
-
-
-def test_compare_reads_no_raw_columns(folder, capsys):
-    fit(folder, "pipe", None, to="unread")
-    with pytest.raises(SystemExit):
-        main(["compare", str(folder / "new.parquet"), "--target", "target", "--model", str(folder / "unread")])
-    assert "takes raw columns through a pipeline" in capsys.readouterr().err
+    found = answers(folder / "m", tmp_path / "new.csv", tmp_path / "o", *read)
+    np.testing.assert_array_equal(
+        found[["probability_no", "probability_yes"]], ju.load(folder / "m").predict_proba(rows[NEW])
+    )
 
 
 def test_nightly_columns_that_are_missing(folder, tmp_path, capsys):
-    fit(folder, "pipe", "old.csv")
-    RAW.drop(columns="job").to_csv(tmp_path / "bad.csv")
-    with pytest.raises(SystemExit):
-        main(["predict", str(folder / "m"), str(tmp_path / "bad.csv"), "--output", str(tmp_path / "out")])
-    assert "lacks the columns ['job']" in capsys.readouterr().err
+    fit(folder, "pipe", None)
+    RAW.drop(columns="job").to_parquet(tmp_path / "bad.parquet")
+    predict = ["predict", folder / "m", tmp_path / "bad.parquet", "--output", tmp_path / "out"]
+    assert "lacks the columns ['job']" in refusal(capsys, *predict)
