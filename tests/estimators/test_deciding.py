@@ -31,7 +31,7 @@ KINDS = MODELS | {
 }
 WITHOUT_LEAVES = "any classifier"
 LABELS = {"two classes": Y, "three classes": THREE}
-KEPT = [*((name, "two classes") for name in MODELS), (WITHOUT_LEAVES, "three classes")]
+KEPT = [*product(MODELS, ["two classes"]), *product(["cautious", WITHOUT_LEAVES], ["three classes"])]
 
 
 @pytest.fixture(scope="module", params=a_few_of(product(KINDS, LABELS), KEPT), ids="-".join)

@@ -7,12 +7,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import jaxunc as ju
-from jaxunc.estimators import (
-    CautiousForestClassifier,
-    CombinedForestClassifier,
-    RandomDecisionTreesClassifier,
-    TransductiveTreeClassifier,
-)
+from jaxunc import estimators
+from jaxunc.estimators import CautiousForestClassifier, CombinedForestClassifier
 from tests._compilations import compilations
 from tests._exhaustive import a_few_of
 
@@ -28,9 +24,9 @@ ALL = ["class", "probability", "uncertainty", "interval", "set", "trees_polled"]
 CLASSIFIERS = {
     "learned": (CombinedForestClassifier(FOREST, combiner="learned"), ["predict_uncertainty", "predict_polled"], ALL),
     "cautious": (CautiousForestClassifier(FOREST), ["predict_set", "predict_interval", "explain"], None),
-    "random": (RandomDecisionTreesClassifier(4, random_state=0), ["decision_function"], None),
-    "transductive": (TransductiveTreeClassifier(combiner=None), ["leaf_counts"], None),
-    "transductive, by a rule": (TransductiveTreeClassifier(), [], None),
+    "random": (estimators.RandomDecisionTreesClassifier(4, random_state=0), ["decision_function"], None),
+    "transductive": (estimators.TransductiveTreeClassifier(combiner=None), ["leaf_counts"], None),
+    "transductive, by a rule": (estimators.TransductiveTreeClassifier(), [], None),
 }
 
 
