@@ -1,5 +1,6 @@
 """The rules once more, as float64 loops in NumPy written from the formulas: slow, plain and independent."""
 
+import itertools
 import math
 from functools import lru_cache
 
@@ -50,6 +51,14 @@ def leaf_mass(n_neg: float, n_pos: float, eps: float) -> dict[frozenset, float]:
         frozenset({1}): (1 - omega) * (score > 0),
         frozenset({0, 1}): omega,
     }
+
+
+def conjunctive(one: dict, other: dict) -> dict:
+    """Every set of one with every set of the other, into their intersection."""
+    out: dict[frozenset, float] = {}
+    for (a, mass_a), (b, mass_b) in itertools.product(one.items(), other.items()):
+        out[a & b] = out.get(a & b, 0.0) + mass_a * mass_b
+    return out
 
 
 def mean(counts, prior, weights):

@@ -261,7 +261,7 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
         raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans. Give each part a column.")
     if not pa.types.is_dictionary(column.type):
         try:
-            column = column.dictionary_encode(null_encoding="encode")
+            column = column.dictionary_encode()  # nulls stay out of the dictionary: Arrow makes "" of those of views
         except pa.ArrowNotImplementedError as error:
             raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans.") from error
     parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]

@@ -168,6 +168,15 @@ def test_carriers_of_words(carrier):
     assert texts == wanted
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.string_view()])
+def test_missing_words_of_arrow(kind):
+    """PyArrow's own encoding of nulls makes "" of those of views."""
+    column = pa.chunked_array([pa.array(["low", None, "", "high"], kind)])
+    columns = fit_columns(pd.DataFrame({"grade": ["low", "high", None]}))
+    codes = encode_arrow(pa.table({"grade": column}), columns, "rows").values
+    np.testing.assert_array_equal(codes[:, 0], [1, 2, -1, 0])
+
+
 @pytest.mark.room
 @pytest.mark.parametrize("carrier", WORDS)
 @pytest.mark.exhaustive(keep=3)
