@@ -350,7 +350,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         """Return the map of targets, or None. It is fitted to the first ``y`` alone, so that all residuals share it."""
         transform = without_transform(self.estimator)[1]
         if transform is not None and self._target_map is None:
-            self._target_map = map_of(transform, y, fitted=fitted)
+            # Functions around a frozen model came unfitted, and have nothing to fit.
+            self._target_map = map_of(transform, y, fitted=fitted and opened(self.estimator).fitted)
         return self._target_map
 
     def _reader(self, model_or_pipeline: Any) -> Callable[[Any], Any]:

@@ -280,6 +280,16 @@ WHOLES = {
 }
 
 
+def test_functions_around_a_frozen_model():
+    """They have nothing to fit, so it is the same as the whole that came fitted."""
+    functions = {"func": np.log, "inverse_func": np.exp}
+    whole = TransformedTargetRegressor(FOREST, **functions).fit(X[OLD], PRICE[OLD])
+    around_frozen = TransformedTargetRegressor(FrozenEstimator(whole.regressor_), **functions)
+    models = FrozenEstimator(whole), around_frozen
+    same, other = (UncertainForestRegressor(model).fit(X[OLD], PRICE[OLD]) for model in models)
+    np.testing.assert_array_equal(other.predict_interval(X[NEW]), same.predict_interval(X[NEW]))
+
+
 @pytest.mark.parametrize("frozen", [False, True])
 @pytest.mark.parametrize("name", WHOLES)
 def test_a_transform_in_pipelines(name, frozen, tmp_path):
