@@ -25,7 +25,7 @@ KNOWN: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data_set
 
 
 def by_size(names: Iterable[str]) -> tuple[str, ...]:
-    """The smallest sets first; those that are only had as files last."""
+    """The smallest sets first; those that are only had as files as if they had 10 000 rows."""
     return tuple(sorted(names, key=lambda name: KNOWN[name]["n"] if name in KNOWN else 10_000))
 
 

@@ -5,7 +5,7 @@ axes that are passed, or on those of `axes_of`. Lines differ by marker and dashe
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from matplotlib.collections import PatchCollection
@@ -57,10 +57,13 @@ def diagonal(ax) -> None:
     ax.plot([0, 1], [0, 1], color="#777777", linestyle=":", linewidth=1, zorder=1)
 
 
+DisplayT = TypeVar("DisplayT", bound="Display")
+
+
 class Display:
     """What displays do alike once their data are drawn."""
 
-    def _finish(self, ax: Any, **labels: Any) -> Self:
+    def _finish(self: DisplayT, ax: Any, **labels: Any) -> DisplayT:
         """Make the axes `plain`, set their ``labels`` and limits, and return the display, which knows them from now."""
         plain(ax)
         ax.set(**labels)
@@ -103,12 +106,12 @@ class ReliabilityDisplay(Display):
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> Self:
+    ) -> "ReliabilityDisplay":
         """Make and plot a curve from arguments of `jaxunc.metrics.reliability_curve`; other keywords go to `plot`."""
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, reference: bool = True, **kwargs: Any) -> Self:
+    def plot(self, ax: Any = None, *, reference: bool = True, **kwargs: Any) -> "ReliabilityDisplay":
         """Draw the curve, and with ``reference`` the diagonal of perfect calibration. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         if reference:
@@ -152,12 +155,12 @@ class RejectionDisplay(Display):
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> Self:
+    ) -> "RejectionDisplay":
         """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
         curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+    def plot(self, ax: Any = None, **kwargs: Any) -> "RejectionDisplay":
         """Draw the curve. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
@@ -194,12 +197,12 @@ class RiskCoverageDisplay(Display):
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> Self:
+    ) -> "RiskCoverageDisplay":
         """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
         curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+    def plot(self, ax: Any = None, **kwargs: Any) -> "RiskCoverageDisplay":
         """Draw the curve. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
@@ -236,7 +239,7 @@ class UncertaintyDisplay(Display):
         upper: Any = (1.0, 1.0),
         ax: Any = None,
         **kwargs: Any,
-    ) -> Self:
+    ) -> "UncertaintyDisplay":
         """Make and plot a display from each instance's two uncertainties and whether its prediction is correct.
 
         Parameters
@@ -264,7 +267,7 @@ class UncertaintyDisplay(Display):
         counted = uncertainty_map(aleatoric, epistemic, correct, n_bins=n_bins, upper=upper)
         return cls(counted).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> Self:
+    def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
         """Draw the squares; ``cmap`` colours the share of errors from 0 to 1/2 and more."""
         ax = axes_of(ax)
         size, errors, *edges = (np.asarray(part, float) for part in self.counted)
@@ -320,11 +323,11 @@ class LeafSizeDisplay(Display):
         measure: str,
         ax: Any = None,
         **kwargs: Any,
-    ) -> Self:
+    ) -> "LeafSizeDisplay":
         """Make and plot a display from a value for each combiner and leaf size."""
         return cls(leaf_sizes, values, measure=measure).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> Self:
+    def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":
         """Draw each combiner with its look in ``lines`` (default: `lines_for`), or as a faint line if it has none."""
         ax = axes_of(ax)
         lines = lines_for(list(self.values)) if lines is None else lines

@@ -1,7 +1,7 @@
 """Displays of sets of classes, of probabilities given as intervals, and of prediction intervals for numbers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -44,11 +44,13 @@ class SetSizeDisplay(Display):
             raise ValueError("shares has rows that do not add to 1; divide each row by the number of instances.")
 
     @classmethod
-    def from_values(cls, strengths: Sequence[float | int], shares: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+    def from_values(
+        cls, strengths: Sequence[float | int], shares: Any, *, ax: Any = None, **kwargs: Any
+    ) -> "SetSizeDisplay":
         """Make and plot a display from the share of each set size, for each s."""
         return cls(strengths, shares).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> Self:
+    def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":
         """Draw the bars, in colours that are evenly spaced in ``cmap``: the default draws larger sets darker."""
         ax = axes_of(ax)
         positions = np.arange(len(self.strengths))
@@ -117,11 +119,11 @@ class StrengthDisplay(Display):
         measure: str,
         reference: Mapping[str, float] | None = None,
         ax: Any = None,
-    ) -> Self:
+    ) -> "StrengthDisplay":
         """Make and plot a display from a value for each name and s."""
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
+    def plot(self, ax: Any = None) -> "StrengthDisplay":
         """Draw a line for each name. The values of s stand at equal distances, since their ratios matter."""
         ax = axes_of(ax)
         x = list(range(len(self.strengths)))
@@ -190,11 +192,13 @@ class IntervalReliabilityDisplay(Display):
         size: Sequence[float | int] | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> Self:
+    ) -> "IntervalReliabilityDisplay":
         """Make and plot a display from values of each bin."""
         return cls(probability, frequency, lower, upper, name=name, size=size).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any) -> Self:
+    def plot(
+        self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any
+    ) -> "IntervalReliabilityDisplay":
         """Draw the line, a bar for each interval, and with ``reference`` the diagonal. Keywords go to ``ax.plot``.
 
         Parameters
@@ -282,11 +286,11 @@ class ComplexityDisplay(Display):
         measure: str,
         ax: Any = None,
         **kwargs: Any,
-    ) -> Self:
+    ) -> "ComplexityDisplay":
         """Make and plot a display from a value of each line and the ends of the range, for each tree."""
         return cls(trees, values, lower, upper, measure=measure, **kwargs).plot(ax)
 
-    def plot(self, ax: Any = None, *, band: str | None = "range") -> Self:
+    def plot(self, ax: Any = None, *, band: str | None = "range") -> "ComplexityDisplay":
         """Draw the lines, and the range as a band with markers at its ends; ``band`` is its name in the legend."""
         ax = axes_of(ax)
         positions = list(range(len(self.trees)))
@@ -357,16 +361,18 @@ class PredictionIntervalDisplay(Display):
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> Self:
+    ) -> "PredictionIntervalDisplay":
         """Make and plot a display of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
         return cls(_intervals(estimator, X, coverage), y, name=name).plot(ax, **kwargs)
 
     @classmethod
-    def from_predictions(cls, interval: Any, y: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any) -> Self:
+    def from_predictions(
+        cls, interval: Any, y: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
+    ) -> "PredictionIntervalDisplay":
         """Make and plot a display of intervals ``[instances 2]`` and true values of the target ``[instances]``."""
         return cls(interval, y, name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, most: int = 200, **kwargs: Any) -> Self:
+    def plot(self, ax: Any = None, *, most: int = 200, **kwargs: Any) -> "PredictionIntervalDisplay":
         """Draw the intervals, or ``most`` of them, evenly chosen by width. Keywords go to ``ax.vlines``."""
         ax = axes_of(ax)
         order = np.argsort(self.interval[:, 1] - self.interval[:, 0], kind="stable")
@@ -439,7 +445,7 @@ class CoverageDisplay(Display):
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> Self:
+    ) -> "CoverageDisplay":
         """Make and plot a curve of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
         intervals = np.stack([_intervals(estimator, X, float(coverage)) for coverage in coverages])
         return cls.from_predictions(intervals, y, coverages=coverages, name=name, ax=ax, **kwargs)
@@ -447,7 +453,7 @@ class CoverageDisplay(Display):
     @classmethod
     def from_predictions(
         cls, intervals: Any, y: Any, *, coverages: Any, name: str | None = None, ax: Any = None, **kwargs: Any
-    ) -> Self:
+    ) -> "CoverageDisplay":
         """Make and plot a curve from intervals ``[coverages instances 2]`` and true targets ``[instances]``."""
         ends, truth = np.asarray(intervals, float), np.asarray(y, float)
         if ends.ndim != 3 or ends.shape[1:] != (*truth.shape, 2) or not len(truth):
@@ -458,7 +464,7 @@ class CoverageDisplay(Display):
         held = (ends[..., 0] <= truth) & (truth <= ends[..., 1])
         return cls(coverages, held.mean(axis=1), n=len(truth), name=name).plot(ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any) -> Self:
+    def plot(self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any) -> "CoverageDisplay":
         """Draw the curve, with ``reference`` a dotted line of equality, with ``band`` the band of ``n`` instances.
 
         Parameters

@@ -1,7 +1,7 @@
 """Random decision trees, as a scikit-learn classifier."""
 
 import dataclasses
-from typing import Any, Self
+from typing import Any
 
 import jax
 import numpy as np
@@ -119,7 +119,9 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         self.empty_leaves = empty_leaves
         self.random_state = random_state
 
-    def fit(self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None) -> Self:
+    def fit(
+        self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
+    ) -> "RandomDecisionTreesClassifier":
         """Grow the trees, and bind the combiner.
 
         Parameters

@@ -1,6 +1,6 @@
 """Classifiers by transduction, which insert each instance with each label: of decision trees, or around any model."""
 
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import scipy.sparse
@@ -118,7 +118,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         self.block_size = block_size
         self.progress = progress
 
-    def fit(self, X: InstancesLike, y: LabelsLike) -> Self:
+    def fit(self, X: InstancesLike, y: LabelsLike) -> "TransductiveTreeClassifier":
         """Store the training set, sorted by every numeric feature.
 
         Parameters
@@ -296,7 +296,9 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None) -> Self:
+    def fit(
+        self, X: InstancesLike, y: LabelsLike, sample_weight: NumbersLike | None = None
+    ) -> "TransductiveClassifier":
         """Keep the training set, and fit a copy on it.
 
         Parameters

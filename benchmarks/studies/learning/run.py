@@ -4,12 +4,15 @@
 
 Forests of 200 trees, five-fold cross-validation of at most 4000 rows; everything is learned on training rows. Parts:
 
-* ``other-sets``, ``development``: grown-out random forests on the sets that nothing here was developed on, and on those
-  that it was, by both clips; ``instead``, ``shrinkage``: on the same, what users would do instead of learning
-* ``grown-out``: random forests on the sets of development, all five folds, with other models and further rules
+* ``other-sets``: grown-out random forests on the sets that nothing here was developed on, two folds;
+* ``development``: the same on the sets that it was; its cells have log loss by both clips, which those of the other
+  parts on these sets, being older, lack;
+* ``instead``: on the sets and folds of these two, what users would do instead of learning the combination;
+* ``shrinkage``: on the same, hierarchical shrinkage;
+* ``grown-out``: random forests on the sets of development, all five folds, with other models and further rules;
 * ``leaves-of-four``, ``extra-trees`` (bootstrapped), ``whole-sample`` (extra-trees without bootstrap, cross-fitted) and
-  ``random-trees`` (random decision trees, rows leave their own label out)
-* ``noise``: what the pool's share of noisy labels costs and saves
+  ``random-trees`` (random decision trees, rows leave their own label out), of which one fold is run;
+* ``noise``: what the pool's share of noisy labels costs and saves, on twelve sets, two folds.
 
 A cell (`benchmarks.cells`) is a fold of a set in a part.
 """

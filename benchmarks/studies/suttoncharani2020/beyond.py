@@ -2,12 +2,16 @@
 
     python -m benchmarks suttoncharani2020 --parts classes ensembles counting [--data FOLDER]
 
-In float64, from the library's public functions. Three parts: ``classes``, trees of the study's six complexities on sets
-of more than two classes, ten folds; ``ensembles``, random forests of 100 trees, grown out, corrected tree by tree or as
-a whole, two folds; ``counting``, nearest neighbours, naive Bayes and a decision table, ten folds.
+Everything in float64, from the library's public functions. Measures are the log loss (probabilities below 1e-6 count as
+1e-6) and the Brier score, summed over the classes. Three parts:
+
+* ``classes``: trees of the study's six complexities on sets of more than two classes; ten folds;
+* ``ensembles``: random forests of 100 trees, grown out, corrected tree by tree or as a whole; two folds;
+* ``counting``: nearest neighbours, naive Bayes and a decision table; ten folds.
 
 The sets of more classes are all of the folder with 300 to 5500 rows, ten rows or more in each class and no missing
-value. A cell is a fold of a set in a part.
+value. Ensembles have the paper's six sets and the six smallest of these; counting has the four smaller ones of the
+paper and the four smallest of these. A cell is a fold of a set in a part.
 """
 
 from collections.abc import Mapping
