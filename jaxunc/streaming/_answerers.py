@@ -43,8 +43,8 @@ class Answerer(NamedTuple):
     beside: "Answerer | None" = None
     """Another answerer that is read, too, or None.
 
-    It gives intervals, which are widened to hold this model's probabilities; or, for a report, the class that the
-    report's sets must hold.
+    The other gives intervals, which are widened to hold this model's probabilities; or, for a report, the class that
+    the report's sets must hold.
     """
     is_report: bool = False
     """Whether the answer is a cautious report: sets and intervals are read from it, the class from ``beside``."""
@@ -56,7 +56,7 @@ class Answerer(NamedTuple):
         return (self.model,) if self.beside is None else (self.model, self.beside.model)
 
     def read(self, answers: dict[int, Any]) -> Any:
-        """Return an answer with the columns of ``outputs``, from the models' answers by the models' ``id``."""
+        """Return an answer with the columns of ``outputs``; ``answers`` are those of the models, by their ``id``."""
         answer = answers[id(self.model)]
         answer = answer if self.part is None else answer[self.part]
         if self.is_report:
@@ -72,10 +72,11 @@ def answerers_of(
     column_names: tuple[str, ...] | None = None,
     training: TrainingRows | None = None,
 ) -> tuple[Answerer, ...]:
-    """Return the answerers of all outputs; raise a ValueError for an output that nothing can answer.
+    """Return the answerers of the named outputs; raise a ValueError for an output that nothing can answer.
 
-    ``column_names`` are for explanations, since the model's forest may not know them. ``training`` has the training
-    rows, for outputs that compare with them.
+    If ``outputs`` names none, all outputs of the model's own answer are meant, but for "score". ``deciding`` is for
+    decisions and sets. ``column_names`` are for explanations, since the model's forest may not know them. ``training``
+    has the training rows, for outputs that compare with them.
     """
     parts = _parts(model.blank_answer())
     combiner = getattr(model, "combiner", None)
@@ -109,15 +110,19 @@ def answerers_of(
 
 
 def _make_combiners(needed: list[str], outputs: Outputs) -> dict[str, tuple[Combiner, tuple[str, ...]]]:
-    """Return {name: (combiner, outputs)} of those `FURTHER_COMBINERS` that answer outputs in ``needed``, and which."""
+    """Return {name: (combiner, its outputs in ``needed``)} of those `FURTHER_COMBINERS` that answer such outputs.
+
+    ``outputs`` has the settings of the combiners.
+    """
     by_part = {part: tuple(name for name in names if name in needed) for part, (names, _) in FURTHER_COMBINERS.items()}
     return {part: (FURTHER_COMBINERS[part][1](outputs), names) for part, names in by_part.items() if names}
 
 
 def _derived_outputs(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
-    """Return the outputs that are computed from probabilities: always "decision", and "set" and "interval" if needed.
+    """Return the outputs that are made of probabilities: "decision", and "set" and "interval" if ``parts`` lack them.
 
-    Needed are those that no combiner of ``parts`` answers; intervals are computed only for a model with counts.
+    ``parts`` are the outputs of the model's answer. Intervals are made only with ``has_counts``: if the model has a
+    forest.
     """
     can = {name for names in parts.values() for name in names}
     return "decision", *(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
@@ -128,9 +133,9 @@ def _route(
 ) -> list[Answerer]:
     """Return the answerers of the model's combiner and of all further ones.
 
-    Further combiners are bound together, for one walk of the trees; the model's joins them if it has a single one.
-    ``direct`` has pairs of a part of the model's answer and its outputs, ``unanswered`` the outputs that no part
-    answers. ``further_combiners`` are those of `_make_combiners`.
+    Further combiners are bound together, for one walk of the trees; the model's combiner joins them if it is the only
+    one. ``direct`` has pairs of a combiner's name, as in `Parts`, and its outputs. ``unanswered`` are the outputs that
+    none of these answers. ``further_combiners`` are those of `_make_combiners`.
     """
     answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in direct]
     if not further_combiners:
@@ -153,7 +158,10 @@ def _route(
 
 
 def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:
-    """Return the answerers, with those of a report's sets changed so that the sets hold the class of the model."""
+    """Return the answerers, with those of a report's sets changed so that the sets hold the class of the model.
+
+    ``parts`` are the outputs of the model's answer. Nothing changes unless exactly one combiner there names a class.
+    """
     naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
     if len(naming) != 1:
         return answerers
@@ -176,17 +184,18 @@ def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
 
 
 class Consistent(NamedTuple):
-    """A model's answer with decisions, and with sets and intervals that it lacks, made of its probabilities."""
+    """A model's answer, with decisions, and with sets and intervals that it lacks, made of the probabilities in it."""
 
     answer: Any
     interval: Interval | None
-    """Bounds of a report, which need not hold the model's probabilities; None if no interval is an output."""
+    """Bounds of a cautious report, which need not hold the model's probabilities; None if no interval is an output."""
     deciding: HowDecided = HowDecided()
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return the columns of an output: the answer's, or else made of its class and its probabilities.
+        """Return {name: array} of an output: the answer's columns, or else columns made of its class and probabilities.
 
-        Sets with a coverage are made of the probabilities in any case, if the answer has probabilities.
+        Arrays are ``[instances]`` or ``[instances classes]``. Sets that promise a coverage are made of the
+        probabilities in any case, if the answer has probabilities.
         """
         costs, reject, thresholds = self.deciding
         promised = output == "set" and thresholds is not None and "probability" in self.answer.outputs
@@ -228,17 +237,20 @@ class Reported(NamedTuple):
 class ExplanationAnswer(eqx.Module):
     """Shares of columns in answers, as columns of files."""
 
-    arrays: tuple[Any, ...]
-    names: tuple[str, ...] = eqx.field(static=True)
+    arrays: tuple[Any, ...]  # the base, and the share of each column, each ``[instances]``
+    names: tuple[str, ...] = eqx.field(static=True)  # name of each array
     outputs = ("explanation",)
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return the arrays by their names."""
+        """Return the arrays by their names; the only ``output`` is "explanation"."""
         return dict(zip(self.names, self.arrays, strict=True))
 
 
 class ExplanationModel(OfForest):
-    """A model whose answer is the share of each column in the answer of a forest and a combiner."""
+    """A model whose answer is the share of each column in the answer of a forest and a combiner.
+
+    ``names`` are the names of the columns; None for those that the forest knows.
+    """
 
     def __init__(self, forest: Forest, combiner: Combiner, names: tuple[str, ...] | None = None):
         self.forest, self.combiner, self._names = forest, combiner, names

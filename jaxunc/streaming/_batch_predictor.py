@@ -24,13 +24,14 @@ from ._sources import DataChunk, Wanted, state_of
 from ._stream import join_answers
 
 Beside = Callable[[pa.Table], Any]
-"""A function from a table of answers to a table of the batch's type: its kept columns, then the answers."""
+"""A function from a table of answers to a table of the batch's type: the columns that are kept, then the answers."""
 
 
 def open_batch(batch: Any, wanted: Wanted) -> tuple[pa.Table, Beside]:
     """Return the columns of a batch that a model reads, and a function that joins its answers to the kept columns.
 
-    Raises a TypeError for a batch that is neither a dictionary nor a frame with rows in memory.
+    ``wanted`` says which columns these are. Raises a TypeError for a batch that is neither a dictionary nor a frame
+    with rows in memory.
     """
     if isinstance(batch, Mapping):
         columns = list(batch.items())
@@ -59,7 +60,7 @@ def _no_batch(batch: Any) -> TypeError:
 
 
 def _beside_columns(carried: dict[str, Any], answers: pa.Table) -> dict[str, Any]:
-    """Return {name: array} of the carried columns and of the answers; a ValueError unless lengths agree."""
+    """Return {name: array} of the ``carried`` columns and of the answers; raise a ValueError if lengths differ."""
     for name, column in carried.items():
         if len(column) != answers.num_rows:
             raise ValueError(
@@ -76,7 +77,7 @@ def _beside_pandas(carried: Any, answers: pa.Table) -> Any:
 
 
 def _beside_frame(batch: Any, frame: Any, keep: tuple[str, ...], answers: pa.Table) -> Any:
-    """Return a frame like the batch: its columns ``keep``, then the answers; ``frame`` is the batch by narwhals."""
+    """Return a frame like the batch: its columns ``keep``, then the answers; ``frame`` is narwhals' of the batch."""
     import narwhals as nw
 
     whole = nw.from_arrow(answers, backend=frame.implementation)
@@ -110,12 +111,12 @@ class BatchPredictor:
 
     Notes
     -----
-    * Ray Data: ``dataset.map_batches(scorer, batch_size=65536)``, any batch format.
-    * Dask: ``frame.map_partitions(scorer, meta=scorer.meta)``; ``meta`` loads the model in the calling process.
-    * Spark: ``frame.mapInArrow(scorer.batches, scorer.ddl)``.
-    * Anything else: ``scorer(batch)`` on a frame of pandas, Polars or another kind that narwhals knows, an Arrow table
-      or record batch, or a dictionary of arrays, returns the same kind. Kept columns come back with the same type and
-      bits, and pandas' index.
+    * Ray Data: ``dataset.map_batches(predictor, batch_size=65536)``, any batch format.
+    * Dask: ``frame.map_partitions(predictor, meta=predictor.meta)``; ``meta`` loads the model in the calling process.
+    * Spark: ``frame.mapInArrow(predictor.batches, predictor.ddl)``.
+    * Anything else: ``predictor(batch)`` on a frame of pandas, Polars or another kind that narwhals knows, an Arrow
+      table or record batch, or a dictionary of arrays, returns the same kind. Kept columns come back with the same type
+      and bits, and pandas' index.
 
     Batches are cut and padded to a few fixed shapes, so that a batch of another size compiles nothing new. The workers
     of a machine share its cores: give each worker the cores that JAX is to use (a single worker: all of them).
@@ -166,7 +167,7 @@ class BatchPredictor:
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns of answers; kept columns, with types of the data, come before them."""
+        """Names and types of the columns of answers alone; a batch's kept columns come before them."""
         return pa.table(_load_scoring(*self._settings).blank).schema
 
     @property
@@ -180,7 +181,7 @@ class BatchPredictor:
 
     @property
     def ddl(self) -> str:
-        """The schema of kept columns (as strings), then answers, in Spark's notation."""
+        """The names and types of kept columns (as strings), then of answers, as Spark's DDL."""
         fields = [f"`{name}` string" for name in self.keep]
         return ", ".join([*fields, *(f"`{field.name}` {_spark_type(field.type)}" for field in self.schema)])
 
@@ -190,12 +191,15 @@ class BatchPredictor:
 
 @lru_cache(8)
 def _slot(*settings: Any) -> dict[str, tuple[tuple, Scoring]]:
-    """Return a dictionary, the same for equal settings: under "loaded" it keeps the state of files and the scorer."""
+    """Return a dictionary, the same for equal settings: "loaded" keeps each file's `state_of`, and the `Scoring`."""
     return {}
 
 
 def _load_scoring(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
-    """Return the scorer for these paths and settings, loaded anew if one of its files has changed."""
+    """Return the `Scoring` of the model file ``paths[0]``, loaded anew if one of the files ``paths`` has changed.
+
+    ``settings`` are the outputs, features and kept columns as JSON. ``known`` is as for `jaxunc.load`.
+    """
     slot = _slot(paths, settings, known)
     if (scoring := _current_scorer(slot, paths)) is not None:
         return scoring
@@ -235,7 +239,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _current_scorer(slot: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ...]) -> Scoring | None:
-    """Return the loaded scorer if its files are unchanged or out of reach; else None."""
+    """Return the `Scoring` that a `_slot` keeps if the files ``paths`` are unchanged or out of reach; else None."""
     # A single access: another thread may replace the entry.
     if (loaded := slot.get("loaded")) is None:
         return None
@@ -246,7 +250,7 @@ def _current_scorer(slot: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ..
 
 
 def _spark_type(kind: pa.DataType) -> str:
-    """Return Spark's name of the type for values of an Arrow type."""
+    """Return Spark's name of the type for values of an Arrow type, ``kind``."""
     if pa.types.is_list(kind):  # a set, of labels of any type
         return f"array<{_spark_type(kind.value_type)}>"
     if pa.types.is_unsigned_integer(kind):  # Spark lacks unsigned types

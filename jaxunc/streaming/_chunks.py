@@ -40,9 +40,9 @@ LARGEST_BATCH = 2**28
 
 
 def chunks_of(source: Any, wanted: Wanted, chunk_rows: int, where: str = "the data") -> Iterator[DataChunk]:
-    """Yield all rows of a source, ``chunk_rows`` at a time; the last chunk of a file may be smaller.
+    """Yield all rows of a source, as for `stream`, ``chunk_rows`` at a time; the last chunk of a file may be smaller.
 
-    Messages call data in memory ``where``.
+    ``wanted`` says which columns are read, and how text files write numbers. Messages call data in memory ``where``.
     """
     if isinstance(source, str | Path) or _are_paths(source):
         files = data_files(source)
@@ -59,7 +59,10 @@ def chunks_of(source: Any, wanted: Wanted, chunk_rows: int, where: str = "the da
 
 
 def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> Iterator[DataChunk]:
-    """Yield the rows of a file after the first ``skip``; raise a ValueError, which names it, if it cannot be read."""
+    """Yield the columns ``wanted`` of a file's rows after the first ``skip``, ``chunk_rows`` at a time.
+
+    The last chunk may be smaller. Raises a ValueError, which names the file, if it cannot be read.
+    """
     file_format = format_of(file)
     by_rows = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
     read = csv_rows if file_format == "CSV" else partial(by_rows[str(file_format)], n_rows=chunk_rows)
@@ -80,7 +83,7 @@ def rows_in(file: Path) -> int:
 
 
 def no_rows(file: Path, wanted: Wanted) -> DataChunk:
-    """Return a chunk without rows, with a file's types of columns; of a text file with the kept columns alone."""
+    """Return a chunk without rows: the columns ``wanted`` in a file's types; of a text file the kept ones alone."""
     if format_of(file) == "CSV":
         schema = pa.schema([(name, pa.string()) for name in wanted.keep])
         return DataChunk(pa.table({}), schema.empty_table(), str(file), 1, are_cells=True)
@@ -93,7 +96,7 @@ def no_rows(file: Path, wanted: Wanted) -> DataChunk:
 def reading(file: Path) -> Iterator[None]:
     """Return a context that turns an error of reading a file into a ValueError that names the file.
 
-    It also raises one if the file was changed within the context.
+    The context also raises such an error if the file was changed meanwhile.
     """
     try:
         with refuse_changes(file):
@@ -109,12 +112,15 @@ def reason_of(error: BaseException) -> str:
 
 
 def arrange_columns(table: pa.Table, wanted: Wanted, where: str) -> pa.Table:
-    """Return a table's columns that the model reads, then the kept ones; raise a ValueError for damaged arrays."""
+    """Return the columns ``wanted`` of a table: those that the model reads, then the kept ones.
+
+    Raises a ValueError, in which ``where`` names the data, if columns are missing or arrays damaged.
+    """
     return validate(select_at(table, partial(wanted.positions, where=where)), where)
 
 
 def validate(table: pa.Table, where: str) -> pa.Table:
-    """Return the table if Arrow's full validation passes; else raise a ValueError with the reason."""
+    """Return the table if Arrow's full validation passes; else raise a ValueError, which calls the table ``where``."""
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -123,14 +129,17 @@ def validate(table: pa.Table, where: str) -> pa.Table:
 
 
 def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_cells: bool = False) -> DataChunk:
-    """Return the table of `arrange_columns` as a chunk: the model's columns and the kept ones."""
+    """Return the table that `arrange_columns` made as a chunk: the model's columns and the kept ones.
+
+    ``wanted`` is as there; ``where``, ``first`` and ``are_cells`` are fields of the `DataChunk`.
+    """
     number = wanted.columns.number
     kept = table.select(range(number, table.num_columns))
     return DataChunk(table.select(range(number)), kept, where, first, are_cells)
 
 
 def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Yield tables of ``rows`` rows each, and shorter ones where the types of columns change."""
+    """Yield the tables' rows in tables of ``rows`` rows, of fewer at the end and where the types of columns change."""
     waiting, number = [], 0
     for table in tables:
         if waiting and not waiting[0].schema.equals(table.schema):
@@ -151,7 +160,7 @@ def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 
 def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
-    """Yield the rows of a Parquet file after the first ``skip``, at most ``n_rows`` in a table.
+    """Yield the columns ``wanted`` of a Parquet file's rows after the first ``skip``, at most ``n_rows`` in a table.
 
     Raises an UnreadableError if the file has fewer rows than it claims.
     """
@@ -179,7 +188,7 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
 
 
 def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
-    """Yield the rows of an Arrow file after the first ``skip``, at most ``n_rows`` in a table.
+    """Yield the columns ``wanted`` of an Arrow file's rows after the first ``skip``, at most ``n_rows`` in a table.
 
     Raises an UnreadableError if the file is empty, or does not have the batches that its end lists.
     """
@@ -194,7 +203,10 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
 
 
 def _arrow_pieces(file: Path, size: int, wanted: Wanted, n_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an Arrow file of ``size`` bytes, at most ``n_rows`` in a batch."""
+    """Yield the rows of an Arrow file of ``size`` bytes, at most ``n_rows`` in a batch, with the columns ``wanted``.
+
+    Columns are in the order of the file.
+    """
     with file_for_arrow(file) as (raw, stream):
         opened = pa.ipc.open_file(stream)
         names = opened.schema.names
@@ -215,7 +227,7 @@ def _arrow_pieces(file: Path, size: int, wanted: Wanted, n_rows: int) -> Iterato
 def _written_batches(raw: WholeReads, size: int) -> int | None:
     """Return the number of batches in an Arrow file, counted by its messages and not by the list at its end.
 
-    None if the first message is not a schema, as in files of Polars.
+    ``raw`` reads the file, which has ``size`` bytes. None if the first message is not a schema, as in files of Polars.
     """
     at, number = 8, None
     while at + 8 <= size:
@@ -241,7 +253,10 @@ _SCHEMA, _BATCH = 1, 3  # kinds of Arrow messages
 
 
 def _kind_and_body(message: bytes) -> tuple[int, int]:
-    """Return an Arrow message's kind and the size of its body: fields 1 and 3 of its FlatBuffers table."""
+    """Return the kind of an Arrow message, and the size of its body; (0, -1) if the message is damaged.
+
+    These are fields 1 and 3 of its FlatBuffers table.
+    """
     try:
         (table,) = struct.unpack_from("<I", message)
         fields = table - struct.unpack_from("<i", message, table)[0]
@@ -265,7 +280,10 @@ def _starts(batch: pa.RecordBatch, n_rows: int) -> range:
 
 
 def _mapped_pieces(file: Path, size: int, positions: list[int], n_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file with batches too large to be read at once, in copies of ``n_rows`` rows."""
+    """Yield the rows of a file with batches too large to be read at once, in copies of at most ``n_rows`` rows.
+
+    Copies have the columns at ``positions``. Raises an UnreadableError once the file has fewer than ``size`` bytes.
+    """
     with open(file, "rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)  # closed with the last array in it
         _check_whole(stream, size)

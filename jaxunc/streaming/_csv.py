@@ -43,7 +43,8 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*("|$)')
 def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
     """Return a whole file as a table, each column with a type that fits all its cells, and the file's notation.
 
-    ``wish`` has the marks of numbers that the caller names. Raises a ValueError or an error of Arrow.
+    ``wish`` has the marks in numbers that the caller names. Raises a ValueError or an error of Arrow for a file that
+    cannot be read.
     """
     dialect = read_dialect(file)
     check_distinct(dialect.names)
@@ -61,10 +62,11 @@ def csv_table(file: Path, wish: Notation) -> tuple[pa.Table, Notation]:
 
 
 def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
-    """Yield the rows after the first ``skip`` by blocks: the model's columns in its types, then kept ones as texts.
+    """Yield a file's rows after the first ``skip`` by blocks: the model's columns in its types, kept ones as texts.
 
-    Arrow makes the numbers, which is quick. If a cell needs `NumberReader` (a bool, a mark between thousands, spaces),
-    the file is read again from its start as text, and converted here. Numbers are the same by both ways.
+    ``wanted`` says which columns these are, and which notation the caller names. Arrow makes the numbers, which is
+    quick. If a cell needs `NumberReader` (a bool, a mark between thousands, spaces), the file is read again from its
+    start as text, and converted here. Numbers are the same by both ways.
     """
     reader = _RowReader(file, wanted)
     done = 0
@@ -154,10 +156,10 @@ def _check_name(name: str) -> str:
 
 
 class NumberReader:
-    """A converter of a column's cells to float64, a part of the column at a time.
+    """A converter of a column's cells to float64, block by block from the first row on.
 
-    Each cell is read by itself, in the notation of the file: spaces around it are dropped, a missing word is null, and
-    a bool is 0 or 1.
+    Each cell is read by itself, in the ``notation`` of the file. Spaces around a cell are dropped, and a cell among
+    ``missing_words`` is null. A bool is 0 or 1, unless the column's ``kind`` is "number". ``name`` is the column's.
     """
 
     def __init__(self, name: str, kind: Kind, missing_words: Sequence[str], notation: Notation):
@@ -166,7 +168,7 @@ class NumberReader:
         self._n_read = 0
 
     def __call__(self, cells: Any) -> Any:
-        """Return the numbers of a part; raise an UnreadableError that names the first cell without a number."""
+        """Return the numbers of the next cells; raise an UnreadableError that names the first cell without a number."""
         words = strip_cells(cells, self._missing)
         numbers = self.floats(words)
         if numbers is None:
@@ -181,7 +183,7 @@ class NumberReader:
         return numbers
 
     def floats(self, cells: Any) -> Any:
-        """Return the numbers of cells, null for missing ones; None if a cell holds no number of the column's kind."""
+        """Return the numbers of stripped cells, null for null; None if a cell holds no number of the column's kind."""
         words = write_plainly(cells if self._kind == "number" else _booleans_as_digits(cells), self._notation)
         if words is None:
             return None
@@ -198,8 +200,8 @@ class NumberReader:
 def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -> Any:
     """Return a whole column in the first type that fits all its cells: bools, integers, floats, unchanged strings.
 
-    Missing words become null; a column of missing words alone becomes floats. Numbers are read in the notation of the
-    file.
+    ``cells`` are strings. Those among ``missing_words`` become null, and a column of these alone becomes floats.
+    Numbers are read in ``notation``, the file's.
     """
     stripped = strip_cells(cells, _words(missing_words))
     # Each value once: a column of few values, such as bools, takes a few comparisons.
@@ -232,7 +234,7 @@ def _booleans_as_digits(words: Any) -> Any:
 
 
 class _RowReader:
-    """A reader of a file's blocks as tables: the model's columns, then the kept ones."""
+    """A reader of a file's blocks as tables: the columns ``wanted``, the model's before the kept ones."""
 
     def __init__(self, file: Path, wanted: Wanted):
         self._file, self._wanted = file, wanted
@@ -266,7 +268,7 @@ class _RowReader:
         return Notation(self._wanted.columns.decimal, self._wanted.columns.thousands)
 
     def _notation_by_bytes(self) -> Notation | None:
-        """Return the notation that the caller names or the file's bytes show; None if it takes a look at the cells."""
+        """Return the notation that the caller names or the file's bytes show; None if only the cells may tell it."""
         wish = self._wanted.notation.implied
         if wish.decimal is not None:
             return wish
@@ -290,7 +292,10 @@ class _RowReader:
         return notation._replace(decimal=wish.decimal or notation.decimal)
 
     def _tables(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
-        """Yield blocks as tables; Arrow reads columns in ``types``, `NumberReader` those that are texts of numbers."""
+        """Yield blocks as tables; Arrow reads the columns in ``types``, a dictionary of its types by column.
+
+        `NumberReader` makes numbers of the texts in columns of numbers; ``notation`` is the file's.
+        """
         missing = self._missing_words
         named = enumerate(self._features)
         readers = [NumberReader(name, self._kind(j), missing, notation) for j, name in named]
@@ -344,14 +349,16 @@ def _parse(
     names: Sequence[str] | None = None,
     decimal: str | None = None,
 ) -> pa.Table:
-    """Return all rows of a block as a table, of the columns ``names`` or else of ``types``.
+    """Return all rows of a block as a table, of the columns ``names``, or else of those in ``types``.
 
-    Raises an error of Arrow for a cell that is not of its column's type, an UnreadableError for a row of other length.
+    ``dialect`` is the file's, ``types`` are Arrow's types by column. ``missing_words`` are null in columns other than
+    strings; ``decimal`` is the decimal mark, by default a point. Raises an error of Arrow for a cell that is not of its
+    column's type. Raises an UnreadableError for a row with more or fewer cells than the first line has names.
     """
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(block.text)),
-            # Without threads Arrow tells which row is wrong, and the reader leaves other cores to the scorer.
+            # Without threads Arrow tells which row is wrong, and other cores are left to the thread that scores.
             read_options=arrow_csv.ReadOptions(
                 block_size=len(block.text) + 1, column_names=list(dialect.names), use_threads=False
             ),
@@ -376,7 +383,7 @@ def _parse(
 
 
 def _look_at(block: Block, dialect: Dialect, evidence: Evidence, missing_words: Sequence[str]) -> None:
-    """Add the cells of a block to the evidence of a file."""
+    """Add the cells of a block to the evidence of a file; ``dialect`` and ``missing_words`` are as in `_parse`."""
     if not evidence.texts:
         return
     try:

@@ -60,9 +60,10 @@ def open_bytes(file: Path) -> Iterator[Any]:
 def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, one_column: bool) -> Iterator[Block]:
     """Yield all rows of a file, in blocks of about ``size`` bytes.
 
-    The first row begins in line ``line``, after ``head`` bytes. With ``one_column`` an empty line may be a row. The
-    bytes are read here and not by the parser, whose threads read ahead and could outlive the file. Raises an
-    UnreadableError, with the number of the line, for rows that a parser would swallow, or if the file ends early.
+    The first row begins in line ``line``, after ``head`` bytes; ``separator`` stands between cells. With ``one_column``
+    an empty line may be a row. The bytes are read here and not by the parser, whose threads read ahead and could
+    outlive the file. Raises an UnreadableError, with the number of the line, for rows that a parser would swallow, or
+    if the file ends early.
     """
     with open(file, "rb") as raw:
         stream: Any = gzip.GzipFile(fileobj=raw) if is_compressed(file) else raw
@@ -92,7 +93,7 @@ def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, on
 
 
 def _with_more(text: bytes, stream: Any, size: int) -> bytearray:
-    """Return a text with the next ``size`` bytes of a stream appended, fewer only at its end.
+    """Return a text with the next ``size`` bytes of a stream appended, fewer only at the stream's end.
 
     A single read may return fewer bytes before the end.
     """
@@ -107,7 +108,7 @@ def _with_more(text: bytes, stream: Any, size: int) -> bytearray:
 
 
 def _check_size(raw: Any) -> None:
-    """Raise an UnreadableError unless the file was read to its end."""
+    """Raise an UnreadableError unless the open file ``raw`` was read to its end."""
     if raw.tell() != (size := os.fstat(raw.fileno()).st_size):
         raise UnreadableError(f"{raw.tell()} of its {size} bytes could be read")
 
@@ -115,7 +116,8 @@ def _check_size(raw: Any) -> None:
 def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_column: bool) -> tuple[Block, int]:
     """Return the whole rows at the beginning of a text as a block, and the position where they end.
 
-    Raises an UnreadableError for a row with a fault.
+    The text begins in line ``line`` of the file, and with ``is_last`` ends where the file does. ``separator`` and
+    ``one_column`` are as in `blocks_of`. Raises an UnreadableError for a row that a parser would misread.
     """
     if (at := text.find(b"\0")) >= 0:
         raise UnreadableError(f"line {line + _n_lines(text, at)} holds binary data, not UTF-8 text")
@@ -143,7 +145,11 @@ Intervals = tuple[np.ndarray, np.ndarray]  # positions of the opening marks of q
 
 
 def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -> Intervals | None:
-    """Return the quoted cells if each quotation mark opens or closes a cell, or is doubled within a cell; else None."""
+    """Return the quoted cells if each quotation mark opens or closes a cell, or is doubled within a cell; else None.
+
+    ``codes`` are the text's bytes, ``separator`` stands between cells; with ``is_last`` the text ends where the file
+    does.
+    """
     marks = np.flatnonzero(codes == _QUOTE)
     if len(marks) % 2:
         if is_last:
@@ -165,8 +171,9 @@ def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -
 def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
     """Return the quoted cells as parsers find them; raise an UnreadableError if a cell would swallow rows.
 
-    A quoted cell over several lines is accepted only if the marks in its row are sound. Else its opening mark was
-    never closed, and the mark that seems to close it opens a cell of another row.
+    ``codes`` are the bytes of ``text``, which begins in line ``line``; other arguments are as in
+    `_find_strictly_quoted`. A quoted cell over several lines is accepted only if the marks in its row are sound. Else
+    its opening mark was never closed, and the mark that seems to close it opens a cell of another row.
     """
     between = b"\r\n" + separator.encode()
     cell = re.compile(b'(?<![^%b])"(?:[^"]+|"")*("|\\Z)' % re.escape(between))
@@ -185,7 +192,10 @@ def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, 
 
 
 def _find_misplaced(codes: np.ndarray, quoted: Intervals, between: bytes) -> np.ndarray:
-    """Return positions of marks outside of quoted cells, and of openings of cells that bytes not ``between`` follow."""
+    """Return positions of marks outside of ``quoted`` cells, and of the opening marks of cells that end amid text.
+
+    ``codes`` are the text's bytes, ``between`` those that may come between two cells.
+    """
     starts, closing = quoted
     followers = codes[np.minimum(closing + 1, len(codes) - 1)]
     is_followed = (closing + 1 < len(codes)) & ~np.isin(followers, np.frombuffer(between, np.uint8))
@@ -212,7 +222,10 @@ def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
 
 
 def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarray:
-    """Return the position of the first byte of each line of ``text[:end]`` that is not empty."""
+    """Return the position of the first byte of each line of ``text[:end]`` that is not empty.
+
+    Line ends within ``quoted`` cells end no line.
+    """
     codes = np.frombuffer(text, np.uint8)[:end]
     is_end = np.zeros(end + 1, bool)
     is_end[_line_ends(codes, quoted)] = True
@@ -221,7 +234,10 @@ def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarr
 
 
 def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, line: int) -> None:
-    """Raise an UnreadableError if ``text[:end]``, which begins in line ``line`` of the file, has an empty line."""
+    """Raise an UnreadableError if ``text[:end]`` has an empty line outside of ``quoted`` cells.
+
+    The text begins in line ``line`` of the file.
+    """
     codes = np.frombuffer(text, np.uint8)[:end]
     ends = _line_ends(codes, quoted)
     before = np.concatenate([[-1], ends[:-1]])
@@ -267,7 +283,7 @@ def _pieces(file: Path) -> Iterator[np.ndarray]:
 
 
 def _quoted_commas(codes: np.ndarray) -> bool:
-    """Return whether a cell in quotation marks begins like a number, and holds a comma."""
+    """Return whether in a text of bytes ``codes`` a cell in quotation marks begins like a number, and holds a comma."""
     if codes.tobytes().find(b'"') < 0:
         return False
     is_comma, is_digit, is_quote = codes == ord(","), codes - ord("0") < 10, codes == _QUOTE
@@ -289,7 +305,7 @@ _BEGINNING[list(b"0123456789+-.,' \xc2\xe2")] = True
 
 
 def _points_by_thousands(codes: np.ndarray) -> bool:
-    """Return whether two points have three digits between them."""
+    """Return whether in a text of bytes ``codes`` two points have three digits between them."""
     is_point = codes == ord(".")
     is_near = is_point[:-4] & is_point[4:]
     if not is_near.any():

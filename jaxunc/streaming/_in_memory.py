@@ -1,9 +1,9 @@
 """Data in memory as Arrow's: tables of frames, columns by name and arrays; columns of answers and class labels.
 
-`tables_of` takes a source of any kind, and yields the columns that a model reads and those that are carried along. Of
-the former, numbers may become floats; the latter keep their values, or are refused. `arrow_numbers`, `arrow_texts` and
-`arrow_labels` make arrays from buffers, without `pyarrow.array`: it imports pandas if that is installed, which takes
-longer than all other steps of a short run.
+`tables_of` takes a source of any kind, and yields the columns that a model reads and those that are carried along.
+Numbers that are read may become floats; columns that are carried keep their values, or are refused. `arrow_numbers`,
+`arrow_texts` and `arrow_labels` make arrays from buffers, without `pyarrow.array`: it imports pandas if that is
+installed, which takes longer than all other steps of a short run.
 """
 
 import datetime
@@ -65,7 +65,7 @@ def table_of_columns(columns: Mapping[Any, Any], *, exact: bool = False) -> pa.T
 
 
 def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
-    """Return a frame of pandas as a table, without its index; raises as `table_of_columns`."""
+    """Return a frame of pandas as a table, without its index; ``exact`` and errors are as in `table_of_columns`."""
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
         for j, data_type in enumerate(table.schema.types):
@@ -79,7 +79,7 @@ def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
 
 
 def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
-    """Return the columns of a source to read, then those to carry along; ``frame`` is `as_frame` of the source."""
+    """Return a table of a source's columns at the two lists of ``positions``; ``frame`` is `as_frame` of the source."""
     read, carried = positions(list(map(str, frame.columns)))
     if is_pandas(frame):
         return join_tables(table_of_pandas(frame.iloc[:, read]), table_of_pandas(frame.iloc[:, carried], exact=True))
@@ -92,9 +92,10 @@ def table_of_frame(source: Any, frame: Any, positions: Positions) -> pa.Table:
 
 
 def _table_of_array(source: Any, positions: Positions) -> pa.Table:
-    """Return an array, of two axes or structured, as a table: the columns to read, then those to carry along.
+    """Return ``source``, an array ``[instances features]`` or a structured one, as a table.
 
-    Columns of an array without names are called "0", "1", … for ``positions``.
+    It has the columns to read, then those to carry along. Columns without names are called "0", "1", … for
+    ``positions``.
     """
     table = plain_table(source, "source")
     if isinstance(table, Frame):  # from a structured array; masked integers are floats in the frame
@@ -111,7 +112,7 @@ def _table_of_array(source: Any, positions: Positions) -> pa.Table:
 
 
 def _table_of_pairs(columns: list, read: list[int], originals: list, carried_positions: list[int]) -> pa.Table:
-    """Return a table of ``columns`` at the positions ``read``, then of ``originals`` at the others, unchanged.
+    """Return a table of ``columns`` at positions ``read``, then of ``originals`` at ``carried_positions``, unchanged.
 
     A column is a pair (name, values).
     """
@@ -120,7 +121,7 @@ def _table_of_pairs(columns: list, read: list[int], originals: list, carried_pos
 
 
 def join_tables(read: pa.Table, carried: pa.Table) -> pa.Table:
-    """Return a table of the columns of two tables; a column in both has its name twice."""
+    """Return a table of the columns of ``read``, then those of ``carried``; a name in both is there twice."""
     return pa.Table.from_arrays([*read.columns, *carried.columns], schema=pa.schema([*read.schema, *carried.schema]))
 
 
@@ -164,7 +165,8 @@ def _holds_objects(column: Any) -> bool:
 def _arrow_of_objects(column: Any, name: str) -> pa.Array:
     """Return Python values as an Arrow array that keeps times to the nanosecond; Arrow alone would truncate some.
 
-    Raises what Arrow raises (`_FAULTS`) for values that it has no type for and that are no moments.
+    Raises what Arrow raises (`_FAULTS`) for values that it has no type for and that are no moments. ``name`` is the
+    column's, for the error of `_arrow_of_moments`.
     """
     try:
         array = pa.array(column, from_pandas=True)
@@ -191,8 +193,8 @@ def _arrow_of_spans(array: pa.Array, spans: list) -> pa.Array:
 def _arrow_of_moments(values: list, name: str) -> pa.Array | None:
     """Return dates and times as timestamps, in nanoseconds where microseconds are too coarse, and in UTC if zoned.
 
-    None where Arrow reads the values as exactly, or some value is no date or time. Raises a TypeError where only some
-    have a time zone.
+    None where Arrow alone reads the values as exactly, or some value is no date or time. Raises a TypeError, which
+    calls the column ``name``, where only some have a time zone.
     """
     kinds = {kind for kind in set(map(type, values)) if issubclass(kind, datetime.date | np.datetime64)}
     moments = [None if is_missing(value) else value for value in values]

@@ -49,7 +49,7 @@ class Notation(NamedTuple):
         return f"{decimals} and {thousands}" if decimals else thousands
 
     def allows(self, other: "Notation") -> bool:
-        """Return whether another notation has all marks of this one that are not None."""
+        """Return whether the notation ``other`` has all marks of this one that are not None."""
         return self.decimal in (None, other.decimal) and self.thousands in (None, other.thousands)
 
     def has(self, cell: str) -> bool:
@@ -65,7 +65,10 @@ class Notation(NamedTuple):
 
 
 def wished_notation(decimal: str | None, thousands: str | None) -> Notation:
-    """Return the notation with the marks that a caller names; raises a ValueError for unknown marks."""
+    """Return the notation with the marks ``decimal`` and ``thousands`` of a caller; None names none.
+
+    Raises a ValueError for marks that are unknown, or the same.
+    """
     check_marks(decimal, thousands)
     return Notation(decimal, thousands)
 
@@ -91,7 +94,10 @@ def _pattern(notation: Notation) -> str:
 
 
 def write_plainly(cells: Any, notation: Notation) -> Any:
-    """Return cells of numbers with decimal points and no other marks; None if a cell is not one in the notation."""
+    """Return cells of numbers with decimal points and no other marks.
+
+    None if a cell with marks is no number in ``notation``. In a plain notation cells are returned as they are.
+    """
     if notation.is_plain:
         return cells
     decimal, thousands = notation.decimal or ".", notation.thousands
@@ -109,7 +115,7 @@ def strip_cells(cells: Any, missing: pa.Array) -> Any:
 
 
 class _ColumnEvidence:
-    """What the cells of a column have shown so far of its notation."""
+    """What the cells of a column have shown so far of its notation: which of the ``notations`` explain them all."""
 
     def __init__(self, notations: Sequence[Notation]):
         self.notations = list(notations)
@@ -120,7 +126,7 @@ class _ColumnEvidence:
         """For each mark with two readings, the first such cell."""
 
     def add(self, cells: Any) -> bool:
-        """Look at further cells; return False if one is not a number in any notation: then the column holds texts."""
+        """Look at further cells; return False if one is no number in any notation: then the column holds texts."""
         # The first cells often show the decimal mark, and then a cast tells quickly that the others have it, too.
         parts = cells.slice(0, _FIRST), cells.slice(_FIRST)
         return all(self._are_plain(part) or self._narrow_down(part) for part in parts)
@@ -172,7 +178,8 @@ class _ColumnEvidence:
 class Evidence:
     """What the cells of a file show of its notation, block by block.
 
-    ``wish`` has the marks that the caller names. A column with a cell that is not a number in any notation is left out.
+    ``names`` are the columns to look at, ``missing`` the words for missing values, and ``wish`` has the marks that the
+    caller names. A column with a cell that is not a number in any notation is left out.
     """
 
     def __init__(self, names: Sequence[str], missing: pa.Array, wish: Notation):
@@ -206,8 +213,9 @@ class Evidence:
     def notation(self, file: Path, separator: str, usual: Notation = Notation()) -> Notation:  # noqa: B008
         """Return the notation of the file; where its cells have two readings, the notation ``usual`` decides.
 
-        ``usual`` is the notation of the model's data. Raises a ValueError if it does not decide either: the message has
-        a cell's readings, and the options that decide.
+        ``usual`` is the notation of the model's data, ``separator`` the mark between cells. Raises a ValueError if
+        ``usual`` does not decide either, or no notation explains all cells. The message has a cell's readings, and the
+        options that decide.
         """
         columns = {name: column for name, column in self._columns.items() if column.marks}
         left = self._explaining(columns)
@@ -240,7 +248,7 @@ class Evidence:
         )
 
     def _readings_error(self, file: Path, left: list[Notation]) -> ValueError:
-        """Return the error for a file whose cells fit two notations: it names a cell, its readings and the options."""
+        """Return the error for a file that the notations ``left`` explain: it has a cell, its readings and options."""
         name, cell, mark = self._with_two_readings()
         readings = " or ".join(notation.reading(cell) for notation in (Notation(mark), Notation(_other(mark), mark)))
         return ValueError(
@@ -267,7 +275,10 @@ class Evidence:
 
 
 def _keep_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
-    """Return the notations; only those with decimal points if commas separate cells, and no number holds a comma."""
+    """Return the notations ``left``, or only those with decimal points if commas separate cells and no number has one.
+
+    ``marks`` are those in numbers of the file, ``separator`` is the mark between cells.
+    """
     points = [notation for notation in left if notation.decimal == "."]
     return points if points and separator == "," and "," not in marks else left
 

@@ -152,7 +152,7 @@ class Outputs:
         return {name: v for name, v in vars(self).items() if name != "names" and v is not None and v is not False}
 
     def check_is_read(self, setting: str, names: Collection[str], readers: Collection[str] = tuple(OUTPUTS)) -> None:
-        """Raise a ValueError if a setting is not None, and no output among ``names`` reads it.
+        """Raise a ValueError if the field ``setting`` is not None, and no output among ``names`` reads it.
 
         ``readers`` are the outputs that the message may name, those that the model has.
         """
@@ -166,7 +166,10 @@ class Outputs:
 
 
 class Question(NamedTuple):
-    """A request to a model: the outputs, the data's columns to read and to keep, and the notation of text files."""
+    """A request to a model: the outputs, the data's columns to read and to keep, and the notation of text files.
+
+    ``features`` and ``keep`` are those of `stream`; ``notation`` has the marks that the caller names.
+    """
 
     outputs: Outputs
     features: Sequence[str] | None
@@ -175,9 +178,10 @@ class Question(NamedTuple):
 
 
 def question_of(passed: Mapping[str, Any], settings: type, function: str) -> Question:
-    """Return the question that keywords ask, which were passed to a function that takes the ``settings``.
+    """Return the question that the keywords ``passed`` to a function ask.
 
-    Raises a TypeError or a ValueError for a keyword that is unknown or not sound. ``function`` is for messages.
+    ``settings`` is the type that lists the function's keywords; ``function`` is its name, for messages. Raises a
+    TypeError or a ValueError for a keyword that is unknown or not sound.
     """
     check_settings(passed, settings, function)
     values = {name: passed.get(name, DEFAULTS.get(name)) for name in TextOutputSettings.__annotations__}
@@ -187,13 +191,13 @@ def question_of(passed: Mapping[str, Any], settings: type, function: str) -> Que
 
 
 def check_rows_path(rows: Any) -> None:
-    """Raise a TypeError unless ``rows`` is None or a path: other processes, and later runs, can find files again."""
+    """Raise a TypeError unless ``rows`` is None or a path, since other processes and later runs must find the rows."""
     if rows is not None and not isinstance(rows, str | Path):
         raise TypeError(f"rows is a {type(rows).__name__}; pass the path of a file or a folder of training rows.")
 
 
 def check_lists(**lists: Any) -> None:
-    """Raise a ValueError if a keyword has a single name, a TypeError if it has neither None nor a collection."""
+    """Raise a ValueError if a keyword's value is a single name, a TypeError if it is neither None nor a collection."""
     for name, value in lists.items():
         if isinstance(value, str):
             raise ValueError(f"{name}={value!r} is one name; pass a list of them: [{value!r}].")

@@ -1,4 +1,4 @@
-"""Raw columns through a pipeline: chunks become frames of the types that it was fitted on, and rows for its forest."""
+"""Raw columns through a pipeline: chunks become frames of the types in its fit, and these become rows of its forest."""
 
 from typing import Any
 
@@ -18,9 +18,10 @@ compute: Any = pyarrow.compute
 
 
 class RawRows:
-    """A function from chunks of raw columns to the rows that the forest of an estimator with a pipeline tests.
+    """A function from chunks of raw columns to the rows that the forest of ``model`` tests.
 
-    ``columns`` are the raw columns that the pipeline reads; data may lack columns that it drops.
+    ``model`` is an estimator with a pipeline. ``columns`` are the raw columns that the pipeline reads; data may lack
+    columns that it drops.
     """
 
     def __init__(self, model: Any):
@@ -84,7 +85,10 @@ class RawRows:
 
 
 def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
-    """Return a column of pandas with the type that it had in the fit, as far as its missing values allow."""
+    """Return a column of pandas with the type that it had in the fit, as far as its missing values allow.
+
+    ``raw_type`` is narwhals' name of that type, ``family_name`` is `family` of it.
+    """
     # until pandas 3: its strings are objects, whose missing values have to be NaN as in its reader of text files
     if family_name == "words":
         return column.where(column.notna(), np.nan) if column.dtype == object else column

@@ -35,7 +35,7 @@ LOCK = ".lock"  # name of the file that is locked; a run removes it at its end, 
 
 
 def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], model: str | Path) -> None:
-    """Raise a ValueError if the output is a file, or is or lies within a folder of the source."""
+    """Raise a ValueError if the output is a file, such as the model's, or is or lies within a path of the source."""
     if output.is_file() or is_same_file(output, model):
         raise ValueError(f"the output {output} is a file; name a folder, which holds the answers alone.")
     for path in [source] if isinstance(source, str | Path) else source:
@@ -49,7 +49,10 @@ def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], mode
 
 
 class Run:
-    """The folder of a run, which `identity_of` describes; each part but a file's last has ``part_rows`` rows."""
+    """The folder of a run over the data ``files``; ``identity`` is `identity_of` the run.
+
+    Each part but a file's last has ``part_rows`` rows.
+    """
 
     def __init__(self, folder: Path, identity: dict[str, Any], files: list[Path], part_rows: int):
         self.folder, self.files, self._part_rows, self._identity = folder, files, part_rows, identity
@@ -144,6 +147,7 @@ class Run:
                 raise DamagedError(f"its parts of file {file} are not of {self._part_rows} rows each")
 
     def done(self) -> dict[int, list[int]]:
+        """Return how many rows each finished part has, in order, by the number of the data file."""
         rows: dict[int, list[int]] = {}
         for part in sorted(self._parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
             rows.setdefault(part["file"], []).append(part["rows"])
@@ -158,7 +162,7 @@ class Run:
         return sum(part["rows"] for part in self._parts)
 
     def finish(self, name: str, file: int, rows: int) -> None:
-        """Add a finished part, with the number of its data file and its rows, to the manifest."""
+        """Add the finished part ``name``, with the number of its data file and of its rows, to the manifest."""
         size = (self.folder / name).stat().st_size
         self._parts = [part for part in self._parts if part["name"] != name]
         self._parts.append({"name": name, "file": file, "rows": rows, "bytes": size})
@@ -173,8 +177,9 @@ class Run:
     def types_to_write(self, position: int, schema: pa.Schema) -> dict[str, pa.DataType]:
         """Return the types, by name, to which kept columns of a file are cast: those of the first file that has them.
 
-        ``schema`` is that of the file's kept columns. Types may differ by the width of offsets (of texts, bytes and
-        lists, 32 or 64 bits); the result has only columns that do. Raises a ValueError if types differ otherwise.
+        ``position`` is the data file's, ``schema`` that of its kept columns. Types may differ by the width of offsets
+        (of texts, bytes and lists, 32 or 64 bits); the result has only columns whose types do. Raises a ValueError if
+        types differ otherwise.
         """
         if self._identity["settings"]["file_format"] != "parquet":
             return {}
@@ -220,7 +225,10 @@ def _without_gaps(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def identity_of(model: str | Path, source: Any, files: list[Path], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of a run: version, model, settings and data files. Runs that differ in it are others."""
+    """Return the description by which a run is told from others: version, model, settings and data files.
+
+    ``model`` is described by its file's digest. Names of ``files`` are relative to ``source`` if that is a folder.
+    """
     with open(model, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     root = Path(source) if isinstance(source, str | Path) else None
@@ -245,7 +253,7 @@ def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
 
 
 def without_widths(data_type: pa.DataType) -> pa.DataType:
-    """Return a type with 32-bit offsets in place of large and view variants of texts, bytes and lists."""
+    """Return ``data_type`` with 32-bit offsets in place of large and view variants of texts, bytes and lists."""
     types = pa.types
     if types.is_large_string(data_type) or types.is_string_view(data_type):
         return pa.string()
@@ -286,7 +294,10 @@ def is_plain_file(path: Path) -> bool:
 
 
 def read_manifest(path: Path, n_inputs: int) -> dict[str, Any]:
-    """Return a manifest; raise a DamagedError if an entry is not sound, or it is too large for its files."""
+    """Return a manifest; raise a DamagedError if an entry is not sound, or the manifest is too large.
+
+    It may have `ENTRY_BYTES` for each of ``n_inputs`` data files and of the folder's files, beside `LEAST_BUDGET`.
+    """
     if not is_plain_file(path):
         raise DamagedError("it is no file, but a link, a folder or a device")
     budget = LEAST_BUDGET + ENTRY_BYTES * (n_inputs + len(os.listdir(path.parent)))
@@ -379,7 +390,10 @@ def _is_still_there(handle: int, path: Path) -> bool:
 
 
 def _lock(handle: int) -> None:
-    """Lock a file; raise a BlockingIOError if another process holds the lock, another OSError without locks."""
+    """Lock the open file ``handle``; raise a BlockingIOError if another process holds the lock.
+
+    Raises another OSError if the file system has no locks.
+    """
     try:
         import fcntl
     except ImportError:

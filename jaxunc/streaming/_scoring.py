@@ -44,7 +44,7 @@ ORDER = {name: i for i, name in enumerate(OUTPUTS)}
 def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     """Return the model of a file, as `jaxunc.load` or `jaxunc.from_any` does, or a `StoredEstimator`.
 
-    Raises a ValueError also for another library's model that predicts numbers.
+    ``known`` is as for `jaxunc.load`. Raises a ValueError also for another library's model that predicts numbers.
     """
     if not is_model_file(path):
         return load_answering(path, known=known)
@@ -84,7 +84,7 @@ def describe_model(path: str | Path) -> Description:
 
 
 class Scoring:
-    """The outputs of a question to a model: `ask` answers rows, `columns` makes columns of the answers."""
+    """A model and a question to it: `encoded` makes rows of a chunk, `ask` answers rows, `columns` writes answers."""
 
     def __init__(self, model: Any, question: Question):
         outputs, features, keep, notation = question
@@ -121,7 +121,10 @@ class Scoring:
             raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
 
     def _training_rows(self, source: Any, grown: Any) -> TrainingRows | None:
-        """Return the training rows of ``source``, named by the first kept column; None without a source or a forest."""
+        """Return the training rows in ``source``, named by the first kept column; None without a source or a forest.
+
+        ``grown`` is the model whose forest the rows grew, as `_grown_model` returns it.
+        """
         if source is None or grown is None:
             return None
         wanted = self.wanted._replace(keep=self.wanted.keep[:1], notation=Notation())
@@ -156,7 +159,7 @@ class Scoring:
         return EncodedRows(rows, numbers, strata)
 
     def ask(self, rows: EncodedRows) -> list[Any]:
-        """Return an answer of each answerer for the rows, which go through the trees of each model once."""
+        """Return the answers for the rows, one of each answerer; rows go through the trees of each model once."""
 
         def ask(model: Any) -> Any:
             if isinstance(model, BoundLaw):
@@ -168,7 +171,7 @@ class Scoring:
         return [answerer.read(answers) for answerer in self.answerers]
 
     def columns(self, answers: list[Any]) -> Named:
-        """Return the columns of answers, in the order of `OUTPUTS`."""
+        """Return the answers, one of each answerer, as Arrow arrays by name, in the order of `OUTPUTS`."""
         columns = {}
         for answerer, answer in zip(self.answerers, answers, strict=True):
             for output in answerer.outputs:
@@ -179,7 +182,10 @@ class Scoring:
 
 
 def _grown_model(model: Any, bound: Any) -> Any:
-    """Return the model whose forest the training rows grew, with its bags if it keeps them; None without trees."""
+    """Return the model whose forest the training rows grew, with its bags if it keeps them; None without trees.
+
+    ``model`` is what `stream` takes, ``bound`` the bound model that answers for it.
+    """
     if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
         return unwrap_model(model)[0]
     if isinstance(bound, BoundLaw):
@@ -198,8 +204,8 @@ def _warn_of_one_doubt(model: Answering) -> None:
 def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
     """Return how a classifier with these labels decides: costs, the cost of a rejection, thresholds of sets.
 
-    Raises a ValueError for settings of regressors, for a coverage that no output reads or for which the model has no
-    calibration rows, and for costs that do not suit the labels.
+    Raises a ValueError for settings of regressors, and for costs that do not suit the labels. Also for a coverage that
+    no output reads, or for which the model has no calibration rows.
     """
     for name in ("quantiles", "limits"):
         if getattr(outputs, name) is not None:
@@ -243,7 +249,10 @@ def _ask_law(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
 
 
 def _wanted(columns: Columns, features: Sequence[str] | None, keep: Sequence[str], notation: Notation) -> Wanted:
-    """Return the columns of the data that are read; raise an error if ``features`` or ``keep`` are not sound."""
+    """Return which columns of the data are read; raise an error if ``features`` or ``keep`` are not sound.
+
+    ``columns`` are the model's, ``notation`` has the marks that the caller names.
+    """
     check_lists(features=features, keep=keep)
     if features is not None:
         _check_features(list(features), columns)
@@ -271,7 +280,10 @@ def _with_names(columns: Columns, names: Any) -> Columns:
 
 
 def _render(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
-    """Yield names and Arrow arrays for the columns of an answer; an array with two axes gives one for each class."""
+    """Yield names and Arrow arrays for the columns of an answer, with classes as their ``labels``.
+
+    Of arrays ``[instances classes]``, bools give lists of labels, and numbers an array for each class.
+    """
     of_classes = arrow_labels(labels)
     for name, array in columns.items():
         if name == "class":

@@ -45,11 +45,11 @@ def format_of(path: Path) -> str | None:
 
 
 def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the data files of a path, a folder (by name, with its subfolders), or a list of paths.
+    """Return the data files in ``source``: a file, a folder (by name, with its subfolders), or a list of such paths.
 
-    In a folder, names that start with a dot or an underscore are passed over, and so are files that are not data, with
-    a warning. Raises a FileNotFoundError for a path that does not exist, a ValueError for data in other formats and for
-    a folder without data.
+    In a folder, names that start with a dot or an underscore are passed over. So are files that are not data, with a
+    warning. Raises a FileNotFoundError for a path that does not exist, a ValueError for data in other formats and for a
+    folder without data.
     """
     if not isinstance(source, str | Path):
         return [file for path in source for file in data_files(path)]
@@ -167,7 +167,7 @@ class _Bytes(bytearray):
 
 
 def _wait_for_release(references: list[weakref.ref]) -> None:
-    """Wait until threads of Arrow have let go of what is referred to, for a second at most."""
+    """Wait until threads of Arrow have let go of all that ``references`` refer to, for a second at most."""
     # until python 3.14: a thread that lets go of Python's objects while the interpreter ends aborts the process
     end = time.monotonic() + 1
     while any(reference() is not None for reference in references) and time.monotonic() < end:
@@ -184,7 +184,7 @@ def refuse_changes(path: Path) -> Iterator[None]:
 
 
 def state_of(path: str | Path) -> tuple[int, ...]:
-    """Return device, inode, size and time of a file, some of which change if it is replaced or written to."""
+    """Return a file's device, inode, size and time of change; some of them change if it is replaced or written to."""
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -197,7 +197,7 @@ def is_same_file(path: str | Path, other: str | Path) -> bool:
 
 
 def is_within(path: str | Path, folder: str | Path) -> bool:
-    """Return whether a path is a folder, or lies in it at any depth; it need not exist yet."""
+    """Return whether ``path`` is the folder, or lies in it at any depth; neither need exist yet."""
     resolved = Path(path).resolve()
     return any(is_same_file(parent, folder) for parent in (resolved, *resolved.parents))
 
@@ -226,7 +226,7 @@ class Wanted(NamedTuple):
     notation: Notation = Notation()  # the marks in numbers of text files that the caller names
 
     def names(self, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """Return the data's names of the model's columns, in its order, among all ``names`` of the data.
+        """Return the data's names of the model's columns, in the model's order, among all ``names`` of the data.
 
         Raises a ValueError, in which ``where`` names the data, if some are missing, or two columns have one name.
         """
@@ -253,13 +253,16 @@ class Wanted(NamedTuple):
     def positions(self, names: Sequence[str], where: str) -> tuple[list[int], list[int]]:
         """Return the positions among ``names`` of the model's columns, and of the kept columns: two lists.
 
-        Raises as the method `names` does.
+        ``names`` and ``where`` are as in the method `names`, which may raise.
         """
         position = {name: j for j, name in enumerate(names)}
         return [position[name] for name in self.names(names, where)], [position[name] for name in self.keep]
 
     def _data_names(self, names_of_data: Sequence[str], where: str) -> tuple[str, ...] | None:
-        """Return the model's names as the data spell them; None for a model without names."""
+        """Return the model's names as ``names_of_data`` spell them; None for a model without names.
+
+        ``where`` names the data in messages.
+        """
         names_of_model = self.columns.names
         if names_of_model is None or not self.columns.spaces_are_underlines:
             return names_of_model

@@ -67,8 +67,9 @@ def stream(
 
         The columns of a row agree. If the model's combiner answers no sets, these are the best sets of its
         probabilities (`jaxunc.decisions.expected_utility_set`). If it answers no intervals, these are those of the
-        report, widened to hold its probability. If it answers no probabilities, such as a vote, sets are those of the
-        report with the row's class. Further combiners answer all other outputs, in the same pass through the trees.
+        cautious report, widened to hold its probability. If it answers no probabilities, such as a vote, sets are those
+        of the report with the row's class. Further combiners answer all other outputs, in the same pass through the
+        trees.
     features
         The data's columns that the model reads, in the order of training. Default: the columns whose names the model
         knows, in any order; for a model without names all columns that are not kept.
@@ -156,7 +157,7 @@ def _score_chunks(scoring: Scoring, chunks: Iterator[DataChunk]) -> Iterator[pa.
 
 
 def join_answers(carried: pa.Table, columns: Named) -> pa.Table:
-    """Return the kept columns, with unchanged fields, and the columns of answers as one table."""
+    """Return the columns ``carried`` along, with unchanged fields, and the columns of answers as one table."""
     return join_tables(carried, pa.table(columns))
 
 
@@ -171,9 +172,9 @@ def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
 
 
 class Behind:
-    """A queue of work that another thread does in order.
+    """A queue of calls of the function ``work``, which another thread makes in order.
 
-    After an error no further work is done; the error is raised at a later call or at the end.
+    After an error no further call is made; the error is raised when a later call is handed over, or at the end.
     """
 
     def __init__(self, work: Callable[..., Any], depth: int = 2):
@@ -183,13 +184,13 @@ class Behind:
         self._has_failed = False
 
     def __call__(self, *args: Any) -> None:
-        """Hand over one piece of work; waits while ``depth`` pieces are unfinished."""
+        """Hand over the arguments of a call of ``work``; wait while ``depth`` calls are unfinished."""
         while len(self._pending) >= self._depth:
             self._pending.popleft().result()
         self._pending.append(self._pool.submit(self._do, *args))
 
     def _do(self, *args: Any) -> None:
-        """Do one piece of work unless an earlier piece failed; remember that a piece failed, and raise its error."""
+        """Call ``work`` unless an earlier call failed; remember that a call failed, and raise its error."""
         if self._has_failed:
             return
         try:
@@ -270,7 +271,7 @@ def predict_files(
     known
         As for `jaxunc.load`.
     progress
-        Called after every chunk.
+        A function that is called after every chunk with an object: rows ``done``, rows in ``total``, ``seconds``.
     chunk_rows
         As for `stream`.
 
@@ -338,9 +339,10 @@ def predict_files(
 def _score(
     scoring: Scoring, run: Run, write: "PartWriter", chunk_rows: int, progress: Callable[[RunProgress], None] | None
 ) -> None:
-    """Answer the rows that a run has left, and write them in parts; call ``progress`` after each chunk.
+    """Answer the rows that ``run`` has left, ``chunk_rows`` at a time, and write the answers in parts.
 
-    Without any rows, an empty part is written, with the columns and their types.
+    ``scoring`` answers, ``write`` appends to parts, ``progress`` is called after each chunk. Without any rows, an empty
+    part is written, with the columns and their types.
     """
     n_total, n_rows, started = _count_rows(run.files), run.rows, time.perf_counter()
     n_before = n_rows
@@ -361,19 +363,25 @@ def _score(
 
 
 def _no_answers(scoring: Scoring, carried: pa.Table) -> Callable[[], pa.Table]:
-    """Return a function that makes a table without rows, with the columns of answers beside those carried along."""
+    """Return a function that makes a table without rows: the columns ``carried`` along, then those of ``scoring``."""
     blank = scoring.blank
     return lambda: join_answers(carried, {name: column[:0] for name, column in blank.items()})
 
 
 def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
-    """Score the rows, and return a function that makes a table of the answers: the writing thread calls it."""
+    """Score the rows by ``scoring``, and return a function that joins the answers to the columns ``carried`` along.
+
+    The writing thread calls it.
+    """
     answers = scoring.ask(rows)
     return lambda: join_answers(carried, scoring.columns(answers))
 
 
 def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
-    """Yield the chunks of files that the run has left, and after a part's last chunk a piece that ends the part."""
+    """Yield the chunks of files that the run has left, and after a part's last chunk a piece that ends the part.
+
+    ``scoring`` encodes the chunks, which have ``chunk_rows`` rows.
+    """
     part_rows = PART_CHUNKS * chunk_rows
     before = run.done()
     for i, file in enumerate(run.files):
@@ -419,7 +427,10 @@ class PartWriter:
         self._rows = 0
 
     def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
-        """Append the table that ``make`` returns to a part; None for ``make`` ends the part."""
+        """Append the table that ``make`` returns to the part ``name`` of the data file of number ``file``.
+
+        None for ``make`` ends the part.
+        """
         whole = name + PART_ENDINGS[self._file_format]
         temporary = self._folder / f".{whole}.{os.getpid()}"
         try:
@@ -452,7 +463,7 @@ class PartWriter:
 
 
 def _plain(table: pa.Table, file_format: str) -> pa.Table:
-    """Return a table with columns that the format can hold, lists in CSV as texts ``a|b``.
+    """Return a table with columns that ``file_format`` can hold, lists in CSV as texts ``a|b``.
 
     Raises a ValueError for a column that CSV cannot hold.
     """

@@ -33,7 +33,7 @@ class TrainingRows(NamedTuple):
 def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> TrainingRows:
     """Return training rows from their parts: encoded rows, a table of a kept column or none, the first row's number.
 
-    Raises a ValueError if there are no parts.
+    ``model`` has the forest that the rows grew. Raises a ValueError if there are no parts.
     """
     if not parts:
         raise ValueError("rows is empty; pass the rows that the model was grown on.")
@@ -57,7 +57,7 @@ class NeighbourAnswer(eqx.Module):
     outputs = ("neighbours",)
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return the columns of the rows' names, of their weights, and of their share."""
+        """Return columns by name: the rows' names, their weights, and their share; ``output`` is "neighbours"."""
         index, ranks = np.asarray(self.index), range(self.index.shape[1])
         names = {f"neighbour_{i + 1}": self.ids.take(pa.array(index[:, i], mask=index[:, i] < 0)) for i in ranks}
         weights = {f"weight_{i + 1}": np.asarray(self.weight)[:, i] for i in ranks}
@@ -65,7 +65,10 @@ class NeighbourAnswer(eqx.Module):
 
 
 class NeighbourModel:
-    """A model whose answer is the k training rows of largest weight, by the leaves of the forest that they grew."""
+    """A model whose answer is the k training rows of largest weight, by the leaves of the forest that they grew.
+
+    ``kind`` of weight is "prediction" or "leaves", as for `jaxunc.neighbours`.
+    """
 
     def __init__(self, training: TrainingRows, k: int, kind: str):
         self._index = NeighbourIndex(training.model, training.rows.encoded, kind=kind)
@@ -89,11 +92,11 @@ class NeighbourModel:
 class OutsideAnswer(eqx.Module):
     """How far instances lie outside of the training rows, as a column of files."""
 
-    share: Any
+    share: Any  # share of columns in which an instance lies outside, ``[instances]``
     outputs = ("outside_share",)
 
     def columns(self, output: str) -> dict[str, Any]:
-        """Return the share of columns in which an instance lies outside."""
+        """Return {"outside_share": share of columns}; ``output`` is this name."""
         return {output: self.share}
 
 
@@ -119,7 +122,8 @@ if TYPE_CHECKING:
 def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
     """Return a sentence of warning if each value of a column stands for one class, as in a copy of the target.
 
-    ``values`` are numbers by column, ``y`` classes. The tuple is empty without such columns.
+    ``values`` has the numbers ``[instances]`` of each column, by name, ``y`` the classes. The tuple is empty without
+    such columns.
     """
     n_classes = len(np.unique(y))
     leaks = []
@@ -139,7 +143,8 @@ def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"
 def describe_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
     """Return one sentence that names the columns which number the rows, or an empty tuple without such columns.
 
-    ``values`` are numbers by column. A column numbers the rows if each number is one more than the last.
+    ``values`` has the numbers ``[instances]`` of each column, by name. A column numbers the rows if each number is one
+    more than the last.
     """
     counters = [name for name, numbers in values.items() if len(numbers) > 2 and np.all(np.diff(numbers) == 1)]
     if not counters:
