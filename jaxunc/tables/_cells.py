@@ -43,7 +43,7 @@ BYTES = (bytes, bytearray, memoryview)
 
 @functools.cache
 def kind_of_type(python_type: type) -> Kind:
-    """Return the kind of a type's values; of a float "number", though it may be NaN, which `is_missing` tells."""
+    """Return the kind of a ``python_type``'s values; of floats "number", though `is_missing` is true of NaN."""
     if python_type.__name__ in _MISSING:
         return "missing"
     # Before numbers: NumPy's time spans are a subclass of its integers.
@@ -70,7 +70,7 @@ def is_missing(value: Any) -> bool:
 
 
 def check_marks(decimal: str | None, thousands: str | None) -> None:
-    """Raise a ValueError unless numbers may be written with both marks; None stands for an unknown mark."""
+    """Raise a ValueError unless numbers may have both marks, ``decimal`` and ``thousands``; None is an unknown mark."""
     if decimal is not None:
         check_one_of("decimal", decimal, DECIMALS)
     if thousands is not None:

@@ -195,9 +195,9 @@ def fit_columns(X: Any, nominal: Any = "auto", *, name: str = "X") -> Columns:
     """Return the columns of X with the levels of nominal ones; of a frame also the names, and which columns hold bools.
 
     ``nominal`` is "auto" (every column that holds neither numbers nor dates), None, or names, positions or bools of
-    columns. Levels are the distinct values, sorted; missing values, if any, are one more level, the last. Raises a
-    TypeError if X is sparse, or a nominal column holds lists, or bytes that are not UTF-8. Raises a ValueError if X
-    does not have two axes, has a name twice, or lacks a column of ``nominal``.
+    columns; ``name`` is that of X in messages. Levels are the distinct values, sorted; missing values, if any, are one
+    more level, the last. Raises a TypeError if X is sparse, or a nominal column holds lists, or bytes that are not
+    UTF-8. Raises a ValueError if X does not have two axes, has a name twice, or lacks a column of ``nominal``.
 
     Examples
     --------
@@ -238,7 +238,10 @@ def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:
 
 
 def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
-    """Return whether each column is nominal, ``[features]``, by the argument ``nominal`` of `fit_columns`."""
+    """Return whether each column is nominal, ``[features]``, by the argument ``nominal`` of `fit_columns`.
+
+    ``names`` are those of the table's columns; empty for a table without names.
+    """
     n_features = table.shape[1]
     kinds = np.zeros(n_features, bool)
     if nominal is None or (not isinstance(nominal, str) and np.size(nominal) == 0):
@@ -270,9 +273,9 @@ CELLS = 2**11  # number of equal parts of a column's range; the number of cuts b
 
 
 class CutLookup:
-    """Look-up of a column's values among its cuts, the thresholds of trees that compare float64."""
+    """Look-up of a column's values among its ``cuts``, rising thresholds of trees that compare float64."""
 
-    may_be_numbers = True
+    may_be_numbers = True  # whether a number can be looked up, as in `Lookup`
 
     def __init__(self, cuts: Sequence[float]):
         self.cuts = np.array(cuts, np.float64)
@@ -281,7 +284,7 @@ class CutLookup:
             self._scale = CELLS / (self.cuts[-1] - self._low) if len(self.cuts) > 1 else 0.0
         self._last = CELLS - 1 if 0 < self._scale < np.inf else 0
         cell = self._cells(self.cuts)
-        self._first = np.searchsorted(cell, np.arange(self._last + 1))
+        self._first = np.searchsorted(cell, np.arange(self._last + 1))  # number of cuts in lower cells, by cell
         self._step = power_of_two(int(np.bincount(cell, minlength=1).max()) + 1) // 2
         self._padded = np.append(self.cuts, np.full(2 * self._step, np.inf))
 

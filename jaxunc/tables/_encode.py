@@ -41,11 +41,11 @@ def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: 
     """Encode dense data ``[instances features]`` of any type, on the host, and refuse a sparse matrix.
 
     The values are C-contiguous float32, NaN where they are missing. Columns with levels hold codes, in an array of
-    numbers too: -1 for a value that is not a level, and for a missing value unless missing is a level. A JAX array on
-    an accelerator stays there, unless a column is looked up. Raises a TypeError if columns (which it names) hold no
-    numbers and have no levels, or if data are an array of numbers and the levels of a column are words. Raises a
-    ValueError if the number, names or order of the columns differ, or a value is infinite or too large for float32
-    (unless ``infinite``).
+    numbers too. A value that is not a level is -1, and so is a missing value unless missing is a level. A JAX array on
+    an accelerator stays there, unless a column is looked up. Raises a TypeError, which names the columns, if some hold
+    no numbers and have no levels. It is also raised if data are an array of numbers and the levels of a column are
+    words. Raises a ValueError if the number, names or order of the columns differ, or a value is infinite or too large
+    for float32 (unless ``infinite``).
     """
     if is_sparse(data):
         raise dense_alone(name)
@@ -53,7 +53,7 @@ def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: 
 
 
 def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Encode dense data as `encode_instances` does, or a sparse matrix.
+    """Encode dense data as `encode_instances` does, or a sparse matrix; ``infinite`` lets infinite values through.
 
     The ``values`` of a sparse matrix are `SparseRows`, which become dense part by part. A matrix that is not CSR is
     converted to CSR first.
@@ -80,9 +80,9 @@ def unchecked_rows(
 ) -> tuple[Any, bool | None]:
     """Return the values of `encode_rows` and whether any is missing, or None for that if the values are unchecked.
 
-    The program that takes unchecked values has to check them; `refuse_infinite` then raises the error. With
-    ``on_device`` JAX arrays keep their device and dtype, unless columns are looked up. Sparse and encoded data are
-    always checked.
+    The program that takes unchecked values has to check them; `refuse_infinite` then raises the error. ``infinite`` is
+    as in `encode_rows`, for values that are checked here. With ``on_device`` JAX arrays keep their device and dtype,
+    unless columns are looked up. Sparse and encoded data are always checked.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     if isinstance(data, Encoded):
@@ -221,7 +221,7 @@ def _usual_type(column: Any) -> Any:
 
 
 def _arrow_numbers(column: Any, what: str) -> np.ndarray:
-    """Return the numbers of a column; NaN where it is null."""
+    """Return the numbers of an Arrow column, NaN where it is null; ``what`` names the column in messages."""
     import pyarrow as pa
 
     is_coded = pa.types.is_dictionary(column.type)
@@ -249,12 +249,16 @@ def _arrow_numbers(column: Any, what: str) -> np.ndarray:
 
 
 def _on_host(part: Any) -> np.ndarray:
-    """Return an array without nulls as NumPy's. Arrow's ``to_numpy`` imports pandas, where that is installed."""
+    """Return an Arrow array without nulls, ``part``, as NumPy's; its ``to_numpy`` would import pandas if installed."""
     return np.from_dlpack(part) if len(part) else np.zeros(0, part.type.to_pandas_dtype())
 
 
 def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
-    """Return the codes of a column's values among its levels; each distinct value is looked up once."""
+    """Return the codes of a column's values by the ``lookup`` of its levels; each distinct value is looked up once.
+
+    With ``missing_words`` strings are cells of a text file, missing if they are among these words and no level.
+    ``what`` names the column in messages.
+    """
     import pyarrow as pa
 
     if pa.types.is_nested(column.type):
@@ -294,7 +298,10 @@ def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
 
 
 def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> None:
-    """Raise a ValueError unless the data's column names are the model's, in order; a model without names takes any."""
+    """Raise a ValueError unless ``names_of_data`` are the model's names, in order; a model without names takes any.
+
+    ``columns`` are the model's, ``name`` is that of the data in messages.
+    """
     expected = columns.names
     if expected is None:
         return
@@ -321,9 +328,9 @@ def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> 
 
 
 def match_names(names_of_data: Sequence[str], columns: Columns, where: str) -> dict[str, str]:
-    """Return a dictionary from the model's column names to the data's spellings of them.
+    """Return a dictionary from the names of a model's ``columns`` to their spellings in ``names_of_data``.
 
-    Raises a ValueError if two columns of the data match one name.
+    Raises a ValueError, which calls the data ``where``, if two columns of the data match one name.
     """
     written: dict[str, list[str]] = {}
     for name in names_of_data:

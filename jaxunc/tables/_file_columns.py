@@ -38,7 +38,7 @@ def number_target(
 ) -> np.ndarray | None:
     """Return a target as float64 if it is a number, None if it holds classes.
 
-    ``numbers`` says which of these it is; with None the column decides. ``options`` are the command's options for a
+    ``numbers`` says whether it is a number; with None the column decides. ``options`` are the command's options for a
     number and for classes, named in messages. Raises a ValueError if ``numbers`` is True and the column holds no
     numbers, or if it is None and the column's texts are mostly numbers.
     """
@@ -94,7 +94,7 @@ def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> 
 
 
 def class_values(column: "pd.Series", path: str) -> np.ndarray:
-    """Return the label of each row, as the file has it; raise a ValueError for fractions."""
+    """Return the label of each row, as the file ``path`` has it; raise a ValueError for fractions."""
     from pandas.api import types
 
     if types.is_float_dtype(column.dtype) and not np.all(column == np.rint(column)):
@@ -151,7 +151,8 @@ def numbers_as_floats(X: "pd.DataFrame", *, with_booleans: bool) -> "pd.DataFram
 def feature_numbers(column: "pd.Series", name: str, path: str | Path) -> tuple[np.ndarray, bool]:
     """Return a feature as float64, NaN for missing values, and whether the numbers are ranks of its values.
 
-    Raises a ValueError for numbers that are infinite or beyond float32.
+    ``name`` and ``path``, of the column and its file, are for messages. Raises a ValueError for numbers that are
+    infinite or beyond float32.
     """
     from pandas.api import types
 
@@ -182,7 +183,11 @@ def _ranks(column: "pd.Series") -> tuple[np.ndarray, "pd.Index"]:
 def check_float32(
     values: Float[np.ndarray, " rows"], name: str, where: str | Path, number: Callable[[int], int]
 ) -> None:
-    """Raise a ValueError if a number is infinite or too large for float32; ``number`` gives its row number."""
+    """Raise a ValueError if one of ``values`` is infinite or too large for float32.
+
+    The message has the column's ``name``, the file ``where``, and the row's number, which ``number`` returns for a
+    position among the values.
+    """
     beyond = np.abs(values) > np.finfo(np.float32).max
     if beyond.any():
         raise ValueError(

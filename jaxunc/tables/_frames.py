@@ -143,7 +143,7 @@ def dtypes_of(frame: Any) -> list[Any]:
 
 
 def holds_bools(frame: Any, j: int) -> bool:
-    """Return whether a frame's column holds bools that are read as numbers; some of them may be missing."""
+    """Return whether column ``j`` of a frame holds bools that are read as numbers; some of them may be missing."""
     column = column_of(frame, j)
     if (kind := kind_of(column.dtype)) != "O" or is_named(frame, j):
         return kind == "b"
@@ -151,7 +151,7 @@ def holds_bools(frame: Any, j: int) -> bool:
 
 
 def is_named(table: Any, j: int) -> bool:
-    """Return whether a column is nominal by its type: categories, texts, or objects that are not numbers or dates.
+    """Return whether column ``j`` is nominal by its type: categories, texts, or objects other than numbers and dates.
 
     In a frame, a column of objects that are all missing is nominal, too. So are bools with gaps in a pandas column of
     objects: there a missing flag is a level.
@@ -230,7 +230,8 @@ def _values(column: Any) -> list[Any]:
 class Frame:
     """A table of named columns, each a NumPy array (of objects if it does not hold numbers) or a pandas series.
 
-    Indexing with a slice or a list of positions selects rows, as with an array.
+    ``columns`` are the names, ``parts`` the arrays or series, each of ``n_rows`` values. Indexing with a slice or a
+    list of positions selects rows, as with an array.
     """
 
     __slots__ = ("categorical", "columns", "parts", "shape")
@@ -376,7 +377,7 @@ def _decode(cell: bytes, name: str) -> str:
 
 
 def _frame_of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
-    """Return a `Frame` of a dictionary of columns; a ValueError if lengths differ or names repeat as texts."""
+    """Return a `Frame` of a dictionary of columns; raise a ValueError if lengths differ, or two names are one text."""
     parts = [as_column(column, f"{name}[{key!r}]") for key, column in columns.items()]
     lengths = {str(key): len(part) for key, part in zip(columns, parts, strict=True)}
     if len(set(lengths.values())) > 1:

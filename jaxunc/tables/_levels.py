@@ -92,8 +92,8 @@ class Lookup:
 
     def __init__(self, levels: Levels):
         self._values = levels.values
-        self._bools = _BOOLS.get(type(levels))
-        self._missing = len(levels.values) if levels.has_missing else UNSEEN
+        self._bools = _BOOLS.get(type(levels))  # words for False and True, if a library has its own; else None
+        self._missing = len(levels.values) if levels.has_missing else UNSEEN  # code of a missing value
         self._has_words = any(isinstance(value, str) for value in levels.values[:1])
         self._kept: KeptWhileAlive[np.ndarray] = KeptWhileAlive()
 

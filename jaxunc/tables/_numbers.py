@@ -14,7 +14,10 @@ from ._levels import Lookup
 
 
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
-    """Return a frame as an array of float32 or float64, with codes in the columns that have levels or cuts."""
+    """Return a frame as an array of float32 or float64, with codes in the columns that have levels or cuts.
+
+    ``columns`` are the model's, ``name`` is that of the frame in messages.
+    """
     is_number = [lookup is None or isinstance(lookup, CutLookup) for lookup in columns.lookups]
     numbers = np.flatnonzero(is_number).tolist()
     if columns.nominal is not None:
@@ -36,7 +39,7 @@ CACHED_ROWS = 2048  # number of rows that are copied at a time: they stay in the
 
 
 def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances features"]:
-    """Return n rows of float32 from columns of numbers, one array for each column."""
+    """Return n rows of float32 from ``parts``, an array of n numbers for each column."""
     values = np.empty((n, len(parts)), np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, n, CACHED_ROWS):
@@ -49,7 +52,7 @@ def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances 
 
 
 def _check_codes(frame: Any, positions: list[int], name: str) -> None:
-    """Raise a TypeError if a column that must hold codes holds categories other than 0, 1, 2, …"""
+    """Raise a TypeError if a column at ``positions``, which must hold codes, has categories other than 0, 1, 2, …"""
     dtypes = list(dtypes_of(frame)) if positions else []
     names = frame_names(frame)
     is_code = lambda categories: list(categories) == list(range(len(categories)))
@@ -62,7 +65,10 @@ def _check_codes(frame: Any, positions: list[int], name: str) -> None:
 
 
 def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
-    """Return columns of numbers as float64, NaN for missing values; columns of objects may hold numbers, too."""
+    """Return the columns at ``positions`` as float64 ``[rows positions]``, NaN for missing values.
+
+    Columns of objects may hold numbers, too. ``name`` is the frame's in messages.
+    """
     if not isinstance(frame, Frame):
         whole = frame if len(positions) == frame.shape[1] else frame.iloc[:, positions]
         if all(kind_of(dtype) in NUMBERS for dtype in dtypes_of(whole)):
@@ -133,7 +139,10 @@ def plain_pandas(frame: Any) -> Any:
 
 
 def _convert(table: Any, positions: list[int], names: list, name: str) -> np.ndarray:
-    """Return columns as float64, ``[rows positions]``; raise a TypeError that names the columns without numbers."""
+    """Return the columns at ``positions`` as float64, ``[rows positions]``; raise a TypeError if some hold no numbers.
+
+    The message has their ``names``, an entry for each position, and calls the table ``name``.
+    """
     values, refused, cause = np.empty((table.shape[0], len(positions)), np.float64), [], None
     for i, j in enumerate(positions):
         try:
@@ -153,8 +162,9 @@ def _convert(table: Any, positions: list[int], names: list, name: str) -> np.nda
 class SparseRows:
     """The checked rows of a sparse matrix, as `encode_rows` returns them.
 
-    An entry that is not stored is 0, or missing if ``columns.absent_is_missing``; a stored NaN is missing. A slice is
-    again a `SparseRows`, which shares memory; ``numpy.asarray`` makes the rows dense.
+    ``indptr``, ``indices`` and ``data`` are the arrays of a CSR matrix. An entry that is not stored is 0, or missing if
+    ``columns.absent_is_missing``; a stored NaN is missing. A slice is again a `SparseRows`, which shares memory;
+    ``numpy.asarray`` makes the rows dense.
     """
 
     __slots__ = ("_data", "_indices", "_indptr", "_kept", "_position", "columns")
@@ -192,7 +202,10 @@ class SparseRows:
         return self._with(indptr, self._indices[stored], self._data[stored])
 
     def of(self, kept: Int[np.ndarray, " kept"] | None, columns: Columns) -> "SparseRows":
-        """Return the rows with only the columns at positions ``kept``, which ``columns`` describes; None keeps all."""
+        """Return the rows with the columns at positions ``kept`` alone; None keeps all.
+
+        ``columns`` are the `Columns` that are kept, as `Columns.at` returns them.
+        """
         if kept is None:
             return self
         rows = self._with(self._indptr, self._indices, self._data)
@@ -246,7 +259,7 @@ def is_sparse(data: Any) -> bool:
 
 
 def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
-    """Return a sparse matrix as SciPy's CSR with sorted entries and no duplicates, which are summed in a copy.
+    """Return a sparse matrix as SciPy's CSR with sorted entries; duplicate entries are summed, in a copy.
 
     With ``for_sklearn`` indices have 32 bits if they fit. Raises a ValueError unless the matrix has two axes, a
     TypeError unless it holds numbers.
@@ -266,7 +279,10 @@ def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
 
 
 def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[SparseRows, bool]:
-    """Return a matrix of `as_csr` as `SparseRows`, and whether any value is missing; raises as `encode_rows` does."""
+    """Return a matrix of `as_csr` as `SparseRows`, and whether a value may be missing; raise as `encode_rows` does.
+
+    ``infinite`` is as in `encode_rows`.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = csr.data.astype(np.float32, copy=False)
         rows = SparseRows(csr.indptr, csr.indices, csr.data if columns.looks_up else narrow, columns)
