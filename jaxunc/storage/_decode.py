@@ -67,10 +67,12 @@ TABLES: dict[Any, type] = {LeafMoments: LeafTable, LeafScales: ScaleTable}
 
 
 class Decoder:
-    """A maker of values from nodes.
+    """A maker of values from the nodes of a document, which `jaxunc.storage` describes.
 
-    With ``estimator``, a function that loads the file's estimator, an estimator's node becomes a `StoredEstimator`.
-    That holds unless it is of transduction or has a pipeline.
+    ``arrays`` are the file's, by name; ``trusted`` are a user's classes and functions that nodes may name. With
+    ``estimator``, a function that loads the file's estimator, an estimator's node becomes a `StoredEstimator`.
+    Estimators of transduction or with a pipeline are restored whole. In methods ``depth`` is the number of nodes around
+    a node.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class Decoder:
         return make(node, depth + 1)
 
     def _kinds(self):
-        """Return {keys of a node: method that takes such a node and its depth, and returns its value}."""
+        """Return {keys of a node: method that takes such a node and its depth, and returns the node's value}."""
         return {
             ("array",): self._array,
             ("array", "on"): self._host_array,
@@ -179,7 +181,7 @@ class Decoder:
         return array.astype(np.str_)
 
     def _module(self, node: Any, depth: int) -> Any:
-        """Return an object of the node's class; a ValueError if its fields are not sound."""
+        """Return an object of the node's class; raise a ValueError if its fields are not sound."""
         cls = find(node["class"], classes(), self._trusted, "class")
         value = module_of(cls, self._dict(node["fields"], depth))
         if isinstance(value, Trees):
@@ -236,7 +238,7 @@ def _no_node(node: Any) -> ValueError:
 
 
 def module_of(cls: type, fields: dict[str, Any]) -> Any:
-    """Return an instance of a class with these fields; raise a ValueError if a field is absent, or not sound."""
+    """Return an instance of a class with these values of fields; raise a ValueError if one is absent, or not sound."""
     if isinstance(cls, type) and issubclass(cls, Levels):
         return _levels(cls, fields)
     if cls in (*TABLES, NumberLaw, Strata, TargetBins, TargetMap):
@@ -265,7 +267,10 @@ def module_of(cls: type, fields: dict[str, Any]) -> Any:
 
 
 def _check_fields(cls: type, fields: dict[str, Any], names: set[str], hints: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with arrays of JAX where the class has such; raise a ValueError for other names or types."""
+    """Return the fields, with arrays of JAX where ``hints`` take only such.
+
+    Raises a ValueError unless the fields are those in ``names``, with the types in ``hints``, annotations by field.
+    """
     if set(fields) != names:
         raise ValueError(
             f"the file's {cls.__name__} has the fields {sorted(fields)[:20]}; expected {sorted(names)}. Was it saved "
@@ -373,7 +378,10 @@ def _describe(value: Any) -> str:
 
 
 class StoredEstimator:
-    """A fitted estimator from its file, which answers without scikit-learn; only `takes_missing` imports it."""
+    """A fitted estimator from its file, which answers without scikit-learn; only `takes_missing` imports that.
+
+    ``name`` is the estimator's class, ``fitted`` its fitted attributes, ``estimator`` a function that loads all of it.
+    """
 
     def __init__(self, name: str, fitted: dict[str, Any], estimator: Callable[[], Any]):
         if name == REGRESSOR:

@@ -80,7 +80,7 @@ class Encoder:
         return self._container(value, path)
 
     def _container(self, value: Any, path: str) -> Any:
-        """Return the node of a tuple, a list or a dict of texts to values; a TypeError for anything else."""
+        """Return the node of a tuple, a list or a dict of texts to values; raise a TypeError for anything else."""
         # Levels and labels by the thousand would make the header, which is read as a whole, large and slow.
         if type(value) is tuple and len(value) > LONG and all(isinstance(part, str | int | float) for part in value):
             text = json.dumps(value, allow_nan=False).encode()
@@ -116,7 +116,10 @@ class Encoder:
         }
 
     def _name_of(self, part: Any, known: dict[str, Any]) -> str:
-        """Return the name of a class or function in files; a TypeError for the user's own unless ``owns``."""
+        """Return the name of ``part``, a class or function, in files; raise a TypeError for a user's unless ``owns``.
+
+        ``known`` are the library's classes or functions by name.
+        """
         name = name_of(part, known)
         if not self._owns and ":" in name:
             raise TypeError(
@@ -127,7 +130,10 @@ class Encoder:
         return name
 
     def _array(self, value: Any, path: str) -> Any:
-        """Return the node of an array, which names it, or of labels; a TypeError for traced arrays and other dtypes."""
+        """Return the node of an array, which names the array, or of an array of labels.
+
+        Raises a TypeError for traced arrays, and for dtypes that are not in `PLAIN`.
+        """
         if not is_concrete(value):
             raise TypeError(f"{path or 'x'} is traced; save it outside of jit, grad and vmap.")
         if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
@@ -143,7 +149,7 @@ class Encoder:
         return {"array": name, "on": "host"} if isinstance(value, np.ndarray) else {"array": name}
 
     def _keep(self, array: np.ndarray, path: str) -> str:
-        """Gather an array; return its name, ``path`` with as many underscores as make it unique."""
+        """Gather an array; return its name, which is ``path`` with as many underscores as make the name unique."""
         name = path or "array"
         while name in self.arrays:
             name += "_"

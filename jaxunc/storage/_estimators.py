@@ -52,7 +52,7 @@ Steps = list[tuple[str, Any]]
 
 
 def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
-    """Return a dict of transformers: "skops" (bytes), "steps" (descriptions), "types" (those not trusted), and "last".
+    """Return ``steps`` as a dict: "skops" (bytes), "steps" (descriptions), "types" (those not trusted), and "last".
 
     ``last`` is the name of the pipeline's last step, and the bytes are an array of uint8. Raises a TypeError if
     skops cannot write the steps, or a type in them has no name by which it could be found again.
@@ -76,9 +76,9 @@ def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
 
 
 def _read_steps(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
-    """Return the transformers that `_write_steps` wrote, and the name of the last step.
+    """Return the transformers that `_write_steps` wrote as ``parts``, and the name of the last step.
 
-    Raises a ValueError if they hold a type that is not trusted, or are damaged.
+    Raises a ValueError if they are damaged, or hold a type that is not scikit-learn's and not ``trusted``.
     """
     kinds: dict[str, Any] = {"skops": np.ndarray, "steps": tuple, "last": str, "types": tuple}
     if not isinstance(parts, dict) or any(not isinstance(parts.get(name), kind) for name, kind in kinds.items()):
@@ -107,7 +107,7 @@ def _read_steps(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
 
 
 def _check_size(content: bytes) -> None:
-    """Raise a ValueError if an archive takes more memory than its size, as a hostile one does."""
+    """Raise a ValueError if an archive, ``content``, takes more memory than its size, as a hostile one does."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
     if sum(member.file_size for member in members) > len(content) or any(member.compress_type for member in members):
@@ -115,7 +115,7 @@ def _check_size(content: bytes) -> None:
 
 
 def _skops() -> Any:
-    """Return the module `skops.io`; a TypeError if skops is not installed, or older than `_LEAST`."""
+    """Return the module `skops.io`; raise a TypeError if skops is not installed, or older than `_LEAST`."""
     try:
         package, reader = importlib.import_module("skops"), importlib.import_module("skops.io")
     except ImportError as error:
@@ -173,7 +173,7 @@ def parts_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
 
 
 def _param(part: Any) -> Any:
-    """Return a parameter's value as files keep it: a pipeline becomes the model in its last step.
+    """Return a parameter's value, ``part``, as files keep it: a pipeline becomes the model in its last step.
 
     Other libraries' models, forests, callbacks and generators of random numbers become None.
     """
@@ -186,7 +186,7 @@ def _param(part: Any) -> Any:
 
 
 def _last_step(model: Any) -> str:
-    """Return the name of the last step of an estimator's pipeline, innermost of pipelines; "forest" without one."""
+    """Return the name of the last step of an estimator's innermost pipeline; "forest" without a pipeline."""
     whole = estimators.without_transform(model.estimator)[0].whole
     while isinstance(whole, Pipeline) and isinstance(whole.steps[-1][1], Pipeline):
         whole = whole.steps[-1][1]
@@ -194,10 +194,10 @@ def _last_step(model: Any) -> str:
 
 
 def restore(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted: Iterable[Any] = ()) -> Any:
-    """Return the estimator of class ``name`` with these parameters and attributes, as `parts_of` returned them.
+    """Return the estimator of class ``name`` with parameters ``params`` and fitted attributes ``fitted``.
 
-    ``trusted`` are types that the transformers of a pipeline may hold, besides scikit-learn's. Raises a ValueError if
-    parameters and attributes do not suit each other.
+    Both are as `parts_of` returned them. ``trusted`` are types that the transformers of a pipeline may hold, besides
+    scikit-learn's. Raises a ValueError if parameters and attributes do not suit each other.
     """
     params = update_algorithm(params)
     make: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
@@ -264,7 +264,10 @@ def _check_parameters(name: str, model: Any) -> None:
 
 
 def _check_choices(name: str, model: Any, chosen: Any) -> dict[str, Any]:
-    """Return the choices that the model made when it was fitted; raise a ValueError if it does not take a value."""
+    """Return ``chosen``, the settings of the model's fit by name; raise a ValueError unless the model takes them.
+
+    ``name`` is the model's class.
+    """
     _check_parameters(name, model)
     try:
         now = model._choices()

@@ -37,7 +37,7 @@ class Header(NamedTuple):
 
 
 def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a file in one step: a reader of the path sees either the old file or the new one, whole."""
+    """Write a document and arrays to a file in one step: a reader of the path sees the old file or the new, whole."""
     path = Path(path)
     text = text_of(document)
     if path.is_dir():
@@ -84,7 +84,7 @@ def read(path: str | Path) -> Content:
 
 
 def check_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise a ValueError unless all arrays have dtypes of `PLAIN`, and those of bools hold 0 and 1 alone."""
+    """Raise a ValueError, which names ``path``, unless arrays have dtypes of `PLAIN`, and bools are 0 and 1 alone."""
     for name, array in arrays.items():
         if array.dtype.name not in PLAIN:
             raise _damaged(path, f"{name} is of type {array.dtype}")
@@ -198,7 +198,7 @@ def describe(path: str | Path) -> Description:
     Raises
     ------
     ValueError
-        If it is not such a file, or of a newer form.
+        If it is not a file of `jaxunc.save`, or of a newer form.
     OSError
         If there is no such file, or it cannot be read.
     """

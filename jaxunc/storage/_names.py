@@ -36,7 +36,7 @@ FORMER_CLASSES = {"Blend": "Stack", "Counting": "CountSet", "TreeEnsemble": "Add
 
 
 def update_algorithm(params: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters of a file, with transduction's former algorithm ``"nodes"`` replaced by ``"grouped"``."""
+    """Return ``params``, parameters in a file, with transduction's former algorithm ``"nodes"`` as ``"grouped"``."""
     return params | {"algorithm": "grouped"} if str(params.get("algorithm")) == "nodes" else params
 
 
@@ -64,9 +64,9 @@ def scorer_names() -> dict[str, Callable]:
 
 
 def name_of(part: Any, names: dict[str, Any]) -> str:
-    """Return the name of a class or function in a file: a key of ``names``, or ``module:name`` for a user's own.
+    """Return the name in files of a class or function, ``part``: a key of ``names``, or ``module:name`` for a user's.
 
-    Raises a TypeError if it has no name by which it could be found again.
+    Raises a TypeError if ``part`` has no name by which it could be found again.
     """
     if names.get(getattr(part, "__name__", "")) is part:
         return part.__name__
@@ -80,13 +80,13 @@ def name_of(part: Any, names: dict[str, Any]) -> str:
 
 
 def qualified_name(part: Any) -> str:
-    """Return ``module:name`` of a class or function; an empty string for an object without a module or a name."""
+    """Return ``module:name`` of ``part``, a class or function; "" for an object without a module or a name."""
     module, name = getattr(part, "__module__", None), getattr(part, "__qualname__", None)
     return f"{module}:{name}" if module and name else ""
 
 
 def find(name: Any, names: dict[str, Any], trusted: Iterable[Any], what: str) -> Any:
-    """Return the class or function that a file calls ``name``: among the library's ``names``, or among the trusted.
+    """Return the class or function that a file calls ``name``: one of the library's ``names``, or of ``trusted``.
 
     Raises a ValueError, in which ``what`` says what was looked for, for any other name.
     """
@@ -125,7 +125,7 @@ KEPT = (*ARRAYS, *OF_NUMBERS, "n_features_in_", "oob_score_", "forest_", "combin
 def check_fitted(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
     """Return a classifier's fitted attributes; raise a ValueError unless they are complete and suit each other.
 
-    ``name`` is the name of its class. With ``raw`` a pipeline reads raw columns, whose number may differ from the
+    ``name`` is the classifier's class. With ``raw`` a pipeline reads raw columns, whose number may differ from the
     number of the forest's columns.
     """
     if unknown := sorted(set(fitted) - set(KEPT)):
@@ -148,7 +148,11 @@ def check_fitted(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dic
 
 
 def _check_kinds(name: str, fitted: dict[str, Any], needed: set[str], kinds: dict[str, Any], *, raw: bool) -> int:
-    """Return the number of columns; raise a ValueError if a needed attribute is absent, or one is of another kind."""
+    """Return the number of columns that the ``fitted`` attributes tell; raise a ValueError if these are not sound.
+
+    All that are ``needed`` must be there, each of its type in ``kinds``. ``name`` is the estimator's class; with
+    ``raw`` a pipeline reads raw columns.
+    """
     texts = raw and "n_features_in_" not in fitted  # a pipeline that reads texts has no columns
     for attribute in sorted(needed | set(fitted) | (set() if texts else {"n_features_in_"})):
         if not isinstance(fitted.get(attribute), kinds[attribute]):
@@ -166,7 +170,7 @@ def _check_kinds(name: str, fitted: dict[str, Any], needed: set[str], kinds: dic
 def check_fitted_numbers(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
     """Return a regressor's fitted attributes; raise a ValueError unless they are complete and suit each other.
 
-    ``name`` is the name of its class. With ``raw`` a pipeline reads raw columns, whose number may differ from the
+    ``name`` is the regressor's class. With ``raw`` a pipeline reads raw columns, whose number may differ from the
     number of the trees' columns.
     """
     kinds = {**OF_NUMBERS, "n_features_in_": int, "forest_": Forest, "feature_names_in_": np.ndarray}
@@ -190,7 +194,10 @@ def law_of(fitted: dict[str, Any]) -> BoundLaw:
 
 
 def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
-    """Return whether ``kept`` is None, or has rows of a probability, a class and perhaps a positive weight."""
+    """Return whether ``kept`` is None, or has rows of a probability, a class and perhaps a positive weight.
+
+    A class is one of ``n_classes``.
+    """
     if kept is None:
         return True
     if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] not in (2, 3):

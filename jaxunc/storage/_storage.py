@@ -132,13 +132,17 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 def load_answering(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     """Return what `load` returns, but a fitted estimator as a `StoredEstimator`, which answers without scikit-learn.
 
-    Estimators of transduction, and those with a pipeline, need scikit-learn: they come back as `load` returns them.
+    ``known`` is as for `load`. Estimators of transduction or with a pipeline need scikit-learn: `load` returns the
+    same.
     """
     return _decode(path, known, partial(load, path, known=known))
 
 
 def _decode(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any] | None) -> Any:
-    """Return the object of a file; a ValueError if it is damaged. ``known`` and ``estimator`` are as in `Decoder`."""
+    """Return the object of a file; raise a ValueError if the file is damaged.
+
+    ``known`` is as for `load`, ``estimator`` as in `Decoder`.
+    """
     check_collection("known", known, "a list of classes and functions")
     content = read(path)
     try:
