@@ -264,10 +264,7 @@ def _check_parameters(name: str, model: Any) -> None:
 
 
 def _check_choices(name: str, model: Any, chosen: Any) -> dict[str, Any]:
-    """Return ``chosen``, the settings of the model's fit by name; raise a ValueError unless the model takes them.
-
-    ``name`` is the model's class.
-    """
+    """Return ``chosen``, the settings of the model's fit by name; raise a ValueError unless the model takes them."""
     _check_parameters(name, model)
     try:
         now = model._choices()

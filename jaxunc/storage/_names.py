@@ -194,10 +194,7 @@ def law_of(fitted: dict[str, Any]) -> BoundLaw:
 
 
 def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
-    """Return whether ``kept`` is None, or has rows of a probability, a class and perhaps a positive weight.
-
-    A class is one of ``n_classes``.
-    """
+    """Return whether ``kept`` is None, or rows of a probability, one of ``n_classes`` classes, and perhaps a weight."""
     if kept is None:
         return True
     if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] not in (2, 3):

@@ -203,10 +203,7 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
 
 
 def _arrow_pieces(file: Path, size: int, wanted: Wanted, n_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of an Arrow file of ``size`` bytes, at most ``n_rows`` in a batch, with the columns ``wanted``.
-
-    Columns are in the order of the file.
-    """
+    """Yield the columns ``wanted``, in the file's order, of an Arrow file of ``size`` bytes, by at most ``n_rows``."""
     with file_for_arrow(file) as (raw, stream):
         opened = pa.ipc.open_file(stream)
         names = opened.schema.names
@@ -253,10 +250,7 @@ _SCHEMA, _BATCH = 1, 3  # kinds of Arrow messages
 
 
 def _kind_and_body(message: bytes) -> tuple[int, int]:
-    """Return the kind of an Arrow message, and the size of its body; (0, -1) if the message is damaged.
-
-    These are fields 1 and 3 of its FlatBuffers table.
-    """
+    """Return an Arrow message's kind and body size, fields 1 and 3 of its FlatBuffers table; (0, -1) if damaged."""
     try:
         (table,) = struct.unpack_from("<I", message)
         fields = table - struct.unpack_from("<i", message, table)[0]

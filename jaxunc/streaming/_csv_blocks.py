@@ -222,10 +222,7 @@ def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
 
 
 def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarray:
-    """Return the position of the first byte of each line of ``text[:end]`` that is not empty.
-
-    Line ends within ``quoted`` cells end no line.
-    """
+    """Return where each line of ``text[:end]`` that is not empty starts; line ends in ``quoted`` cells end no line."""
     codes = np.frombuffer(text, np.uint8)[:end]
     is_end = np.zeros(end + 1, bool)
     is_end[_line_ends(codes, quoted)] = True
@@ -234,10 +231,7 @@ def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarr
 
 
 def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, line: int) -> None:
-    """Raise an UnreadableError if ``text[:end]`` has an empty line outside of ``quoted`` cells.
-
-    The text begins in line ``line`` of the file.
-    """
+    """Raise an UnreadableError if ``text[:end]``, from line ``line`` on, has an empty line outside ``quoted`` cells."""
     codes = np.frombuffer(text, np.uint8)[:end]
     ends = _line_ends(codes, quoted)
     before = np.concatenate([[-1], ends[:-1]])

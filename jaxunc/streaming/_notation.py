@@ -65,10 +65,7 @@ class Notation(NamedTuple):
 
 
 def wished_notation(decimal: str | None, thousands: str | None) -> Notation:
-    """Return the notation with the marks ``decimal`` and ``thousands`` of a caller; None names none.
-
-    Raises a ValueError for marks that are unknown, or the same.
-    """
+    """Return the notation of the marks that a caller names, or None; raise a ValueError for unknown or equal marks."""
     check_marks(decimal, thousands)
     return Notation(decimal, thousands)
 

@@ -166,10 +166,7 @@ class Outputs:
 
 
 class Question(NamedTuple):
-    """A request to a model: the outputs, the data's columns to read and to keep, and the notation of text files.
-
-    ``features`` and ``keep`` are those of `stream`; ``notation`` has the marks that the caller names.
-    """
+    """A request to a model: the outputs, the data's columns to read and to keep, and the notation of text files."""
 
     outputs: Outputs
     features: Sequence[str] | None

@@ -369,10 +369,7 @@ def _no_answers(scoring: Scoring, carried: pa.Table) -> Callable[[], pa.Table]:
 
 
 def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
-    """Score the rows by ``scoring``, and return a function that joins the answers to the columns ``carried`` along.
-
-    The writing thread calls it.
-    """
+    """Score the rows, and return a function that joins answers to ``carried``, for the writing thread to call."""
     answers = scoring.ask(rows)
     return lambda: join_answers(carried, scoring.columns(answers))
 
@@ -427,10 +424,7 @@ class PartWriter:
         self._rows = 0
 
     def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
-        """Append the table that ``make`` returns to the part ``name`` of the data file of number ``file``.
-
-        None for ``make`` ends the part.
-        """
+        """Append the table that ``make`` returns to the part ``name`` of data file ``file``; None ends the part."""
         whole = name + PART_ENDINGS[self._file_format]
         temporary = self._folder / f".{whole}.{os.getpid()}"
         try:

@@ -298,10 +298,7 @@ def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
 
 
 def check_names(names_of_data: tuple[str, ...], columns: Columns, name: str) -> None:
-    """Raise a ValueError unless ``names_of_data`` are the model's names, in order; a model without names takes any.
-
-    ``columns`` are the model's, ``name`` is that of the data in messages.
-    """
+    """Raise a ValueError unless ``names_of_data`` are the model's names, in order; a model without names takes any."""
     expected = columns.names
     if expected is None:
         return

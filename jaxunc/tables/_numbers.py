@@ -14,10 +14,7 @@ from ._levels import Lookup
 
 
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
-    """Return a frame as an array of float32 or float64, with codes in the columns that have levels or cuts.
-
-    ``columns`` are the model's, ``name`` is that of the frame in messages.
-    """
+    """Return a frame as an array of float32 or float64, with codes in the columns that have levels or cuts."""
     is_number = [lookup is None or isinstance(lookup, CutLookup) for lookup in columns.lookups]
     numbers = np.flatnonzero(is_number).tolist()
     if columns.nominal is not None:
@@ -65,10 +62,7 @@ def _check_codes(frame: Any, positions: list[int], name: str) -> None:
 
 
 def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
-    """Return the columns at ``positions`` as float64 ``[rows positions]``, NaN for missing values.
-
-    Columns of objects may hold numbers, too. ``name`` is the frame's in messages.
-    """
+    """Return columns of numbers, some as objects, as float64 ``[rows positions]``, NaN for missing values."""
     if not isinstance(frame, Frame):
         whole = frame if len(positions) == frame.shape[1] else frame.iloc[:, positions]
         if all(kind_of(dtype) in NUMBERS for dtype in dtypes_of(whole)):
