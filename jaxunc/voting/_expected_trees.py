@@ -32,7 +32,7 @@ class ExpectedTrees(NamedTuple):
     n_trees_used: Float[np.ndarray, "..."]
     """Mean number of trees used; a vote that is not settled uses ``max_trees``."""
     settled: Float[np.ndarray, "..."]
-    """Probability that the vote is settled by then."""
+    """Probability that ``max_trees`` trees or fewer settle the vote."""
 
 
 class ForestSize(NamedTuple):
@@ -45,7 +45,7 @@ class ForestSize(NamedTuple):
     n_trees_used: Float[np.ndarray, "sizes"]
     """Mean number of trees used."""
     needed: int | None
-    """Smallest forest that settles the share asked for; None if the largest does not."""
+    """Least number of trees that settle the ``share`` of `forest_size_for`; None if ``max_trees`` do not."""
 
     @property
     def unsettled(self) -> float:
@@ -193,7 +193,8 @@ def _make_tabled_rule(
 ) -> StoppingRule:
     """Return the rule of `make_rule` for ``max_trees`` trees, none of which abstains; a ValueError if it has no table.
 
-    ``promise`` is the disagreement for criterion "optimal", else the confidence.
+    ``promise`` is the disagreement for criterion "optimal", else the confidence. The other arguments are those of
+    `stop_after`.
     """
     rule = make_rule(n_classes, max_trees, promise, criterion, population, prior)
     if rule is not None:
@@ -207,7 +208,11 @@ def _make_tabled_rule(
 
 
 def _left_open(p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws=DRAWS) -> Float[np.ndarray, "polled n"]:
-    """Return for each probability vector the share of votes that are open after 0, 1, … trees."""
+    """Return the probability that a vote is still open after 0, 1, … ``max_trees`` trees, for n rows of ``p``.
+
+    A row of ``p [n classes]`` has the probabilities of a tree's vote. For two classes the result is exact. For more it
+    is the share of open ones among ``draws`` votes for each row, simulated by the random ``key``.
+    """
     if isinstance(rule, Thresholds):
         least = np.asarray(rule.least, np.int64)
         t = np.arange(max_trees + 1)
@@ -222,7 +227,7 @@ def _left_open(p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws=DRA
 
 @jit(static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
-    """Return the probability ``[trees n]`` that a vote is still open after each tree, for n probabilities of class 1.
+    """Return the probability ``[trees n]`` that a vote is open after 1, 2, … trees; ``p`` is that of a vote for class 1.
 
     The lead of class 1 is a random walk. After t trees a lead of ``low[t]`` or less settles the vote, and so does one
     of ``high[t]`` or more; ``widest`` bounds all leads.
@@ -231,7 +236,10 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
     lead = jnp.arange(-widest - 1, widest + 2)
 
     def step(state, bounds):
-        """Add a tree to the probabilities of all leads, ``[n leads]``; also return their sum, that of an open vote."""
+        """Add a tree to the ``state``, the probabilities of all leads ``[n leads]``; also return their sum.
+
+        It is the probability of an open vote; ``bounds`` are ``low`` and ``high`` for this tree.
+        """
         below, above = bounds
         up = jnp.pad(state[:, :-1], ((0, 0), (1, 0))) * p[:, None]
         down = jnp.pad(state[:, 1:], ((0, 0), (0, 1))) * (1 - p[:, None])
@@ -244,7 +252,10 @@ def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array
 
 @jit(static_argnames=("max_trees", "draws"))
 def _open_votes(rule: StoppingRule, log_p: Float[Array, "n classes"], key, max_trees: int, draws: int):
-    """Return the share of simulated votes that are open after 0, 1, … trees, ``[1 + max_trees, n]``."""
+    """Return the share of ``draws`` simulated votes that are open after 0, 1, … trees, ``[1 + max_trees, n]``.
+
+    ``log_p`` has the logarithms of the probabilities of a tree's vote; ``key`` is the random key.
+    """
     n = log_p.shape[0]
     votes = jnp.zeros((rule.n_rows, n * draws), jnp.int32)
 

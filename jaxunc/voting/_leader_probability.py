@@ -22,7 +22,7 @@ Population = Literal["infinite", "finite"]
 POPULATIONS: tuple[Population, ...] = get_args(Population)
 Votes = Int[np.ndarray, "n classes"]
 
-NODES = 128  # number of nodes of an integral
+NODES = 128  # number of points at which an integrand is summed
 
 RACE_ENTRIES = 2**18  # number of votes times classes times nodes that are integrated at a time
 
@@ -37,10 +37,11 @@ def leader_probability(
     population: Population,
     alpha: Float[np.ndarray, "classes"] | Float[np.ndarray, "ones"],
 ) -> Float[np.ndarray, "n"]:
-    """Return the probability that the class in the lead (the first of several) wins, as a criterion computes it.
+    """Return the probability that the class in the lead (the first of several) wins, by a criterion of `stop_after`.
 
-    For a finite population, and for "certain", the class has to win the vote of all ``n_trees`` trees, of which
-    ``polled`` were used. "optimal" has the probabilities of "bound"; its ``alpha`` may be weights of final counts.
+    ``votes`` are those of the ``polled`` trees used so far, ``alpha`` is the α of the Dirichlet prior. For a finite
+    population, and for "certain", the class has to win the vote of all ``n_trees`` trees, else that of an infinite
+    ensemble. "optimal" has the probabilities of "bound"; its ``alpha`` may be weights of final counts.
     """
     if len(alpha) != votes.shape[1]:
         return leads_at_the_end(votes, alpha)
@@ -53,7 +54,10 @@ def leader_probability(
 
 
 def _by_pairs(votes: Votes, alpha):
-    """Return Eq. 8: the product over rivals of the probability that the leader's share is larger."""
+    """Return Eq. 8 (`win_probability`): the product over rivals of the probability that the leader's share is larger.
+
+    ``alpha [classes]`` is the α of the Dirichlet prior.
+    """
     n, n_classes = votes.shape
     width = int(votes.max(initial=0)) + 1
     if n_classes == 2:  # both votes as one integer, and one look-up for all instances
@@ -80,7 +84,7 @@ def _by_pairs(votes: Votes, alpha):
 
 
 def _distinct(values: Int[np.ndarray, "n"], limit: int) -> Int[np.ndarray, "distinct"]:
-    """Return the distinct values, sorted. Below a small ``limit`` they are marked, which is faster than sorting."""
+    """Return the distinct values, sorted; all are below ``limit``. With a small limit marks are faster than sorting."""
     if limit > 2**24:
         return np.unique(values)
     marks = np.zeros(limit, bool)
@@ -89,14 +93,17 @@ def _distinct(values: Int[np.ndarray, "n"], limit: int) -> Int[np.ndarray, "dist
 
 
 def _exact(votes: Votes, alpha):
-    """Return ∫ g^{a-1} e^{-g}/Γ(a) Π_j P(a_j, g) dg for the leader's a = votes + α, in parts."""
+    """Return ∫ g^{a-1} e^{-g}/Γ(a) Π_j P(a_j, g) dg, the exact probability that the leader's share is the largest.
+
+    a = votes + α is the leader's, a_j that of rival j; P is the regularised lower incomplete gamma function.
+    """
     size = max(1, RACE_ENTRIES // (NODES * votes.shape[1]))
     parts = [_race(votes[start : start + size], alpha) for start in range(0, len(votes), size)]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _race(votes: Votes, alpha):
-    """Return `_exact` for one part of the votes ``[n classes]``, by a sum over the nodes of log g."""
+    """Return `_exact` for some of the votes ``[n classes]``, by a sum over `NODES` values of log g."""
     leader, shape = votes.argmax(axis=1)[:, None], votes + alpha
     leader_shape = np.take_along_axis(shape, leader, axis=1)
     steps = np.linspace(-12, 9, NODES)
@@ -117,12 +124,14 @@ def loss(
     *,
     limit: float = np.inf,
 ) -> Float[np.ndarray, "n"]:
-    """Return an upper bound on the probability that the class in the lead loses the vote of all trees.
+    """Return an upper bound on the probability that the class in the lead loses the vote of all ``n_trees`` trees.
 
-    The bound is the sum over rivals, exact for two classes. Of the R trees that remain, m vote for the leader or the
-    rival (Beta-binomial), and k of these for the rival. The rival wins with more votes than the leader, or with equally
-    many if its class comes first. Abstaining is one more answer, of prior weight 0: trees go on to abstain as often as
-    so far. Where the runner-up's probability alone is ``limit`` or more, the other rivals are left out.
+    ``votes`` are those of the ``polled`` trees used so far, abstaining ones included; ``alpha`` is the α of the
+    Dirichlet prior. The bound is the sum over rivals of the probability that the rival ends ahead: exact for two
+    classes. Of the trees that remain, m vote for the leader or the rival (Beta-binomial), and k of these for the rival.
+    The rival wins with more votes than the leader, or with equally many if its class comes first. Abstaining is one
+    more answer, of α = 0: trees go on to abstain as often as so far. Where the runner-up's probability alone is
+    ``limit`` or more, the other rivals are left out.
     """
     n, n_classes = votes.shape
     rows, rivals, leader = np.arange(n), np.arange(n_classes), votes.argmax(axis=1)
@@ -144,15 +153,20 @@ def loss(
 
 
 def allowed_loss(confidence: float) -> float:
-    """Return what a settled vote's loss is below: a hair less than 1 - π, so that rounding lets no equal loss pass."""
+    """Return the `loss` below which a vote is settled: a hair less than 1 - ``confidence``.
+
+    So rounding lets no loss pass that equals 1 - ``confidence``.
+    """
     return (1 - confidence) * (1 - 1e-12)
 
 
 def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.ndarray, "n"]:
-    """Return the probability that a rival is ahead of the leader once all trees have voted, ``[n]``.
+    """Return the probability that a rival is ahead of the leader once all ``n_trees`` trees have voted, ``[n]``.
 
-    ``leader`` and ``rival`` are classes ``[n]``. Computed once for each distinct case: the order of the two classes
-    (the classes themselves if α differs between classes), their votes, and the trees that remain.
+    ``leader`` and ``rival`` are classes ``[n]``, ``votes [n classes]`` the votes so far, and ``remaining [n]`` the
+    numbers of trees that have not voted; ``alpha [classes]`` is the α of the Dirichlet prior. Computed once for each
+    distinct case: the order of the two classes (the classes themselves if α differs between classes), their votes, and
+    the trees that remain.
     """
     rows = np.arange(len(votes))
     leaders_votes, rivals_votes = (votes[rows, classes].astype(np.int64) for classes in (leader, rival))
@@ -177,7 +191,10 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
 
 
 def overtaken_by_one(votes: int, rival_votes: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
-    """Return `overtaken` for one vote of two classes, none abstaining; ``first`` says whether the rival is class 0."""
+    """Return `overtaken` for one vote of two classes, no tree abstaining, after ``votes`` votes for the leader.
+
+    ``alpha`` has the leader's α and the rival's; ``first`` says whether the rival is class 0, which wins ties.
+    """
     mine, its, left = (np.array([[number]]) for number in (votes, rival_votes, n_trees - votes - rival_votes))
     return float(_ahead(mine, its, left, first, n_trees, (*alpha, 0.0))[0, -1])
 
@@ -185,9 +202,10 @@ def overtaken_by_one(votes: int, rival_votes: int, n_trees: int, alpha: tuple[fl
 def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
     """Return the probability that the rival is ahead after m = 0, 1, … more votes for the leader or the rival.
 
-    ``leads``, ``trails`` (votes of leader and rival) and ``remaining`` are ``[n 1]``; a row is valid up to m =
-    remaining. ``shapes`` starts with the α of leader and rival. With ``first`` a tie counts as ahead. From m to m + 1
-    the probability changes only at the border: a level rival goes ahead, or one that is one vote ahead becomes level.
+    ``leads``, ``trails`` (votes of leader and rival) and ``remaining`` (trees that have not voted, of ``n_trees``) are
+    ``[n 1]``; a row is valid up to m = remaining. ``shapes`` starts with the α of leader and rival. With ``first`` a
+    tie counts as ahead. From m to m + 1 the probability changes only at the border: a level rival goes ahead, or one
+    that is one vote ahead becomes level.
     """
     a, b, _ = shapes
     m = np.minimum(np.arange(int(remaining.max()) + 1), remaining)
@@ -208,8 +226,8 @@ def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float
 def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarray, "n"]:
     """Return the mean of ``ahead`` over m, the number of remaining trees that vote for the leader or the rival.
 
-    So far ``pair [n 1]`` trees voted for one of them, and ``remaining [n 1]`` have not voted. The first shape in
-    ``shapes`` is the leader's α, the second the rival's, and the third the sum of all other α.
+    Of ``n_trees`` trees so far ``pair [n 1]`` voted for leader or rival, and ``remaining [n 1]`` have not voted.
+    ``shapes`` are the leader's α, the rival's, and the sum of all other α.
     """
     a, b, prior = shapes
     neither = n_trees - remaining - pair  # votes for others, and trees that abstained
@@ -235,7 +253,7 @@ def _log_gammas(limit: int, shape: float) -> Float[np.ndarray, "values"]:
 
 
 def is_final_weights(prior: NumbersLike, population: str, n_trees: int) -> bool:
-    """Return whether a prior has a weight for each final count of a finite population, 0 to n_trees for class 1."""
+    """Return whether ``prior`` has a weight for each final count of a finite population, 0 to n_trees for class 1."""
     # With one tree the two numbers are an α for each class, and there is nothing to stop.
     return population == "finite" and n_trees > 1 and is_concrete(prior) and np.shape(prior) == (n_trees + 1,)
 
@@ -263,7 +281,7 @@ def leads_at_the_end(votes: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, "
 
 
 def _leads(zeros: int, ones: int, weights: Float[np.ndarray, "ones"]) -> float:
-    """Return `leads_at_the_end` for a vote with ``zeros`` votes for class 0 and ``ones`` for class 1."""
+    """Return `leads_at_the_end` after ``zeros`` votes for class 0 and ``ones`` for class 1."""
     n_trees, n = len(weights) - 1, zeros + ones
     if n == n_trees:
         return 1.0

@@ -25,7 +25,7 @@ DISAGREEMENT = 0.01  # the disagreement by default
 PRICES, ROUNDS = 16, 4
 """Number of prices that are tried together, and number of rounds: the last prices are within 1/1000 of each other."""
 
-States = list[Float[np.ndarray, "ones"]]  # number of each state ``[n][k]``: k of n votes are for class 1
+States = list[Float[np.ndarray, "ones"]]  # one number for each state, ``[n][k]``: k of n votes are for class 1
 
 
 class OptimalVotes(NamedTuple):
@@ -137,7 +137,10 @@ def check_disagreement(disagreement: Any) -> None:
 
 
 def _at_the_end(population: Population, n_trees: int, max_trees: int) -> Int32[np.ndarray, "2 1"]:
-    """Return the least votes of ``max_trees`` trees with which a class is certain to win; more than all if none are."""
+    """Return the least votes of ``max_trees`` trees with which class 0 and class 1 are certain to win the population's.
+
+    More than ``max_trees`` where no number is enough.
+    """
     if population == "infinite":
         return np.full((2, 1), max_trees + 1, np.int32)
     more_than_rival = max_trees // 2 + 1
@@ -156,7 +159,8 @@ class ExchangeableVotes(NamedTuple):
 def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int, horizon: int) -> ExchangeableVotes:
     """Return the probabilities of at most ``horizon`` votes, by a Beta prior or by weights of the final counts.
 
-    A finite population has ``n_trees`` trees, and class 0 wins its ties. Raises a ValueError for an invalid prior.
+    ``prior`` is as for `optimal_votes`. A finite population has ``n_trees`` trees, and class 0 wins its ties. Raises a
+    ValueError for an invalid prior.
     """
     if is_final_weights(prior, population, n_trees):
         return _by_weights(checked_weights(prior), n_trees, horizon)
@@ -175,7 +179,7 @@ def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int,
 
 
 def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) -> ExchangeableVotes:
-    """Return the probabilities of votes by weights of the final counts.
+    """Return `exchangeable_votes` by ``weights [n_trees + 1]`` of the final counts, scaled to add to 1.
 
     The probability f_n(k) of one order of n votes, k of them for class 1, is f_{n+1}(k) + f_{n+1}(k+1).
     """
@@ -199,7 +203,8 @@ def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) 
 def _chances_to_win(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities that class 1 wins the vote of all trees, and that it does not, after ``horizon`` votes.
 
-    Both ``[horizon + 1]``, by how many of these votes are for class 1. A tie of all trees is not won.
+    Both ``[horizon + 1]``, by how many of these votes are for class 1. A tie of all ``n_trees`` trees is not won.
+    ``next_one`` is as in `ExchangeableVotes`.
     """
     won = (2 * np.arange(n_trees + 1) > n_trees).astype(float)
     lost = 1 - won
@@ -212,7 +217,8 @@ def _chances_to_win(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, n
 def _wrong(won, lost, next_one) -> States:
     """Return for each state the probability that the leader loses; infinite for ties.
 
-    ``won`` and ``lost`` are the chances of class 1 at the horizon: two arrays, since 1 less one would round away.
+    ``won`` and ``lost`` are the chances of class 1 at the horizon: two arrays, since 1 - ``won`` would round away.
+    ``next_one`` is as in `ExchangeableVotes`.
     """
     wrong = [np.zeros(0)] * len(won)
     for n in range(len(won) - 1, -1, -1):
@@ -233,12 +239,12 @@ class Region(NamedTuple):
 
 
 class OptimalBoundary(NamedTuple):
-    """States in which a vote stops, and what that costs under the prior."""
+    """States in which a vote stops, and what that costs under the prior (as in `OptimalVotes`)."""
 
     goes_on: list[Bool[np.ndarray, "ones"]]
     """Whether a vote goes on, by n, for ``region.first[n]`` to ``region.last[n]`` votes for class 1."""
     region: Region
-    horizon: int
+    horizon: int  # largest number of trees that is used
     n_trees_used: float
     disagreement: float
     polled_all: float
@@ -264,7 +270,7 @@ class OptimalBoundary(NamedTuple):
 
 
 def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float) -> OptimalBoundary:
-    """Return the boundary with the fewest trees among those that keep the promise."""
+    """Return the boundary with the fewest trees, ``horizon`` at most, among those that keep the ``disagreement``."""
     # Never to stop costs `horizon` trees, so at the price `high` the share of errors is half of the promise at most.
     low, high = 1.0, 2 * horizon / disagreement
     region, _ = _stop_at_price(votes, horizon, high)
@@ -297,7 +303,7 @@ def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tupl
 
 
 def _going_on(votes: ExchangeableVotes, horizon: int, price: float) -> list[np.ndarray]:
-    """Return for each state ``[n][k]`` whether going on costs less than stopping."""
+    """Return for each state ``[n][k]`` whether going on costs less than stopping, if an error costs ``price`` trees."""
     value, on = np.zeros(horizon + 1), []
     for n in range(horizon - 1, -1, -1):
         p = votes.next_one(n)
@@ -310,7 +316,7 @@ def _going_on(votes: ExchangeableVotes, horizon: int, price: float) -> list[np.n
 def _errors(
     votes: ExchangeableVotes, region: Region, prices: Float[np.ndarray, "prices"]
 ) -> Float[np.ndarray, "prices"]:
-    """Return the probability of a wrong answer at each price; no price is above the one that made the region."""
+    """Return the probability of a wrong answer at each price of an error; none is above that which made ``region``."""
     price, end = prices[:, None], len(region.first)
     chance = _reachable(votes, region, end)
     value, error = price * chance, np.broadcast_to(chance, (len(prices), len(chance)))

@@ -50,7 +50,10 @@ LENGTHS = (8, 16, 32, 64, 128)  # numbers of trees in a round of the host: about
 
 
 class Polled(NamedTuple):
-    """The votes of a part's instances at the tree that settled each of them, or of all trees."""
+    """The votes of a part's instances at the tree that settled each of them, or of all trees.
+
+    The rows of ``votes`` are those of a `StoppingRule`.
+    """
 
     n_trees_used: Int32[Array, "n"]
     settled: Bool[Array, "n"]
@@ -95,6 +98,7 @@ def poll_part(
 ) -> Polled:
     """Count votes for the first ``n`` instances of ``x`` until each is settled, with at most ``max_trees`` trees.
 
+    ``classes`` has the class that each place of ``plan`` votes for; ``missing`` says whether values may be missing.
     ``blocks`` are numbers of instances that are walked together, in descending order. A size serves blocks that it
     fills by half or more; the last size serves the rest. The number of rows of ``x`` is a multiple of each size.
     """
@@ -106,7 +110,10 @@ def poll_part(
     cost_of_round = (20 + n_columns) / (3 + jnp.mean(plan.top.rest))
 
     def of_few(live, length):
-        """Return a longer round for few instances: small blocks walk trees in groups, and a single one stops itself."""
+        """Return the ``length`` of a round, longer if few instances are ``live``.
+
+        Small blocks walk trees in groups, and a single block stops once its instances are settled.
+        """
         length = jnp.where(live <= 4 * SMALL, jnp.maximum(length, LANES // SMALL), length)
         return jnp.where(live <= SMALL, LONGEST, length)
 
@@ -162,7 +169,7 @@ def _polled(outcome: _Outcome, max_trees) -> Polled:
 
 
 def _keep(kept: _Kept, index, real, polled: _Outcome) -> _Kept:
-    """Return ``kept`` with a block's results, and with its open instances behind those of earlier blocks.
+    """Return ``kept`` with a block's outcome ``polled``, and with its open instances behind those of earlier blocks.
 
     ``index`` has the instances' positions in the part; only entries marked ``real`` are instances.
     """
@@ -184,7 +191,11 @@ def _keep(kept: _Kept, index, real, polled: _Outcome) -> _Kept:
 
 
 def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end) -> _Outcome:
-    """Count the votes of a block from tree ``t`` to ``end``; a small block stops once all of it is settled."""
+    """Count the votes of a block from tree ``t`` to ``end``; a small block stops once all of it is settled.
+
+    ``keys`` are the block's order keys by column, ``votes [rows n]`` those before tree ``t``; what is not ``real`` is
+    padding. ``classes`` has the class that each place of ``plan`` votes for.
+    """
     # Entries that are not instances count as settled.
     carry, size = (t, votes, jnp.where(real, 0, 1)), len(real)
 
@@ -208,7 +219,10 @@ def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, e
 
 
 def _poll_one_by_one(plan: Plan, classes, rule: StoppingRule, x, n, max_trees, *, missing: bool) -> _Outcome:
-    """Count the votes of the first ``n`` instances, one by one, so that none waits for another."""
+    """Count the votes for the first ``n`` instances of ``x``, one by one, so that none waits for another.
+
+    The arguments are those of `poll_part`.
+    """
 
     def poll_row(i, out):
         keys = keys_of_one(lax.dynamic_slice_in_dim(x, i, 1), missing=missing).reshape(-1, 1)
@@ -239,7 +253,7 @@ def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *,
 
 
 def _goes_on(end, stops_early: bool, carry) -> Bool[Array, ""]:
-    """Return whether trees are left and, with ``stops_early``, instances that are not settled."""
+    """Return whether trees before ``end`` are left and, with ``stops_early``, instances that are not settled."""
     t, _, settled_at = carry
     return (t < end) & jnp.any(settled_at == 0) if stops_early else t < end
 
@@ -256,7 +270,11 @@ def poll_by_levels(
     depth: int,
     block: int,
 ) -> tuple[StoppingResult, Array]:
-    """Count the votes of ``max_trees`` trees as `stop_after` does; also return the mark of the rows' values."""
+    """Count the votes of ``max_trees`` trees as `stop_after` does; also return the mark of the rows (`in_blocks`).
+
+    ``classes`` has the class that each place of ``plan`` votes for. ``missing`` says whether values of ``x`` may be
+    missing, ``depth`` how many levels are unrolled, and ``block`` how many instances are walked at a time.
+    """
     plan, classes = jax.tree.map(lambda array: array[:max_trees], (plan, classes))
 
     def poll_block(x):
@@ -299,7 +317,10 @@ def poll_by_rounds(
     *,
     way: RoundsWalk,
 ) -> StoppingResult:
-    """Count votes round by round, with at most ``max_trees`` trees; the host drops settled instances in between."""
+    """Count votes for the rows ``x`` by rounds of at most ``max_trees`` trees; the host drops settled rows in between.
+
+    ``classes`` has the class that each place of ``plan`` votes for.
+    """
     n, n_trees = len(x), len(classes)
     votes, polled, settled = np.zeros((n, n_classes), np.int32), np.zeros(n, np.int32), np.zeros(n, bool)
     open_, t = np.arange(n), 0
@@ -326,7 +347,7 @@ def _padded(rows: np.ndarray) -> np.ndarray:
 
 @jit(static_argnames=("length", "way"))
 def _votes(plan, classes, x, start, *, length: int, way: RoundsWalk):
-    """Return the votes of the ``length`` trees from number ``start`` on, ``[instances trees]``."""
+    """Return the votes for the rows ``x`` of the ``length`` trees from number ``start`` on, ``[instances trees]``."""
     some_trees, of_leaves = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))
     keys = column_keys(x, missing=way.missing)
     if way.walk == "levels":

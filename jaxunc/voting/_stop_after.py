@@ -156,7 +156,10 @@ def poll(
     before: Int32[Array, "instances classes"],
     t: Int32[Array, ""],
 ) -> StoppingResult:
-    """Count the votes of further trees for open instances, after ``t`` trees that gave the votes ``before``."""
+    """Count the ``votes`` of further trees, after ``t`` trees that gave the counts ``before``, until ``rule`` holds.
+
+    A vote that is the number of classes is an abstention.
+    """
 
     def step(carry, tree):
         counts, polled, settled = carry
@@ -181,7 +184,7 @@ class ProbabilityRule(NamedTuple):
     It holds settings instead of a closure, so that bound votes can be copied and pickled.
     """
 
-    n_trees: int
+    n_trees: int  # number of trees of a finite population
     confidence: float  # probability of the leader that settles a vote; by criterion "optimal" 1 less the disagreement
     criterion: Criterion
     population: Population
@@ -245,9 +248,9 @@ def make_probability_rule(
     *,
     max_trees: int | None = None,
 ) -> ProbabilityRule:
-    """Return the rule for settings that `make_rule` has no table for.
+    """Return the rule for settings that `make_rule` has no table for; the arguments are those of `make_rule`.
 
-    These have three classes or more, or two classes and a finite population whose trees may abstain. Raises a
+    These settings have three classes or more, or two classes and a finite population whose trees may abstain. Raises a
     ValueError for criterion "exact" with three classes or more in a finite population, and for weights of final counts.
     """
     if population == "finite" and criterion == "exact" and n_classes > 2:
@@ -272,8 +275,8 @@ def poll_on_host(
 ) -> StoppingResult:
     """Count the votes of further trees as `poll` does, but on the host, by a rule that computes probabilities.
 
-    ``before [instances classes]`` are the votes of the first ``t`` trees; ``votes [instances trees]`` are those of the
-    trees after them.
+    ``before`` counts the votes of the first ``t`` trees; ``votes [instances trees]`` has the class that each tree after
+    them votes for, the number of classes where it abstains.
     """
     n, n_classes = before.shape
     counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)

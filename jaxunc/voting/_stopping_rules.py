@@ -42,7 +42,10 @@ NEVER = 2**30  # number of votes that no forest reaches: more than there are tre
 
 
 def checked_promise(criterion: Criterion, confidence: float | None, disagreement: float | None) -> float:
-    """Return the disagreement for criterion "optimal", else the confidence: checked, and the default for None."""
+    """Return the disagreement for criterion "optimal", else the confidence: checked, and its default for None.
+
+    Raises a ValueError if the other is not None, since the criterion makes no use of it.
+    """
     check_one_of("criterion", criterion, get_args(Criterion))
     if criterion == "optimal":
         if confidence is not None:
@@ -80,7 +83,7 @@ class StoppingRule(eqx.Module):
         return self.n_classes
 
     def add(self, votes: Int32[Array, "rows n"], vote: Array, counts: Bool[Array, "n"]) -> Int32[Array, "rows n"]:
-        """Return the votes with ``vote`` added where ``counts`` is True; a vote beyond the classes is an abstention."""
+        """Return the votes with a tree's ``vote [n]`` added where ``counts`` is True; one beyond the classes abstains."""
         if self.n_rows == 1:
             return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
         cast = (jnp.arange(self.n_classes, dtype=jnp.int32)[:, None] == vote.astype(jnp.int32)) & counts
@@ -135,9 +138,10 @@ class ThresholdsByVotes(StoppingRule):
 
 
 class Costs(StoppingRule):
-    """Rule for more classes: the factors of Eq. 8 as integer costs -log I, rounded up, and a budget for their sum.
+    """Rule for three classes and more: the factors of Eq. 8 (`win_probability`) as integers, and a budget for their sum.
 
-    Sums of floats would depend on how a compiler orders them. A factor depends on the rival's votes and the lead alone.
+    The ``cost`` of a factor I is -log I, scaled and rounded up to an integer; sums of floats would depend on how a
+    compiler orders them. A factor depends on the rival's votes and the lead over it alone.
     """
 
     cost: Int32[np.ndarray | Array, "rivals leads"]
@@ -184,8 +188,9 @@ def make_rule(
 ) -> StoppingRule | None:
     """Return a stopping rule that compares votes with tables; None where there is no table. Raises as `stop_after`.
 
-    ``promise`` is what `checked_promise` returns. ``n_trees`` is the population's number of trees, and ``max_trees``
-    the number that vote if it is less. ``abstaining`` says whether a tree may abstain; None if votes are traced.
+    ``criterion``, ``population`` and ``prior`` are as for `stop_after`; ``promise`` is what `checked_promise` returns.
+    ``n_trees`` is the population's number of trees, and ``max_trees`` the number that vote if it is less.
+    ``abstaining`` says whether a tree may abstain; None if votes are traced.
     """
     check_integer("max_trees", n_trees, 1)
     check_one_of("population", population, POPULATIONS)
@@ -207,7 +212,8 @@ def make_rule(
 def _thresholds(table, population: Population, abstaining: bool | None) -> StoppingRule:
     """Return the rule that compares votes with a table of least votes, ``[2 votes]`` or ``[votes]`` for both classes.
 
-    -1 stands where no number of votes suffices. ``abstaining`` is as for `make_rule`.
+    -1 stands where no number of votes suffices. ``abstaining`` is as for `make_rule`; a table of a finite
+    ``population`` holds only while no tree has abstained.
     """
     # Any number of votes would reach -1.
     least = np.broadcast_to(table, (2, np.shape(table)[-1]))
@@ -219,7 +225,10 @@ def _thresholds(table, population: Population, abstaining: bool | None) -> Stopp
 
 
 def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> StoppingRule:
-    """Return the rule for criterion "certain": the lead has to exceed the number of trees that remain."""
+    """Return the rule for criterion "certain": the lead has to exceed the number of trees that remain of ``max_trees``.
+
+    ``abstaining`` is as for `make_rule`.
+    """
     # As long as half of the trees remain, they could all vote for a rival.
     first = np.array(max_trees // 2 + 1, np.int32)
     if n_classes == 2 and abstaining is False:  # t₁ - (t - t₁) > T - t
@@ -228,7 +237,7 @@ def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> Stoppin
 
 
 def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
-    """Return the rule of Eq. 8 for one α of all classes."""
+    """Return the rule of Eq. 8 (`win_probability`) for votes of at most ``max_trees`` trees, and one α of all classes."""
     # Costs are cut at `most`, more than the budget: one such rival alone leaves the vote open.
     most = 2**30 // n_classes  # so that all costs together fit an int32
     scale = (most - 1) / -np.log(confidence)
@@ -245,7 +254,10 @@ def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> C
 
 
 def _first(able) -> np.ndarray:
-    """Return the least number of trees that can settle a vote, `NEVER` if none can; ``able`` says which can."""
+    """Return the least number of trees that can settle a vote, `NEVER` if none can.
+
+    ``able[t]`` says whether t trees can.
+    """
     return np.array(able.argmax() if able.any() else NEVER, np.int32)
 
 
@@ -325,7 +337,7 @@ def critical_final_votes(
 
 
 def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled"]:
-    """Return the table of `critical_votes` for α = 1.
+    """Return the table of `critical_votes` for α = 1, in whole numbers.
 
     If the rival has m of t votes, the leader loses with probability 2⁻ⁿ Σ_{k≤m} C(n, k), n = t + 1. The sum, and its
     last term, are carried from n to n + 1.
@@ -362,7 +374,10 @@ def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: flo
 def optimal_table(
     n_classes: int, n_trees: int, disagreement: float, population: Population, prior, *, max_trees: int | None = None
 ) -> Int32[np.ndarray, "2 polled"]:
-    """Return the table of `optimal_votes`, cached between calls; a ValueError for three classes and more."""
+    """Return the table of `optimal_votes`, cached between calls; a ValueError for three classes and more.
+
+    The population has ``n_trees`` trees, of which ``max_trees`` (by default all) may be used.
+    """
     if n_classes != 2:
         raise ValueError(
             f"criterion='optimal' is for two classes, and there are {n_classes}: of more no boundary is known that "
@@ -377,7 +392,7 @@ def optimal_table(
 
 @lru_cache(maxsize=16)
 def _kept_table(max_trees: int, disagreement: float, population: Population, shape, content: bytes, n_trees: int):
-    """Return the read-only table of `optimal_table`; a cache needs the prior as shape and bytes."""
+    """Return the read-only table of `optimal_table`; a cache needs the prior as ``shape`` and bytes (``content``)."""
     prior = np.frombuffer(content).reshape(shape)
     least = optimal_votes(max_trees, disagreement, population=population, prior=prior, n_trees=n_trees).least
     least.setflags(write=False)

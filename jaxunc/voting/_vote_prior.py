@@ -18,7 +18,7 @@ from jaxunc.inference import as_mask, leaf_index
 from jaxunc.smoothing import PriorStatus, fit_dirichlet_prior
 from jaxunc.tables import Encoded, InstancesLike, MaskLike, NumbersLike, SparseRows, encode_rows
 
-SMALLEST, LARGEST = 1e-3, 1e4  # range of a fitted α: it would leave it for a class that no tree votes for
+SMALLEST, LARGEST = 1e-3, 1e4  # range of a fitted α; the α of a class that no tree votes for would fall to 0
 
 ROUTED_ENTRIES = 2**22  # number of pairs of an instance and a tree whose leaves are looked up at a time
 
@@ -245,7 +245,10 @@ _VOTES: KeptWhileAlive[UInt[np.ndarray, "trees nodes"]] = KeptWhileAlive()
 
 
 def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees nodes"]:
-    """Return `leaf_votes` from the counts ``[rows classes]``, each node's row in them, and each node's left child."""
+    """Return `leaf_votes` from a ``table`` of distinct counts ``[rows classes]``.
+
+    ``code [trees nodes]`` has each node's row of the table, ``child [trees nodes]`` its left child.
+    """
     # Bytes instead of counts: all that a vote needs of a leaf, and small enough to stay in the cache.
     vote_of_row = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
     votes = vote_of_row[code]

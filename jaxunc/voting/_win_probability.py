@@ -162,7 +162,7 @@ def _front(x, a, b):
 
 
 def _fraction(x, a, b, steps: int):
-    """Return the value of the continued fraction of I_x(a, b) after some steps of Lentz's method."""
+    """Return the value of the continued fraction of I_x(a, b) after ``steps`` steps of Lentz's method."""
     tiny = jnp.finfo(a.dtype).tiny ** 0.5
 
     def nonzero(value):
@@ -243,7 +243,7 @@ def expm1_minus(u: Float[Array, "..."]) -> Float[Array, "..."]:
 
 
 def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return P(a, a exp(v)), the regularised lower incomplete gamma function."""
+    """Return P(a, g), the regularised lower incomplete gamma function, at g = a exp(v)."""
     if a.dtype == jnp.float64:
         return jax.scipy.special.gammainc(a, a * jnp.exp(v))
     half = expm1_minus(v)  # η²/2
@@ -254,7 +254,7 @@ def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, 
 
 
 def _uniform(a, eta, front):
-    """Return P by Temme's expansion, Φ(η√a) - front (c₀ + c₁/a + c₂/a²), front = exp(-aη²/2)/√(2πa)."""
+    """Return `lower_gamma` by Temme's expansion, Φ(η√a) - front (c₀ + c₁/a + c₂/a²), front = exp(-aη²/2)/√(2πa)."""
     near = jnp.clip(eta, -2, 2)  # beyond, the factor in front is nothing
     rest = jnp.zeros_like(eta)
     for coefficients in reversed(_TEMME):
@@ -266,7 +266,10 @@ def _uniform(a, eta, front):
 
 
 def _by_series(a, v, front):
-    """Return P by its series, exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)) with g = a exp(v); 1 where g > 60."""
+    """Return `lower_gamma` by its series, exp(-δ(a)) front Σ_k g^k / ((a+1) … (a+k)), g = a exp(v); 1 where g > 60.
+
+    δ is `stirling_error`; front is as for `_uniform`.
+    """
     g = a * jnp.exp(jnp.minimum(v, 10.0))
     far = g > 60
 
