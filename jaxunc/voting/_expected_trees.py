@@ -227,7 +227,7 @@ def _left_open(p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws=DRA
 
 @jit(static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
-    """Return the probability ``[trees n]`` that a vote is open after 1, 2, … trees; ``p`` is that of a vote for class 1.
+    """Return the probability ``[trees n]`` that a vote is open after 1, 2, … trees; ``p``: that a tree is for class 1.
 
     The lead of class 1 is a random walk. After t trees a lead of ``low[t]`` or less settles the vote, and so does one
     of ``high[t]`` or more; ``widest`` bounds all leads.

@@ -83,7 +83,7 @@ class StoppingRule(eqx.Module):
         return self.n_classes
 
     def add(self, votes: Int32[Array, "rows n"], vote: Array, counts: Bool[Array, "n"]) -> Int32[Array, "rows n"]:
-        """Return the votes with a tree's ``vote [n]`` added where ``counts`` is True; one beyond the classes abstains."""
+        """Return the votes with a tree's ``vote [n]`` added where ``counts`` is True; n_classes is an abstention."""
         if self.n_rows == 1:
             return votes + jnp.where(counts, vote.astype(jnp.int32), 0)
         cast = (jnp.arange(self.n_classes, dtype=jnp.int32)[:, None] == vote.astype(jnp.int32)) & counts
@@ -138,7 +138,7 @@ class ThresholdsByVotes(StoppingRule):
 
 
 class Costs(StoppingRule):
-    """Rule for three classes and more: the factors of Eq. 8 (`win_probability`) as integers, and a budget for their sum.
+    """Rule for three classes and more: factors of Eq. 8 (`win_probability`) as integers, and a budget for their sum.
 
     The ``cost`` of a factor I is -log I, scaled and rounded up to an integer; sums of floats would depend on how a
     compiler orders them. A factor depends on the rival's votes and the lead over it alone.
@@ -237,7 +237,7 @@ def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> Stoppin
 
 
 def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
-    """Return the rule of Eq. 8 (`win_probability`) for votes of at most ``max_trees`` trees, and one α of all classes."""
+    """Return the rule of Eq. 8 (`win_probability`) for at most ``max_trees`` trees, with one α for all classes."""
     # Costs are cut at `most`, more than the budget: one such rival alone leaves the vote open.
     most = 2**30 // n_classes  # so that all costs together fit an int32
     scale = (most - 1) / -np.log(confidence)

@@ -80,7 +80,7 @@ class VoteResult(NamedTuple):
         return ("class", "trees_polled")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return the arrays of an output by name: "trees_polled" has the numbers of trees used, and "settled" beside."""
+        """Return the arrays of an output by name: "trees_polled" has the numbers of trees used, and "settled"."""
         return {output: self.predicted} if output == "class" else {output: self.n_trees_used, "settled": self.settled}
 
     @property
@@ -360,7 +360,7 @@ def _packed(trees: Trees, votes: np.ndarray, missing: bool) -> tuple[Plan, Array
 
 
 def _parts(n: int, columns: int, threads: int) -> list[slice]:
-    """Return slices of about equal size over ``n`` instances of so many columns: one or more for each of ``threads``."""
+    """Return slices of about equal size over ``n`` instances, each of so many columns: one or more for each thread."""
     # A part fits the largest compiled size of bounded memory; few rows are not worth a second thread.
     largest = max((size for size in SIZES if size * columns <= MOST_VALUES), default=SIZES[0])
     number = 1 if n <= ONE_THREAD else threads
