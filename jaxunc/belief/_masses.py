@@ -109,7 +109,7 @@ def combine_masses(
 
 @jit(static_argnames="normalized")
 def _conjunctive(masses, normalized):
-    """Combine masses over trees, and normalise them (Dempster's rule) if asked.
+    """Combine masses ``[... trees sets]`` over trees, and normalise them (Dempster's rule) if ``normalized``.
 
     Normalised masses are combined as class mass and exponent (`_Class`), so that none underflow.
     """
@@ -123,7 +123,7 @@ def _conjunctive(masses, normalized):
 
 
 def _combined(a, b):
-    """Return the conjunctive combination of two mass functions."""
+    """Return the conjunctive combination of the mass functions ``a`` and ``b``, ``[... sets]``."""
     singles_a, singles_b, omega_a, omega_b = a[..., 1:-1], b[..., 1:-1], a[..., -1:], b[..., -1:]
     singles = singles_a * singles_b + singles_a * omega_b + omega_a * singles_b
     # The sum over pairs of different singletons, as all pairs minus equal ones: listed, they would be classes² numbers.
@@ -145,11 +145,11 @@ class _Class(NamedTuple):
     omega: Float[Array, "... classes"]
     """m(Ω), the same for all classes but for the scale."""
     exponent: Int32[Array, "*classes"]
-    """The binary logarithm of the scale."""
+    """Exponent of the scale: the masses are ``single`` and ``omega`` times 2 to this power."""
 
 
 def _per_class(mass):
-    """Return m(Ω) repeated for each class."""
+    """Return m(Ω) of a mass function ``[... sets]``, repeated for each class."""
     return jnp.broadcast_to(mass[..., -1:], mass[..., 1:-1].shape)
 
 
@@ -161,7 +161,7 @@ def _combined_by_class(a: _Class, b) -> _Class:
 
 
 def _rescaled(a: _Class) -> _Class:
-    """Rescale each class so that its commonality lies between 1/2 and 1; an excluded class stays as it is."""
+    """Rescale each class of ``a`` so that its commonality lies between 1/2 and 1; an excluded class stays as it is."""
     # Multiplying by a power of two rounds nothing, so the scale may change at every tree. It counts as constant.
     _, shift = jnp.frexp(lax.stop_gradient(a.single + a.omega))
     factor = jnp.ldexp(jnp.ones_like(a.single), -shift)
@@ -169,7 +169,7 @@ def _rescaled(a: _Class) -> _Class:
 
 
 def _normalized(a: _Class):
-    """Return the normalised masses ``[... sets]`` from those by class; m(∅) = 1 where every class is excluded."""
+    """Return normalised masses ``[... sets]`` from ``a``, those by class; m(∅) = 1 where every class is excluded."""
     alive = lax.stop_gradient(a.single + a.omega) > 0
     least, room = jnp.iinfo(jnp.int32).min // 4, jnp.finfo(a.single.dtype).maxexp // 2
     exponent = jnp.where(alive, a.exponent, least)
@@ -186,7 +186,10 @@ def _normalized(a: _Class):
 
 @jit(static_argnames="normalized")
 def _cautious(masses, normalized):
-    """Combine masses ``[... trees sets]`` by the minimum over trees of their canonical weights."""
+    """Combine masses ``[... trees sets]`` by the minimum over trees of their canonical weights.
+
+    With ``normalized`` the result is divided by 1 - m(∅).
+    """
 
     def keep_smaller(smallest, mass):
         return jnp.minimum(smallest, _log_weights(mass)), None
@@ -197,14 +200,14 @@ def _cautious(masses, normalized):
 
 
 def _log_weights(mass):
-    """Return the logarithms of the canonical weights of ∅ and the singletons, ``[... 1 + classes]``."""
+    """Return the logs of a mass function's canonical weights of ∅ and the singletons, ``[... 1 + classes]``."""
     omega = jnp.maximum(mass[..., -1:], jnp.finfo(mass.dtype).tiny)
     against = jnp.log1p(mass[..., 1:-1] / omega)
     return jnp.concatenate([jnp.log(omega) + jnp.sum(against, axis=-1, keepdims=True), -against], axis=-1)
 
 
 def _recombined(log_weights, normalized):
-    """Return the mass function with these canonical weights, normalised or not."""
+    """Return the mass function ``[... sets]`` with these canonical weights, normalised if ``normalized``."""
     log_empty, log_singles = log_weights[..., :1], log_weights[..., 1:]
     weights = jnp.eye(log_singles.shape[-1], dtype=bool)
     # Sums over the other singletons, added directly: total minus own weight would cancel.
@@ -221,7 +224,7 @@ def _recombined(log_weights, normalized):
 
 
 def pignistic(masses: Float[Array, "... sets"]) -> Float[Array, "... classes"]:
-    r"""Probabilities that share the mass of ignorance equally among the classes.
+    r"""Return the probabilities that share the mass of ignorance, m(Ω), equally among the C classes.
 
     .. math:: BetP(c) = \frac{m(\{c\}) + m(\Omega)/C}{1 - m(\emptyset)}
 

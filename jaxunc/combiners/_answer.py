@@ -66,12 +66,18 @@ class Answer(NamedTuple):
 
     @classmethod
     def from_shares(cls, shares: Array, class_scores: Array, score: Array | None) -> "Answer":
-        """Return an answer with ``shares`` as probabilities; their logarithms are floored by `floored_log`."""
+        """Return an answer with ``shares`` as probabilities, whose logarithms are floored by `floored_log`.
+
+        ``class_scores`` and ``score`` stay as they are.
+        """
         return cls(class_scores, score, shares, floored_log(shares))
 
     @classmethod
     def from_log_evidence(cls, log_evidence: Array) -> "Answer":
-        """Return an answer with unnormalised log probabilities as class scores; the score is the logit (2 classes)."""
+        """Return an answer with ``log_evidence [... classes]``, unnormalised log probabilities, as class scores.
+
+        For two classes the score is their margin, the logit.
+        """
         score = margin(log_evidence) if log_evidence.shape[-1] == 2 else None
         log_probability = log_softmax(log_evidence)
         return cls(log_evidence, score, jnp.exp(log_probability), log_probability)
@@ -170,7 +176,10 @@ def combine_counts(
     readout: str | None,
     mask: Bool[Array, "... trees"] | None = None,
 ) -> PyTree:
-    """Return the read-out (None: the answer) of counts: lift by tree, merge trees whose ``mask`` is True, finish."""
+    """Return the ``readout`` of counts, a field of `Answer`; the whole answer for None.
+
+    The leaves are lifted by tree, trees whose ``mask`` is True are merged, and the statistic is finished.
+    """
     *lead, n_trees, n_classes = counts.shape
     by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
     check_tree_fields(combiner, n_trees)
@@ -207,7 +216,11 @@ def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
 
 
 def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
-    """Merge a statistic over its leading tree axis, in order; ``passing``: which trees count for a row (None: all)."""
+    """Return a statistic merged over trees, in order.
+
+    Arrays of ``stat`` are ``[trees rows ...]``, its scalars ``[trees]``. ``passing`` says which trees count for a row;
+    None: all.
+    """
     parts, structure = jax.tree.flatten(stat)
     merging = Merging.of(combiner.merge, stat)
     if passing is not None:
@@ -225,7 +238,7 @@ _MOST_LIFTED = 2**29
 
 
 MANY = 32
-"""Number of classes up to which numbers for every pair of classes, or large parts to lift, fit into memory."""
+"""Number of classes up to which numbers for every pair of classes, or `_LONG` vectors to lift, fit into memory."""
 
 
 def lifted_together(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
@@ -236,7 +249,10 @@ def lifted_together(combiner: PyTree, counts: Num[Array, "distinct classes"]) ->
 
 
 def lift_rows(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> PyTree:
-    """Lift distinct count vectors, which all trees share, in parts; their number is a power of two (not in a trace)."""
+    """Return the statistic of distinct count vectors, which all trees share, lifted some at a time.
+
+    Their number is a power of two. Not for traced counts.
+    """
     if (length := lifted_together(combiner, counts)) == len(counts):
         return _lift_rows_once(combiner, counts)
     rows = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
@@ -249,7 +265,10 @@ def lift_rows(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> PyTre
 
 
 def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
-    """Return how many rows are lifted at a time where classes are many; a ValueError if the table is too large."""
+    """Return how many count vectors are lifted at a time where classes are many.
+
+    Raises a ValueError if the lifted table is too large.
+    """
     n_rows, n_classes = counts.shape
     lifted = jax.eval_shape(_lift_rows_once, combiner, jax.ShapeDtypeStruct((1, n_classes), counts.dtype))
     numbers = max(n_classes, *(math.prod(part.shape) for part in jax.tree.leaves(lifted)))

@@ -1,9 +1,10 @@
 """Belief functions of leaves, combined: Dempster's rule, the conjunctive rule and the cautious rule.
 
-A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a, where at most one of s± is not zero. So one of its commonalities q(±) =
-m({±}) + m(Ω) is 1. The other, of the class that the leaf speaks against, is m(Ω). The combination has m(Ω) = q(−) q(+)
-under all rules. Dempster's and the conjunctive rule multiply commonalities, the cautious rule takes their minimum. For
-the class that it does not speak against, a leaf contributes the neutral value of that merge (`silence`).
+A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a (`jaxunc.scorers.mass`), where at most one of s± is not zero. So one of
+its commonalities q(±) = m({±}) + m(Ω) is 1. The other, of the class that the leaf speaks against, is m(Ω). The
+combination has m(Ω) = q(−) q(+) under all rules. Dempster's and the conjunctive rule multiply commonalities, the
+cautious rule takes their minimum. For the class that it does not speak against, a leaf contributes the neutral value of
+that merge (`silence`).
 
 With p = s₊ - s₋, log q(−) = min{log(1 - p), 0} and log q(+) = min{log(1 + p), 0} have a kink at p = 0, an evenly split
 leaf. There each has the mean of the slopes at both sides, so that the slope of their difference, the margin, is exact.
@@ -95,7 +96,10 @@ class BeliefRule(Combiner[Answer]):
         return jnp.stack([against_negative, against_positive], axis=-1)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """Return the masses' answer by Möbius inversion, with the larger commonality factored out."""
+        """Return the answer of merged log commonalities of class 0 and class 1.
+
+        Masses come from these by Möbius inversion, with the larger commonality factored out.
+        """
         larger, smaller = jnp.max(stat, axis=-1, keepdims=True), jnp.min(stat, axis=-1, keepdims=True)
         # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊; less log of the larger
         log_excess = jnp.log1p(jnp.exp(smaller - larger) * -jnp.expm1(larger))
@@ -113,7 +117,7 @@ class BeliefRule(Combiner[Answer]):
 
 @jax.custom_jvp
 def discounted(log_ignorance: Float[Array, "..."], reliability: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return log(1 - r + r m(Ω)), the log ignorance of a leaf whose tree has reliability r."""
+    """Return log(1 - r + r m(Ω)): a leaf's log ignorance, log m(Ω), discounted by its tree's reliability r."""
     return jnp.logaddexp(jnp.log1p(-reliability), jnp.log(reliability) + log_ignorance)
 
 
@@ -131,8 +135,8 @@ def _discounted_jvp(primals, tangents):
 class DempsterRule(BeliefRule):
     r"""Leaves as belief functions, combined conjunctively.
 
-    A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a (`scorers.plausibility`). Commonalities q multiply, so trees are
-    merged by a sum of logarithms:
+    A leaf's mass is m({±}) = s±, m(Ω) = u_e + u_a (`scorers.mass`); + is class 1, and − class 0. Commonalities q
+    multiply, so trees are merged by a sum of logarithms:
 
     .. math:: m(\{\pm\}) = Q_\pm - Q_\Omega, \quad Q_\pm = \prod_i q_i(\{\pm\}), \quad
               Q_\Omega = \prod_i m_i(\Omega) = Q_- Q_+
@@ -147,8 +151,8 @@ class DempsterRule(BeliefRule):
         more certain of two opposed leaves wins. The paper's code clips at every step of a pairwise recursion, so that
         its answer depends on the order of the trees.
     prior
-        Prior probability of class 1, or [negative, positive], from which support counts. Default: 1/2, as in the paper.
-        Other priors are an addition, for imbalanced classes.
+        Prior probability of class 1, or those of class 0 and class 1, from which support is counted
+        (`scorers.plausibility`). Default: 1/2, as in the paper. Other priors are an addition, for imbalanced classes.
     reliability
         Classical discounting: m(A) → r m(A), m(Ω) → 1 - r + r m(Ω) before combining. One number in [0, 1], or one per
         tree; differentiable. Default: no discounting.
@@ -240,5 +244,5 @@ class CautiousRule(BeliefRule):
         super().__init__(normalized, eps, prior, reliability)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
-        """Return the answer; a weight that no leaf enters (its minimum is infinite) is 1."""
+        """Return the answer of merged log weights; a weight that no leaf enters (its minimum is infinite) is 1."""
         return super().finish(jnp.where(jnp.isposinf(stat), 0.0, stat))

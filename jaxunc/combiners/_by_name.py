@@ -125,7 +125,8 @@ def combiner_by_name(
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
     """Return `OneVsRest` of the binary combiner ``"rule"`` in ``options``, with the priors that ``"priors"`` names.
 
-    ``prior`` is the forest's prior; all further options go to the binary combiner.
+    ``prior`` is the forest's prior, and ``n_samples`` as for `combiner_by_name`; all further options go to the binary
+    combiner.
     """
     inner, priors = options.pop("rule", "dempster"), options.pop("priors", "even")
     # Each binary combiner sees a prior of its class against all others.
@@ -141,7 +142,10 @@ def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVs
 
 
 def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callable:
-    """Return the scorer ``name`` with ``settings``, "forest" among them replaced by ``prior``; or a ValueError."""
+    """Return the scorer ``name`` with ``settings``, "forest" among them replaced by ``prior``; or a ValueError.
+
+    ``n_samples`` is the setting of that name of `ucb`.
+    """
     scorer = SCORERS[check_name("scorer", name, SCORERS)]
     parameters = {k: p for k, p in inspect.signature(scorer).parameters.items() if k != "counts"}
     if unknown := sorted(set(settings) - set(parameters)):
@@ -157,7 +161,10 @@ def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callabl
 
 
 def check_name(argument: str, name, names: Iterable[str]) -> str:
-    """Return the name if it is one of ``names``; else raise a ValueError that lists them and suggests the nearest."""
+    """Return the name if it is one of ``names``; else raise a ValueError that lists them and suggests the nearest.
+
+    The message calls it ``argument``.
+    """
     names = list(names)
     if isinstance(name, str) and name in names:
         return name

@@ -87,7 +87,7 @@ class Combiner(PickledModule, Generic[AnswerT]):
 
     @abc.abstractmethod
     def finish(self, stat: PyTree) -> AnswerT:
-        """Return the answer: an `Answer`, or whatever else the combiner returns."""
+        """Return the answer of a merged statistic: an `Answer`, or whatever else the combiner returns."""
 
     def answer(self, counts: Counts) -> AnswerT:
         """Return the whole answer for the leaves' counts, as `finish` returns it.

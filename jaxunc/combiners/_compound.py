@@ -54,7 +54,7 @@ class Together(Combiner[dict[str, EachT]]):
         return lift_each(self, counts)
 
     def finish(self, stat: PyTree) -> dict[str, EachT]:
-        """Return the answer of every combiner, by its name."""
+        """Return the answer of every combiner to its merged statistic, by its name."""
         return {name: part.finish(stat[name]) for name, part in self.rules.items()}
 
 
@@ -73,7 +73,10 @@ def as_combiner(value: Any) -> Combiner:
 
 
 def lift_each(several: Any, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
-    """Return the statistic of each combiner in ``several.rules``, by name, from the columns of its count sets."""
+    """Return the statistic of each combiner in ``several.rules``, by name, from the columns of its count sets.
+
+    The count sets of ``several`` stand side by side in ``counts``.
+    """
     read = several.count_sets
     return {name: part.lift(columns_of(counts, read, part.count_sets)) for name, part in several.rules.items()}
 
@@ -162,7 +165,7 @@ class Stack(Combiner[Answer]):
         return lift_each(self, counts)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Average the combiners' answers."""
+        """Return the average of the combiners' answers to their merged statistics."""
         logs = []
         for name, part in self.rules.items():
             answer = part.finish(stat[name])
@@ -234,7 +237,7 @@ class Weighted(Combiner[AnswerT]):
         return jax.tree.map(weigh, self.rule.lift(counts))
 
     def finish(self, stat: PyTree) -> AnswerT:
-        """Finish as the combiner does."""
+        """Return the combiner's answer to the merged statistic."""
         return self.rule.finish(stat)
 
 
@@ -315,7 +318,7 @@ class Calibrated(Combiner[Answer]):
         return self.rule.lift(counts)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Calibrate the combiner's answer."""
+        """Return the combiner's answer to the merged statistic, calibrated."""
         answer, name = self.rule.finish(stat), type(self.rule).__name__
         if not isinstance(answer, Answer):
             raise TypeError(f"{name} answers with {kind_of(answer)}, not with probabilities to calibrate.")

@@ -38,8 +38,9 @@ class Explanation(NamedTuple):
 class ExplainedVote(Combiner[Explanation]):
     r"""Explanation of a `GeneralizedVote`: which trees are for each class or abstain, and up to which s it decides.
 
-    As s grows, a tree can only lose preferences. So for equal and leaf-size masses the largest s that rejects c' is an
-    order statistic: a weighted quantile of the trees' leads over c', with their masses as weights:
+    As s grows, a tree can only lose preferences. So for equal and leaf-size masses the largest s that rejects c' (half
+    of the mass or more prefers another class to it) is an order statistic: a weighted quantile of the trees' leads over
+    c'. With the masses m_t of the trees, and the counts n_t of their leaves:
 
     .. math:: s_{c \succ c'} = \max \Big\{ d : \sum_t m_t [n_{t,c} - n_{t,c'} \ge d] \ge \tfrac12 \sum_t m_t \Big\},
               \qquad s_{c'} = \max_c s_{c \succ c'}
@@ -109,7 +110,7 @@ class ExplainedVote(Combiner[Explanation]):
         return {"support": share_out(pieces, sure), "total": pieces, "trees": trees}
 
     def finish(self, stat: PyTree) -> Explanation:
-        """Divide by the total, and take the order statistic."""
+        """Return the explanation: merged masses divided by the total, and the order statistic of the leads."""
         support, total = total_of(stat["support"]), total_of(stat["total"])
         # Added as pairs of floats: the abstaining share may be a small difference of nearly equal masses.
         decided = total_of_classes(support)
@@ -128,7 +129,10 @@ class ExplainedVote(Combiner[Explanation]):
 
 
 def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
-    """Return masses as planes that can be collected as floats: integers as half words, which float32 holds exactly."""
+    """Return the masses of `tree_mass` as planes that can be collected as floats.
+
+    Integers become half words, which float32 holds exactly.
+    """
     units = pieces.get("units")
     if units is None or not jnp.issubdtype(units.dtype, jnp.integer):
         return pieces
@@ -138,7 +142,7 @@ def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
 def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], total: TwoFloat) -> Float[Array, "..."]:
     """Return the largest s that decides a single class, 0 if none does.
 
-    Leads of masked trees are NaN; ``mass`` is empty for equal masses; ``total`` is the sum of masses.
+    Leads of masked trees are NaN; ``mass [... trees]`` is empty for equal masses; ``total`` is the sum of masses.
     """
     present = ~jnp.isnan(leads)
     by_pair = {name: jnp.where(present, part[..., None], 0) for name, part in mass.items()} or {"units": present}
@@ -154,7 +158,10 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
     strict = jnp.arange(n_pairs) < (1 if n_pairs == 2 else 0)  # of two classes, class 0 over 1
 
     def include(carry, tree):
-        """Add the mass of the next lead for each pair, and keep the lead with which the sum reaches half."""
+        """Add the mass of the next lead for each pair, and keep the lead with which the sum reaches half.
+
+        ``carry`` has the sums, whether they reached half, and these leads; ``tree`` the next leads and masses.
+        """
         so_far, is_reached, largest = carry
         lead, parts = tree
         # Exact sums, as in the vote itself: half must be reached here for the same s as there.

@@ -87,13 +87,14 @@ class Preference(NamedTuple):
 class GeneralizedVote(Combiner[Preference]):
     r"""A vote in which a tree prefers a class if its leaf's interval is on that side of one half, and else abstains.
 
-    With the intervals of the imprecise Dirichlet model and masses m_t of the trees, for two classes
+    With the interval of the imprecise Dirichlet model for the probability of class 1 in the leaf of tree t, from p̲_t
+    to p̄_t, and the mass m_t of the tree, for two classes
 
     .. math:: bel = \sum_t m_t [\underline p_t \ge \tfrac12], \qquad pl = \sum_t m_t [\overline p_t > \tfrac12]
 
     are the belief and the plausibility that the probability of class 1 is at least (more than) one half. A tree is for
-    class 1 if n₁ - n₀ ≥ s, for class 0 if n₀ - n₁ ≥ s, and else it abstains. With more classes (an extension) each pair
-    is compared so:
+    class 1 if n₁ - n₀ ≥ s, where n are the counts of its leaf, for class 0 if n₀ - n₁ ≥ s, and else it abstains. With
+    more classes (an extension) each pair is compared so:
 
     .. math:: B(c \succ c') = \sum_t m_t [n_c - n_{c'} \ge s]
 
@@ -160,7 +161,7 @@ class GeneralizedVote(Combiner[Preference]):
         return {"mass": share_out(pieces, pairs(dominance(counts, self.s))), "total": pieces}
 
     def finish(self, stat: PyTree) -> Preference:
-        """Return the preference, its pairs of classes arranged as matrices."""
+        """Return the preference of merged masses, whose pairs of classes are arranged as matrices."""
         mass, total = total_of(stat["mass"]), total_of(stat["total"])
         by_pair = TwoFloat(*(jnp.broadcast_to(part[..., None], mass.high.shape) for part in total))
         excess = beyond_half(mass, by_pair, self.mass)
@@ -174,8 +175,9 @@ class LearnedVote(Combiner[Preference]):
     .. math:: B(c \succ c') = \sum_t m_t \, \sigma\Big(\frac{n_c - n_{c'} - s}{\tau}\Big), \qquad
               m_t = N_t^\alpha \, \frac{N_t}{N_t + \kappa}
 
-    σ is the logistic function. As τ falls to 0 it is the comparison n_c - n_c' ≥ s of the cautious forest (`hardened`);
-    equal masses are α = κ = 0, those of the leaf size α = 1, κ = 0, those of certainty α = 0, κ = s.
+    σ is the logistic function, n_t are the counts of the leaf of tree t, and N_t is their sum. As τ falls to 0 it is
+    the comparison n_c - n_c' ≥ s of the cautious forest (`hardened`); equal masses are α = κ = 0, those of the leaf
+    size α = 1, κ = 0, those of certainty α = 0, κ = s.
 
     Parameters
     ----------
@@ -247,7 +249,7 @@ class LearnedVote(Combiner[Preference]):
         return {"mass": mass[..., None] * beats, "total": mass}
 
     def finish(self, stat: PyTree) -> Preference:
-        """Return the preference, its pairs of classes arranged as a matrix."""
+        """Return the preference of merged masses, whose pairs of classes are arranged as a matrix."""
         return Preference(matrix(stat["mass"], jnp.zeros_like(stat["total"])), stat["total"])
 
 
@@ -261,7 +263,10 @@ def check_mass(mass: str) -> None:
 
 
 def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[str, Array]:
-    """Return the masses of leaves as planes for exact sums: ``units``, or limbs ``low`` and ``high`` of integers."""
+    """Return the masses of leaves as planes for exact sums: ``units``, or limbs ``low`` and ``high`` of integers.
+
+    ``mass`` is their kind, and ``s`` the strength, on which masses of certainty depend.
+    """
     if mass == "equal":
         return {"units": jnp.ones(())}
     whole = jnp.issubdtype(counts.dtype, jnp.integer)
@@ -277,7 +282,7 @@ def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[s
 
 
 def share_out(pieces: dict[str, Array], where: Bool[Array, "... k"]) -> dict[str, Array]:
-    """Return a tree's mass, in pieces, in each of k columns where ``where`` is true, else 0."""
+    """Return a tree's mass, in the ``pieces`` of `tree_mass`, in each of k columns where ``where`` is true, else 0."""
     return {name: jnp.where(where, piece[..., None], 0) for name, piece in pieces.items()}
 
 
@@ -292,7 +297,7 @@ def total_of(pieces: dict[str, TwoFloat]) -> TwoFloat:
 def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
     """Return 2 mass - total with an exact sign: the difference is taken before the sums are rounded.
 
-    Masses of certainty come rounded, so differences that may be due to rounding become 0.
+    Masses of the ``kind`` "certainty" come rounded, so differences that may be due to rounding become 0.
     """
     excess = TwoFloat(2 * mass.high, 2 * mass.low).minus(total).value
     if kind != "certainty":
@@ -302,7 +307,7 @@ def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
 
 
 def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:
-    """Return the entries off the diagonal, row by row."""
+    """Return the entries of the matrices ``by_pair`` off the diagonal, row by row."""
     n_classes = by_pair.shape[-1]
     # The diagonal is left out: no tree prefers a class to itself, and each pair is a plane to carry. In the flat matrix
     # n_classes other entries lie between two entries of the diagonal.
@@ -312,7 +317,7 @@ def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... p
 
 
 def matrix(by_pair: Float[Array, "... pairs"], diagonal: Float[Array, "..."]) -> Float[Array, "... classes classes"]:
-    """Return the matrix whose entries off the diagonal `pairs` returned, with ``diagonal`` on the diagonal."""
+    """Return the matrices with ``diagonal`` on the diagonal, and off it ``by_pair``, as `pairs` returns them."""
     n_classes = (1 + math.isqrt(1 + 4 * by_pair.shape[-1])) // 2
     # In the flat matrix n_classes other entries lie between two entries of the diagonal.
     rows = by_pair.reshape(*diagonal.shape, n_classes - 1, n_classes)

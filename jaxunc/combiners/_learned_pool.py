@@ -29,17 +29,17 @@ class LearnedPool(Combiner[Answer]):
 
     .. math:: P(c) = (1 - \epsilon) \frac{P_c^{s_c} e^{b_c}}{\sum_k P_k^{s_k} e^{b_k}} + \frac{\epsilon}{C}
 
-    w_t are the counts of a tree's leaf, N_t is their sum. With *two countings*, such as in-bag and out-of-bag counts,
-    w_t is a times the first plus the second. It starts as the mean, and contains Laplace's and the m-estimate (m),
-    pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
+    w_t are the counts of the leaf of tree t, N_t is their sum, and C the number of classes. Of two count sets, such as
+    in-bag and out-of-bag, w_t is a times the counts of the first plus those of the second. It starts as the mean, and
+    contains Laplace's and the m-estimate (m), pooling (α = 1, m = 0) and, as q falls towards 0, the logarithmic pool.
 
     Parameters
     ----------
     prior
         π, class probabilities ``[classes]``, all positive: usually ``forest.prior``. Not learned.
     reads
-        The names of the counts that are read, one or two: ``("own",)``, or ``("own", "oob")`` for a forest that has
-        out-of-bag counts too (`Forest.with_count_set`). Two stand side by side: ``[... 2·classes]``.
+        The names of the count sets that are read, one or two: ``("own",)``, or ``("own", "oob")`` for a forest that has
+        out-of-bag counts too (`Forest.with_count_set`). Counts of two stand side by side: ``[... 2·classes]``.
     size_power
         α: how much more a leaf counts that holds more instances. 0: all alike.
     mean_power
@@ -138,7 +138,10 @@ class LearnedPool(Combiner[Answer]):
         self.inbag_weight = copy_in(weight, dtype) if both else None
 
     def _by_class(self, name: str, value, within: str) -> Array:
-        """Return one number or ``[classes]`` numbers in the prior's precision; raise a ValueError if they are bad."""
+        """Return ``value``, one number or ``[classes]`` numbers, in the prior's precision.
+
+        Raises a ValueError that names the argument ``name`` for another shape, or numbers outside of ``within``.
+        """
         if np.ndim(value) and np.shape(value) != self.prior.shape:
             raise ValueError(
                 f"{name} has shape {np.shape(value)}; pass one number, or one per class, shape {self.prior.shape}."
@@ -148,11 +151,11 @@ class LearnedPool(Combiner[Answer]):
 
     @property
     def count_sets(self) -> tuple[str, ...]:
-        """Names of the counts that are read, one or two."""
+        """Names of the count sets that are read, one or two."""
         return self.reads
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
-        """Return (N + m)^α p^q for every class, and (N + m)^α."""
+        """Return (N + m)^α p^q of a leaf for every class, and (N + m)^α."""
         n_classes, dtype = len(self.prior), float_dtype(counts, self.prior)
         if counts.shape[-1] != n_classes * len(self.reads):
             raise ValueError(
@@ -175,7 +178,7 @@ class LearnedPool(Combiner[Answer]):
         return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer: the power mean, its logarithm scaled and moved, and the noise."""
+        """Return the answer of merged sums: the power mean, its logarithm scaled and moved, and the noise."""
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
         mean = divide_by_shared(stat["power"], weight, prior**self.mean_power)
         # The mean is one of powers p^q: its q-th root is a probability again.
@@ -205,7 +208,7 @@ class LearnedPool(Combiner[Answer]):
 
 
 def checked_names(reads) -> tuple[str, ...]:
-    """Return the names of one or two count sets as a tuple; raise a TypeError or a ValueError for anything else."""
+    """Return ``reads``, the names of one or two count sets, as a tuple; a TypeError or ValueError for anything else."""
     check_collection("reads", reads, "names of counts, such as ('own',) or ('own', 'oob')")
     if not all(isinstance(name, str) for name in reads):
         raise TypeError(f"reads={reads!r:.60} must be names of counts, such as ('own',) or ('own', 'oob').")
@@ -216,7 +219,10 @@ def checked_names(reads) -> tuple[str, ...]:
 
 
 def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
-    """Return the answer's probabilities and their logarithms, mixed with the uniform distribution by ``noise``."""
+    """Return probabilities and log probabilities of an answer ``certain`` after mixing.
+
+    ``noise`` is the share of the uniform distribution.
+    """
     log_share = jnp.asarray(certain.log_probability)
     noise = noise.astype(log_share.dtype)
     share = scale_and_move(jnp.exp(log_share), 1 - noise, noise / log_share.shape[-1])

@@ -57,7 +57,7 @@ class Merging(NamedTuple):
 
     @classmethod
     def of(cls, merge: PyTree, stat: PyTree) -> "Merging":
-        """Return the merging of a statistic; ``merge`` is a pytree prefix of it with names of merges as leaves."""
+        """Return the merging of a statistic ``stat``; ``merge`` is a pytree prefix of it, with names of merges."""
         return cls(merge_kinds(merge, stat), tuple(jnp.asarray(part).dtype.name for part in jax.tree.leaves(stat)))
 
     @property
@@ -76,7 +76,10 @@ class Merging(NamedTuple):
         return [acc.start(s, jnp.dtype(d)) for acc, s, d in zip(self.planes, full, self.dtypes, strict=True)]
 
     def mask(self, values: list[Array], passing: Bool[Array, "..."]) -> list[Array]:
-        """Return the values where ``passing`` is True, and elsewhere each plane's neutral value."""
+        """Return each plane's values where ``passing`` is True, and its neutral value elsewhere.
+
+        The axes of ``passing`` are the leading axes of the planes.
+        """
 
         def masked(acc: Accumulator, part: Array) -> Array:
             if part.ndim < passing.ndim:  # a number for a whole tree
@@ -129,12 +132,12 @@ class Merging(NamedTuple):
         return [_behind(a, b) if acc.collects else acc.join(a, b) for acc, a, b in both]
 
     def result(self, carry: list[Any]) -> list[Any]:
-        """Return each plane as `Combiner.finish` sees it."""
+        """Return each plane of a carry as `Combiner.finish` sees it."""
         return [acc.result(c) for acc, c in zip(self.planes, carry, strict=True)]
 
 
 def _behind(first: tuple[Array], second: tuple[Array]) -> tuple[Array]:
-    """Return the collected values of the first trees followed by those of the second, along axis 1."""
+    """Return one plane's collected values of the first trees followed by those of the second, along axis 1."""
     (a,), (b,) = first, second
     return (b if a.shape[1] == 0 else jnp.concatenate([a, b], axis=1),)
 
@@ -152,7 +155,10 @@ def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
 
 
 def _float_sum(result: Callable[..., Any]) -> Accumulator:
-    """Return the accumulator of a compensated sum: its carry is the rounded sum and the sum of rounding errors."""
+    """Return the accumulator of a compensated sum, whose carry ``result`` turns into what `Combiner.finish` sees.
+
+    The carry is the rounded sum and the sum of rounding errors.
+    """
 
     def include(carry, values):
         high, error = two_sum(carry[0], values)
@@ -256,7 +262,10 @@ def _unpack(carry: tuple, like: tuple) -> tuple:
 
 
 def _reduce(carries: list[tuple], neutral: list[tuple], joins: list[Callable[..., Any]], axis: int) -> list[tuple]:
-    """Return the carries, each joined along an axis by its own function: one `lax.reduce`, which is one kernel."""
+    """Return the carries of planes, joined along an axis by one `lax.reduce`, which is one kernel.
+
+    ``joins`` has each plane's function of two carries, ``neutral`` its carry of no tree.
+    """
     if not carries:
         return []
     flat, structure = jax.tree.flatten(carries)

@@ -18,7 +18,7 @@ from ._merge import merge_kinds
 
 
 class OneVsRest(Combiner[Answer]):
-    """A binary combiner applied to each class c against the rest, with counts (N - w_c, w_c).
+    """A binary combiner applied to each class c against the rest: counts (N - w_c, w_c) of a leaf with counts w, sum N.
 
     Parameters
     ----------
@@ -99,7 +99,10 @@ class OneVsRest(Combiner[Answer]):
         return jax.tree.map(lambda part: part.reshape(*counts.shape, *part.shape[1:]) if jnp.ndim(part) else part, stat)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the margins of the binary answers as class scores, and their normalised probabilities."""
+        """Return the answer of a merged statistic: class scores are the margins of the binary answers.
+
+        Probabilities are those of class 1 in the binary answers, divided by their sum.
+        """
         # Shapes alone, without computing: how many axes the binary combiner's planes have behind the class axis.
         one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
         alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
@@ -131,7 +134,10 @@ class OneVsRest(Combiner[Answer]):
 
 
 def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
-    """Return the margin of a binary answer, and the logarithm of the probability of class 1."""
+    """Return the margin of the answer of a binary ``rule`` to a merged statistic, and the log probability of class 1.
+
+    None stands for the latter where the answer has no probabilities.
+    """
     answer = rule.finish(stat)
     if not isinstance(answer, Answer):
         raise TypeError(
@@ -155,7 +161,7 @@ def _of_one_tree(rule: Combiner) -> Combiner:
 
 
 def _stacked(rules: tuple[Combiner, ...]) -> Combiner:
-    """Stack combiners into one whose numbers have a leading axis of classes."""
+    """Stack the combiners ``rules`` of the classes into one whose numbers have a leading axis of classes."""
     return jax.tree.map(lambda *parts: jnp.stack([jnp.asarray(part) for part in parts]), *rules)
 
 
@@ -168,7 +174,7 @@ def _lift_every_leaf(rule: Combiner, counts: Num[Array, "... 2"]):
 
 
 def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 2"]:
-    """Return (N - w_c, w_c) for each class."""
+    """Return (N - w_c, w_c) for each class c, for counts w with the sum N."""
 
     def pairs(counts):
         total = jnp.sum(counts, axis=-1, keepdims=True)
@@ -185,7 +191,7 @@ def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 
 
 
 def _class_axis_leads(part: Array, *, trailing: int, collected: bool) -> Array:
-    """Return a plane with the class axis where the binary combiner expects instances: in front of its further axes.
+    """Return the plane ``part`` with the class axis where a binary combiner expects instances: before its further axes.
 
     ``trailing`` is the number of these axes, -1 for a scalar of the tree; ``collected`` adds an axis of trees.
     """

@@ -27,7 +27,8 @@ from ._combiner import Combiner
 class Mean(Combiner[Answer]):
     r"""The mean of leaf scores over trees, h_avg = (1/K) Σ p(w_i).
 
-    ``Mean()`` averages relative frequencies: what scikit-learn's forests answer.
+    p is the scorer, w_i are the counts of the leaf of tree i, and K is the number of trees. ``Mean()`` averages
+    relative frequencies: what scikit-learn's forests answer.
 
     Parameters
     ----------
@@ -38,10 +39,10 @@ class Mean(Combiner[Answer]):
 
     Notes
     -----
-    Class scores: ∓ the mean score for two classes, the mean scores for more. Score: the mean score. Probability: 1/2
-    ± score/width, clipped to [0, 1], where the width is that of the scorer's range (1 for centred probabilities, 2
-    for plausibility). Scores without a bound (`scorers.linear`, `scorers.ucb`) have none: asking for it raises a
-    ValueError. No tree (all masked): 0, or 1/C.
+    Class scores: minus and plus the mean score for class 0 and 1, the mean scores for more classes. Score: the mean
+    score. Probability of class 1: 1/2 + score/width, clipped to [0, 1], where the width is that of the scorer's range
+    (1 for centred probabilities, 2 for plausibility). Scores without a bound (`scorers.linear`, `scorers.ucb`) have no
+    probability: asking for it raises a ValueError. No tree (all masked): scores 0, equal probabilities.
 
     Scores of leaves are rounded before they are added, with compensation. So the mean of shares is within 4 eps (5e-7
     in float32) of the true one for any number of trees. It is 0 for a class that no leaf has.
@@ -62,7 +63,7 @@ class Mean(Combiner[Answer]):
         return {"score": score_planes(self.scorer, counts), "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Divide the total by the number of trees."""
+        """Return the answer of the merged scores, divided by the number of trees."""
         return answer_of_mean(stat, score_width(self.scorer))
 
 
@@ -83,7 +84,7 @@ def answer_of_mean(stat: PyTree, width: float) -> Answer:
 
 
 def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
-    """Return the answer of combined leaf scores: one for two classes, one per class for more.
+    """Return the answer of combined leaf scores ``[... k]``: for two classes k is 1, for more their number.
 
     ``width`` is as for `answer_of_mean`.
     """
@@ -104,7 +105,10 @@ def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
 
 
 def score_planes(scorer: Callable[..., Any], counts: Num[Array, "... classes"]) -> Array:
-    """Return leaf scores with a last axis: one entry for a binary score, else one per class; or a ValueError."""
+    """Return the scores of leaves by ``scorer`` with a last axis: one entry for two classes, else one per class.
+
+    Raises a ValueError if the scorer returns another shape.
+    """
     score = scorer(counts)
     if score.shape == counts.shape[:-1] and counts.shape[-1] == 2:
         return score[..., None]
@@ -120,6 +124,8 @@ class EpistemicWeighting(Combiner[Answer]):
     r"""The mean of plausibility scores, each times one minus its leaf's epistemic uncertainty.
 
     .. math:: \frac1K \sum_i (1 - u_e^i)\, p_{pls}^i, \qquad u_e = \min\{\pi(+), \pi(-)\}
+
+    over the leaves i of K trees, with the score p_pls and the degrees of support π of `scorers.plausibility`.
 
     Notes
     -----
@@ -141,7 +147,7 @@ class EpistemicWeighting(Combiner[Answer]):
         return {"score": (certainty * leaf.preference)[..., None], "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Divide the total by the number of trees."""
+        """Return the answer of the merged scores, divided by the number of trees."""
         return answer_of_mean(stat, 2.0)
 
 
@@ -179,7 +185,7 @@ class Median(Combiner[Answer]):
 
 
 def median_of_trees(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
-    """Return the median over trees without NaN (masked trees); 0 if no tree is left."""
+    """Return the median of ``scores`` over trees, without those that are NaN (masked); 0 if no tree is left."""
     # Masked trees are NaN: they sort last, and the middle is that of the trees before them.
     present = jnp.sum(~jnp.isnan(scores), axis=-2, keepdims=True)
     ordered = jnp.sort(scores, axis=-2)  # NaN last
@@ -191,7 +197,7 @@ def median_of_trees(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"
 
 
 class Maximum(Combiner[Answer]):
-    r"""The leaf score that is largest in absolute value, v_j with j = argmax \|v_i\|.
+    r"""The leaf score that is largest in absolute value: v_j with j = argmax \|v_i\| of the scores v_i.
 
     Parameters
     ----------
@@ -223,7 +229,7 @@ class Maximum(Combiner[Answer]):
         return {"highest": score, "lowest": -score}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer of the score that is largest in absolute value."""
+        """Return the answer of the score that is largest in absolute value, from the merged extremes."""
         return answer_of_scores(extreme_of(stat["highest"], stat["lowest"]), score_width(self.scorer))
 
 
@@ -244,6 +250,8 @@ class GeneralizedMixture(Combiner[Answer]):
     r"""A weighted mean of leaf scores, with less weight the further a score is from a reference Θ.
 
     .. math:: H_\Theta = \frac{1}{K-1} \sum_i \Big(v_i - v_i \frac{|v_i - \Theta|}{\sum_j |v_j - \Theta|}\Big)
+
+    where v_i is the score of the leaf of tree i, and K is the number of trees.
 
     Parameters
     ----------
@@ -283,7 +291,7 @@ class GeneralizedMixture(Combiner[Answer]):
         return score_planes(self.scorer, counts)
 
     def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
-        """Weigh the trees that count by their distance from the reference."""
+        """Return the answer of the mean over the trees that count, weighted by their distance from the reference."""
         present = ~jnp.isnan(stat)
         scores = jnp.where(present, stat, 0.0)
         number = jnp.sum(present, axis=-2).astype(scores.dtype)
@@ -321,6 +329,8 @@ class BetaAggregation(Combiner[Answer]):
     .. math:: f(\theta) = \frac1K \sum_i f_i(\theta), \qquad
               h_{sum} = \frac{\sum_{j > 50} f(j/100)}{\sum_{j > 50} f(j/100) + \sum_{j < 50} f(j/100)}, \qquad
               h_{max} = \arg\max_j f(j/100) / 100
+
+    where w⁺ and w⁻ are the counts of class 1 and class 0 in a leaf, and f_i is the density of the leaf of tree i.
 
     Parameters
     ----------

@@ -35,6 +35,8 @@ class Vote(Combiner[Answer]):
 
     .. math:: h_{vote} = \frac1K \sum_i \mathrm{sgn}(v_i), \qquad \mathrm{sgn}(0) = 0
 
+    where v_i is the share of class 1 in the leaf of tree i less 1/2, and K is the number of trees.
+
     Parameters
     ----------
     ties
@@ -75,7 +77,7 @@ class Vote(Combiner[Answer]):
         return {"share": share, "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Divide by the number of votes."""
+        """Return the answer: the merged shares, divided by the number of votes."""
         share = stat["share"]
         shares = divide_by_shared(share, jnp.asarray(stat["trees"])[..., None], 1 / share.shape[-1])
         score = margin(shares) * (0.5 if self.ties == "literal" else 1.0) if shares.shape[-1] == 2 else None
@@ -87,9 +89,12 @@ class Pooling(Combiner[Answer]):
 
     .. math:: g_{pool} = \frac{\sum_i w_i^+}{\sum_i N_i} - \frac12
 
+    where w_i^+ of the N_i instances in the leaf of tree i are of class 1.
+
     Notes
     -----
-    Class scores: centred shares (n_c - N/C)/N. Score: the one of class 1. Probability: the shares. Integer counts are
+    Class scores: centred shares (n_c - N/C)/N, if n_c of the N instances in all leaves are of class c, one of C. Score:
+    the class score of class 1. Probability: the shares. Integer counts are
     summed without rounding (up to 2⁴⁸ in float32). Class scores are quotients of exact differences, so a lead of one
     instance in 10¹³ is no tie. Leaves that are all empty: scores 0, equal shares.
 
@@ -126,14 +131,17 @@ total for each class, so that its time grows with the square of their number."""
 
 
 def _score_and_share(plane: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
-    """Return (n_c - N/C)/N and n_c/N for one class, with n_c = ``plane`` and N = ``total``; 0 and 1/C if N = 0."""
+    """Return (n_c - N/C)/N and n_c/N for one of C = n_classes, with n_c = ``plane`` and N = ``total``.
+
+    0 and 1/C if N = 0.
+    """
     # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
     lead = plane.minus(total.divided_by(n_classes)).value
     return divide_by_shared(lead, total.value), divide_by_shared(plane.value, total.value, 1 / n_classes)
 
 
 def total_of_classes(stat: TwoFloat) -> TwoFloat:
-    """Return the sum over the last axis of two-floats, added in order by a loop."""
+    """Return the sum of two-floats ``stat [... classes]`` over classes, added in order by a loop."""
     by_class = jax.tree.map(lambda part: jnp.moveaxis(part, -1, 0), stat)
     first, others = (jax.tree.map(lambda part, at=at: part[at], by_class) for at in (0, slice(1, None)))
     return lax.scan(lambda total, plane: (total.plus(plane), None), first, others)[0]
@@ -145,6 +153,8 @@ class EvidenceAccumulation(Combiner[Answer]):
     .. math:: \ell_c = \log P(c) + \sum_i \Big(\log P(c \mid w_i) - \log P(c)\Big), \qquad
               P(c \mid w) = \frac{w_c + \lambda}{N + C\lambda}
 
+    where w_i are the counts of the leaf of tree i, N is their sum, and C the number of classes.
+
     Parameters
     ----------
     prior
@@ -152,8 +162,8 @@ class EvidenceAccumulation(Combiner[Answer]):
     smoothing
         λ ≥ 0, 0.1 in the paper. With λ = 0 an absent class is vetoed.
     prior_term
-        ``"log"``: the formula above. ``"published_code"``: the paper's code, which subtracts (K-1) P(c) instead of
-        (K-1) log P(c); equal at a uniform prior only.
+        ``"log"``: the formula above. ``"published_code"``: the paper's code, which for K trees subtracts (K-1) P(c)
+        instead of (K-1) log P(c); equal at a uniform prior only.
     smooth_to_prior
         Smooth towards the prior, (w_c + CλP(c))/(N + Cλ), which makes an empty leaf neutral. With the paper's
         smoothing it is evidence for equal odds.
@@ -244,7 +254,7 @@ class EvidenceAccumulation(Combiner[Answer]):
         return jnp.where(silent, 0.0, gain - self._prior_gain())
 
     def finish(self, stat: Float[Array, "... classes"]) -> Answer:
-        """Add the prior; where all classes are vetoed, the prior alone is the probability."""
+        """Return the answer of the merged evidence and the prior; the prior alone where all classes are vetoed."""
         class_scores = stat + self._prior_gain()
         # Where every class is vetoed the trees contradict each other. A softmax would be NaN: the prior answers.
         conflict = jnp.all(jnp.isneginf(class_scores), axis=-1)
@@ -255,7 +265,7 @@ class EvidenceAccumulation(Combiner[Answer]):
 
 
 def _lead(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return C w_c - N, rounded only after exact differences of integers."""
+    """Return C w_c - N for counts w of C classes and their sum N, rounded only after exact differences of integers."""
     n_classes = counts.shape[-1]
     if n_classes <= MANY:
         return sum_in_order(differences(counts))

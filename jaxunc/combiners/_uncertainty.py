@@ -22,6 +22,8 @@ class AveragedIntervals(Combiner[Interval]):
 
     .. math:: \left[\frac1T \sum_t \frac{n_{t,c}}{N_t + s},\; \frac1T \sum_t \frac{n_{t,c} + s}{N_t + s}\right]
 
+    where n_{t,c} of the N_t instances in the leaf of tree t are of class c, and T is the number of trees.
+
     Parameters
     ----------
     s
@@ -67,7 +69,7 @@ class AveragedIntervals(Combiner[Interval]):
         self.s = single_strength(s)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the lower bounds, 1 for the tree, and for more than two classes the width, equal for all classes."""
+        """Return a leaf's lower bounds, 1 for the tree, and for more than two classes the width, equal for each."""
         stat = {"lower": idm_interval(counts, self.s).lower, "trees": jnp.ones(())}
         if counts.shape[-1] == 2:
             return stat
@@ -75,7 +77,7 @@ class AveragedIntervals(Combiner[Interval]):
         return {**stat, "width": self.s / (size + self.s)}
 
     def finish(self, stat: PyTree) -> Interval:
-        """Divide the totals by the number of trees."""
+        """Return the intervals: merged bounds divided by the number of trees."""
         total = stat["lower"]
         trees = jnp.asarray(stat["trees"])[..., None]
         lower = jnp.minimum(divide_by_shared(total, trees), 1.0)
@@ -112,17 +114,19 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
     .. math:: \mathcal P = \{\ell + w\,t : t \ge 0,\ \textstyle\sum_c t_c = 1\}, \qquad
               \ell_c = \frac1T \sum_i \frac{n_{i,c}}{N_i + s}, \qquad w = \frac1T \sum_i \frac{s}{N_i + s}
 
-    (all that lie between the bounds of `AveragedIntervals`), have entropies
+    (all that lie between the bounds of `AveragedIntervals`, whose symbols these are), have entropies H with
 
     .. math:: \max_{\mathcal P} H = H(\max\{\ell, \lambda\}), \ \sum_c \max\{\lambda - \ell_c, 0\} = w, \qquad
               \min_{\mathcal P} H = \min_c H(\ell + w\,e_c)
+
+    where λ is a level, and e_c the distribution that is certain of class c.
 
     Parameters
     ----------
     kind
         ``"entropy"``: total H(mean p), aleatoric mean H(p), epistemic their difference (the mutual information of class
-        and tree), in bits, any number of classes. ``"plausibility"``: epistemic mean u_e, aleatoric mean u_a, with
-        u_e = min π and u_a = 1 - max π of each leaf; two classes, each in [0, 1]. ``"interval"``: total the largest and
+        and tree), in bits, any number of classes. ``"plausibility"``: epistemic mean u_e, aleatoric mean u_a of the
+        leaves (`scorers.uncertainty`); two classes, each in [0, 1]. ``"interval"``: total the largest and
         aleatoric the least entropy of the probabilities above, epistemic their difference, in bits, any number of
         classes.
     s
@@ -194,7 +198,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         return {"shares": shares, "entropy": entropy(shares), "trees": trees}
 
     def finish(self, stat: PyTree) -> Uncertainty:
-        """Return the uncertainty from means over the trees."""
+        """Return the uncertainty of a merged statistic, from means over the trees."""
         trees = jnp.asarray(stat["trees"])
         if self.kind == "plausibility":
             aleatoric = divide_by_shared(stat["aleatoric"], trees)
@@ -213,13 +217,13 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
 
 
 def entropy(probs: Float[Array, "... classes"]) -> Float[Array, "..."]:
-    """Return the Shannon entropy in bits, with 0 log 0 = 0."""
+    """Return the Shannon entropy of ``probs`` in bits, with 0 log 0 = 0."""
     safe = jnp.where(probs > 0, probs, 1.0)
     return -sum_in_order(rounded(probs * jnp.log2(safe)))
 
 
 def _surprise(probs: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return -p log₂ p of each probability: what it adds to the entropy."""
+    """Return -p log₂ p of each of ``probs``: what it adds to the entropy."""
     return entropy(probs[..., None])
 
 

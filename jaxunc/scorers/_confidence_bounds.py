@@ -1,8 +1,8 @@
 """Confidence bounds: how far a leaf's distribution stands apart from its mirror image.
 
 `confidence_bounds` measures that by heights in the middle (`jaxunc.scorers._heights`) or by the overlap area, whose
-complement is an integral over z = 2θ-1. With t = (w⁺-w⁻)/N, β the density of z when θ ~ Beta(w⁺+1, w⁻+1), and 2J the
-number of coin tosses that decide (N, or N+1 for odd N):
+complement is an integral over z = 2θ-1. With the counts w⁺ of class 1 and w⁻ of class 0, their sum N, t = (w⁺-w⁻)/N, β
+the density of z when θ ~ Beta(w⁺+1, w⁻+1), and 2J the number of coin tosses that decide (N, or N+1 for odd N):
 
     binomial        A(t),  A(z) = I_{z²}(1/2, J) = 2J γ(J) ∫₀^z (1-u²)^{J-1} du
     beta            ∫₀¹ [β(z) - β(-z)] dz
@@ -55,13 +55,13 @@ def confidence_bounds(
         f_{mid} = \begin{cases} f(N/2) & N \text{ even} \\
         \tfrac12 \left[f(\tfrac{N-1}2) + f(\tfrac{N+1}2)\right] & N \text{ odd} \end{cases}
 
-    with f the mass function of BetaBin(N, w⁺+1, w⁻+1), whose maximum is f(w⁺). That is the paper's score and the
-    default; the settings give the eighteen variants of its published code.
+    with p̂ = w⁺/N and f the mass function of BetaBin(N, w⁺+1, w⁻+1), whose maximum is f(w⁺). That is the paper's score
+    and the default; the settings give the eighteen variants of its published code.
 
     Parameters
     ----------
     counts
-        Class counts [negative, positive] of leaves, ≥ 0, integer or real.
+        Counts of leaves ``[... 2]``: w⁻ of class 0, then w⁺ of class 1; ≥ 0, integer or real. N is their sum.
     family
         f: ``"beta_binomial"``; ``"binomial"``, Bin(N, p̂); ``"beta"``, the density of Beta(w⁺+1, w⁻+1).
     statistic
@@ -135,7 +135,10 @@ def _one_minus_exp(x):
 
 @jit(static_argnames=("family", "statistic"))
 def _confidence_bounds(counts, weighted, between, family, statistic):
-    """Return the scores ``[...]`` of checked counts; ``between``: the middle of an odd N lies between two counts."""
+    """Return the scores ``[...]`` of checked counts; other settings are those of `confidence_bounds`.
+
+    With ``between`` the middle of an odd N lies between two counts.
+    """
     # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
     # formula needs more digits.
     dtype = np.promote_types(float_dtype(counts), np.float32)
@@ -197,7 +200,7 @@ def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
-    """Return the nodes, weights and integrating matrix of `_rule` as arrays of this dtype."""
+    """Return the nodes, weights and integrating matrix of `_rule` for a precision, as arrays of this dtype."""
     x, weights, cumulate = _rule(precision.nodes)
     return jnp.asarray(x, dtype), jnp.asarray(weights, dtype), jnp.asarray(cumulate, dtype)
 
@@ -243,7 +246,7 @@ class _QuadratureNodes(NamedTuple):
 
 
 def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
-    """Return the quadrature nodes of each leaf for ``x``, the nodes on [0, 1]."""
+    """Return the quadrature nodes of each leaf for ``x``, the nodes on [0, 1]; ``precision`` has their reach."""
     end = leaf.lead / leaf.total + precision.reach / jnp.sqrt(leaf.total + 3)
     # Up to z = 1, where fractional counts make powers (1-z)^0.3: 1-z = (1-x)³ makes them smooth.
     reaches_one, x = end >= 1, x[:, None]
@@ -254,7 +257,10 @@ def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
 
 
 def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
-    """Return β(z) - β(-z) = (β(z) + β(-z)) tanh(lead · artanh z) at the nodes, times dz/dx."""
+    """Return β(z) - β(-z) = (β(z) + β(-z)) tanh(lead · artanh z) of a leaf at its nodes, times dz/dx.
+
+    ``lead`` is w⁺ - w⁻, with its sign.
+    """
     t = leaf.lead / leaf.total
     mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
     density = jnp.exp(mode + log_likelihood(nodes.z, nodes.rest, nodes.z - t, leaf.more, leaf.fewer))
@@ -264,13 +270,13 @@ def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
 
 
 def _within_one(value, leaf: Leaf, lead, precision: _Precision):
-    """Return the value clipped to [-1, 1]; the sign of the lead where the overlap rounds to 0."""
+    """Return a leaf's ``value`` clipped to [-1, 1]; the sign of ``lead`` where, at this precision, the overlap is 0."""
     certain = leaf.lead * (leaf.lead / leaf.total) > precision.certain**2
     return jnp.where(certain, jnp.sign(lead), jnp.clip(value, -1.0, 1.0))
 
 
 def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c as `binomial_lead` does, for the overlap area c of Beta(w⁺+1, w⁻+1) and its mirror image."""
+    """Return 1 - c of a leaf as `binomial_lead` does, for the overlap c of Beta(w⁺+1, w⁻+1) and its mirror image."""
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     value = _apply(weights, _beta_difference(leaf, lead, _nodes(leaf, precision, x)))
@@ -278,7 +284,7 @@ def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c as `binomial_lead` does, for the overlap area c of BetaBin(N, w⁺+1, w⁻+1) and its mirror image."""
+    """Return 1 - c of a leaf as `binomial_lead` does, for the overlap c of BetaBin(N, w⁺+1, w⁻+1) and its mirror."""
     precision = _precision(lead.dtype)
     x, weights, cumulate = _constants(precision, lead.dtype)
     nodes = _nodes(leaf, precision, x)

@@ -28,7 +28,7 @@ Function = TypeVar("Function", bound=Callable)
 
 
 class Declaration(NamedTuple):
-    """The facts about a scorer that `scorer` declared."""
+    """The facts about a scorer that `scorer` declared: its arguments."""
 
     width: float | Callable[..., float] = 1.0
     static: frozenset[str] | None = None
@@ -119,7 +119,7 @@ def score_width(scorer: Callable[..., Any]) -> float:
 
 
 def score_bound(scorer: Callable[..., Any], n_classes: int) -> float:
-    """Return the largest absolute score that the declared width allows; 1 without a declaration."""
+    """Return the largest absolute score that the declared width allows for n_classes; 1 without a declaration."""
     if declared(scorer) == Declaration():
         return 1.0
     return score_width(scorer) * max(0.5, 1 - 1 / n_classes)
@@ -190,7 +190,10 @@ def as_partial(scorer: Callable[..., Any]) -> Partial:
 
 
 def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
-    """Return the function within all partials, their positional arguments, and their settings (the outermost win)."""
+    """Return the function within all partials of a scorer, their positional arguments, and their settings.
+
+    Where several fix a setting, the outermost partial wins.
+    """
     args, settings = (), {}
     while True:
         if isinstance(inner := getattr(scorer, "fun", None), functools.partial):
@@ -228,7 +231,7 @@ def probability(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     Parameters
     ----------
     counts
-        Class counts of leaves, ≥ 0, real or integer; the last axis is [negative, positive], or more classes.
+        Class counts of leaves, ≥ 0, with the sum N. Last axis: w⁻ of class 0 and w⁺ of class 1, or w_c of each class.
 
     Returns
     -------
@@ -272,7 +275,7 @@ def laplace(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     Parameters
     ----------
     counts
-        Class counts of leaves, ≥ 0, real or integer; the last axis is [negative, positive], or more classes.
+        Class counts of leaves, ≥ 0, with the sum N. Last axis: w⁻ of class 0 and w⁺ of class 1, or w_c of each class.
 
     Returns
     -------
@@ -322,7 +325,7 @@ def m_estimate(
     Parameters
     ----------
     counts
-        Class counts of leaves, ≥ 0, real or integer; the last axis is [negative, positive], or more classes.
+        Class counts of leaves, ≥ 0, with the sum N. Last axis: w⁻ of class 0 and w⁺ of class 1, or w_c of each class.
     m
         The prior's weight in instances, ≥ 0. 0: the relative frequency; C with a uniform prior: `laplace`.
     prior
@@ -373,7 +376,7 @@ def m_estimate(
 
 
 def _class_prior(prior, n_classes: int) -> Array:
-    """Return the prior as one probability per class; raise a ValueError unless it is a distribution over them."""
+    """Return the prior as one probability per class; raise a ValueError unless it is a distribution over n_classes."""
     check_numbers("prior", prior)
     prior = copy_in(prior, float_dtype(prior))
     if prior.ndim == 0 and n_classes == 2:
@@ -400,7 +403,7 @@ def linear(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     Parameters
     ----------
     counts
-        Class counts of leaves, ≥ 0, real or integer; the last axis is [negative, positive], or more classes.
+        Class counts of leaves, ≥ 0, with the sum N. Last axis: w⁻ of class 0 and w⁺ of class 1, or w_c of each class.
 
     Returns
     -------
@@ -439,7 +442,7 @@ def linear(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
 def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: NumbersLike) -> Array:
     r"""The relative frequency in units of an upper confidence bound.
 
-    The α for which the bounds of both classes meet, p̂ - α √(ln n/N) = (1 - p̂) + α √(ln n/N):
+    It is the α for which the bounds of both classes meet, p̂ - α √(ln n/N) = (1 - p̂) + α √(ln n/N), with p̂ = w⁺/N:
 
     .. math:: \left(\hat p - \tfrac12\right) \sqrt{\frac{N}{\ln n}}, \qquad
               C > 2:\; \left(\frac{w_c}{N} - \frac1C\right) \sqrt{\frac{N}{\ln n}}
@@ -447,7 +450,7 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
     Parameters
     ----------
     counts
-        Class counts of leaves, ≥ 0, real or integer; the last axis is [negative, positive], or more classes.
+        Class counts of leaves, ≥ 0, with the sum N. Last axis: w⁻ of class 0 and w⁺ of class 1, or w_c of each class.
     n_samples
         n, the number of instances that the tree was grown on, at least 2.
 
@@ -492,7 +495,7 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
 
 
 def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return C w_c - N: how far each count is above an even share, times the number of classes."""
+    """Return C w_c - N for counts w_c of C classes and their sum N: how far each is above an even share, times C."""
     counts = as_counts(counts)
     # Relative to the smallest count nothing is negative, so unsigned counts do not wrap. Its effect cancels.
     above = (counts - lax.stop_gradient(jnp.min(counts, axis=-1, keepdims=True))).astype(float_dtype(counts))
@@ -500,11 +503,11 @@ def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
 
 
 def lead(counts: Num[Array, "... 2"]) -> Float[Array, "..."]:
-    """Return w⁺ - w⁻, exact for integer counts but for one rounding to a float."""
+    """Return the count of class 1 less that of class 0, exact for integer counts but for one rounding to a float."""
     return excess(counts)[..., 1]
 
 
 def has_odd_total(counts: Num[Array, "... classes"]) -> Bool[Array, "..."]:
-    """Return whether N is an odd integer; False where it is no integer."""
+    """Return whether the sum of a leaf's counts is an odd integer; False where it is no integer."""
     rest = jnp.sum(counts % 2, axis=-1)  # the total itself might overflow or round
     return rest % 2 == 1

@@ -30,7 +30,7 @@ def grid_support_degrees(
     Parameters
     ----------
     counts
-        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
+        Counts of class 0 (−) and class 1 (+) in leaves ``[... 2]``, ≥ 0, real or integer; p̂ is the share of class 1.
     grid_size
         G, the number of nodes, at least 2.
     mle_node
@@ -79,7 +79,7 @@ def grid_support_degrees(
 
 @jit
 def _grid_degrees(counts, intervals, halvings, mle_node):
-    """Return the degrees of support ``[... 2]`` of checked counts; ``intervals`` is G - 1."""
+    """Return `grid_support_degrees` of checked counts; ``intervals`` is G - 1, ``halvings`` as for `_crossing`."""
     negative, positive, leading, empty = _counts_of(counts)
     w, v = jnp.stack([negative, positive], -1), jnp.stack([positive, negative], -1)
     degrees = _degree(w, v, jnp.stack([-leading, leading], -1), intervals, halvings, mle_node)
@@ -98,7 +98,8 @@ def _counts_of(counts):
 def _degree(w, v, leading, intervals, halvings, mle_node):
     """Return π_G, the largest min{L, 2θ - 1} of all nodes, of the class with count w against v.
 
-    ``leading`` is w - v, exact.
+    ``leading`` is w - v, exact, and ``intervals`` is G - 1; ``halvings`` is as for `_crossing`. With ``mle_node`` the
+    relative frequency is a node too.
     """
     last = intervals // 2  # counted from θ = 1, the last node at which 2θ - 1 is not negative
 
@@ -117,7 +118,9 @@ def _degree(w, v, leading, intervals, halvings, mle_node):
 def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
     """Return two neighbouring nodes k, counted from θ = 1: the last at which L < 2θ - 1, and the next, where it is not.
 
-    Nodes up to the peak count among the latter. -1, or the number of nodes, stands where there is no such node.
+    L is that of a class with count w against v, on G = ``intervals`` + 1 nodes, and ``halvings`` is the number of steps
+    of bisection. Nodes up to the peak count as those where L is not below. -1, or the number of nodes, stands where
+    there is no such node.
     """
     n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
 
@@ -140,9 +143,10 @@ def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: in
 
     .. math:: f(\theta) = (N+1) \binom{N}{w^+} \theta^{w^+} (1-\theta)^{w^-}
 
-    ``[... grid]``, ≥ 0, with G = ``grid_size`` ≥ 2. All zero where a large leaf (N of about G² and more) falls between
-    two nodes. Empty leaf: 1 everywhere. Gradient: of this form; finite, also where a count is zero. Raises a ValueError
-    if counts are negative or not finite, or of other than two classes, or the grid has fewer than two nodes.
+    The counts of a leaf are w⁻ of class 0 and w⁺ of class 1; N is their sum. ``[... grid]``, ≥ 0, with G =
+    ``grid_size`` ≥ 2. All zero where a large leaf (N of about G² and more) falls between two nodes. Empty leaf: 1
+    everywhere. Gradient: of this form; finite, also where a count is zero. Raises a ValueError if counts are negative
+    or not finite, or of other than two classes, or the grid has fewer than two nodes.
 
     References
     ----------
@@ -163,7 +167,7 @@ def beta_densities(counts: Shaped[Array | np.ndarray, "... 2"], *, grid_size: in
 
 @jit
 def _beta_densities(counts, from_one):
-    """Return the densities ``[... grid]``; ``from_one`` has the numbers of the nodes, counted from θ = 1."""
+    """Return the densities ``[... grid]`` of checked counts; ``from_one`` numbers the nodes, counted from θ = 1."""
     negative, positive, leading, empty = _counts_of(counts)
     fewer = count_or_nothing(jnp.minimum(negative, positive), negative + positive)
     leaf = Leaf(jnp.maximum(negative, positive), fewer, jnp.abs(leading), jnp.zeros_like(leading))
@@ -177,7 +181,10 @@ def _beta_densities(counts, from_one):
 
 
 def log_likelihood_at(k, intervals, w, v):
-    """Return log L at the k-th node from θ = 1, and whether θ ≤ p there; w counts class 1, v class 0."""
+    """Return log L at the k-th of ``intervals`` + 1 nodes, counted from θ = 1, and whether θ ≤ p = w/(w+v) there.
+
+    w counts class 1, v class 0.
+    """
     total = w + v
     (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
     # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.

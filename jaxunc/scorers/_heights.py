@@ -1,18 +1,20 @@
 """Heights in the middle: how probable an even outcome is under a leaf's distribution, in logarithms.
 
-Let d = (w⁺-w⁻)/2, b(N, d) = C(N, N/2+d) 2^{-N} and γ(j) = b(2j, 0). Let o = 1 where the middle lies between two
-integers (N odd), else 0, and j = (N-o)/2. Then all of them are short products, also for real counts:
+A leaf has the counts w⁺ of class 1 and w⁻ of class 0; N is their sum, p̂ = w⁺/N and d = (w⁺-w⁻)/2. Let b(N, d) be
+C(N, N/2+d) 2^{-N}, and γ(j) = b(2j, 0). Let o = 1 where the middle lies between two integers (N odd), else 0, and
+j = (N-o)/2. Then all heights f_mid in the middle are short products, also for real counts:
 
     binomial        f_mid = r γ(j) (1-t²)^j                t = (w⁺-w⁻)/N, r = 1 or N/(N+1)
     beta-binomial   f_mid = a b(N,d) γ(j) / b(2N-o,d)      a = (N+1)/(2N+1) or 1/2
     beta            f_mid = (N+1) b(N,d)
 
-(o = 1: the mean of the two terms beside the middle, which these products equal.) By Stirling's formula at half integers
+(o = 1: the mean of the two terms beside the middle, which these products equal.) The height c is f_mid itself, or
+normalised, divided by the maximum of f. By Stirling's formula at half integers
 
     log b(n, d) = ½ log(2/(π(n+1))) - (n+1)/2 S(2d/(n+1)) + δ(n+1) - e(n/2+d) - e(n/2-d),   e(x) = δ(2x+1) - δ(x+½),
 
-in which nothing is singular at a count of zero. In the normalised heights the terms are grouped so that each vanishes
-at a tie: log c keeps its relative precision there.
+with S = `entropy_gap` and δ = `stirling_error`, in which nothing is singular at a count of zero. In the normalised
+heights the terms are grouped so that each vanishes at a tie: log c keeps its relative precision there.
 """
 
 from typing import NamedTuple
@@ -31,8 +33,9 @@ class Leaf(NamedTuple):
     """Counts of a leaf that is not empty, without regard to which class leads."""
 
     more: Float[Array, "..."]
+    """The larger count."""
     fewer: Float[Array, "..."]
-    """Positive: see `_likelihood.count_or_nothing`."""
+    """The smaller count, positive: see `_likelihood.count_or_nothing`."""
     lead: Float[Array, "..."]
     """more - fewer, exact."""
     odd: Float[Array, "..."]
@@ -83,14 +86,14 @@ def log_central(j: Float[Array, "..."]) -> Array:
 
 
 def _beside_own(count):
-    """Return w φ(1/(2w)) = w log(1 + 1/(2w)) - ½, which stays finite as w → 0."""
+    """Return w φ(1/(2w)) = w log(1 + 1/(2w)) - ½ for a count w, which stays finite as w → 0."""
     small = count < 1
     low, high = jnp.where(small, count, 0.5), jnp.where(small, 1.0, count)
     return jnp.where(small, low * (jnp.log1p(2 * low) - jnp.log(2 * low)) - 0.5, high * log1p_minus(0.5 / high))
 
 
 def _mode_correction(leaf: Leaf) -> Array:
-    """Return the log of the binomial mass at its mode, without the factor √(2(N+1)/(π(2w⁺+1)(2w⁻+1)))."""
+    """Return `log_mode_mass` of a leaf without the log of the factor √(2(N+1)/(π(2w⁺+1)(2w⁻+1)))."""
     a, b = leaf.more + 0.5, leaf.fewer + 0.5
     at_n, at_a, at_b, twice_a, twice_b = _errors(leaf.total + 1, a, b, 2 * a, 2 * b)
     # Terms of the same order are put together in pairs: each pair is small, while the single terms grow with N.
@@ -99,13 +102,13 @@ def _mode_correction(leaf: Leaf) -> Array:
 
 
 def log_mode_mass(leaf: Leaf) -> Array:
-    """Return log f(w⁺) of Bin(N, p̂)."""
+    """Return the log of the mass of Bin(N, p̂) at its mode w⁺, for the counts of a leaf."""
     n = leaf.total + 1
     return (jnp.log(2 / n) - _LOG_PI - leaf.log_one_minus_square(0.5)) / 2 + _mode_correction(leaf)
 
 
 def binomial_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return log c of Bin(N, p̂), for f_mid divided by its maximum if ``normalized``, else for f_mid itself."""
+    """Return log c of Bin(N, p̂) for a leaf: of f_mid divided by the maximum of f if ``normalized``, else of f_mid."""
     n, o = leaf.total, leaf.odd
     j = (n - o) / 2
     rest = o * jnp.log1p(-1 / (n + 1)) + leaf.log_even_power(j)
@@ -117,7 +120,7 @@ def binomial_height(leaf: Leaf, normalized: bool) -> Array:
 
 
 def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return log c of BetaBin(N, w⁺+1, w⁻+1); ``normalized`` as for `binomial_height`."""
+    """Return log c of BetaBin(N, w⁺+1, w⁻+1) for a leaf; ``normalized`` as for `binomial_height`."""
     n, o = leaf.total, leaf.odd
     outer = 2 * n + 1 - o
     gap = outer / 2 * entropy_gap(leaf.lead / outer, 1 - leaf.lead / outer) - (n + 1) / 2 * leaf.entropy_gap(0.5)
@@ -140,7 +143,7 @@ def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
 
 
 def beta_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return log c of Beta(w⁺+1, w⁻+1); the normalised height is the likelihood ratio L(1/2)."""
+    """Return log c of Beta(w⁺+1, w⁻+1) for a leaf; if ``normalized``, c is the likelihood ratio L(1/2)."""
     if normalized:
         return -leaf.total / 2 * leaf.entropy_gap(0.0)
     return jnp.log(leaf.total + 1) + log_even_mass(leaf)

@@ -24,7 +24,7 @@ class Interval(NamedTuple):
     upper: Float[jax.Array | np.ndarray, "..."]
 
     def around(self, probability: Float[jax.Array | np.ndarray, "..."]) -> "Interval":
-        """Return the intervals, widened where needed to hold these probabilities; NumPy arrays for NumPy arrays."""
+        """Return the intervals, widened where needed to hold each ``probability``; NumPy arrays for NumPy arrays."""
         xp = np if isinstance(self.lower, np.ndarray) and isinstance(probability, np.ndarray) else jnp
         return Interval(xp.minimum(self.lower, probability), xp.maximum(self.upper, probability))
 
@@ -158,7 +158,7 @@ def _dominance(counts, s):
 
 
 def undominated(preferred: Bool[Array | np.ndarray, "... classes classes"]) -> Bool[Array | np.ndarray, "... classes"]:
-    """Return the classes c' for which no entry (c, c') is True; all classes if there is no such class."""
+    """Return whether each class c' has no entry (c, c') of ``preferred`` that is True; True for all if no class has."""
     xp = np if isinstance(preferred, np.ndarray) else jnp
     is_undominated = ~xp.any(preferred, axis=-2)
     return is_undominated | ~xp.any(is_undominated, axis=-1, keepdims=True)

@@ -45,7 +45,7 @@ def log_likelihood(z, rest, gap, w, v):
 
 
 def _ratios(z, rest, w, v):
-    """Return θ/p and (1-θ)/(1-p), at least the smallest normal float each."""
+    """Return θ/p and (1-θ)/(1-p), at least the smallest normal float each; arguments as for `log_likelihood`."""
     tiny = jnp.finfo(z.dtype).tiny
     half = (w + v) / 2
     return jnp.maximum((1 + z) * (half / w), tiny), jnp.maximum(rest * (half / v), tiny)
@@ -80,8 +80,9 @@ def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array,
         m(\{0\}) = 1 - \hat p - \int_{\hat p}^1 L(\theta)\,d\theta, \qquad
         m(\Omega) = \int_0^1 L(\theta)\,d\theta = \frac{B(n_1+1,\,n_0+1)}{\hat p^{n_1} (1-\hat p)^{n_0}}
 
-    The masses ``[... 4]`` are those of ∅ (always 0), {0}, {1} and Ω, as `jaxunc.belief` takes them, of counts [class 0,
-    class 1]. Raises a ValueError if counts are negative or not finite, or of other than two classes.
+    The masses ``[... 4]`` are those of ∅ (always 0), {0}, {1} and Ω, as `jaxunc.belief` takes them. The counts are n₀
+    of class 0 and n₁ of class 1; p̂ = n₁/(n₀+n₁). Raises a ValueError if counts are negative or not finite, or of other
+    than two classes.
 
     Empty leaf: m(Ω) = 1. Pure leaf of n instances: n/(n+1) on its class, 1/(n+1) on Ω. The ignorance falls like
     √(2π p̂(1-p̂)/n). It is another reading of L than `mass`, whose degrees of support compare θ with 1/2. By quadrature
@@ -145,7 +146,10 @@ def _half(w, v):
 
 
 def _end(w, v):
-    """Return an x ≤ 1 beyond which L rounds to 0, at most about twice the smallest such x."""
+    """Return an x ≤ 1 beyond which L of `_half` rounds to 0, at most about twice the smallest such x.
+
+    w and v are the counts of the class and of the other.
+    """
     # log L <= -(w x²/2) (1 + w/(v + x w)), since φ(-x) <= -x²/2 and φ(y) <= -y²/(2 (1+y)).
     cut = -jnp.log(jnp.finfo(w.dtype).eps) + 4
     flat = jnp.sqrt(2 * cut / (w * (1 + w / (w + v))))

@@ -4,10 +4,11 @@ The contour function of a leaf is its normalised likelihood
 
     L(θ) = (θ/p)^{w⁺} ((1-θ)/(1-p))^{w⁻},   p = w⁺/N,
 
-and the degree of support of class + is π(+) = sup_θ min{L(θ), z(θ)}. The ramp is z = (θ-P)/(1-P), for P = 1/2 the
-paper's 2θ-1. (P is the prior of the class: support counts from there. The negative class has the prior 1-P.) The
-supremum lies where both meet: the root of h(log z) = log L - log z. Since h is concave and decreasing, Newton's method
-from the right descends to it without a safeguard. With z₀ = z(p), all is expressed in s = (z-z₀)/(1-z₀):
+where w⁺ counts class + (class 1), w⁻ class − (class 0), and N is their sum. The degree of support of class + is π(+) =
+sup_θ min{L(θ), z(θ)}. The ramp is z = (θ-P)/(1-P), for P = 1/2 the paper's 2θ-1. (P is the prior of class +, from which
+support is counted; class − has the prior 1-P.) The supremum lies where both meet: the root of h(log z) = log L - log z.
+Since h is concave and decreasing, Newton's method from the right descends to it without a safeguard. With z₀ = z(p),
+all is expressed in s = (z-z₀)/(1-z₀):
 
     log L = w⁺ φ(s w⁻/w⁺) + w⁻ φ(-s),   φ(x) = log(1+x) - x,   1 - z = r (1-s),   r = w⁻/(N (1-P)),
 
@@ -32,9 +33,9 @@ from ._grid import grid_support_degrees
 
 
 class DegreeRoot(NamedTuple):
-    """The point where log L meets log z, for a class with count w against v."""
+    """The point where log L meets log z, for a class with count w against v of the other."""
 
-    log_degree: Array
+    log_degree: Array  # log π, the logarithm of the height z of the point
     log_ratio_for: Array  # log(θ/p)
     log_ratio_against: Array  # log((1-θ)/(1-p))
     pull: Array  # -∂log L/∂θ ≥ 0
@@ -65,7 +66,10 @@ class DegreeLeaf(NamedTuple):
         return 4 * self.n * self.rest * self.rest
 
     def where(self, condition, w, v, lead) -> "DegreeLeaf":
-        """Return this leaf where the condition holds, and a harmless one elsewhere, since every branch is evaluated."""
+        """Return this leaf where ``condition`` holds, elsewhere a harmless one, since every branch is evaluated.
+
+        The harmless leaf has the counts ``w`` and ``v``, this ``lead``, and the prior 1/2.
+        """
         pick = lambda own, other: jnp.where(condition, own, other)
         return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
 
@@ -98,7 +102,7 @@ def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
 
 
 def _log_likelihood(s, w, v):
-    """Return log L at the share s of the way from its maximum (s = 0) to θ = 1 (s = 1)."""
+    """Return log L of counts w against v at the share s of the way from its maximum (s = 0) to θ = 1 (s = 1)."""
     # Capped below overflow: the logarithm of the quotient is still right to rounding, and its gradient stays finite.
     ratio = jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(s.dtype).max / 4)
     return jnp.where(w > 0, w * log1p_minus(ratio), -s * v) + v * log1p_minus(-s)
@@ -114,11 +118,14 @@ def _pull(s, leaf: DegreeLeaf):
 
 
 def _losing_root(leaf: DegreeLeaf, steps):
-    """Return log z and s of the root where z₀ ≤ 0, by Newton steps in log z: z may be far below the smallest float."""
+    """Return log z and s of the root where z₀ ≤ 0, by ``steps`` Newton steps in log z.
+
+    z may be far below the smallest float.
+    """
     z0, reach = leaf.lead / leaf.n, leaf.reach
 
     def point_at(log_z):
-        """Return z and s."""
+        """Return z and s at a value of log z."""
         z = jnp.exp(log_z)
         return z, (z - z0) / reach
 
@@ -140,7 +147,7 @@ def _losing_root(leaf: DegreeLeaf, steps):
 
 
 def _winning_root(leaf: DegreeLeaf, steps):
-    """Return log z and s of the root where z₀ > 0, by Newton steps in s: z may be within an ulp of z₀ or of 1."""
+    """Return log z and s of the root where z₀ > 0, by ``steps`` Newton steps in s: z may be an ulp from z₀ or 1."""
     z0, reach = leaf.lead / leaf.n, leaf.reach
     tiny = jnp.finfo(z0.dtype).tiny
 
@@ -164,7 +171,10 @@ def _winning_root(leaf: DegreeLeaf, steps):
 
 
 def _unopposed_point(w, rest, steps):
-    """Return the limit of s as v → 0 (where z → 1), for gradients: the root of φ(-s) + (1-s)/(w(1-P))."""
+    """Return the limit of s as v → 0 (where z → 1), for gradients: the root of φ(-s) + (1-s)/(w(1-P)).
+
+    ``rest`` is 1 - P; ``steps`` Newton steps are made.
+    """
     scale = 1 / (w * rest)
 
     def newton(_, s):
@@ -191,11 +201,11 @@ def plausibility(
     Parameters
     ----------
     counts
-        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
+        Counts of leaves ``[... 2]``: w⁻ of class 0 (−), then w⁺ of class 1 (+); ≥ 0, real or integer.
     prior
-        P, from which support counts: 1/2 as in the paper, or the prior probability of class 1 (or [negative,
-        positive]). Then a leaf supports the class that it makes more probable than the prior does. That is an addition,
-        for imbalanced classes.
+        P, from which support is counted: 1/2 as in the paper, or the prior probability of class 1 (or those of class 0
+        and class 1). Then a leaf supports the class that it makes more probable than the prior does. That is an
+        addition, for imbalanced classes.
     method
         ``"exact"``, or ``"grid"``: the supremum over a grid of θ with p̂ as an added node (`grid_support_degrees`), for
         comparison; P = 1/2 only.
@@ -218,7 +228,7 @@ def plausibility(
     Empty leaf: 0; ties: 0 at P = 1/2. Leaf (0, 1): 2/3. Relative error of log π about 1e-13 in float64, 1e-6 in
     float32, for counts up to 10⁹; published code rescales counts above 537 and is off by up to 0.05 there.
 
-    Gradient, by the implicit function theorem (θ the point of the supremum, z its height on the ramp):
+    Gradient, by the implicit function theorem (θ the point of the supremum, z its height on the ramp, p = w⁺/N):
     ∂log π(+)/∂w⁺ = log(θ/p)/D, ∂log π(+)/∂w⁻ = log((1-θ)/(1-p))/D, ∂log π(+)/∂P = (1-z) L'(θ)/(L(θ) D) with
     D = 1 - (1-P) z (w⁺/θ - w⁻/(1-θ)) ≥ 1. One-sided where a count is zero; where the slope is infinite (the count of an
     absent class) it is the slope at the smallest normal float, large and finite; 0 at an empty leaf.
@@ -257,12 +267,14 @@ def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> LeafUncertaint
 
     .. math:: u_e = \min\{\pi(+), \pi(-)\}, \qquad u_a = 1 - \max\{\pi(+), \pi(-)\}
 
+    with the degrees of support π(+) of class 1 and π(−) of class 0 (`plausibility`).
+
     Parameters
     ----------
     counts
-        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
+        Counts of class 0 and class 1 in leaves ``[... 2]``, ≥ 0, real or integer.
     prior
-        The probability of class 1 (or [negative, positive]) from which support counts: see `plausibility`.
+        The probability of class 1 (or those of both classes) from which support is counted: see `plausibility`.
 
     Returns
     -------
@@ -298,7 +310,7 @@ def uncertainty(counts: Num[Array, "... 2"], prior: Any = 0.5) -> LeafUncertaint
 
 
 def degrees_of_preference(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    r"""Return the degrees of preference of both classes, (s_−, s_+): 1 - (u_a + u_e) for the class ahead, else 0.
+    r"""Return the degrees of preference of class 0 and 1, (s_−, s_+): 1 - (u_a + u_e) for the class ahead, else 0.
 
     .. math:: s_\pm = \max\{\pm (\pi(+) - \pi(-)), 0\} = 1 - (u_a + u_e) \text{ for the class ahead}
 
@@ -324,14 +336,16 @@ def degrees_of_preference(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Floa
 def mass(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Float[Array, "... 4"]:
     r"""The mass function of a leaf on ∅, {−}, {+} and Ω, for belief functions.
 
-    .. math:: m(\emptyset) = 0, \quad m(\{\pm\}) = s_\pm, \quad m(\Omega) = u_a + u_e
+    .. math:: m(\emptyset) = 0, \quad m(\{\pm\}) = s_\pm = \max\{\pm (\pi(+) - \pi(-)), 0\}, \quad m(\Omega) = u_a + u_e
+
+    with the degrees of support π of `plausibility`, and u_a and u_e of `uncertainty`.
 
     Parameters
     ----------
     counts
-        Class counts [negative, positive] of leaves, ≥ 0, real or integer.
+        Counts of class 0 (−) and class 1 (+) in leaves ``[... 2]``, ≥ 0, real or integer.
     prior
-        The probability of class 1 (or [negative, positive]) from which support counts: see `plausibility`.
+        The probability of class 1 (or those of both classes) from which support is counted: see `plausibility`.
 
     Returns
     -------
@@ -367,9 +381,10 @@ class Support(NamedTuple):
     """Degrees of support of a leaf's two classes, preference and ignorance, in forms that do not underflow."""
 
     log_degrees: Float[Array, "... 2"]
-    """log π of (−, +), at most 0."""
+    """log π(−) and log π(+), of class 0 and class 1, at most 0."""
     preference: Float[Array, "..."]
-    """π(+) - π(−) in [-1, 1]; its sign is that of w⁺ - w⁻, also where the degrees round to the same float."""
+    """π(+) - π(−) in [-1, 1]. At a prior of 1/2 its sign is that of the count of class 1 less that of class 0, even if
+    the degrees round to the same float."""
     log_ignorance: Float[Array, "..."]
     """log m(Ω) = log(u_a + u_e) = log(1 - \\|π(+) - π(−)\\|), finite for every leaf. At a tie its slope is 0, the mean
     of both sides of a kink."""
@@ -394,12 +409,18 @@ def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Su
 
 
 def log_support_degrees(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Float[Array, "... 2"]:
-    """Return log π(−) and log π(+), ``[... 2]``: see `plausibility`. Finite for every leaf, however certain."""
+    """Return log π(−) and log π(+), ``[... 2]``: finite for every leaf, however certain.
+
+    π, counts and prior are those of `plausibility`.
+    """
     return support(counts, prior).log_degrees
 
 
 def class_one(prior: NumbersLike, dtype) -> Array:
-    """Return the probability of class 1, given as such or as ``[negative, positive]``; raise a ValueError if bad."""
+    """Return the probability of class 1 from a prior: that number, or those of class 0 and class 1 along the last axis.
+
+    Raises a ValueError if it is not between 0 and 1, or of another shape.
+    """
     check_within("prior", prior, "(0, 1)", shape=None)
     prior = copy_in(prior, dtype)
     if prior.ndim and prior.shape[-1] != 2:
@@ -411,7 +432,10 @@ def class_one(prior: NumbersLike, dtype) -> Array:
 
 
 def _preference(log_for, log_against, total, lead, even):
-    """Return π(+) - π(−) ``[...]`` from their logarithms, from N and the exact lead; ``even``: where P is 1/2."""
+    """Return π(+) - π(−) ``[...]`` from ``log_for`` = log π(+) and ``log_against`` = log π(−).
+
+    ``total`` is N and ``lead`` the exact w⁺ - w⁻; ``even`` is True where P = 1/2.
+    """
     # Near a tie both roots are close to one z. There the gap is the exact lead times the slope of log π.
     z = jnp.exp((log_for + log_against) / 2)
     inner = jnp.minimum(z, 1 - jnp.finfo(z.dtype).eps)
@@ -427,12 +451,15 @@ def _preference(log_for, log_against, total, lead, even):
 
 @jax.custom_jvp
 def _support(negative, positive, lead, prior):
-    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω); ``lead``: exact difference, ``prior``: of class 1."""
+    """Return log π(−), log π(+), π(+) - π(−) and log m(Ω) of counts ``negative`` of class 0, ``positive`` of class 1.
+
+    ``lead`` is positive - negative, exact, and ``prior`` that of class 1; all are ``[...]``.
+    """
     return _support_and_roots(negative, positive, lead, prior)[0]
 
 
 def _support_and_roots(negative, positive, lead, prior):
-    """Return what `_support` does, and the roots (against class 1, for it), of which the derivative is made."""
+    """Return what `_support` does, and the `DegreeRoot` of class 0 and of class 1, of which the derivative is made."""
     prior = jnp.broadcast_to(prior, lead.shape)
     even = prior == 0.5
     for_positive = jnp.where(even, lead, positive - negative * prior / (1 - prior))
@@ -467,7 +494,8 @@ def _support_jvp(primals, tangents):
     d_log_pos = favour.log_ratio_for * d_positive + favour.log_ratio_against * d_negative - shift_pos
     d_log_neg, d_log_pos = d_log_neg / against.slope, d_log_pos / favour.slope
     d_preference = jnp.exp(log_pos) * d_log_pos - jnp.exp(log_neg) * d_log_neg
-    # d log m(Ω) = (π_min d log π_min - π_max d log π_max) / m(Ω); the factors may overflow in certain leaves.
+    # d log m(Ω) = (π_min d log π_min - π_max d log π_max) / m(Ω). Where a leaf is nearly certain, m(Ω) is so small that
+    # π / m(Ω) would overflow: it is cut at the root of the largest float.
     most = jnp.log(jnp.finfo(log_neg.dtype).max) / 2
     weight_neg = jnp.exp(jnp.minimum(log_neg - log_ignorance, most))
     weight_pos = jnp.exp(jnp.minimum(log_pos - log_ignorance, most))
