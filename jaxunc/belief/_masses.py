@@ -207,7 +207,7 @@ def _log_weights(mass):
 
 
 def _recombined(log_weights, normalized):
-    """Return the mass function ``[... sets]`` with these canonical weights, normalised if ``normalized``."""
+    """Return the mass function ``[... sets]`` with these canonical weights (`_log_weights`), normalised or not."""
     log_empty, log_singles = log_weights[..., :1], log_weights[..., 1:]
     weights = jnp.eye(log_singles.shape[-1], dtype=bool)
     # Sums over the other singletons, added directly: total minus own weight would cancel.

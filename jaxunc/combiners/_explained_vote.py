@@ -38,9 +38,9 @@ class Explanation(NamedTuple):
 class ExplainedVote(Combiner[Explanation]):
     r"""Explanation of a `GeneralizedVote`: which trees are for each class or abstain, and up to which s it decides.
 
-    As s grows, a tree can only lose preferences. So for equal and leaf-size masses the largest s that rejects c' (half
-    of the mass or more prefers another class to it) is an order statistic: a weighted quantile of the trees' leads over
-    c'. With the masses m_t of the trees, and the counts n_t of their leaves:
+    A class c' is rejected if half of the mass or more prefers another class c to it. As s grows, a tree can only lose
+    preferences. So for equal and leaf-size masses the largest s that rejects c' is an order statistic: a weighted
+    quantile of the trees' leads over c'. With the masses m_t of the trees, and the counts n_t of their leaves:
 
     .. math:: s_{c \succ c'} = \max \Big\{ d : \sum_t m_t [n_{t,c} - n_{t,c'} \ge d] \ge \tfrac12 \sum_t m_t \Big\},
               \qquad s_{c'} = \max_c s_{c \succ c'}
@@ -129,7 +129,7 @@ class ExplainedVote(Combiner[Explanation]):
 
 
 def _as_collected(pieces: dict[str, Array]) -> dict[str, Array]:
-    """Return the masses of `tree_mass` as planes that can be collected as floats.
+    """Return the masses ``pieces`` (`tree_mass`) as planes that can be collected as floats.
 
     Integers become half words, which float32 holds exactly.
     """

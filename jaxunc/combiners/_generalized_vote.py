@@ -87,8 +87,8 @@ class Preference(NamedTuple):
 class GeneralizedVote(Combiner[Preference]):
     r"""A vote in which a tree prefers a class if its leaf's interval is on that side of one half, and else abstains.
 
-    With the interval of the imprecise Dirichlet model for the probability of class 1 in the leaf of tree t, from p̲_t
-    to p̄_t, and the mass m_t of the tree, for two classes
+    Tree t has the mass m_t. In its leaf the probability of class 1 has, by the imprecise Dirichlet model, the interval
+    :math:`[\underline p_t, \overline p_t]`. For two classes
 
     .. math:: bel = \sum_t m_t [\underline p_t \ge \tfrac12], \qquad pl = \sum_t m_t [\overline p_t > \tfrac12]
 

@@ -48,9 +48,10 @@ class TreeBlock:
 
 
 def read_block(shape: Shape, nodes: BlockNodes, leaves, n_live: int, sample: EncodedSample) -> TreeBlock:
-    """Copy the first ``n_live`` trees of a block from the device.
+    """Copy the first ``n_live`` trees of a block from the device; they were grown on ``sample``.
 
-    ``leaves`` is what `grow_block` returns of them: class counts, or lanes in leaves where weights are fractions.
+    ``leaves`` is what `grow_block` returns beside the nodes: class counts or, where weights are fractions, the lanes in
+    leaves (a lane is one instance in one tree).
     """
     n_nodes = np.asarray(nodes.n_nodes)[:n_live]
     width = int(n_nodes.max())
@@ -73,7 +74,10 @@ def read_block(shape: Shape, nodes: BlockNodes, leaves, n_live: int, sample: Enc
 
 
 def _count_nodes(shape: Shape, leaves, sample: EncodedSample) -> np.ndarray:
-    """Return the class counts of all nodes; weights that are fractions are summed here, in float64."""
+    """Return the class counts of all nodes of a block, flat, from ``leaves`` as for `read_block`.
+
+    Weights of ``sample`` that are fractions are summed here, in float64.
+    """
     if sample.data.weight is not None:
         return np.asarray(leaves)
     instance, slot = (np.asarray(lane, np.int64) for lane in leaves)
@@ -86,7 +90,8 @@ def _count_nodes(shape: Shape, leaves, sample: EncodedSample) -> np.ndarray:
 def _find_forks(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
     """Return the features, with -1 - k at an empty leaf of multi-way test k, and `TreeBlock.forks`.
 
-    ``top`` is, for a child or an empty leaf of a multi-way test, the topmost node of that test; -1 elsewhere.
+    ``top`` is, for a child or an empty leaf of a multi-way test, the node with the first of its binary cuts; -1
+    elsewhere. ``empty`` marks the empty leaves. All are ``[trees nodes]``.
     """
     n_nodes = top.shape[1]
 
@@ -109,7 +114,10 @@ def _find_forks(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
 
 @jit(static_argnums=0)
 def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) -> dict[str, jax.Array]:
-    """Return the arrays of `Trees` by name, ``[trees nodes]``; with nominal features also ``top`` and ``empty``."""
+    """Return the arrays of `Trees` by name, ``[trees nodes]``; with nominal features also those of `_find_forks`.
+
+    ``order`` and ``boundaries`` are as in `EncodedSample`.
+    """
     node_number = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes
     threshold, left = split_words(block.test, jnp.int32, jnp.int32)
     inner = left >= 0
@@ -132,7 +140,10 @@ def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) 
 
 
 def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
-    """Join blocks of trees to a forest, array by array; blocks lose their arrays on the way, to save memory."""
+    """Join blocks of trees, grown on ``sample``, to a forest, array by array.
+
+    Blocks lose their arrays on the way, to save memory.
+    """
     width = max(block.arrays["child"].shape[1] for block in blocks)
     # Powers of two share programs, but would waste gigabytes for large trees.
     width = power_of_two(width, 64) if width <= _LARGE_WIDTH else multiple_of(_WIDTH_STEP, width)
@@ -357,7 +368,11 @@ def grow_random_trees(
 
 
 def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
-    """Return the sizes of the arrays of a block of ``n_trees`` trees."""
+    """Return the sizes of the arrays of a block of ``n_trees`` trees, grown on ``sample``.
+
+    ``min_samples_leaf`` is that of `grow_random_trees`, and nodes of fewer than ``min_split`` instances are leaves;
+    ``missing`` says whether numeric values may be missing.
+    """
     n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
     # Open nodes are at least this large, except for parts of a multi-way test.
@@ -382,7 +397,7 @@ def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, mi
 
 
 def _check_cells(shape: Shape, sample: EncodedSample) -> None:
-    """Raise a ValueError if a step would count more nodes × values than `MOST_CELLS`."""
+    """Raise a ValueError if a step of a block of this shape would count more nodes × values than `MOST_CELLS`."""
     if shape.n_cells > MOST_CELLS:
         raise ValueError(
             f"nominal: a feature has {sample.boundaries.shape[1]} values and gaps among {sample.n_present} instances, "

@@ -47,7 +47,7 @@ class EncodedSample(NamedTuple):
 
 
 def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
-    """Return a training set checked and encoded; raises as `grow_random_trees`."""
+    """Return a training set, checked and encoded; arguments and errors are those of `grow_random_trees`."""
     columns = _columns(X, nominal)
     values = np.asarray(encode_instances(X, columns)[0])
     if 0 in values.shape:
@@ -104,7 +104,7 @@ def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
 
 
 def _columns(X, nominal) -> Columns:
-    """Return the columns as `fit_columns` does, except that numbers in columns named by bools are codes already."""
+    """Return the columns of X as `fit_columns` does; but numbers in a column that bools name nominal are codes."""
     mask = np.asarray(nominal)
     if mask.dtype != bool or mask.shape != (numbers := holds_numbers(X)).shape:
         return fit_columns(X, nominal)
@@ -113,7 +113,7 @@ def _columns(X, nominal) -> Columns:
 
 
 def _check_missing(values: np.ndarray, is_nominal: np.ndarray, missing: str) -> None:
-    """Raise a ValueError for the first NaN; with ``missing="random"`` NaN is allowed in numeric columns."""
+    """Raise a ValueError for the first NaN; with ``missing="random"`` only where ``is_nominal [columns]`` is True."""
     is_missing = np.isnan(values)
     if missing == "random":
         is_missing &= is_nominal
@@ -130,7 +130,7 @@ def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.nd
 
     Gaps have ranks, too: below the smallest value, between values that are not successive integers, and above the
     largest. So values 3, 4 and 7 have the ranks 1, 2 and 4, and the gaps 0, 3 and 5. Only values of the instances
-    ``present`` count. Raises a ValueError for codes that are not small integers.
+    ``present`` count. Raises a ValueError, which tells the number ``feature``, for codes that are not small integers.
     """
     codes = np.unique(column[present])
     if np.any(codes != np.rint(codes)) or np.abs(codes).max() > LARGEST_CODE:

@@ -109,7 +109,7 @@ class BlockNodes(NamedTuple):
     test: Complex64[Array, "slots"]
     """Pairs of the threshold and the left child's number in its tree; the latter is -1 in a leaf."""
     member: Complex64[Array, "slots"]
-    """For children and empty leaves of a multi-way test: pairs of the test's topmost node and the number of instances.
+    """For children and empty leaves of a multi-way test: pairs of its first cut's node and the number of instances.
 
     Elsewhere pairs of -1 and 0. A single pair if no feature is nominal.
     """
@@ -212,10 +212,10 @@ def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) 
 def count_leaves(
     shape: Shape, data: EncodedData, weight: Int32[Array, "instances"], state: State
 ) -> Int32[Array, "cells"]:
-    """Return the class counts of all nodes, flat by slot and class, from the lanes that have reached leaves."""
+    """Return the class counts of all nodes, flat by slot and class, from the lanes of ``state`` in leaves."""
 
     def count(start, counts):
-        """Add the lanes of a chunk that have reached leaves to the counts."""
+        """Add to the counts those lanes (an instance in a tree) of the chunk from ``start`` on that are in leaves."""
         done = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
         pairs = read_piece(state.lanes, shape.n_lanes + start, shape.lane_chunk)
         instance, slot = split_words(pairs, jnp.int32, jnp.int32)
@@ -229,7 +229,7 @@ def count_leaves(
 
 
 def leaf_lanes(shape: Shape, state: State) -> tuple[Int32[Array, "lanes"], Int32[Array, "lanes"]]:
-    """Return the instances of the lanes that have reached leaves, and the leaves' slots; -1 for all other lanes."""
+    """Return the instances of the lanes of ``state`` in leaves, and the leaves' slots; the slot of others is -1."""
     instance, slot = split_words(state.lanes[shape.n_lanes :], jnp.int32, jnp.int32)
     return instance, jnp.where(jnp.arange(shape.n_lanes) < state.n_done, slot, -1)
 
@@ -261,7 +261,7 @@ def gather_pairs(pairs: Array, index: Int32[Array, "..."]) -> tuple[Array, Array
 
 
 def scatter(array: Array, index: Int32[Array, "n"], keep: Bool[Array, "n"], values) -> Array:
-    """Return the array with values written at distinct indices where ``keep`` is True."""
+    """Return the array with values written at the distinct indices ``index`` where ``keep`` is True."""
     # Other values go beyond the end, and are dropped: no branch, and no read of the old value.
     return array.at[jnp.where(keep, index, array.shape[0])].set(
         values, mode="drop", unique_indices=True, wrap_negative_indices=False

@@ -10,7 +10,8 @@ nodes at different depths and tries advance together, and the longest path decid
 | `decide` | open nodes | what is split, what is open next, and how far the lanes of each side have to go |
 | `move_lanes` | lanes | the lanes at their new indices |
 
-The lanes of an open node lie side by side, node after node, tree after tree:
+A lane is one instance in one tree (`_state` has all words). The lanes of an open node lie side by side, node after
+node, tree after tree:
 
     before the step   | node a: 7 lanes         | node b: 4 lanes |
     a is split        | a left: 3 | a right: 4  | b: tries again  |     all three are open next
@@ -75,8 +76,9 @@ def grow_block(
 ) -> tuple[BlockNodes, PyTree[Int32[Array, "..."]]]:
     """Return (nodes, class counts of the leaves) of ``n_live`` trees, all grown on the same ``n_instances`` instances.
 
-    Other trees of the block, and entries of ``sample`` from ``n_instances`` on, are padding. Where weights are
-    fractions, `leaf_lanes` stand in place of counts. If no root can be split, there are no counts and no lanes.
+    ``sample`` has the positions of the instances in ``data``, ``words`` are the trees' random keys (`tree_keys`). Other
+    trees of the block, and entries of ``sample`` from ``n_instances`` on, are padding. Where weights are fractions,
+    `leaf_lanes` stand in place of counts. If no root can be split, there are no counts and no lanes.
     """
     is_root_open = (n_instances >= limits.min_split) & (limits.max_depth > 0)
     state = first_state(shape, sample, n_instances, jnp.where(is_root_open, n_live, 0))
@@ -87,7 +89,7 @@ def grow_block(
 
 
 def _step(shape: Shape, data: EncodedData, limits: Limits, words: UInt32[Array, "trees 2"], state: State) -> State:
-    """Advance every open node by one try."""
+    """Advance every open node of ``state`` by one try; ``words`` are the trees' random keys (`tree_keys`)."""
     state = draw_tests(shape, data, words, state)
     state = find_sides(shape, data, limits, state)
     return move_lanes(shape, *decide(shape, data, limits, state))
@@ -120,7 +122,7 @@ class DrawnTests(NamedTuple):
 
     @classmethod
     def unpack(cls, word: Int32[Array, "..."], threshold: Int32[Array, "..."]) -> "DrawnTests":
-        """Unpack tests from the two words of their pairs."""
+        """Return the tests of pairs of 32-bit words: ``word``, the feature with flags, and the threshold."""
         flags = (_MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT)
         return cls(word & _FEATURE, threshold, *((word & flag) > 0 for flag in flags))
 
@@ -128,11 +130,15 @@ class DrawnTests(NamedTuple):
 def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"], state: State) -> State:
     """Write a test for every open node to ``scratch.test``, and reserve cells to count the values of multi-way tests.
 
-    Also gathers the open nodes to ``scratch.open``, from the followers of the last step.
+    ``words`` are the trees' random keys (`tree_keys`). Also gathers the open nodes to ``scratch.open``, from the
+    followers of the last step.
     """
 
     def draw(start, carry):
-        """Draw the tests of a chunk of open nodes; also return the number of cells that are reserved so far."""
+        """Draw the tests of the chunk of open nodes from ``start`` on, and reserve cells.
+
+        ``carry`` is the scratch, and the number of cells that are reserved so far.
+        """
         scratch, n_cells = carry
         index = read_piece(state.open_index, start, shape.node_chunk)
         # Followers lie where their parents were; gathered they lie tree by tree, as all passes need them.
@@ -158,7 +164,7 @@ def draw_tests(shape: Shape, data: EncodedData, words: UInt32[Array, "trees 2"],
 
 
 def _draw(shape: Shape, data: EncodedData, words, state: State, nodes: Open) -> DrawnTests:
-    """Return a random test for each open node."""
+    """Return a random test for each of the open ``nodes``, by the trees' random keys ``words``."""
     tree = nodes.slot // shape.n_nodes
     node = (nodes.slot - tree * shape.n_nodes).astype(jnp.uint32)
     tree_key = (gather(words[:, 0], tree), gather(words[:, 1], tree))
@@ -214,7 +220,10 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
         scratch = scratch._replace(cells=loop_chunks(scratch.n_cells, shape.lane_chunk, clear, scratch.cells))
 
     def look(start, carry):
-        """Find the sides of a chunk of lanes; also return the number of lanes so far that go right."""
+        """Find the sides of the chunk of lanes from ``start`` on.
+
+        ``carry`` is the scratch, and the number of lanes so far that go right.
+        """
         scratch, n_right = carry
         _, used, instance, node = lane_piece(shape, state, state.lanes, start)
         test = DrawnTests.unpack(*gather_pairs(scratch.test, node))
@@ -246,7 +255,7 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
 
 
 def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, Array, Array, Array]:
-    """Return a chunk of lanes: their numbers, which of them are in use, their instances and their open nodes."""
+    """Return the chunk of ``lanes`` from ``start`` on: numbers, which are in use, instances and open nodes."""
     lane = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32)
     used = lane < state.n_lanes
     instance, node = split_words(read_piece(lanes, start, shape.lane_chunk), jnp.int32, jnp.int32)
@@ -254,7 +263,7 @@ def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, 
 
 
 def _count_frequent(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
-    """Return `Scratch.frequent`."""
+    """Return `Scratch.frequent` of ``scratch.cells``: from ``min_samples_leaf`` instances on a cell is large enough."""
 
     def count(start, carry):
         counts, n_frequent = carry
@@ -320,7 +329,9 @@ class _Totals(NamedTuple):
 
 
 def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tuple[State, Array, Array]:
-    """Split nodes, write the nodes that are open next, and write to ``scratch.move`` where lanes go.
+    """Split the open nodes that accept their tests, write which nodes are open next, and where lanes go.
+
+    The latter is ``scratch.move``.
 
     Returns the state, the number of nodes that are open next, and the number of their lanes.
     """
@@ -328,7 +339,7 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
     n_nodes = state.nodes.n_nodes
 
     def decide_chunk(start, carry):
-        """Decide on a chunk of open nodes; the totals in the carry are those of all chunks before it."""
+        """Decide on the chunk of open nodes from ``start`` on; totals in the carry are those of the chunks before."""
         followers, indices, trees, move, totals = carry
         nodes = jax.tree.map(lambda field: read_piece(field, start, shape.node_chunk), state.scratch.open)
         test = DrawnTests.unpack(
@@ -383,7 +394,10 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
 def _fits(
     shape: Shape, data: EncodedData, limits: Limits, state: State, start, test: DrawnTests, n_left, n_right
 ) -> Array:
-    """Return whether tests leave enough instances on two sides; further cuts of a multi-way test always fit."""
+    """Return whether tests leave enough instances on two sides; further cuts of a multi-way test always fit.
+
+    The chunk of open nodes begins at ``start``; ``n_left`` and ``n_right`` are the numbers of lanes on each side.
+    """
     fits = (n_left >= limits.min_samples_leaf) & (n_right >= limits.min_samples_leaf) & ~test.no_threshold
     if not shape.n_words:
         return fits
@@ -399,7 +413,7 @@ def _fits(
 
 
 def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes, right: bool) -> Followers:
-    """Return the followers of open nodes on one side."""
+    """Return the right followers of the ``tested`` open nodes if ``right``, else the left ones."""
     nodes, test, split = tested.nodes, tested.test, tested.accepted
     tree_start = nodes.slot // shape.n_nodes * shape.n_nodes
     slot = jnp.where(split, tree_start + tested.child + int(right), nodes.slot)
@@ -446,7 +460,8 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
 def _write_moves(shape: Shape, state: State, move: Array, start, tested: TestedNodes, sides, first, index) -> Array:
     """Return ``move`` (`Scratch.move`) with the entries of the chunk of open nodes that begins at ``start``.
 
-    ``first`` and ``index`` have, for each side, the first lane and the number of each follower if it is open next.
+    ``sides`` are the left and the right followers of the ``tested`` nodes. ``first`` and ``index`` have, for each side,
+    the first lane and the number of each follower if it is open next.
     """
     nodes, accepted = tested.nodes, tested.accepted
     # How many lanes before a node's first lane go left and right: from these `move_lanes` counts positions.
@@ -468,7 +483,10 @@ def _write_moves(shape: Shape, state: State, move: Array, start, tested: TestedN
 
 
 def _split(trees: BlockNodes, tested: TestedNodes, tree: Array, sides: tuple[Followers, Followers]) -> BlockNodes:
-    """Return the nodes of the trees with the accepted tests, and with the children of multi-way tests."""
+    """Return the nodes of the trees with the accepted tests, and with the children of multi-way tests.
+
+    ``tree`` is the tree of each tested node, and ``sides`` has their left and their right followers.
+    """
     nodes, test, accepted = tested.nodes, tested.test, tested.accepted
     depth = (nodes.depth if nodes.cuts is None else nodes.cuts.n_cuts) + 1
     feature = test.feature + jnp.where(test.missing_right, 0, MISSING_LEFT)
@@ -491,7 +509,7 @@ def move_lanes(shape: Shape, state: State, n_open: Array, n_lanes: Array) -> Sta
     """Move lanes to the ``n_open`` nodes that are open next, ``n_lanes`` in all, and the others to leaves."""
 
     def move(start, lanes):
-        """Write a chunk of lanes to their new indices."""
+        """Write the chunk of lanes from ``start`` on to their new indices in ``lanes``."""
         lane, used, instance, node = lane_piece(shape, state, state.scratch.lanes, start)
         before = read_piece(state.scratch.before, start, shape.lane_chunk)
         before, right = before >> 1, before & 1

@@ -315,8 +315,8 @@ def degrees_of_preference(counts: Num[Array, "... 2"], prior: Any = 0.5) -> Floa
     .. math:: s_\pm = \max\{\pm (\pi(+) - \pi(-)), 0\} = 1 - (u_a + u_e) \text{ for the class ahead}
 
     ``[... 2]`` in [0, 1], at least one of them 0; their difference is the score `plausibility`. Empty leaf and ties: 0
-    and 0. Gradient: that of the score for the class ahead, 0 for the other; half of both at a tie. Parameters and
-    errors: those of `uncertainty`.
+    and 0. Gradient: that of the score for the class ahead, 0 for the other; half of both at a tie. Parameters (counts
+    and prior) and errors: those of `uncertainty`.
 
     References
     ----------
@@ -459,7 +459,10 @@ def _support(negative, positive, lead, prior):
 
 
 def _support_and_roots(negative, positive, lead, prior):
-    """Return what `_support` does, and the `DegreeRoot` of class 0 and of class 1, of which the derivative is made."""
+    """Return what `_support` does, and the `DegreeRoot` of class 0 and of class 1, of which the derivative is made.
+
+    The arguments are those of `_support`.
+    """
     prior = jnp.broadcast_to(prior, lead.shape)
     even = prior == 0.5
     for_positive = jnp.where(even, lead, positive - negative * prior / (1 - prior))

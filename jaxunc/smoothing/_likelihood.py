@@ -7,7 +7,8 @@ the proportions let α_c = μ_c κ exp(r_c). A likelihood is stationary where
 
 Given κ, each r_c is the root of a function that increases; then the sum, positive for small κ and negative for large
 ones, is a function of log κ alone. So the search cannot leave a bracket. In these unknowns nothing cancels, however
-large κ is: r is of the order 1/κ, and so are the numbers that it is computed from.
+large κ is: r is of the order 1/κ, and so are the numbers that it is computed from. The argument ``xp`` is NumPy or
+`jax.numpy`, and ψ the digamma function.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ Equations = Callable[[Any, Any], tuple[Any, Any, Any]]
 
 LOWEST, HIGHEST = -18.0, 69.0
 """Bracket of log κ: below it a prior's weight is as good as none, above it as good as infinite."""
-_OUTER, _INNER = 80, 60
+_OUTER, _INNER = 80, 60  # largest number of steps of the outer and of the inner search in `find_root`
 
 
 class Leaves(NamedTuple):
@@ -49,7 +50,10 @@ class Leaves(NamedTuple):
 
 
 def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleType) -> Leaves:
-    """Return leaves that occur ``times`` each as a sample, weighted ``by_size`` or equally; ``clip`` replaces zeros."""
+    """Return leaves as a sample, weighted ``by_size`` or equally; ``clip`` replaces proportions of 0.
+
+    ``counts`` are ``[... leaves classes]``; each leaf occurs ``times [... leaves]``.
+    """
     size = add_up(counts, -1)
     filled = size > 0
     raw = counts / xp.where(filled, size, 1)[..., None]
@@ -78,15 +82,19 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
 
 
 def variance(leaves: Leaves, xp: ModuleType):
-    """Return the weighted variance of each class's proportion ``[... classes]``, without Bessel's correction."""
+    """Return the weighted variance over leaves of each class's proportion, ``[... classes]``.
+
+    It is without Bessel's correction.
+    """
     apart = xp.where((leaves.weight > 0)[..., None], leaves.proportions - leaves.mean[..., None, :], 0)
     return _mean(leaves.weight, apart * apart)
 
 
 def mean_log_gap(leaves: Leaves, xp: ModuleType):
-    """Return the mean of ``log p`` minus the logarithm of the mean of ``p``, ``[... classes]``: never positive.
+    """Return the mean of log p minus the logarithm of the mean of p, ``[... classes]``: never positive.
 
-    Computed as the mean of log(1+x) - x with x = p/mean - 1 (x has mean 0), which keeps its digits for nearly equal p.
+    p are the proportions of ``leaves``. Computed as the mean of log(1+x) - x with x = p/mean - 1 (x has mean 0), which
+    keeps its digits for nearly equal p.
     """
     mean = leaves.mean[..., None, :]
     apart = (leaves.proportions - mean) / xp.where(mean > 0, mean, 1)
@@ -101,7 +109,8 @@ def _mean(weight, values):
 def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
     """Return α ``[... classes]`` with ψ(α_c) - ψ(κ) = log μ_c + gap_c, and whether the search converged.
 
-    The likelihood depends on the mean μ and on ``log_gap`` (mean of log p, less log μ) alone.
+    The likelihood depends on the mean μ and on ``log_gap`` (`mean_log_gap`) alone. ``start`` is a guess of log κ. Where
+    not ``active [...]``, nothing is searched for.
     """
     if xp is jnp:
         r, log_total, converged = _solve(mean, log_gap, start, active)
@@ -114,7 +123,7 @@ def _equations(mean, log_gap, xp: ModuleType) -> Equations:
     """Return the equations of the likelihood of proportions, from their mean and their `mean_log_gap`."""
 
     def equations(r, t):
-        """Return F = r - h(α) + h(κ) - gap and its slopes along r and log κ, where h(x) = log x - ψ(x)."""
+        """Return F = r - h(α) + h(κ) - gap and its slopes along r and t = log κ, where h(x) = log x - ψ(x)."""
         alpha, total = mean * xp.exp(r + t[..., None]), xp.exp(t)[..., None]
         (gap, slope), (total_gap, total_slope) = digamma_gaps(alpha, xp), digamma_gaps(total, xp)
         return r - gap + total_gap - log_gap, 1 + slope, slope - total_slope
@@ -124,13 +133,19 @@ def _equations(mean, log_gap, xp: ModuleType) -> Equations:
 
 @jax.custom_jvp
 def _solve(mean, log_gap, start, active):
-    """Return the `find_root` of `_equations`, with a derivative: r, log κ, and whether the search converged."""
+    """Return the `find_root` of `_equations`, with a derivative: r, log κ, and whether the search converged.
+
+    The arguments are those of `fit_likelihood`.
+    """
     return tuple(find_root(_equations(mean, log_gap, jnp), mean, start, active, jnp))
 
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """Differentiate F_c(r_c, log κ) = 0 and Σ_c μ_c (exp(r_c) - 1) = 0 by the mean and the gap: implicit functions."""
+    """Return `_solve` and its derivative by the mean and the gap.
+
+    F_c(r_c, log κ) = 0 and Σ_c μ_c (exp(r_c) - 1) = 0 are differentiated, by the implicit function theorem.
+    """
     (mean, log_gap, start, active), (d_mean, d_gap, *_) = primals, tangents
     r, t, converged = _solve(mean, log_gap, start, active)
     _, slope, by_total = _equations(mean, log_gap, jnp)(r, t)
@@ -172,7 +187,10 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
     tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
 
     def settle(r, t):
-        """Return the r that solves F = 0 at this κ, by Newton's method: F is concave in r, or nearly straight."""
+        """Return the r that solves F = 0 at t = log κ, by Newton's method from a guess ``r``.
+
+        F is concave in r, or nearly straight.
+        """
 
         def improve(state):
             r, _ = state

@@ -63,8 +63,9 @@ def _together(values, times):
 def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
     """Return whether leaves differ by more than chance ``[...]``: then the likelihood falls towards κ = ∞.
 
-    The coefficient of 1/κ at κ = ∞ is half of Σ_leaves (Σ_c n_c (n_c - 1)/μ_c - n (n - 1)), here without cancellation:
-    Σ_leaves n² Σ_c (p_c - μ_c)²/μ_c less (classes - 1) Σ_leaves n.
+    ``leaves`` is the `leaves_of` the same counts and times; n_c are a leaf's counts, n their sum, p_c the shares, and
+    μ_c the mean shares. The coefficient of 1/κ at κ = ∞ is half of Σ_leaves (Σ_c n_c (n_c - 1)/μ_c - n (n - 1)), here
+    without cancellation: Σ_leaves n² Σ_c (p_c - μ_c)²/μ_c less (classes - 1) Σ_leaves n.
     """
     size = add_up(counts, -1)
     mean = leaves.mean[..., None, :]
@@ -78,7 +79,8 @@ def fit_marginal(counts, times, mean, start, active, falls, xp: ModuleType):
     """Return the α ``[... classes]`` of the largest marginal likelihood, and two booleans.
 
     First, whether the search converged. Second, whether α is more likely than the limit κ = ∞. ``falls`` says where the
-    likelihood falls towards that limit.
+    likelihood falls towards that limit. ``counts`` are ``[... leaves classes]``, each leaf occurs ``times``, and
+    ``mean`` is μ. ``start`` is a guess of log κ. Where not ``active [...]``, nothing is searched for.
     """
     return (_solve if xp is jnp else partial(_find_best, xp=np))(counts, times, mean, start, active, falls)
 
@@ -93,7 +95,10 @@ class _Best(NamedTuple):
 
 
 def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
-    """Return what `fit_marginal` does, by one search from each crossing in turn; there are hardly ever two."""
+    """Return what `fit_marginal` does, by a search from each crossing in turn; there are hardly ever two crossings.
+
+    The arguments are those of `fit_marginal`.
+    """
     tally = Tally.of(counts, times, xp)
     few = Tally(*bin_sizes(tally.counts, tally.times, xp), *bin_sizes(tally.sizes, tally.size_times, xp))
     equations, beforehand = _equations(tally, mean, xp), _equations(few, mean, xp)
@@ -107,7 +112,7 @@ def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
     gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)
 
     def improve(best: _Best) -> _Best:
-        """Search from each tree's next crossing, and keep its maximum where the gain is larger."""
+        """Search from each tree's next crossing, and keep its maximum if its gain exceeds that of ``best``."""
         # Each tree's next crossing; trees without one take no part.
         here = present & (order == best.number + 1)
         takes_part = here.any(axis=0)
@@ -138,7 +143,8 @@ def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
 def _tables(tally: Tally, mean, xp: ModuleType, t):
     """Return S(n, κ) ``[steps ...]``, S(n_c, μ_c κ) and its slope ``[steps ... classes]``, for each t = log κ.
 
-    S(n, a) = Σ_leaves ψ(n+a) - ψ(a). A class that occurs in no leaf gets the values of S(n, κ).
+    S(n, a) = Σ_leaves ψ(n+a) - ψ(a), over the leaves of ``tally`` with counts n_c of class c and n in all; ``mean`` is
+    μ. A class that occurs in no leaf gets the values of S(n, κ).
     """
     seen, total = mean > 0, xp.exp(t)
     of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
@@ -157,7 +163,9 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
     By log Γ(n+a) - log Γ(a) = (n + a - ½) log(1 + n/a) + n log a - n + δ(n+a) - δ(a), a leaf with smoothed shares p̂
     contributes Σ_c n_c log(p̂_c/μ_c) + Σ_c R(n_c, α_c) - R(n, κ), where
 
-        R(n, a) = a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a).
+        R(n, a) = a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a),    δ = `log_gamma_gap`.
+
+    The arguments are those of `fit_marginal`.
     """
     seen = mean > 0
     alpha = xp.where(seen, alpha, 0.0)
@@ -174,7 +182,10 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
 
 
 def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
-    """Return the equations of the marginal likelihood's maxima, in t = log κ and the r of α_c = μ_c exp(r_c + t)."""
+    """Return the equations of the marginal likelihood's maxima, in t = log κ and the r of α_c = μ_c exp(r_c + t).
+
+    The likelihood is that of ``tally``, and ``mean`` is μ.
+    """
     seen = mean > 0
 
     def equations(r, t):
@@ -205,14 +216,15 @@ def _score(n, times, a, xp: ModuleType):
 
 @jax.custom_jvp
 def _solve(counts, times, mean, start, active, falls):
-    """Return what `_find_best` does, traced and with a derivative."""
+    """Return what `_find_best` does for the same arguments, traced and with a derivative."""
     return _find_best(counts, times, mean, start, active, falls, jnp)
 
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """Differentiate S(n_c, α_c) = S(n, κ) for every class, and κ = Σ α_c, by the counts: implicit function theorem.
+    """Return `_solve` and its derivative by the counts, by the implicit function theorem.
 
+    S(n_c, α_c) = S(n, κ) for every class, and κ = Σ α_c, are differentiated (`_tables` has S):
     d log α_c = (push_c + by_total d log κ)/by_class_c, and d log κ = Σ α_c/κ d log α_c. The mean only scales the search
     for α, so it has no part in the slope.
     """
@@ -257,10 +269,10 @@ class Crossings(NamedTuple):
 
 
 def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, falls, start, n_steps: int, xp: ModuleType):
-    """Return the crossings on a grid of log κ between ``ends``: where the excess falls through 0.
+    """Return the crossings on a grid of log κ of ``n_steps`` steps between ``ends``: where the excess falls through 0.
 
-    Where ``falls`` there is at least one, since the likelihood falls towards κ = ∞. If the grid shows none, it lies
-    beyond the grid's end, and ``start`` is its guess.
+    ``tables`` is `_tables` as a function of log κ, and ``mean`` is μ. Where ``falls`` there is at least one, since the
+    likelihood falls towards κ = ∞. If the grid shows none, it lies beyond the grid's end, and ``start`` is its guess.
     """
     position = xp.arange(n_steps, dtype=mean.dtype).reshape(-1, *[1] * ends[0].ndim)
     step = (ends[1] - ends[0]) / (n_steps - 1)
@@ -295,9 +307,10 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
 
 
 def search_range(counts, times, xp: ModuleType):
-    """Return two log κ ``[...]``: the likelihood rises for certain below the first, hardly changes above the other.
+    """Return two log κ ``[...]``: the likelihood surely rises below the first, and hardly changes above the second.
 
-    At the first only leaves with two classes or more matter. The second is that of e² leaves (largest leaf)².
+    At the first only leaves with two classes or more matter. The second is the logarithm of e² times the number of
+    leaves times the square of the largest leaf's size. ``counts`` and ``times`` are as for `fit_marginal`.
     """
     size = add_up(counts, -1)
     leaves = xp.maximum(add_up(xp.where(size > 0, times, 0), -1), 1)
@@ -309,7 +322,7 @@ def search_range(counts, times, xp: ModuleType):
 def bin_sizes(values, times, xp: ModuleType):
     """Return (values, times) ``[... 2·bins]``: two values per bin of log n, with the same total, mean and variance.
 
-    If there are no more values than that, return them as they are.
+    n are the ``values``, which occur ``times`` each. If there are no more values than that, return them as they are.
     """
     if values.shape[-1] <= 2 * _BINS:
         return values, times
@@ -332,7 +345,7 @@ def bin_sizes(values, times, xp: ModuleType):
 
 
 def _sums(index, parts, xp: ModuleType):
-    """Return the sum of each part in each bin ``[... bins]``."""
+    """Return the sum of each of ``parts`` in each bin ``[... bins]``; ``index`` is the bin of each entry."""
     lead, n_values = index.shape[:-1], index.shape[-1]
     n_rows = int(np.prod(lead))
     row = xp.arange(n_rows, dtype="int32")[:, None] * _BINS
@@ -345,7 +358,10 @@ def _sums(index, parts, xp: ModuleType):
 
 
 def _look_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
-    """Return r ``[steps ... classes]`` on the grid, by cubic interpolation of the inverse of log S from its tables."""
+    """Return r ``[steps ... classes]`` on a grid, by cubic interpolation of the inverse of log S from its tables.
+
+    The tables are those of `_tables`, and ``step`` is the distance of log κ on the grid.
+    """
     wanted, values, slopes = xp.log(of_sizes)[..., None], xp.log(of_classes), classes_slope / of_classes
     n_steps = of_classes.shape[0]
     # log S falls along the grid: the values above the wanted one tell the cell.

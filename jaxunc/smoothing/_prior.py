@@ -108,7 +108,7 @@ def smooth(
     Parameters
     ----------
     counts
-        Class counts of leaves, ≥ 0.
+        Class counts n_c of leaves, ≥ 0; n is the sum of a leaf's.
     prior
         A prior that `fit_beta_prior` or `fit_dirichlet_prior` returned, or one of your own. Its leading axes are the
         first ones of the counts: one prior for each of ``[trees]`` goes with counts ``[trees leaves classes]``.
@@ -151,6 +151,8 @@ def correction_interval(
 
     .. math:: \delta_c = |\tilde p_c - \hat p_c|, \qquad
               [\tilde p_c - \delta_c/2,\; \tilde p_c + \delta_c/2] \cap [0, 1]
+
+    with the relative frequencies p̃ and the smoothed probabilities p̂ (`smooth`).
 
     Parameters
     ----------
@@ -195,13 +197,13 @@ def correction_interval(
 
 @jit
 def _smooth(counts, alpha):
-    """Return (n_c + α_c)/(n + Σα) of aligned counts and parameters."""
+    """Return (n_c + α_c)/(n + Σα) of `_aligned` counts n and parameters α."""
     return shares_of(counts + alpha)
 
 
 @jit
 def _correction(counts, alpha):
-    """Return the lower and upper ends ``[... classes]`` of `correction_interval`, of aligned counts and parameters."""
+    """Return the lower and upper ends ``[... classes]`` of `correction_interval`, of `_aligned` counts and α."""
     share, moved = shares_of(counts), _moved(counts, alpha)
     total = sum_in_order(counts, keepdims=True)
     # A pure leaf touches the end of [0, 1] exactly, also where the other class's half rounds.
@@ -211,7 +213,7 @@ def _correction(counts, alpha):
 
 
 def _moved(counts, alpha):
-    """Return δ, how far smoothing moves each relative frequency."""
+    """Return δ ``[... classes]``: how far smoothing by ``alpha`` moves each relative frequency of the counts."""
     total, weight = sum_in_order(counts, keepdims=True), sum_in_order(alpha, keepdims=True)
     shrunk = weight / jnp.where(total + weight > 0, total + weight, 1.0)
     return shrunk * jnp.abs(shares_of(alpha) - shares_of(counts))
@@ -249,7 +251,7 @@ def fit_beta_prior(
 ) -> BetaPrior:
     r"""Fit a Beta prior of a leaf's probability of class 1 to the leaves of a tree (empirical Bayes).
 
-    With leaf h of :math:`n^h` instances, :math:`\tilde p^h = n_1^h/n^h` of class 1:
+    With leaf h of :math:`n^h` instances, a share :math:`\tilde p^h = n_1^h/n^h` of them of class 1, and n = Σ n^h:
 
     * ``weighted_mle``: the likelihood of the :math:`\tilde p^h` as draws from Beta(α, β), each :math:`n^h` times (the
       paper's "artificial sample"): :math:`\psi(\alpha) - \psi(\alpha+\beta) = \frac1n \sum_h n^h \log \tilde p^h`,
@@ -345,7 +347,10 @@ def fit_dirichlet_prior(
 
 
 def _fit(counts, method: Method, clip: float):
-    """Return α ``[... classes]`` and its status ``[...]``, on the host unless the counts are traced; all is checked."""
+    """Return α ``[... classes]`` and its status ``[...]``, on the host unless the counts are traced; all is checked.
+
+    The arguments are those of `fit_dirichlet_prior`.
+    """
     check_class_axis(counts)
     check_one_of("method", method, METHODS)
     if np.ndim(counts) < 2:
@@ -367,7 +372,7 @@ def _fit(counts, method: Method, clip: float):
 
 
 def _fit_on_host(counts: np.ndarray, method: Method, clip: float):
-    """Return what `_fit_leaves` does; raise a ValueError for a tree without instances."""
+    """Return what `_fit_leaves` does for ``counts [... leaves classes]``; a ValueError for a tree without instances."""
     if empty := int(np.sum(counts.sum(axis=(-2, -1)) == 0)):
         raise ValueError(
             f"{'a tree has' if empty == 1 else f'{empty} trees have'} no leaf with instances (counts of shape "
@@ -385,7 +390,7 @@ def _fit_on_host(counts: np.ndarray, method: Method, clip: float):
 
 @jit(static_argnames=("method", "clip"))
 def _fit_traced(counts, method: Method, clip: float):
-    """Return what `_fit_leaves` does, each leaf counted once."""
+    """Return what `_fit_leaves` does for ``counts [... leaves classes]``, each leaf counted once."""
     return _fit_leaves(counts, jnp.ones(counts.shape[:-1], counts.dtype), method, clip, jnp)
 
 
@@ -401,7 +406,10 @@ def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
-    """Return α ``[... classes]`` and its status, of leaves ``[... leaves classes]`` that occur ``times`` each."""
+    """Return α ``[... classes]`` and its status, of leaves ``[... leaves classes]`` that occur ``times`` each.
+
+    ``method`` and ``clip`` are those of `fit_dirichlet_prior`.
+    """
     likelihood = method in ("weighted_mle", "on_leaves")
     by_size = not method.startswith("on_leaves")
     leaves = leaves_of(counts, times, by_size=by_size, clip=clip if likelihood else None, xp=xp)
@@ -432,7 +440,7 @@ def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
 
 
 def _moments(leaves: Leaves, active, xp: ModuleType):
-    """Return κ by the method of moments, from the mean and the variance; 1 for trees that are not ``active``."""
+    """Return κ = Σα by the method of moments, from mean and variance of leaves; 1 for trees that are not ``active``."""
     spread = add_up(variance(leaves, xp), -1)
     apart = add_up(leaves.mean * (1 - leaves.mean), -1)
     tiny = math.exp(-18)

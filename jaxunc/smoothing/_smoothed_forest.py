@@ -184,7 +184,8 @@ def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
 class SmoothedMean(Combiner[Answer]):
     r"""The mean over trees of leaf probabilities that are drawn towards a prior: (1/K) Σ_t (n_c + α_c)/(n + Σα).
 
-    It answers as `Mean` does for `smooth_forest`, but leaves the counts as they are for other combiners.
+    K is the number of trees; n_c are the counts of a tree's leaf, n is their sum. It answers as `Mean` does for
+    `smooth_forest`, but leaves the counts as they are for other combiners.
 
     Parameters
     ----------
@@ -227,7 +228,7 @@ class SmoothedMean(Combiner[Answer]):
         return {"share": shares_of(counts.astype(float_dtype(counts)) + alpha), "trees": jnp.ones(())}
 
     def finish(self, stat: PyTree) -> Answer:
-        """Divide the totals by the number of trees."""
+        """Return the answer: the merged probabilities, divided by the number of trees."""
         n_classes = stat["share"].shape[-1]
         mean = divide_by_shared(stat["share"], jnp.asarray(stat["trees"])[..., None], 1 / n_classes)
         return _of_shares(mean)
@@ -284,7 +285,7 @@ class MemberSmoothing(Combiner[Answer]):
         return counts.astype(float_dtype(counts))
 
     def finish(self, stat: Num[Array, "... trees classes"]) -> Answer:
-        """Fit the prior to the trees that count, smooth their leaves, and average."""
+        """Return the answer: a prior is fitted to the leaves of trees that count; smoothed by it, they are averaged."""
         # Masked trees come as NaN; as empty leaves they have no weight in the fit.
         present = ~jnp.isnan(stat).any(axis=-1)
         counts = jnp.where(present[..., None], stat, 0.0)
@@ -296,5 +297,5 @@ class MemberSmoothing(Combiner[Answer]):
 
 
 def _of_shares(shares) -> Answer:
-    """Return the answer whose class scores are the mean probabilities ``[... classes]``."""
+    """Return the answer whose class scores are the mean probabilities ``shares [... classes]``."""
     return Answer.from_shares(shares, shares, shares[..., 1] - 0.5 if shares.shape[-1] == 2 else None)

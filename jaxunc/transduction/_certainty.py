@@ -63,7 +63,8 @@ def transductive_certainty(
 ) -> Float[np.ndarray, "instances classes"]:
     r"""Return class probabilities by transduction: an instance is inserted with each label, and a tree is learned.
 
-    Let L_i be the leaf of x in the tree of the training set and (x, c_i), with x counted, and k the number of classes:
+    Let L_i be the leaf of x in the tree of the training set and (x, c_i), and k the number of classes. With x counted,
+    \|L_i(c)\| of its \|L_i\| instances are of class c:
 
     .. math:: \mathrm{Pred}(c)=\frac1k\sum_{i=1}^k\frac{|L_i(c)|+1}{|L_i|+k} \tag{1}
 
@@ -246,7 +247,8 @@ class LabelAverage(NamedTuple):
 class BoundSample:
     """A training set that answers like a bound forest: each instance is inserted with each label.
 
-    Arguments are those of `transductive_certainty`; ``block_size`` instances are inserted at a time.
+    Arguments are those of `transductive_certainty`, with the training set as a ``sample``; ``block_size`` instances are
+    inserted at a time.
     """
 
     def __init__(
@@ -296,19 +298,25 @@ class BoundSample:
         return LabelAverage(np.asarray(label_average(counts, self.combiner))) if len(counts) else self.blank_answer(0)
 
     def blank_answer(self, n_instances: int = 1) -> LabelAverage:
-        """Return an answer of zeros, of the right shapes and types."""
+        """Return an answer of zeros for ``n_instances``, of the right shapes and types."""
         return LabelAverage(np.zeros((n_instances, self.sample.n_classes)))
 
 
 def settings_of(sample: Presorted, candidates: str, min_samples_leaf: int) -> InductionSettings:
-    """Return the settings of the trees that are induced on a training set."""
+    """Return the settings of the trees that are induced on a training set.
+
+    ``candidates`` and ``min_samples_leaf`` are those of `transductive_certainty`.
+    """
     return InductionSettings(candidates == "boundary", min_samples_leaf, entropy_table(sample.n + 1))
 
 
 def counts_of(
     pairs: Pairs, algorithm: str, store: KeptNodes | None = None
 ) -> Int32[np.ndarray, "instances labels classes"]:
-    """Return the leaf counts of all pairs; the grouped algorithm reads nodes from ``store``, and adds nodes to it."""
+    """Return the leaf counts of all pairs by an algorithm, one of `ALGORITHMS`.
+
+    The grouped algorithm reads nodes from ``store``, and adds nodes to it.
+    """
     device = "host" if default_platform() == "cpu" else "accelerator"
     if algorithm == "auto":
         algorithm = choose_algorithm(pairs, device)
@@ -325,7 +333,7 @@ def counts_of(
 
 
 def choose_algorithm(pairs: Pairs, device: str) -> str:
-    """Return the algorithm that ``"auto"`` stands for, on the host or on an accelerator."""
+    """Return the algorithm that ``"auto"`` stands for with these pairs; ``device`` is "host" or "accelerator"."""
     return "dense" if 0 < dense_work(pairs) <= MOST_WORK[device] else "grouped"
 
 

@@ -32,7 +32,7 @@ class Dense(NamedTuple):
     """Whether an instance has the value of a test."""
     by_class: Float[Array | np.ndarray, "instances columns"]
     """Indicators of an instance's class ``[classes]``, then of class and tested value together ``[classes tests]``."""
-    entropy: Int64[Array | np.ndarray, " sizes"]
+    entropy: Int64[Array | np.ndarray, " sizes"]  # `entropy_table`
 
 
 class DensePairs(NamedTuple):
@@ -50,13 +50,19 @@ class DensePairs(NamedTuple):
 
 
 def dense_work(pairs: Pairs) -> int:
-    """Return the number of products in the algorithm's first step; 0 if a feature is numeric, which rules it out."""
+    """Return the number of products in the algorithm's first step for these pairs.
+
+    0 if a feature is numeric, which rules the algorithm out.
+    """
     sample = pairs.sample
     return 0 if len(sample.numeric) else pairs.n * sample.n * len(_tests(pairs)[0]) * sample.n_classes
 
 
 def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
-    """Follow all pairs down to their leaves, a block of pairs at a time, and end them there."""
+    """Follow all pairs down to their leaves, a block of pairs at a time, and end them there.
+
+    If not ``on_host``, on the accelerator.
+    """
     if not pairs.n:
         return
     step, most_entries = (1, HOST_BLOCK) if on_host else (STEP, DEVICE_BLOCK)
@@ -87,7 +93,7 @@ def _dense_set(pairs: Pairs, tests: tuple[np.ndarray, np.ndarray], n: int) -> De
 
 
 def _insert(pairs: Pairs, number: np.ndarray, tests: tuple[np.ndarray, np.ndarray]) -> DensePairs:
-    """Return the pairs with these numbers, at the root of the tree."""
+    """Return the pairs with these numbers, at the root of the tree; ``tests`` are those of `_tests`."""
     (instance, label), (feature, code) = np.divmod(number, pairs.n_labels), tests
     members = np.ones((len(number), pairs.sample.n), bool)
     if pairs.leaves_out:
@@ -98,7 +104,10 @@ def _insert(pairs: Pairs, number: np.ndarray, tests: tuple[np.ndarray, np.ndarra
 
 
 def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-    """Return the feature and the value of every test, in the order in which the first of equal tests wins."""
+    """Return the feature and the value of every test on the pairs' training set.
+
+    They are in the order in which the first of equal tests wins.
+    """
     code = pairs.sample.code
     is_seen = np.zeros((len(code), pairs.sample.n_codes), bool)
     is_seen[np.arange(len(code))[:, None], code] = True
@@ -109,7 +118,8 @@ def _tests(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
 def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted: DensePairs) -> None:
     """Find the leaves of a block's pairs, numbered ``pairs_left``, on the host.
 
-    Each pair goes from node to node by its best test, until there is none. ``inserted`` has a row for each pair.
+    Each pair goes from node to node by its best test, until there is none. ``inserted`` has a row for each pair, and
+    ``dense`` is the training set.
     """
     settings = pairs.settings
     while len(pairs_left):
@@ -124,7 +134,10 @@ def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted
 
 
 def _follow_on_device(pairs: Pairs, dense: Dense, tests: tuple[np.ndarray, np.ndarray], block_size: int) -> None:
-    """Find the leaves of all pairs by one program, which takes ``block_size`` pairs at a time."""
+    """Find the leaves of all pairs by one program, which takes ``block_size`` pairs at a time.
+
+    ``tests`` are those of `_tests`, ``dense`` is the training set.
+    """
     (feature, code), settings = tests, pairs.settings
     has_value = padded_rows(pairs.queries.code[:, feature] == code, multiple_of(STEP, pairs.queries.n))
     number = np.arange(multiple_of(block_size, pairs.n), dtype=np.int32)
@@ -148,7 +161,11 @@ def _leaves(
     leaves_out: bool,
     boundaries: bool,
 ) -> Int[Array, "pairs classes"]:
-    """Return the class counts of the leaves of the pairs numbered ``number``; ``n_instances`` excludes padding."""
+    """Return the class counts of the leaves of the pairs numbered ``number``; ``n_instances`` excludes padding.
+
+    ``has_value`` says whether a query has the value of a test. The other settings are those of `Pairs` and
+    `InductionSettings`.
+    """
     # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
     n, n_classes = dense.passes.shape[1], dense.by_class.shape[1] // (1 + len(dense.passes))
@@ -176,7 +193,10 @@ def _leaves(
 
 
 def _best_tests(dense: Dense, inserted: DensePairs, product, min_samples_leaf, boundaries: bool):
-    """Return the best test of each pair's node, its counts with the instance, and whether it is a leaf."""
+    """Return the best test of each pair's node, its counts with the instance, and whether it is a leaf.
+
+    ``product`` multiplies matrices; the settings are those of `InductionSettings`.
+    """
     members, has_value, label_indicator = inserted
     entropy, where = dense.entropy, members.__array_namespace__().where
     k, n_tests = label_indicator.shape[1], has_value.shape[1]

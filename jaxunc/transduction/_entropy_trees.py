@@ -33,7 +33,7 @@ MOST_INSTANCES = 2**26
 class SplitLimits(NamedTuple):
     """Limits on the splits of a node."""
 
-    boundaries: bool
+    boundaries: bool  # whether numeric features are cut between different classes alone
     min_samples_leaf: int
     max_depth: int | None
 
@@ -43,7 +43,7 @@ class GreedyTree(NamedTuple):
 
     feature: list[int]
     threshold: list[float]
-    child: list[int]
+    child: list[int]  # number of the left child, whose sibling comes next; in a leaf the node's own number
     counts: list[np.ndarray]
     depth: int
 
@@ -142,7 +142,7 @@ def grow_greedy_trees(
 
 
 def checked_limits(candidates: str, min_samples_leaf: int, max_depth: int | None = None) -> SplitLimits:
-    """Return the split limits; raise a TypeError or a ValueError for invalid settings."""
+    """Return the split limits by settings of `grow_greedy_trees`; a TypeError or a ValueError if one is invalid."""
     check_one_of("candidates", candidates, CANDIDATES)
     check_integer("min_samples_leaf", min_samples_leaf, 1)
     if max_depth is not None:
@@ -164,7 +164,7 @@ def _check_samples(samples, n: int) -> np.ndarray:
 
 
 def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
-    """Grow a tree level by level.
+    """Grow a tree on a whole sample, level by level, within ``limits``.
 
     A nominal test "code = v" is two tests in the arrays, x ≤ v and below it x ≤ v - 1, with one child in common. Three
     nodes side by side are the second test, the node of all other codes, and the node of code v.
@@ -202,7 +202,11 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
 
 
 def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits: SplitLimits) -> ChosenTest | None:
-    """Return the test of largest gain: of ties the first feature's, at its lowest threshold. None without a gain."""
+    """Return a node's test of largest gain: of ties the first feature's, at its lowest threshold. None without a gain.
+
+    ``members`` are the node's instances, as positions in ``sample``; ``order [numeric members]`` are the same by
+    increasing value of each numeric feature.
+    """
     n, entropy = len(members), entropy_table(sample.n)
     totals = np.bincount(sample.label[members], minlength=sample.n_classes)
     if n < 2 * limits.min_samples_leaf or np.count_nonzero(totals) < 2:
@@ -233,7 +237,10 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
 
 
 def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
-    """Return orders and members of the chosen instances, and orders and members of the others, sorted as before."""
+    """Return (order, members) of the ``chosen`` instances of a node, and (order, members) of its others.
+
+    Both are sorted as ``order`` and ``members`` of the node (`best_test`); n is the number of training instances.
+    """
     flags = np.zeros(n, bool)
     flags[chosen] = True
     at, among = flags[order], flags[members]

@@ -43,7 +43,10 @@ def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
 
 
 def _take_largest(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, np.ndarray]]:
-    """Take waiting samples of the largest size off the queue, as many as `MOST_VALUES` allows but at least one."""
+    """Return samples of the largest size, taken off the queue (`Samples.take`).
+
+    They are as many as `MOST_VALUES` allows, but at least one.
+    """
     sample, size, batch = pairs.sample, samples.largest, []
     values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
     while samples.largest == size and len(batch) <= MOST_VALUES // values:
@@ -57,7 +60,7 @@ def _nodes_of(
     """Yield (nodes that share tables, the number of the node of each waiting pair among them, these pairs).
 
     ``batch`` has for each sample its instances, its kept node or else its order (`child_order`), and the waiting pairs.
-    The samples without a kept node become nodes that share tables.
+    The samples without a kept node become nodes that share tables, and are kept in ``store``.
     """
     numbered = [(node, waiting) for _, node, waiting in batch if isinstance(node, _NumberedNode)]
     new = [entry for entry in batch if not isinstance(entry[1], _NumberedNode)]
@@ -76,7 +79,7 @@ def _nodes_of(
 
 
 def _sort_members(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np.ndarray, "rows size"]:
-    """Return the instances of each node in the order of each numeric feature, node after node."""
+    """Return the instances of each node (``members``) in the order of each numeric feature, node after node."""
     rank = pairs.sample.rank[:, members].swapaxes(0, 1)
     position = np.argsort(rank, axis=2).reshape(-1, members.shape[1])
     return members[np.arange(len(position)) // max(len(pairs.sample.rank), 1), position.T].T
@@ -127,7 +130,11 @@ class KeptNodes:
 def _send_on(
     pairs: Pairs, samples: Samples, nodes: "_SampledNodes", node: np.ndarray, waiting: np.ndarray, store: KeptNodes
 ) -> None:
-    """Send pairs on from nodes to the children that they choose; a pair ends at its node if no test has a gain."""
+    """Send pairs on from nodes to the children that they choose; a pair ends at its node if no test has a gain.
+
+    ``waiting`` are the numbers of the pairs, ``node`` the number of each one's node among ``nodes``. The children's
+    samples are added to ``samples``; those whose nodes are in ``store`` take them from there.
+    """
     # Pairs choose in parts: the matrices of a choice have an entry for every pair and feature.
     part_size, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
     parts = []
@@ -189,8 +196,8 @@ class _SampledNodes:
     ) -> tuple[Int64[np.ndarray, " q"], Int[np.ndarray, " q"], Int[np.ndarray, "q classes"]]:
         """Return for each instance the best test's score, its number with the instance's side, and that side's counts.
 
-        The counts are those of classes. ``node`` is the node of each instance, and ``line`` the node's position among
-        the nodes whose ``scores`` (the method's) are passed.
+        The counts are those of classes. ``instances`` are q positions in ``queries``, and ``node`` is the node of each.
+        ``line`` is the node's position among the nodes whose ``scores`` (what that method returns) are passed.
         """
         sample, cuts = self._sample, self.numeric.cuts
         numeric = self.numeric.choose(scores[0], self.numeric.locate(queries, instances, node), line)
@@ -239,7 +246,8 @@ class _SampledNodes:
     ) -> Int[np.ndarray, "numeric chosen"] | None:
         """Return the chosen instances of a node in the order of each numeric feature; None for up to `FEW`.
 
-        The order is filtered from the node's order. Small children are sorted anew later, all of one size together.
+        The order is filtered from the node's order; ``flags`` marks the chosen instances among all. Small children are
+        sorted anew later, all of one size together.
         """
         if len(chosen) <= FEW:
             return None

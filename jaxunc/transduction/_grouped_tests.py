@@ -144,7 +144,10 @@ class InsertedTests:
     def locate(
         self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]
     ) -> Int[np.ndarray, "q numeric"]:
-        """Return for each instance and feature the number of cuts, in the instance's node, that lie below it."""
+        """Return for each instance and feature the number of cuts, in the instance's node, that lie below it.
+
+        ``instances`` are q positions in ``queries``, and ``node`` is the node of each.
+        """
         cuts, rows = self.cuts, _rows(self._n_features, node)
         position = np.zeros(rows.shape, np.intp)
         # Only features with cuts: most have none that may be the best (`contenders`).
@@ -185,10 +188,10 @@ def contenders(
 ) -> Int[np.ndarray, " some"]:
     """Return the indices of the cuts that may be the best of their node for some inserted instance.
 
-    ``above`` has the class counts above each cut; the nodes have ``size`` instances each. Let d(i) = F(i+1) - F(i). An
-    instance that joins a side of n instances, n_c of them of its class, changes the score by d(n_c) - d(n). In a node
-    of a given size this lies in [-D, U] for any instance. So a cut can be the best only if its score without the
-    instance is within D + U of the best score.
+    ``above`` has the class counts above each cut; the nodes have ``size`` instances and ``n_numeric`` rows of cuts
+    each. Let d(i) = F(i+1) - F(i), with F = ``settings.entropy``. An instance that joins a side of n instances, n_c of
+    them of its class, changes the score by d(n_c) - d(n). In a node of a given size this lies in [-D, U] for any
+    instance. So a cut can be the best only if its score without the instance is within D + U of the best score.
     """
     entropy, min_size = settings.entropy, settings.min_samples_leaf
     steps = np.diff(entropy[: size + 2])
@@ -282,7 +285,10 @@ class LeftOutTests:
         return tests, plain[0], plain[1]
 
     def locate(self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]) -> CutPosition:
-        """Return where instances of the samples lie among the cuts, each in the node where it is."""
+        """Return where instances of the samples lie among the cuts, each in the node where it is.
+
+        ``instances`` are q positions in ``queries``, and ``node`` is the node of each.
+        """
         cuts, n_cuts, row = self.cuts, len(self.cuts.row), _rows(self._n_features, node)
         begin, end = cuts.start[row], cuts.start[row + 1]
         if not n_cuts:
@@ -302,7 +308,7 @@ class LeftOutTests:
         """Return (whether the cut below each instance is a test of the sample without it, the same of the cut above).
 
         ``left`` and ``right`` are the cuts beside the instance ``[q numeric]``, where ``has_left`` and ``has_right``
-        say that there are any.
+        say that there are any. The other arguments are those of `locate`.
         """
         cuts, last = self.cuts, len(self.cuts.row) - 1
         # Where there is no cut the index is only kept in range: what it reads is masked.
@@ -321,7 +327,11 @@ class LeftOutTests:
         return cuts_beside(beside, self._settings.boundaries)
 
     def _class_without(self, instances, node, mixed, left, right, has_left, has_right) -> np.ndarray:
-        """Return the class of the other instances with an instance's value, -1 for several, at ``mixed [pairs 2]``."""
+        """Return the class of the other instances with an instance's value, -1 for several classes.
+
+        It is asked for the pairs of an instance's and a feature's index in ``mixed [pairs 2]``; the other arguments are
+        those of `_tests_beside`.
+        """
         cuts, at = self.cuts, tuple(mixed.T)
         # Counts below a cut are sums over all lower values; the value's own counts are their difference.
         upto = np.where(has_right[at], cuts.below[:, right[at]], self._totals[node[mixed[:, 0]]].T)
@@ -332,7 +342,8 @@ class LeftOutTests:
     def choose(self, scores, position: CutPosition, node: Int[np.ndarray, " q"]) -> LeftOutChoice:
         """Return the best test of each feature; of several with the same score the lowest.
 
-        ``node`` holds, for each instance, the position of its node among the nodes that were scored.
+        ``scores`` is what the method of that name returns, ``position`` what `locate` does. ``node`` holds, for each
+        instance, the position of its node among the nodes that were scored.
         """
         tests, below, above = scores
         line = _rows(self._n_features, node)

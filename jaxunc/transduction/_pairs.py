@@ -53,7 +53,10 @@ class Pairs:
         return self._counts.reshape(-1, self.n_labels, self.sample.n_classes)
 
     def with_instance(self, totals: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the class counts of a sample without and with the instance of each pair, both ``[pairs classes]``."""
+        """Return the class counts of a sample without and with the instance of each pair, both ``[pairs classes]``.
+
+        ``totals`` is as for `end_at_leaves`; ``pairs`` are numbers.
+        """
         instance, label = np.divmod(pairs, self.n_labels)
         without = totals - self._unit[self.label[instance]] if self.leaves_out else np.atleast_2d(totals)
         return without, without + self._unit[label]

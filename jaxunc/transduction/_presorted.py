@@ -73,7 +73,10 @@ class Queries(NamedTuple):
 
 
 def presort(X, y, nominal, *, name: str = "X") -> Presorted:
-    """Check a training set and sort it; raises as `grow_greedy_trees`."""
+    """Return a training set, checked and sorted; arguments and errors are those of `grow_greedy_trees`.
+
+    Messages call the instances ``name``.
+    """
     columns = fit_columns(X, nominal, name=name)
     values = np.asarray(encode_instances(X, columns, name)[0])
     if 0 in values.shape:
@@ -111,7 +114,7 @@ def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np
 
 
 def as_queries(X, sample: Presorted) -> Queries:
-    """Return instances as queries, with the ranks and codes that their values have in the training set."""
+    """Return the instances X as queries, with the ranks and codes that their values have in the training set."""
     values = np.asarray(encode_instances(X, sample.columns)[0])
     value = _numbers(values[:, sample.numeric])
     rank = np.empty(value.shape, np.int32)
@@ -179,7 +182,7 @@ class Cuts(NamedTuple):
 
 
 def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundaries: bool) -> Cuts:
-    """Return the cuts of a node: all, or only those between different classes (Fayyad and Irani's boundary points).
+    """Return the cuts of a node: all, or with ``boundaries`` those between different classes (Fayyad and Irani).
 
     ``order`` has a row for each numeric feature: the node's instances by increasing value. The rows of several nodes of
     the same size may follow each other.
@@ -215,7 +218,10 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
 
 
 def _block_classes(label: Int[np.ndarray, "rows members"], end: Int[np.ndarray, " blocks"]) -> np.ndarray:
-    """Return the class of each block of neighbours in a row, -1 for several; ``end`` are its last instances, flat."""
+    """Return the class of each block of neighbours in a row with equal values; -1 if they are of several classes.
+
+    ``label`` has the classes of each row's instances by increasing value, ``end`` the flat index of each block's last.
+    """
     block_class = label.ravel()[end].astype(np.int32)
     if len(end) == label.size:  # blocks of one instance have one class
         return block_class
@@ -243,12 +249,12 @@ def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_c
 
 
 def parts_classes(lower, upper):
-    """Return whether cuts separate classes, by the class of the value below and above each; -1 is several."""
+    """Return whether cuts separate classes, by those of the values below (``lower``) and above each; -1 is several."""
     return (lower != upper) | (lower < 0)
 
 
 def halfway(below, above):
-    """Return a threshold between two values, halfway if possible: no less than the lower, less than the upper."""
+    """Return a threshold between two values, halfway if possible: at least ``below``, and less than ``above``."""
     middle = (below + above) / 2
     # Between adjacent floats the middle rounds to one of them; at the upper one ``x <= t`` would separate nothing.
     return np.where(middle < above, middle, below)
@@ -259,7 +265,8 @@ def value_counts(
 ) -> Int[np.ndarray, "classes rows codes"]:
     """Return the numbers of a node's instances by class and by the codes of each nominal feature.
 
-    Several nodes of the same size may be given. The result has a row for each node and nominal feature.
+    ``members`` are positions in ``sample``; several nodes of the same size may be given. The result has a row for each
+    node and nominal feature.
     """
     members = np.atleast_2d(members)
     n_rows, n_classes = len(members) * len(sample.nominal), sample.n_classes

@@ -55,9 +55,10 @@ def side_scores(
 ) -> tuple[Int64[np.ndarray, "*tests"], Int64[np.ndarray, "*tests"]]:
     """Return the scores of all tests if the change happens inside, and if it happens outside.
 
-    A score is the sum over both sides of Σ_c F(n_c) - F(n): minus n times the conditional entropy. It is `LOWEST` where
-    a side is smaller than ``min_samples_leaf`` after the change. It is undefined where the changed side has no instance
-    of the ``old_class``.
+    ``inside`` and ``outside`` are the class counts of the two sides of each test, F is ``entropy``. A score is the sum
+    over both sides of Σ_c F(n_c) - F(n): minus n times the conditional entropy. It is `LOWEST` where a side is smaller
+    than ``min_samples_leaf`` after the change. It is undefined where the changed side has no instance of the
+    ``old_class``.
     """
     n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
     # Both results share this sum. A change touches one class on one side: two look-ups instead of a sum over classes.
@@ -80,7 +81,11 @@ def side_scores(
 
 
 def scores_with(entropy, inside, outside, min_samples_leaf):
-    """Return the scores of all tests from the class counts of both sides, ``[classes *tests]``, instance included."""
+    """Return the scores of all tests from the class counts of both sides, ``[classes *tests]``, instance included.
+
+    The score is that of `side_scores` by the integers ``entropy`` (`entropy_table`), and `LOWEST` where a side has
+    fewer than ``min_samples_leaf`` instances.
+    """
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
     scores = entropy[inside].sum(axis=0) + entropy[outside].sum(axis=0) - entropy[n_inside] - entropy[n_outside]
     where = inside.__array_namespace__().where
@@ -88,7 +93,10 @@ def scores_with(entropy, inside, outside, min_samples_leaf):
 
 
 def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array | np.ndarray, "..."]:
-    """Return whether a node is a leaf, by its class counts ``[... classes]`` without the instance and with it."""
+    """Return whether a node is a leaf, by its class counts ``[... classes]`` ``without`` the instance and with it.
+
+    ``boundaries`` and ``min_samples_leaf`` are those of `InductionSettings`.
+    """
     ends = ((counts > 0).sum(axis=-1) < 2) | (counts.sum(axis=-1) < 2 * min_samples_leaf)
     # Fewer than two instances besides the inserted one cannot be divided by a test.
     ends |= without.sum(axis=-1) < 2
@@ -96,7 +104,11 @@ def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array |
 
 
 def parts_a_value(inside, outside, removed_inside, removed_outside):
-    """Return whether a test for a nominal value has training instances on both sides, after those removed."""
+    """Return whether a test for a nominal value has training instances on both sides once some are removed.
+
+    ``inside`` and ``outside`` are the numbers of instances with the value and with others; of these,
+    ``removed_inside`` and ``removed_outside`` are removed.
+    """
     return (inside - removed_inside > 0) & (outside - removed_outside > 0)
 
 
@@ -149,9 +161,10 @@ class NominalChoice(NamedTuple):
 
 
 def value_or_other(code, value_score, best, second) -> NominalChoice:
-    """Return the test for an instance's own value or the best other one; of equal scores the lower code's.
+    """Return the test for an instance's own value or the best other test; of equal scores the lower code's.
 
-    ``best`` and ``second`` are codes and scores of the two best tests that have the instance outside.
+    ``code`` is the instance's value, and ``value_score`` the score of the test for it. ``best`` and ``second`` are
+    codes and scores of the two best tests that have the instance outside.
     """
     other = np.where(code == best[0], second[0], best[0])
     other_score = np.where(code == best[0], second[1], best[1])

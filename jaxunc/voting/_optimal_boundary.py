@@ -344,7 +344,10 @@ def _reachable(votes: ExchangeableVotes, region: Region, n: int) -> Float[np.nda
 
 
 def _costs(votes: ExchangeableVotes, region: Region, goes_on: list, horizon: int) -> tuple[float, float, float]:
-    """Return the mean number of trees used, the disagreement, and the share of votes that are open at the horizon."""
+    """Return the mean number of trees used, the disagreement, and the share of votes that ``horizon`` trees leave open.
+
+    They are means over the prior, for votes that go on where ``goes_on`` (`OptimalBoundary`) says so.
+    """
     end = len(goes_on)
     errors = _reachable(votes, region, end)
     costs = np.stack([np.zeros_like(errors), errors, np.full_like(errors, end == horizon)])

@@ -253,7 +253,10 @@ def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *,
 
 
 def _goes_on(end, stops_early: bool, carry) -> Bool[Array, ""]:
-    """Return whether trees before ``end`` are left and, with ``stops_early``, instances that are not settled."""
+    """Return whether trees before ``end`` are left and, with ``stops_early``, instances that are not settled.
+
+    ``carry`` is as for `_count`.
+    """
     t, _, settled_at = carry
     return (t < end) & jnp.any(settled_at == 0) if stops_early else t < end
 
@@ -347,7 +350,10 @@ def _padded(rows: np.ndarray) -> np.ndarray:
 
 @jit(static_argnames=("length", "way"))
 def _votes(plan, classes, x, start, *, length: int, way: RoundsWalk):
-    """Return the votes for the rows ``x`` of the ``length`` trees from number ``start`` on, ``[instances trees]``."""
+    """Return the votes for the rows ``x`` of the ``length`` trees from number ``start`` on, ``[instances trees]``.
+
+    ``classes`` has the class that each place of ``plan`` votes for.
+    """
     some_trees, of_leaves = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))
     keys = column_keys(x, missing=way.missing)
     if way.walk == "levels":

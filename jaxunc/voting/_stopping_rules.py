@@ -376,7 +376,8 @@ def optimal_table(
 ) -> Int32[np.ndarray, "2 polled"]:
     """Return the table of `optimal_votes`, cached between calls; a ValueError for three classes and more.
 
-    The population has ``n_trees`` trees, of which ``max_trees`` (by default all) may be used.
+    The population has ``n_trees`` trees, of which ``max_trees`` (by default all) may be used. ``prior`` is as for
+    `optimal_votes`.
     """
     if n_classes != 2:
         raise ValueError(

@@ -254,7 +254,10 @@ def lower_gamma(a: Float[Array, "..."], v: Float[Array, "..."]) -> Float[Array, 
 
 
 def _uniform(a, eta, front):
-    """Return `lower_gamma` by Temme's expansion, Φ(η√a) - front (c₀ + c₁/a + c₂/a²), front = exp(-aη²/2)/√(2πa)."""
+    """Return `lower_gamma` by Temme's expansion, Φ(η√a) - front (c₀ + c₁/a + c₂/a²), front = exp(-aη²/2)/√(2πa).
+
+    c₀, c₁ and c₂ are polynomials in η = ``eta`` (`_TEMME`).
+    """
     near = jnp.clip(eta, -2, 2)  # beyond, the factor in front is nothing
     rest = jnp.zeros_like(eta)
     for coefficients in reversed(_TEMME):
