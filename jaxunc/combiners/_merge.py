@@ -39,7 +39,7 @@ class Accumulator(NamedTuple):
         return self.include is None
 
     def start(self, shape: tuple[int, ...], dtype) -> tuple[Any, ...]:
-        """Return the carry of no tree at all, for a plane of this shape."""
+        """Return the carry of no tree at all, for a plane of this shape and dtype."""
         return self.enter(jnp.full(shape, self.neutral, dtype))
 
 

@@ -94,9 +94,9 @@ class Pooling(Combiner[Answer]):
     Notes
     -----
     Class scores: centred shares (n_c - N/C)/N, if n_c of the N instances in all leaves are of class c, one of C. Score:
-    the class score of class 1. Probability: the shares. Integer counts are
-    summed without rounding (up to 2⁴⁸ in float32). Class scores are quotients of exact differences, so a lead of one
-    instance in 10¹³ is no tie. Leaves that are all empty: scores 0, equal shares.
+    the class score of class 1. Probability: the shares. Integer counts are summed without rounding (up to 2⁴⁸ in
+    float32). Class scores are quotients of exact differences, so a lead of one instance in 10¹³ is no tie. Leaves that
+    are all empty: scores 0, equal shares.
 
     Gradient: (1 - share)/N for the class's own counts, -share/N for the others; 0 if all leaves are empty.
 

@@ -63,9 +63,9 @@ def _together(values, times):
 def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
     """Return whether leaves differ by more than chance ``[...]``: then the likelihood falls towards κ = ∞.
 
-    ``leaves`` is the `leaves_of` the same counts and times; n_c are a leaf's counts, n their sum, p_c the shares, and
-    μ_c the mean shares. The coefficient of 1/κ at κ = ∞ is half of Σ_leaves (Σ_c n_c (n_c - 1)/μ_c - n (n - 1)), here
-    without cancellation: Σ_leaves n² Σ_c (p_c - μ_c)²/μ_c less (classes - 1) Σ_leaves n.
+    ``leaves`` are those of `leaves_of` for the same counts and times; n_c are a leaf's counts, n is their sum, p_c are
+    its shares, and μ_c the mean shares. The coefficient of 1/κ at κ = ∞ is half of Σ_leaves (Σ_c n_c (n_c - 1)/μ_c - n
+    (n - 1)), here without cancellation: Σ_leaves n² Σ_c (p_c - μ_c)²/μ_c less (classes - 1) Σ_leaves n.
     """
     size = add_up(counts, -1)
     mean = leaves.mean[..., None, :]

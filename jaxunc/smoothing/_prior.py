@@ -108,7 +108,7 @@ def smooth(
     Parameters
     ----------
     counts
-        Class counts n_c of leaves, ≥ 0; n is the sum of a leaf's.
+        Class counts n_c of leaves, ≥ 0; n is their sum in a leaf.
     prior
         A prior that `fit_beta_prior` or `fit_dirichlet_prior` returned, or one of your own. Its leading axes are the
         first ones of the counts: one prior for each of ``[trees]`` goes with counts ``[trees leaves classes]``.

@@ -61,7 +61,7 @@ def dense_work(pairs: Pairs) -> int:
 def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
     """Follow all pairs down to their leaves, a block of pairs at a time, and end them there.
 
-    If not ``on_host``, on the accelerator.
+    That is done in NumPy if ``on_host``, else on the accelerator.
     """
     if not pairs.n:
         return

@@ -164,7 +164,7 @@ def _check_samples(samples, n: int) -> np.ndarray:
 
 
 def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
-    """Grow a tree on a whole sample, level by level, within ``limits``.
+    """Return a tree that is grown on a whole sample, level by level, within ``limits``.
 
     A nominal test "code = v" is two tests in the arrays, x ≤ v and below it x ≤ v - 1, with one child in common. Three
     nodes side by side are the second test, the node of all other codes, and the node of code v.

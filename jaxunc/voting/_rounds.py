@@ -320,9 +320,9 @@ def poll_by_rounds(
     *,
     way: RoundsWalk,
 ) -> StoppingResult:
-    """Count votes for the rows ``x`` by rounds of at most ``max_trees`` trees; the host drops settled rows in between.
+    """Count votes for the rows ``x`` round by round, with ``max_trees`` trees in all at most.
 
-    ``classes`` has the class that each place of ``plan`` votes for.
+    The host drops settled rows in between. ``classes`` has the class that each place of ``plan`` votes for.
     """
     n, n_trees = len(x), len(classes)
     votes, polled, settled = np.zeros((n, n_classes), np.int32), np.zeros(n, np.int32), np.zeros(n, bool)

@@ -80,7 +80,7 @@ class VoteResult(NamedTuple):
         return ("class", "trees_polled")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return the arrays of an output by name: "trees_polled" has the numbers of trees used, and "settled"."""
+        """Return the arrays of an output by name: "class", or both "trees_polled" (numbers used) and "settled"."""
         return {output: self.predicted} if output == "class" else {output: self.n_trees_used, "settled": self.settled}
 
     @property
