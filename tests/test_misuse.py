@@ -11,6 +11,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 
 import jaxunc as ju
+from jaxunc.inference import ByRows
 from tests._refusal import refuses
 from tests.conftest import TYPED
 
@@ -39,6 +40,11 @@ class Given:
 @pytest.fixture(scope="module")
 def given():
     return Given()
+
+
+def by_rows(given):
+    rule = ju.Mean()
+    return ju.inference.BoundForest(ByRows.of(given.forest, rule, "blocks"), rule, 1)
 
 
 def combined(*args, **settings):
@@ -85,6 +91,7 @@ FORESTS = [
     (lambda g: g.forest.with_empty_leaves("sums"), "mode='sums' is unknown. Did you mean 'sum'"),
     (lambda g: ju.shard(g.bound, "mesh"), "mesh is 'mesh'; pass a mesh"),
     (lambda g: g.bound.lower(0), "n_instances=0 must be at least 1"),
+    (lambda g: by_rows(g).lower(1), "scored ByRows: there is no one program"),
     (lambda g: ju.shard(g.bound, jax.make_mesh((1, 1), ("data", "tree"))).lower(2.5), "n_instances=2.5 must be an int"),
 ]
 

@@ -102,6 +102,8 @@ def test_fitted_forests():
     for counts in ("train", "oob", "held_out"):
         held = (X_test, y_test) if counts == "held_out" else (X, y)
         assert CombinedForestClassifier(frozen, counts=counts).fit(*held).score(X_test, y_test) > 0.9
+    mean = CombinedForestClassifier(frozen, "mean").fit()
+    np.testing.assert_allclose(mean.predict_proba(X_test), forest.predict_proba(X_test), atol=1e-6)
     assert pickle.dumps(forest) == before
     search = GridSearchCV(CombinedForestClassifier(frozen), {"combiner": ["vote", "evidence"]}, cv=2)
     assert search.fit(X, y).best_estimator_.estimator_ is forest

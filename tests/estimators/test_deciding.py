@@ -135,6 +135,7 @@ test_refusals = refusals(
     ("no rows", sets(coverage=0.9), "keeps none: pass calibration=.*counts='oob'"),
     ("two ways", sets(coverage=0.9, utility="u65"), "two ways to a set"),
     ("by_class", sets(by_class=True), "by_class and calibration belong to coverage"),
+    ("calibration", sets(calibration=FEW), "by_class and calibration belong to coverage"),
     ("coverage", sets(coverage=1, calibration=FEW), r"coverage=1 must lie in \(0, 1\)"),
     ("few", sets(coverage=0.9, calibration=FEW), "needs 9 calibration rows, and there are 5"),
     ("few of a class", few_of_a_class, "needs 99 calibration rows of class 'no'"),

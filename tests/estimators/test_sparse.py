@@ -75,6 +75,7 @@ def test_formats_duplicates_and_long_indices(form):
 
 def test_fitted_forests_and_missing_values():
     model = CombinedForestClassifier(FrozenEstimator(sparse_model(2)), "mean").fit()
+    np.testing.assert_allclose(model.predict_proba(X), sparse_model(2).predict_proba(X), atol=1e-6)
     missing = sparse_data(missing=True)
     np.testing.assert_array_equal(model.predict_proba(missing), model.predict_proba(missing.toarray()))
     with refuses(ValueError, "NaN"):  # scikit-learn's trees grow on none that are sparse

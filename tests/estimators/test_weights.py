@@ -232,7 +232,7 @@ def fits(mode: tuple[str, str, str, str], kind: str = "zero") -> Any:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=", ".join)
-@pytest.mark.exhaustive(keep=9)
+@pytest.mark.exhaustive(keep=10)
 def test_what_a_row_of_weight_0_holds_and_that_it_is_left_out(mode):
     ask, X, y, other, weight = fits(mode, "integers")
     found, there = ask(X, y, weight), weight > 0

@@ -36,7 +36,7 @@ def test_empty_leaves(mode, forest, monkeypatch):
     counts, forest = np.asarray(forest.counts, float), forest.with_empty_leaves(mode)
     queries = mixed(40, seed=1)[0]
     queries[::7, 1], queries[1::7, 3], queries[2::7, 1], queries[3::7, 3] = 9, 3, np.nan, -100
-    expected, shares, met_any = np.zeros((40, 7, 3)), np.zeros((40, 3)), 0
+    expected, of_trees, met_any = np.zeros((40, 7, 3)), np.zeros((40, 7, 3)), 0
     first, members = np.asarray(forest.trees.forks.first), np.asarray(forest.trees.forks.node)
     child = np.asarray(forest.trees.child)
     for i, x in enumerate(queries):
@@ -50,16 +50,18 @@ def test_empty_leaves(mode, forest, monkeypatch):
                 each = sum(below(child[t], counts[t], node) for node in members[first[met] : first[met + 1]])[None]
             expected[i, t] = each.sum(0)
             scores = (each + 1) / (each.sum(-1, keepdims=True) + 3)
-            shares[i] += (scores.mean(0) if mode == "average" else (each.sum(0) + 1) / (each.sum() + 3)) / 7
+            of_trees[i, t] = scores.mean(0) if mode == "average" else (each.sum(0) + 1) / (each.sum() + 3)
     assert 20 < met_any < 200
     if mode == "average":
         refuses(ValueError, "'average' have no counts", ju.leaf_counts, forest, queries)
     else:
         np.testing.assert_array_equal(ju.leaf_counts(forest, queries), expected)
     bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
-    np.testing.assert_allclose(bound.probability(queries), shares, atol=1e-6)
     mask = np.arange(280).reshape(40, 7) % 3 > 0
+    shares, of_masked = of_trees.mean(1), np.average(of_trees, 1, np.broadcast_to(mask[..., None], of_trees.shape))
+    np.testing.assert_allclose(bound.probability(queries), shares, atol=1e-6)
     masked = bound.probability(queries, tree_mask=mask)
+    np.testing.assert_allclose(masked, of_masked, atol=1e-6)
     np.testing.assert_array_equal(bound.probability(queries[5:9], tree_mask=mask[5:9]), masked[5:9])
     if mode in ("sum", "average"):
         refuses(ValueError, "cannot be traced|followed on the host", jax.jit(lambda x: bound(x)), jnp.asarray(queries))
@@ -68,6 +70,7 @@ def test_empty_leaves(mode, forest, monkeypatch):
         monkeypatch.setattr(_merge_leaves, "LARGEST_LEAF_TABLE", 0)
         bound = ju.bind(forest, ju.Mean(ju.scorers.laplace))
         np.testing.assert_allclose(bound.probability(queries), shares, atol=1e-6)
+        np.testing.assert_allclose(bound.probability(queries, tree_mask=mask), of_masked, atol=1e-6)
     assert isinstance(bound.engine, ByRows)
 
 

@@ -57,6 +57,22 @@ def test_masks_and_gradients_need_little_more(large):
     assert megabytes(jax.grad(loss), table, forest, X) < INSTANCES * TREES * 4 / 2e6
 
 
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="only on a CPU a program may run in the caller's thread")
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_program_of_one_row_counts_as_cheap(missing, rng):
+    """So that it runs in the caller's thread, whatever the number of trees and columns."""
+    X = rng.normal(size=(300, 200))
+    forest = ju.from_sklearn(RandomForestClassifier(300, max_depth=3, random_state=0).fit(X, X[:, 0] > 0))
+    bound = ju.bind(forest, ju.EvidenceAccumulation(0.5))
+    operations = bound.lower(1, missing=missing).compile().cost_analysis()
+    assert isinstance(operations, dict)
+    assert 0 < operations["flops"] < 1000
+    given = np.where(rng.random(X.shape) < 0.2, np.nan, X) if missing else X
+    together = np.asarray(bound(given[:9]))
+    np.testing.assert_array_equal(together[:1], bound(given[:1]))
+    np.testing.assert_array_equal(together[8:], bound(given[8:9]))
+
+
 @pytest.mark.exhaustive
 def test_the_forests_of_a_cross_validation_compile_once():
     """Every fold has its own number of nodes and of instances; the chunk program is one."""

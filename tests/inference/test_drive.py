@@ -16,7 +16,7 @@ from tests._compilations import compilations
 from tests._forests import toy_forest
 from tests._sparse import sparse_data, sparse_forest
 
-pytestmark = [pytest.mark.once, pytest.mark.exhaustive]
+pytestmark = pytest.mark.once
 
 MOST = 900
 FIRST = (1, 2, 3, 5, 10, 20, 60, 100, 200, 500, 900)
@@ -102,11 +102,13 @@ def later_programs(ask, further=()) -> list[str]:
     return names
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ASKED)
 def test_no_program_is_for_a_number_of_rows(name):
     assert later_programs(ASKED[name](), FURTHER.get(name.partition(" ")[0], ())) == []
 
 
+@pytest.mark.exhaustive
 def test_leaves_are_those_of_one_program():
     """Cut and padded, traced as a whole or row by row: at the ends of all shapes, and beyond the largest."""
     many = np.tile(X, (20, 1))
@@ -121,6 +123,7 @@ def test_leaves_are_those_of_one_program():
     np.testing.assert_array_equal(mapped.reshape(500, -1), whole[:500])
 
 
+@pytest.mark.exhaustive
 def test_functions_of_rows():
     """Sets of a preference, as outputs of streams have them; a number stands for all rows."""
     preference = jax.tree.map(np.asarray, ju.bind(forest(), ju.GeneralizedVote(1.0))(X))

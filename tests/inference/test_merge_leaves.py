@@ -114,7 +114,6 @@ def test_a_masked_tree_has_no_gradient(rng):
     np.testing.assert_array_equal(np.abs(by_tree[4:6]).max(axis=(1, 2)) > 0, [False, True])
 
 
-@pytest.mark.room
 @pytest.mark.once
 def test_what_is_known_inside_a_traced_program_is_answered_there():
     """Data and forests that a program closes over have values: they are answered while it is traced."""

@@ -36,6 +36,19 @@ def test_planes_of_every_type(rng, x64):
             np.testing.assert_array_equal(np.asarray(found, float), expected, err_msg=f"{merge} of {dtype}")
 
 
+@pytest.mark.parametrize(
+    ("rule", "largest"), [(ju.OneVsRest(ju.Pooling()), 9), (ju.Pooling(), 5 * 10**9)], ids=["one against rest", "large"]
+)
+@pytest.mark.exhaustive
+def test_counts_of_either_width(rule, largest, rng, tolerance):
+    """Sums over classes are wide integers where JAX has any, and so are counts beyond 32 bits."""
+    forest, X = toy_forest(3), toy_data(3)[0]
+    forest = forest.with_counts(rng.integers(0, largest, forest.counts.shape))
+    expected, found = rule.answer(ju.leaf_counts(forest, X)), ju.bind(forest, rule).answer(X)
+    tolerance.check(found.class_scores, expected.class_scores, scale=1.0)
+    tolerance.check(found.probability, expected.probability, scale=1.0)
+
+
 MASSES = ("equal", "leaf_size", "certainty")
 RULES = {
     **{f"vote by {mass}": ju.GeneralizedVote(2.0, mass) for mass in MASSES},

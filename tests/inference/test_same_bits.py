@@ -123,6 +123,8 @@ def check(name: str, n_classes: int, counts: str, ways: list[str]) -> None:
             if way != "levels" or whole.dtype.kind == "f":
                 eps = units * np.finfo(whole.dtype).eps if whole.dtype.kind == "f" else 0
                 np.testing.assert_allclose(one[rows], whole[rows], rtol=eps, atol=eps, err_msg=message)
+            else:  # a vote or a set that hangs on the last bit
+                assert np.mean(one[rows] != whole[rows]) < 0.01, message
 
 
 def suits(name: str, n_classes: int) -> bool:

@@ -71,7 +71,7 @@ def test_values_are_not_looked_at_under_a_trace(name):
 
 
 @each_scorer
-@pytest.mark.exhaustive
+@pytest.mark.exhaustive(keep=2)
 def test_frequencies_are_warned_of_where_sizes_matter(name):
     counts = jnp.array([[0.25, 0.75], [1.0, 0.0], [0.0, 0.0]])
     if name == "probability":
@@ -89,6 +89,7 @@ def test_honest_counts_are_not_warned_of(name):
         warnings.simplefilter("error")
         TAKE_COUNTS[name](jnp.array([[1.0, 0.0], [0.0, 1.0]]))
         TAKE_COUNTS[name](jnp.array([[0.25, 0.75], [1.5, 1.5]]))
+        TAKE_COUNTS[name](jnp.zeros((2, 2)))
 
 
 @pytest.mark.parametrize("name", ["laplace", "linear", "plausibility", "probability", "confidence_bounds"])

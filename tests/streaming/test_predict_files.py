@@ -122,16 +122,18 @@ def test_files_that_come_later_are_scored_alone(form, saved, copied, frame, tmp_
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
 @pytest.mark.exhaustive(keep=1)
-def test_no_rows_leave_a_schema(kind, saved, made, frame, tmp_path):
+def test_no_rows_leave_a_schema(kind, saved, copied, frame, tmp_path):
+    options = OPTIONS | {"outputs": ["class", "probability", "set"]}
     source = written(frame[:0].assign(id=np.arange(0)), tmp_path / f"x.{kind}")
-    manifest = predict_files(saved, source, tmp_path / "out", **OPTIONS)
+    predict_files(saved, copied, tmp_path / "full", **options)
+    manifest = predict_files(saved, source, tmp_path / "out", **options)
     assert manifest["rows"] == 0
     found = parquet.read_table(tmp_path / "out" / "part-00000-00000.parquet")
-    full = parquet.read_schema(made / "part-00000-00000.parquet").remove_metadata()
+    full = parquet.read_schema(tmp_path / "full" / "part-00000-00000.parquet").remove_metadata()
     own = found.schema.remove_metadata()
     assert own == full if kind != "csv" else own.names == full.names
     before = contents(tmp_path / "out")
-    predict_files(saved, source, tmp_path / "out", **OPTIONS)
+    predict_files(saved, source, tmp_path / "out", **options)
     assert contents(tmp_path / "out") == before
 
 
