@@ -34,16 +34,16 @@ _DUMP = "a dump of LightGBM; write the model by booster.save_model('model.txt')"
 
 
 class ModelFile(NamedTuple):
-    """A model that was read from a file of another library, and the library whose format the file has."""
+    """A model that was read from a file of another library."""
 
-    library: str  # the library whose format it is
+    library: str  # the name of the library whose format the file has, such as "XGBoost"
     model: Forest | AdditiveTrees
 
 
 def class_weight_of(model: Any) -> Any:
-    """Return the class weights by which XGBoost or LightGBM fitted a model of two classes; None if there are none.
+    """Return the class weights with which XGBoost or LightGBM fitted a live ``model`` of two classes; None without any.
 
-    They are {0: 1, 1: ``scale_pos_weight``}, or ``"balanced"`` for LightGBM's ``is_unbalance``.
+    Weights are {0: 1, 1: ``scale_pos_weight``}, or ``"balanced"`` for LightGBM's ``is_unbalance``.
     """
     library = library_of(model)
     if library == "xgboost":
@@ -77,16 +77,16 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
     -------
     Forest or AdditiveTrees
         What the library's own importer returns: see `from_sklearn`, `from_sklearn_values`, `from_xgboost`,
-        `from_lightgbm`, `from_catboost`, `from_ydf`, `from_treelite`, `from_onnx`. These have options besides.
+        `from_lightgbm`, `from_catboost`, `from_ydf`, `from_treelite`, `from_onnx`. Some of these have options.
 
     Raises
     ------
     TypeError
         If the model is of a library that has no importer, or of a kind that its importer does not take.
     ValueError
-        If a file is none of these, and as the importer of its library says.
+        If a file has none of these formats, and where the importer of its library raises one.
     FileNotFoundError, IsADirectoryError
-        If there is no such file, or the path is a folder's.
+        If no file is at the path, or a folder is.
 
     Warns
     -----
@@ -109,18 +109,18 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
 
 
 def library_of(model: Any) -> str | None:
-    """Return the name in `_IMPORTERS` of a live model's library, by the modules of its class and bases; else None."""
+    """Return the package of a live model's class or of one of its bases, as "xgboost"; None if no importer takes it."""
     modules = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
     return next((name for name in modules if name in _IMPORTERS), None)
 
 
 def read_model_file(path: str | PathLike[str]) -> ModelFile:
-    """Return the model in a file of another library; errors and warnings are those of `from_any`."""
+    """Return the model in another library's file at ``path``; errors and warnings are those of `from_any`."""
     return _from_content(content_of(Path(path)), str(path))
 
 
 def is_model_file(path: str | PathLike[str]) -> bool:
-    """Return whether a path is a file that begins as other libraries' models do, also in formats that are not read."""
+    """Return whether a file at ``path`` begins as another library's model, even in a format that `from_any` refuses."""
     if not Path(path).is_file():
         return False
     with open(path, "rb") as file:
@@ -129,12 +129,12 @@ def is_model_file(path: str | PathLike[str]) -> bool:
 
 
 def _is_ours(head: bytes) -> bool:
-    """Whether a file begins as those of `jaxunc.save`: a document's length in 8 bytes, then its brace."""
+    """Whether ``head`` begins a file of `jaxunc.save`: the length of a document in 8 bytes, then its brace."""
     return head[5:9] == b"\0\0\0{"
 
 
 def _from_content(content: bytes, name: str) -> ModelFile:
-    """Return the model in the bytes of a file, called ``name`` in messages; a ValueError if no importer reads it."""
+    """Return the model in a file's ``content``; a ValueError, which calls it ``name``, if no importer reads it."""
     if _is_ours(content[:_HEAD]) and b"jaxunc" in content[:10_000]:
         raise ValueError(f"{name} is a file of jaxunc.save; jaxunc.load reads it.")
     reader = _reader(content[:_HEAD])
@@ -144,14 +144,14 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 
 def _other(head: bytes) -> str | None:
-    """Return what a file is that begins with ``head``, for a message, if it is in a known format that is not read."""
+    """Return, for a message, what a file that begins with ``head`` is; None unless a known format that is not read."""
     if is_binary_xgboost(head):
         return BINARY_XGBOOST
     return next((message for start, message in _OTHER_FILES.items() if head.startswith(start)), None)
 
 
 def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
-    """Return the function that reads a file that begins with ``head``; None if the format is not known."""
+    """Return the function that reads the content of a file that begins with ``head``; None for unknown formats."""
     head = head.removeprefix(BYTE_ORDER_MARK)
     if head.startswith((b"tree\n", b"tree\r\n")):
         return lambda content: ModelFile("LightGBM", from_lightgbm(content))
@@ -169,7 +169,7 @@ def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
 
 
 def _from_document(content: bytes) -> ModelFile:
-    """Return the model in a JSON or UBJSON document of XGBoost or CatBoost; a ValueError for others."""
+    """Return the model in ``content``, JSON or UBJSON of XGBoost or CatBoost; a ValueError for other documents."""
     document = read_document(content, "given")
     if "learner" in document:
         return ModelFile("XGBoost", from_xgboost_document(document))

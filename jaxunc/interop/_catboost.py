@@ -1,7 +1,7 @@
 """Importer of CatBoost's models, from their JSON files.
 
-Trees are oblivious, with one test a level (`_oblivious`), or have a test for each node (`_branching`). `Features` says
-what the tests of a file mean.
+Trees are oblivious, with one test for all nodes of a depth (`_oblivious`), or each inner node has a test
+(`_branching`). `Features` says what the tests of a file mean.
 """
 
 import subprocess
@@ -32,7 +32,7 @@ _LINKS = {
 _TWO_CLASSES, _CLASS_EACH = ("Logloss", "CrossEntropy", "Focal"), ("MultiClass", "MultiClassOneVsAll")
 _LABELS = {"Integer": int, "Float": float, "String": str, "Boolean": bool}
 _LABEL_KINDS = {"Integer": int, "Float": (int, float), "String": str, "Boolean": (bool, int)}
-_DEEPEST, _EXACT = 30, 2**53
+_DEEPEST, _EXACT = 30, 2**53  # the most tests of an oblivious tree; integers below it are exact as float64
 OWN_FORMAT = b"CBM1"  # how files of CatBoost's own format begin, .cbm
 _TO_JSON, _SECONDS, _REFUSED = (
     """
@@ -46,6 +46,7 @@ except Exception as error:
     600,
     3,
 )
+"""The program that writes a .cbm file as JSON; how long it may run; how it exits if CatBoost refuses the file."""
 
 
 def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
@@ -87,9 +88,9 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
 
     Notes
     -----
-    CatBoost compares float32: a bit is x > border, and an oblivious tree's leaf is Σ 2^b bit_b. A missing value is less
-    than every border, or greater where the model was fitted with ``nan_mode="Max"``; columns without missing values in
-    training treat it as less. CatBoost itself refuses missing categories; here they are no level.
+    CatBoost compares float32. An instance reaches leaf Σ 2^b bit_b of an oblivious tree: bit_b is 1 where x > border in
+    test b. A missing value is less than every border, or greater where the model was fitted with ``nan_mode="Max"`` and
+    the column had missing values in training. CatBoost itself refuses missing categories; here they are no level.
 
     Categories are equal in CatBoost if 32 bits of their hashes are; here their words must be. A bool is the word 1 or
     0, in a column of objects, too.
@@ -115,7 +116,7 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
 
 
 def _as_json(content: bytes) -> bytes:
-    """Return a .cbm file as JSON, converted by CatBoost in another process; a ValueError if that fails."""
+    """Return ``content``, of a .cbm file, as JSON made by CatBoost in another process; a ValueError if that fails."""
     what = "the model is in CatBoost's own format"
     if find_spec("catboost") is None:
         raise ValueError(
@@ -138,7 +139,10 @@ def _as_json(content: bytes) -> bytes:
 
 
 def _save_as_json(model: Any, pool: Any) -> bytes:
-    """Return a live model as CatBoost's JSON; a ValueError if it is not fitted, or CatBoost writes none."""
+    """Return a live model as CatBoost's JSON; a ValueError if it is not fitted, or CatBoost writes none.
+
+    ``pool``, which may be None, has the words of categories.
+    """
     if not model.is_fitted():
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     with tempfile.TemporaryDirectory() as folder:
@@ -151,7 +155,7 @@ def _save_as_json(model: Any, pool: Any) -> bytes:
 
 
 def from_catboost_document(document: dict) -> AdditiveTrees:
-    """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_catboost`."""
+    """Return the model of ``document``, JSON of ``save_model``; errors and warnings are those of `from_catboost`."""
     info = part(document, "model_info")
     loss = _loss(info)
     if loss not in _LINKS:
@@ -182,7 +186,10 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
 
 
 def _loss(info: dict) -> str:
-    """Return the name of the loss function; a ValueError for a sum of models that differ in it."""
+    """Return the loss function's name in ``info``, a file's ``model_info``.
+
+    A ValueError for a sum of models with different loss functions.
+    """
     if "params" in info or not any(str(name).startswith("model0:") for name in info):
         return part(info, "params", "loss_function", "type", kind=str)
     if "loss_function" not in info:
@@ -194,7 +201,7 @@ def _loss(info: dict) -> str:
 
 
 def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
-    """Return (scale, biases ``[outputs]``) of the sums of trees; ``[0]`` biases where the file has none."""
+    """Return the scale and the biases ``[outputs]`` of trees' sums in ``document``; no biases where it has none."""
     pair = part(document, "scale_and_bias", kind=list) if "scale_and_bias" in document else [1, 0]  # none before 0.20
     if len(pair) != 2:
         raise ValueError(f"the model's scale_and_bias is {pair!r:.60}; expected the scale and the list of biases.")
@@ -204,7 +211,10 @@ def _scale_and_bias(document: dict) -> tuple[float, np.ndarray]:
 
 
 def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
-    """Return the labels of the classes; None if the loss is not one of classes."""
+    """Return the class labels in ``info``, a file's ``model_info``; None if ``loss``, its name, is not one of classes.
+
+    A ValueError unless they fit ``n_outputs``, the number of values of a leaf.
+    """
     if loss not in _TWO_CLASSES + _CLASS_EACH:
         return None
     number = 2 if loss in _TWO_CLASSES else n_outputs
@@ -226,7 +236,10 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
 
 
 def _old_labels(info: dict, number: int) -> tuple:
-    """Return the labels in files of CatBoost up to 0.22, which keep them as texts among the parameters."""
+    """Return the labels of ``number`` classes from a file of CatBoost up to 0.22, by default 0, 1, ….
+
+    There ``info``, the file's ``model_info``, has labels as texts among the parameters.
+    """
     options = part(info, "params").get("data_processing_options")
     names = (options.get("class_names") if isinstance(options, dict) else None) or list(range(number))
     if not isinstance(names, list) or len(set(map(str, names))) != number or len(names) != number:
@@ -238,7 +251,10 @@ def _old_labels(info: dict, number: int) -> tuple:
 
 @lru_cache
 def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a complete tree's left and right children, and each node's test by its index: the root makes the last."""
+    """Return the left children, right children and tests of the nodes of a complete tree, ``[nodes]``, by depth.
+
+    Children are -1 at leaves. A test is an index among the tree's ``depth`` tests; the root makes the last test.
+    """
     nodes = np.arange(2 ** (depth + 1) - 1)
     inner = nodes < 2**depth - 1
     split = np.repeat(np.append(np.arange(depth)[::-1], 0), 2 ** np.arange(depth + 1))
@@ -246,9 +262,9 @@ def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
-    """Return a tree whose nodes of one level make the same test: one of ``splits`` for each level, the root's last.
+    """Return an oblivious tree, given its JSON: it has one of ``splits`` for all nodes of a depth, the root's last.
 
-    ``what`` names the tree in messages.
+    ``what`` names the tree in messages; ``features`` are the file's.
     """
     splits = part({what: tree}, what).get("splits") or []
     tests = [features.test(split) for split in part({"splits": splits}, "splits", kind=list)]
@@ -262,7 +278,10 @@ def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 
 def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
-    """Return a tree of nested nodes, numbered level by level; ``what`` names the tree in messages."""
+    """Return a tree, given its JSON, an object with its children inside; nodes are numbered by depth.
+
+    ``what`` names the tree in messages; ``features`` are the file's.
+    """
     nodes, left, right, tests, leaves = [tree], [], [], [], {}
     for index, node in enumerate(nodes):  # which grows
         is_leaf = "value" in part({what: node}, what)
@@ -283,7 +302,10 @@ def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 
 def _tree(tests: list, left: np.ndarray, right: np.ndarray, index: np.ndarray, values: np.ndarray) -> ComparingTree:
-    """Return a tree with these children, whose node i makes the test ``tests[index[i]]``."""
+    """Return a tree of the children ``left``, ``right`` and the leaf values ``values [nodes outputs]``.
+
+    Node i, unless a leaf, makes the `Test` ``tests[index[i]]``.
+    """
     column, border, missing_right, codes = zip(*tests, strict=True) if tests else ((0,), (0.0,), (False,), (None,))
     borders = numbers({"borders": list(border)}, "borders", np.float32)
     if not np.isfinite(borders).all():
@@ -296,7 +318,7 @@ def _tree(tests: list, left: np.ndarray, right: np.ndarray, index: np.ndarray, v
 
 
 class Test(NamedTuple):
-    """The test of a node: values above a border go right, or, given a ``code``, the one category with that code."""
+    """The test of a node: numbers above ``border`` go right, or, if there is a ``code``, that category alone."""
 
     column: int
     border: float
@@ -308,7 +330,7 @@ class Features:
     """The columns of a file, and what its tests mean (`test`)."""
 
     def __init__(self, info: dict):
-        """Read ``features_info``; raise a ValueError for features that are not imported."""
+        """Read ``info``, the file's ``features_info``; raise a ValueError for features that are not imported."""
         unknown = set(info) - {"float_features", "categorical_features", "cat_features_hash"}
         if unknown:
             raise ValueError(
@@ -319,7 +341,7 @@ class Features:
         indices = [integer(entry, "flat_feature_index") for entry in floats + nominal]
         if not indices or len(set(indices)) < len(indices) or not 0 <= min(indices) <= max(indices) < MOST_COLUMNS:
             raise ValueError(f"the model's features are the columns {indices!r:.60}; expected each once.")
-        # By the feature's number: (column, whether missing goes right), and (column, {hash: code}).
+        # By the number of the feature: (column, whether missing values go right), and (column, {hash: code}).
         self._floats, self._categories = {}, {}
         for entry in floats:
             treatment = part(entry, "nan_value_treatment", kind=str)
@@ -342,7 +364,7 @@ class Features:
         self.columns = _columns(indices, [entry.get("feature_id", "") for entry in floats + nominal], levels)
 
     def test(self, split: Any) -> Test:
-        """Return the test of a node or a level, given its ``split``; a ValueError for statistics of categories."""
+        """Return the test that ``split``, an object of the file, tells; a ValueError for statistics of categories."""
         kind = part(split, "split_type", kind=str)
         if kind == "FloatFeature":
             column, missing_right = _look_up(self._floats, integer(split, "float_feature_index"))
@@ -358,26 +380,26 @@ class Features:
 
 
 def _list_entries(info: dict, name: str) -> list[dict]:
-    """Return the list of objects with this name; empty if the file has none."""
+    """Return the list of objects ``name`` in ``info``, a file's ``features_info``; empty if it has none."""
     entries = part(info, name, kind=list) if info.get(name) else []
     return [part({name: entry}, name) for entry in entries]
 
 
 def _look_up(table: dict, which: int) -> Any:
-    """Return the entry of a feature or a category; a ValueError if the file does not list it."""
+    """Return ``table[which]``, for a feature's number or a category's hash; a ValueError if the file lacks it."""
     if which not in table:
         raise ValueError(f"the model tests a feature or a category, {which}, that it does not list.")
     return table[which]
 
 
 def _words(info: dict) -> dict[int, str]:
-    """Return {hash as a signed 32-bit integer: the category with that hash}; empty where the file lists none."""
+    """Return {hash, a signed 32-bit integer: category} of ``info``, a file's ``features_info``; empty without any."""
     entries = _list_entries(info, "cat_features_hash")
     return {(integer(entry, "hash") + 2**31) % 2**32 - 2**31: part(entry, "value", kind=str) for entry in entries}
 
 
 def _word(words: dict[int, str], value: int) -> str:
-    """Return the category with the hash ``value``; a ValueError if the file has the hash alone."""
+    """Return the category in ``words`` with the hash ``value``; a ValueError if the file has the hash alone."""
     if value not in words:
         raise ValueError(
             "the model tests categories of which the file has hashes alone; save it by save_model(path, format='json', "
@@ -387,7 +409,7 @@ def _word(words: dict[int, str], value: int) -> str:
 
 
 def _levels(words: list[str]) -> Levels:
-    """Return words as levels: as integers if all are such, which columns of integers, bools and words match."""
+    """Return words as levels, all as integers if each is one: those match columns of integers, bools and words."""
     if len(set(words)) < len(words):
         raise ValueError(f"the model lists a category twice: {words!r:.60}.")
     as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]
@@ -396,9 +418,9 @@ def _levels(words: list[str]) -> Levels:
 
 
 def _columns(indices: list[int], names: list, levels: dict[int, Levels]) -> Columns:
-    """Return the columns of a file: those at ``indices`` have these names; ``levels`` are by column.
+    """Return the columns of a file: ``names[i]`` is that of column ``indices[i]``; ``levels`` are by nominal column.
 
-    Columns are named only if the file lists all of them, each with a name.
+    Columns have names only if the file lists all columns, each with a name.
     """
     number = max(indices) + 1
     if odd := [name for name in names if not isinstance(name, str)]:

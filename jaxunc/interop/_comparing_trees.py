@@ -6,9 +6,9 @@ below a threshold, so that every instance goes where it goes in its library:
 
 1. `check_tree`: the nodes are a tree, and test columns and numbers that there are.
 2. `_with_sets`: what is no single bound becomes a set of intervals.
-3. `_bounds`: the numbers that tests compare with. Their keys are order keys where float32 is compared. Where float64 is
-   (`Columns.cuts`), the bounds of a column over all trees are its cuts, and a key is the number of cuts below a bound.
-4. `_nodes`: nodes that test keys; a set is a few of them, which share their children.
+3. `_bounds`: the numbers that tests compare with. Where float32 is compared, a bound's key is its order key. Where
+   float64 is (`Columns.cuts`), a column's bounds in all trees are its cuts, and a bound's key is how many lie below it.
+4. `_nodes`: nodes that test keys; the test of a set becomes a few nodes, which share their children.
 """
 
 import dataclasses
@@ -29,31 +29,34 @@ AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET, NOT_IN_SET = range(8)
 """How a node compares an instance's number with its value; the instance goes left where the comparison holds."""
 MOST_COLUMNS = 2**24  # a damaged file may claim more in a few bytes: no arrays are made for them
 LOST, TOLD = 1e-4, 1e-2
-"""Rounding errors, as shares of the largest spread of a tree's leaves. If that of leaves is above ``LOST``, an offset
-is subtracted from them. If that of sums is above ``TOLD``, a warning is given."""
-_IS_STRICT = np.array([False, True, True, False, False, False, False, False])
-_IS_MIRRORED = np.array([False, False, True, True, False, False, False, False])
+"""Limits of rounding errors, as shares of the largest spread of leaf values in a tree. If the error of leaf values is
+above ``LOST``, an offset is subtracted from them. If the error of sums is above ``TOLD``, a warning is given."""
+_IS_STRICT = np.array([False, True, True, False, False, False, False, False])  # by comparison: True for x < t, x >= t
+_IS_MIRRORED = np.array([False, False, True, True, False, False, False, False])  # by comparison: True for x >= t, x > t
 _MOST_CUTS = 2**24  # codes are float32
 _NONE_LEFT = -1  # below the key of every code
 _ABOVE_UNSEEN = np.nextafter(-1.0, np.inf)  # above -1, the code of a value that is no level
 
 
 class ComparingTree(NamedTuple):
-    """One tree in its library's numbering, the root first; children are negative at leaves."""
+    """Nodes of one tree ``[nodes]`` in the order of its library, the root first; children are negative at leaves."""
 
-    feature: np.ndarray
+    feature: np.ndarray  # the column that each inner node tests
     compare: np.ndarray  # `AT_MOST` … `NOT_IN_SET` for each inner node
     value: np.ndarray  # the float64 number that is compared with; not read where a node tests a set
-    left: np.ndarray
+    left: np.ndarray  # the index of the left child
     right: np.ndarray
-    missing_left: np.ndarray
+    missing_left: np.ndarray  # whether a missing value goes left
     sets: Mapping[int, tuple[np.ndarray, np.ndarray]]
-    """Sets by the nodes that test them: disjoint half-open intervals, as their first numbers and their ends."""
+    """Sets by the indices of nodes that test them, as (first numbers, ends) of disjoint intervals first <= x < end."""
     leaf_values: np.ndarray  # the value of each node's leaf, or its class counts, ``[nodes values]``; read at leaves
 
 
 def check_tree(what: str, tree: ComparingTree, n_features: int) -> None:
-    """Raise a ValueError unless the nodes that the root leads to are a tree, and test columns and numbers."""
+    """Raise a ValueError unless the root leads to a tree, whose tests are of columns below ``n_features`` and numbers.
+
+    ``what`` names the tree in messages.
+    """
     left, right, n = tree.left, tree.right, len(tree.left)
     arrays = (tree.feature, tree.compare, tree.value, left, right, tree.missing_left, tree.leaf_values)
     if n == 0 or any(len(part) != n for part in arrays):
@@ -87,7 +90,10 @@ def ensemble_of(
     class_labels: tuple[Any, ...] | None = None,
     averaged: bool = False,
 ) -> AdditiveTrees:
-    """Return the model of trees whose leaves hold values; ``trees`` are in the library's order."""
+    """Return the additive model of ``trees``, whose leaves hold values; they are in the library's order.
+
+    ``columns`` are as for `tree_nodes`, all other arguments as in `AdditiveTrees`.
+    """
     nodes, columns = tree_nodes(trees, columns)
     model_trees, indices = lay_out(nodes, columns)
     values = np.zeros((model_trees.n_trees, model_trees.n_nodes, trees[0].leaf_values.shape[1]), np.float32)
@@ -102,10 +108,10 @@ def ensemble_of(
 
 
 def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the offset to subtract from each tree's leaves ``[trees values]``, and the base with all offsets added.
+    """Return offsets to subtract from the leaves ``[trees values]``, and ``base [outputs]`` with all offsets added.
 
-    The offset is None, and the base unchanged, unless float32 leaves would lose too much of their differences. Warns if
-    float32 sums lose too much of them.
+    Offsets are None, and the base unchanged, unless float32 leaf values would lose too much of their differences. Warns
+    if float32 sums lose too much of these.
     """
     leaves = [tree.leaf_values[np.asarray(tree.left) < 0].astype(np.float64) for tree in trees]
     low, high = (np.stack([bound(values, axis=0) for values in leaves]) for bound in (np.min, np.max))
@@ -131,9 +137,10 @@ def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarr
 def forest_of(
     trees: Sequence[ComparingTree], columns: Columns, class_labels: tuple[Any, ...], roots: np.ndarray | None = None
 ) -> Forest:
-    """Return the forest of trees whose leaves hold class counts.
+    """Return the forest of trees whose leaves hold class counts; ``class_labels`` are in the order of classes.
 
-    ``roots`` are the counts of whole trees ``[trees classes]``; by default sums over nodes, if inner ones are zeros.
+    ``roots`` are the counts at the roots ``[trees classes]``. By default they are sums over nodes, for trees whose
+    inner nodes hold zeros. ``columns`` are as for `tree_nodes`.
     """
     counts = [tree.leaf_values for tree in trees]
     for tree_counts in counts:
@@ -146,18 +153,18 @@ def forest_of(
 
 
 class _Bounds(NamedTuple):
-    """Bounds that tests compare with: a number is inside if it is at or below the bound, or below a strict bound."""
+    """Bounds ``[bounds]`` that tests compare with: x <= number, or x < number where a bound is strict."""
 
-    feature: np.ndarray
-    number: np.ndarray
+    feature: np.ndarray  # the column of each bound
+    number: np.ndarray  # float64
     strict: np.ndarray
 
 
 def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[TreeNodes], Columns]:
-    """Return the trees with tests of order keys, and the columns with the cuts that the tests need.
+    """Return the nodes of trees, which test order keys, and the columns with the cuts that these tests need.
 
-    If ``columns.cuts`` is not None, the trees compare float64. Then the tested bounds become each column's cuts.
-    Columns with levels get no cuts; there -1, the code of no level, goes where missing values go.
+    If ``columns.cuts`` is not None, the trees compare float64. Then the bounds of all tests of a column become its
+    cuts. Columns with levels get no cuts; there -1, the code of no level, goes where missing values go.
     """
     check_number_of_columns(columns.number)
     for t, tree in enumerate(trees):
@@ -173,13 +180,13 @@ def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[T
 
 
 def check_number_of_columns(number: int) -> None:
-    """Raise a ValueError if a model claims no columns, or too many."""
+    """Raise a ValueError if ``number``, of columns that a model claims, is not positive, or above `MOST_COLUMNS`."""
     if not 0 < number <= MOST_COLUMNS:
         raise ValueError(f"the model claims {number} columns.")
 
 
 def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
-    """Return the tree with tests of sets in place of == and !=; if columns have cuts, also of all tests of levels."""
+    """Return the tree with tests of sets in place of == and !=, and of any test of levels if ``columns`` have cuts."""
     inner = tree.left >= 0
     changes = inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL))
     is_code = np.zeros(len(inner), bool)
@@ -210,7 +217,7 @@ def _has_levels(columns: Columns) -> np.ndarray:
 
 
 def _bounds(tree: ComparingTree) -> _Bounds:
-    """Return a tree's bounds: its thresholds in the order of nodes, then two for each interval of each set."""
+    """Return a tree's bounds: the values of its nodes in their order, then two bounds for each interval of each set."""
     inner = tree.left >= 0
     is_set = inner & (tree.compare >= IN_SET)
     single = np.flatnonzero(inner & ~is_set)
@@ -222,7 +229,7 @@ def _bounds(tree: ComparingTree) -> _Bounds:
 
 
 def next_above(numbers: np.ndarray) -> np.ndarray:
-    """Return the float64 above each number: infinity above the largest."""
+    """Return the next float64 above each number: infinity above the largest."""
     with np.errstate(over="ignore"):
         return np.nextafter(numbers, np.inf)
 
@@ -235,10 +242,10 @@ def _order_keys(bounds: _Bounds) -> np.ndarray:
 
 
 def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[float, ...] | None, ...]]:
-    """Return the order keys of the bounds, and the cuts of every column.
+    """Return the order keys of all trees' bounds, and the cuts of every column.
 
-    The cuts of a column are the distinct bounds on it, and a bound becomes its position among them. Columns with levels
-    get no cuts: there the bound itself, a code, has the key.
+    The cuts of a column are its distinct bounds. A bound's key is the order key of its position among the cuts. Columns
+    with levels get no cuts: there a bound is a code already, and has its own order key.
     """
     is_code = _has_levels(columns)[bounds.feature]
     none_left = bounds.strict & (bounds.number == -np.inf)
@@ -264,7 +271,7 @@ def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[f
 
 
 def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
-    """Return a tree's nodes; ``keys [bounds]`` are of its `_bounds`. > and >= become <= with children swapped."""
+    """Return a tree's nodes, which test the ``keys`` of its `_bounds`; > and >= become <= with children swapped."""
     inner = tree.left >= 0
     is_set = inner & (tree.compare >= IN_SET)
     single = inner & ~is_set
@@ -289,15 +296,16 @@ def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
 
 
 def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers whose floor is one of ``codes``, as a set of a `ComparingTree`: [code, code + 1) for each."""
+    """Return the numbers whose floor is among ``codes``, as a set of a `ComparingTree`: [code, code + 1) for each."""
     first = np.asarray(codes, np.float64)
     return first, first + 1
 
 
 def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
-    """Return the number of trees of one stage, given the outputs that each tree counts for; None if stages differ.
+    """Return how many trees each stage has, as in `AdditiveTrees.trees_per_stage`; None if stages differ.
 
-    Each tree must count for one output, and stages go through the outputs in order, with equally many trees for each.
+    ``outputs`` has the indices, below ``n_outputs``, of the outputs that each tree adds to. Each tree must add to one,
+    and each stage go through all outputs in order, with equally many trees for each.
     """
     if any(len(tree_outputs) != 1 for tree_outputs in outputs):
         return None
@@ -310,7 +318,11 @@ def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
 
 
 def widen_values(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:
-    """Return leaf values ``[nodes 1]`` in regular stages, else ``[nodes n_outputs]``, 0 where a tree does not count."""
+    """Return leaf values ``[nodes outputs]`` of each tree, 0 for the outputs that it does not add to.
+
+    ``values`` of a tree are of its ``outputs`` alone. They are returned as they are, ``[nodes 1]``, if there
+    is one output, or `trees_of_stage` tells the output of each tree.
+    """
     if n_outputs == 1 or trees_of_stage(outputs, n_outputs) is not None:
         return list(values)
     wide = [np.zeros((len(array), n_outputs)) for array in values]

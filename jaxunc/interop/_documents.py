@@ -1,4 +1,4 @@
-"""What users pass to importers: files as bytes, documents whose parts are checked when read, and versions.
+"""What users pass to importers: files as bytes, documents whose entries are checked when read, and versions.
 
 `content_of` takes a path, bytes or a text. `read_document` reads JSON, or UBJSON (draft 12, ubjson.org), the binary
 form in which XGBoost saves models. `warn_if_newer` compares a file's version with the newest that was tested.
@@ -20,27 +20,27 @@ GIVEN = str | PathLike | bytes | bytearray | memoryview  # what `content_of` tak
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # what some editors write before text in UTF-8
 _LONGEST_PATH = 4096
 BINARY_XGBOOST = "a binary file of an old XGBoost; write it by booster.save_model('model.json') there"
-"""Part of a message: what such a file is, and what to do about it."""
-_MOST, _LARGEST_FLOAT = 2**53, 2**1023
+"""For messages: what a file is that `is_binary_xgboost` finds, and what to do about it."""
+_MOST, _LARGEST_FLOAT = 2**53, 2**1023  # absolute values of integers: below the first, or at most the second
 _STRUCTS = {
     b"i": Struct(">b"), b"U": Struct(">B"), b"I": Struct(">h"), b"l": Struct(">i"), b"L": Struct(">q"),
     b"d": Struct(">f"), b"D": Struct(">d"),
 }  # fmt: skip
 _DTYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
-_PLAIN = {b"Z": None, b"T": True, b"F": False}
-_DEEPEST = 64
+_PLAIN = {b"Z": None, b"T": True, b"F": False}  # these three: by the marker of a UBJSON type
+_DEEPEST = 64  # the most containers around a value
 TESTED = {
     "CatBoost": (1, 2), "LightGBM": (4,), "ONNX (ai.onnx.ml)": (5,), "XGBoost": (3, 4), "YDF": (0, 16),
     "treelite": (4, 8),
 }  # fmt: skip
-"""The newest tested versions, cut to the digits by which files of trees may change."""
+"""The newest tested versions, cut to the numbers with which files of trees may change."""
 
 
 def content_of(source: Any) -> bytes:
-    """Return the bytes of a model file, given by its path, its bytes or its text; without a byte order mark.
+    """Return the bytes of a model file, without a byte order mark; ``source`` is its path, its bytes or its text.
 
-    A text that begins as models do is a model, unless a file has that name; any other text is a path. An OSError if
-    there is no such file, a ValueError if a text cannot be a path.
+    A text that begins as models do is a model, unless it is the name of a file; any other text is a path. An OSError if
+    no file is there, a ValueError if a text cannot be a path.
     """
     if isinstance(source, str) and _is_model(source):
         content = source.encode(errors="surrogatepass")
@@ -60,7 +60,7 @@ def _is_model(text: str) -> bool:
 
 
 def _may_be_path(text: str | PathLike) -> bool:
-    """Whether a system may have a file of this name."""
+    """Whether the system may have a file whose name is ``text``."""
     path = str(text)
     if "\n" in path or "\0" in path or len(path) > _LONGEST_PATH:
         return False
@@ -72,7 +72,7 @@ def _may_be_path(text: str | PathLike) -> bool:
 
 
 def _read(path: str | PathLike) -> bytes:
-    """Return the bytes of a file; an error that tells what ``path`` is if it is not the path of a file."""
+    """Return the bytes of the file at ``path``; an error that tells what ``path`` is if no file is there."""
     if isinstance(path, str) and not _may_be_path(path):
         raise ValueError(
             f"model is a text of {len(path)} characters that begins with {path[:20]!r}: no path, and no model of "
@@ -89,7 +89,10 @@ def _read(path: str | PathLike) -> bytes:
 
 
 def read_document(source: Any, library: str) -> dict[str, Any]:
-    """Return the content of a model file, JSON or UBJSON; a ValueError if it is neither, or holds no object."""
+    """Return the object in a model file, JSON or UBJSON; a ValueError, which names ``library``, if the file has none.
+
+    ``source`` is as for `content_of`.
+    """
     content = content_of(source)
     if is_binary_xgboost(content):
         raise ValueError(f"the {library} model is {BINARY_XGBOOST}.")
@@ -105,7 +108,7 @@ def read_document(source: Any, library: str) -> dict[str, Any]:
 
 
 def is_binary_xgboost(content: bytes) -> bool:
-    """Return whether a file is in the old binary format: a base score in float32, behind a word since XGBoost 1.1."""
+    """Return whether ``content`` is in XGBoost's old format: a float32 base score, since 1.1 behind the word "binf"."""
     # In the old format the bytes behind the first parameters are reserved, and 0.
     unused = content[28:64]
     is_plain = len(unused) == 36 and not any(unused) and content[3:4] in (b"\x3e", b"\x3f", b"\x40")
@@ -113,7 +116,7 @@ def is_binary_xgboost(content: bytes) -> bool:
 
 
 def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any:
-    """Return the part of a document at a path of names; a ValueError if it is absent, or not of the type ``kind``."""
+    """Return ``document[path[0]][path[1]]…``; a ValueError if it is absent, or not of the type ``kind``."""
     for i, name in enumerate(path):
         if not isinstance(document, dict) or name not in document:
             raise ValueError(f"the model has no {'.'.join(path[: i + 1])}; is the file whole?")
@@ -126,7 +129,7 @@ def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any
 
 
 def integer(document: Any, *path: str) -> int:
-    """Return the integer at a path, which may be written as text; a ValueError if it is none below 2^53."""
+    """Return the integer at a path in ``document`` (see `part`), even if it is text; a ValueError from 2^53 on."""
     text = part(document, *path, kind=(int, str))
     try:
         number = int(text)
@@ -138,7 +141,7 @@ def integer(document: Any, *path: str) -> int:
 
 
 def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
-    """Return the list of numbers of this name as an array; a ValueError if it holds other things."""
+    """Return the list ``document[name]`` as an array of ``dtype``; a ValueError if it is no list of such numbers."""
     array = part(document, name, kind=(list, np.ndarray))
     try:
         with np.errstate(all="ignore"):
@@ -164,7 +167,7 @@ def _read_ubjson(content: bytes) -> Any:
 
 
 class _UbjsonReader:
-    """The bytes of a UBJSON document, read one after the other; ``at`` is the number of bytes read."""
+    """A reader of the bytes of a UBJSON document, front to back; ``at`` is the position of the next byte."""
 
     def __init__(self, content: bytes):
         self._content = content
@@ -186,7 +189,7 @@ class _UbjsonReader:
         return marker
 
     def _next_is(self, marker: bytes) -> bool:
-        """Whether the next byte is the marker; if so, go on behind it."""
+        """Return whether the next byte is ``marker``; if so, go on behind it."""
         if not self._content.startswith(marker, self.at):
             return False
         self.at += 1
@@ -200,7 +203,7 @@ class _UbjsonReader:
         return _STRUCTS[kind].unpack(self._take(_STRUCTS[kind].size))[0]
 
     def value(self, kind: bytes, depth: int) -> Any:
-        """Return the value of the type ``kind`` that begins here, inside ``depth`` containers."""
+        """Return the value that begins here, whose type has the marker ``kind``; ``depth`` containers are around it."""
         if depth > _DEEPEST:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
         if kind in _STRUCTS:
@@ -218,7 +221,7 @@ class _UbjsonReader:
         raise ValueError(f"{kind!r} before {self.at} is unknown")
 
     def _head(self) -> tuple[bytes | None, int | None]:
-        """Return the type and the number of a container's entries, each None if it does not say."""
+        """Return the type and the number of a container's entries, each None if the container does not say."""
         kind = self.marker() if self._next_is(b"$") else None
         size = self._size() if self._next_is(b"#") else None
         if kind is not None and size is None:
@@ -232,7 +235,7 @@ class _UbjsonReader:
         return kind, size
 
     def _array(self, depth: int) -> Any:
-        """Return the entries of an array: NumPy's if they are numbers of one type, else a list."""
+        """Return the array that begins here, of NumPy if it claims one type of numbers, else a list; depth: `value`."""
         kind, size = self._head()
         if kind in _STRUCTS and size is not None:
             dtype = np.dtype(_DTYPES[kind])
@@ -243,7 +246,7 @@ class _UbjsonReader:
         return entries
 
     def _object(self, depth: int) -> dict[str, Any]:
-        """Return the entries of an object by their names."""
+        """Return the entries of the object that begins here by their names; ``depth`` is as for `value`."""
         kind, size = self._head()
         entries, number = {}, 0
         while number != size and not (size is None and self._next_is(b"}")):
@@ -258,7 +261,7 @@ class UntestedVersionWarning(UserWarning):
 
 
 def warn_if_newer(library: str, version: tuple[int, ...]) -> None:
-    """Warn if the ``version`` that made a model is newer than the newest tested; never for ``()``, unknown."""
+    """Warn if the ``version`` of ``library`` that made a model is newer than `TESTED`; never for ``()``, unknown."""
     tested = TESTED[library]
     if version[: len(tested)] > tested:
         warn(
@@ -269,7 +272,7 @@ def warn_if_newer(library: str, version: tuple[int, ...]) -> None:
 
 
 def version_in(text: str) -> tuple[int, ...]:
-    """Return the first version that a text names, of a few digits each; empty if there is none."""
+    """Return the first version in a text as up to four integers, such as (1, 10); empty if there is none."""
     match = re.search(r"\d{1,6}(?:\.\d{1,6}){0,3}", text)
     return () if match is None else tuple(map(int, match[0].split(".")))
 

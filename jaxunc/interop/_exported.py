@@ -22,7 +22,10 @@ _BEYOND, _NONE = 2139095040, -2139095040
 
 
 def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
-    """Return a model's bound forest, or an `AdditiveTrees` or `OfSums` itself; a TypeError or ValueError for others."""
+    """Return an estimator's ``bound_``; a bound forest, `AdditiveTrees` or `OfSums` as it is.
+
+    A TypeError or a ValueError for others, and for models of pipelines, not fitted, traced, or that follow forks.
+    """
     if steps_of_estimator(model):
         raise TypeError(
             f"model is a {type(model).__name__} of a pipeline, and only its forest can be exported: pass model.bound_, "
@@ -49,7 +52,7 @@ def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
 
 
 def describe(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str, Any]:
-    """Return names, class labels and levels (by column index, as text) as a dictionary for JSON, None left out."""
+    """Return columns' names, class labels and levels (by column index, as text) for JSON; what is None is left out."""
     description: dict[str, Any] = {"feature_names": columns.names, "class_labels": class_labels}
     if columns.levels is not None:
         leveled = [(str(j), each) for j, each in enumerate(columns.levels) if each is not None]
@@ -60,7 +63,7 @@ def describe(columns: Columns, class_labels: tuple[Any, ...] | None) -> dict[str
 class PlainSet(NamedTuple):
     """A test that sends neighbouring intervals of a column's numbers left and right in turn."""
 
-    feature: int
+    feature: int  # the column
     upper: Float64[np.ndarray, " inner"]  # the largest number of each interval but the last, rising and below infinity
     behind: Float64[np.ndarray, " inner"]  # the next number above each, in the precision that is compared
     first_left: bool  # whether the first interval goes left; the sides alternate
@@ -72,26 +75,26 @@ class PlainSet(NamedTuple):
 
 
 class PlainNodes(NamedTuple):
-    """All nodes that roots lead to, tree after tree, each root first; right children follow left ones."""
+    """All nodes that roots lead to, tree after tree, each root first; a right child follows its left sibling."""
 
-    tree: Int64[np.ndarray, " used"]
+    tree: Int64[np.ndarray, " used"]  # the index of the node's tree
     node: Int64[np.ndarray, " used"]  # its index in the arrays of the tree
     number: Int64[np.ndarray, " used"]  # its number among the nodes of the tree, without gaps, as ONNX Runtime wants it
-    inner: Bool[np.ndarray, " used"]
+    inner: Bool[np.ndarray, " used"]  # whether it is no leaf
     feature: Int64[np.ndarray, " used"]
     left: Int64[np.ndarray, " used"]  # the number of the left child
     missing_left: Bool[np.ndarray, " used"]
     value: Float64[np.ndarray, " used"]  # the number at or below which instances go left
     none_left: Bool[np.ndarray, " used"]  # whether no number goes left: none is less than ``value``, then -inf
-    of_set: Int64[np.ndarray, " used"]  # the number of the set that a node tests in place of a value; -1 for all others
+    of_set: Int64[np.ndarray, " used"]  # the index in ``sets`` of what a node tests in place of a value; -1 for others
     sets: list[PlainSet]  # the sets that are tested, each once
 
 
 def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
     """Return the nodes of trees in which no node has two parents, other than in tests of intervals (else ValueError).
 
-    ``wide`` says whether the reader compares float64 numbers that were not rounded to float32. Then a threshold becomes
-    the largest float64 that float32 rounds to it, or below. Columns with cuts are compared with their cuts.
+    ``wide`` says whether the exported model compares float64 numbers that were not rounded to float32. Then a threshold
+    becomes the largest float64 that rounds to it, or to less, as float32. Thresholds of columns with cuts become cuts.
     """
     tests, _ = interval_nodes(trees)
     child = np.array(trees.child)
@@ -111,9 +114,10 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
 
 
 def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool) -> tuple:
-    """Return (largest number whose key is at or below each ``key``, or -inf; whether there is no such number).
+    """Return (largest number whose order key is at or below ``key``, or -inf; whether there is no such number).
 
-    Numbers are float32, or with ``wide`` the float64 that round to these. ``inner`` says which nodes are no leaves.
+    All arrays are by node: ``feature`` has the tested columns, and ``inner`` says which nodes are no leaves. Numbers
+    are float32, with ``wide`` the largest float64 that round to these, and cuts in columns that have cuts.
     """
     none_left, within = key < _NONE, np.clip(key, _NONE, _BEYOND)
     narrow = np.where(within < 0, int(NAN_FIRST) - within, within).astype(np.int32).view(np.float32)
@@ -129,7 +133,10 @@ def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarr
 
 
 def _sets(trees: Trees, tests: list[IntervalNode], *, wide: bool) -> tuple[np.ndarray, list[PlainSet]]:
-    """Return each node's index among the sets ``[trees nodes]``, -1 if it tests none; and the distinct sets."""
+    """Return each node's index among the sets ``[trees nodes]``, -1 if it tests none; and the distinct sets.
+
+    ``tests`` are the tests of intervals in ``trees``; ``wide`` is as for `_numbers`.
+    """
     of_set = np.full(trees.child.shape, -1)
     sets: dict[tuple, PlainSet] = {}
     numbers: dict[tuple, int] = {}
@@ -172,7 +179,7 @@ def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> Plain
 
 
 def largest_rounding_to(narrow: np.ndarray) -> np.ndarray:
-    """Return for each float32 the largest float64 that rounds to it or to a smaller one."""
+    """Return for each float32 of ``narrow`` the largest float64 that rounds to it or to a smaller one."""
     with np.errstate(over="ignore"):
         above = np.nextafter(narrow, np.float32(np.inf)).astype(np.float64)
     # Rounding treats infinity as the next float behind the largest, 2^128.

@@ -20,10 +20,10 @@ _LINKS = {
 }
 _OWN = ("custom", "none", "null", "na")  # what files say of an objective of the user's own
 _OLD_NAMES = {"xentropy": "cross_entropy", "xentlambda": "cross_entropy_lambda"}
-_ZERO = float(np.float32(1e-35))
+_ZERO = float(np.float32(1e-35))  # numbers within it of 0 count as 0
 _BELOW_ZERO, _BEHIND_ZERO = float(np.nextafter(-_ZERO, -np.inf)), float(np.nextafter(_ZERO, np.inf))
-_CATEGORICAL, _DEFAULT_LEFT = 1, 2
-_MISSING_ZERO, _MISSING_NAN = 1, 2
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2  # bits of a decision_type
+_MISSING_ZERO, _MISSING_NAN = 1, 2  # what a decision_type has above these bits: which values are missing
 _MOST_WORDS = 2**26  # words, of 32 bits each, from which a tree's sets are refused: categories stay below 2^31
 
 
@@ -38,7 +38,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
         trees up to its best iteration, with which it predicts and which ``save_model`` writes.
     category_columns
         The columns, by name or position, that had pandas' category type in training. Needed where the file does not
-        say: LightGBM writes equal files for such a column and for plain integers that are named as categorical.
+        tell them: LightGBM writes equal files for such a column and for plain integers that are named as categorical.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
-    """Return the labels of an estimator's classes or None, whether it is a classifier, and its booster."""
+    """Return the class labels of an estimator (None: a regressor), whether it is a classifier, and its booster."""
     try:
         booster = model.booster_
     except Exception as error:  # LightGBM's own error is scikit-learn's, where that is installed
@@ -105,7 +105,10 @@ def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
 def _of_text(
     model: ModelText, classes: tuple | None, is_classifier: bool, category_columns: Sequence | None
 ) -> AdditiveTrees:
-    """Return the model of a text; ``classes`` are an estimator's labels, None for a booster."""
+    """Return the model of a text; ``category_columns`` are as for `from_lightgbm`.
+
+    ``classes`` are an estimator's labels, None without any; ``is_classifier`` says whether the estimator has classes.
+    """
     header = model.header
     version = version_in(text(header, "version"))
     if version < (2,):
@@ -127,7 +130,10 @@ def _of_text(
 
 
 def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
-    """Return the name of the objective, empty for a user's own, and its parameter sigmoid, by default 1."""
+    """Return the objective's name in ``header``, empty for a user's own, and its parameter sigmoid, by default 1.
+
+    A ValueError for objectives that are not imported, or are not of ``n_outputs`` trees an iteration.
+    """
     name, *settings = header.get("objective", "").split() or [""]
     name = _OLD_NAMES.get(name, name)
     parameters = {key: value for key, _, value in (setting.partition(":") for setting in settings)}
@@ -149,7 +155,11 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
 
 
 def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
-    """Return ``classes``, or 0, 1, … for None; None if the objective ``name`` is not one of classes."""
+    """Return ``classes``, or 0, 1, … for None; None if the objective ``name`` is not one of classes.
+
+    A ValueError unless they are as many as ``n_outputs`` sums tell apart, or if ``is_classifier``, and the objective
+    is not one of classes, nor a user's own.
+    """
     if name not in ("binary", "multiclass", "multiclassova") and not (is_classifier and name == "cross_entropy"):
         if is_classifier and name:
             raise ValueError(f"model is a classifier with the objective {name!r:.60}, without classes; pass booster_.")
@@ -161,7 +171,10 @@ def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: boo
 
 
 def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
-    """Return a tree with its tests first, then its leaves; the file counts a test's children -1, -2, … if leaves."""
+    """Return a tree with its inner nodes first, then its leaves, whose values are multiplied by ``scale``.
+
+    ``what`` names it in messages. ``tree`` has its lines by name; there leaves are -1, -2, … among a test's children.
+    """
     if tree.get("is_linear", "0").strip() != "0":
         raise ValueError("the model has linear trees (linear_tree), whose leaves hold no values; fit it without.")
     n_leaves = integer(tree, "num_leaves")
@@ -194,7 +207,7 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
 
 
 def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers that go left, if those that count as 0 are missing and go against the threshold."""
+    """Return, as a set, the numbers that go left, if those that count as 0 do not go where ``threshold`` sends them."""
     behind = float(np.nextafter(threshold, np.inf))
     if threshold >= 0:  # they go right
         return np.array([-np.inf, _BEHIND_ZERO]), np.array([-_ZERO, behind])
@@ -202,9 +215,10 @@ def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sets_of_categories(what: str, tree: dict[str, str], indices: np.ndarray, thresholds: np.ndarray) -> dict:
-    """Return {node: (first, behind)} for the nodes ``indices``, which test categories: the numbers of one that go left.
+    """Return {node: the set of numbers that go left} for the nodes ``indices``, which test categories.
 
-    They are those in [first, behind) of any category of the node's set. A threshold is a set's number in the file.
+    Sets are as in `ComparingTree.sets`, with an interval for each category. ``tree`` has the lines of the tree, which
+    messages call ``what``; the threshold of such a node is the number of its set in the file.
     """
     n_sets = integer(tree, "num_cat")
     ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)

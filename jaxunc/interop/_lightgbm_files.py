@@ -1,7 +1,7 @@
-"""LightGBM's model files: lines of names and values, a block for each tree; and the columns that they describe.
+"""LightGBM's model files: lines of names and texts, tree after tree; and the columns that they describe.
 
-Columns have names, and some hold categories. Files list pandas' levels, but not the columns that these belong to. Those
-are inferred if a single choice fits (`columns_of`).
+Columns have names, and some hold categories. Files list pandas' categories, but not which columns had them. These
+columns are inferred if a single choice fits (`columns_of`).
 """
 
 import json
@@ -18,21 +18,21 @@ from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, Columns, Level
 from ._documents import content_of
 
 _ENDS = (b"end of trees", b"feature importances:", b"feature_importances:")
-"""What stands behind the trees: files before LightGBM 2.2 lack the first."""
-_NOT_WORDS = {*MISSING_WORDS, *TRUE_WORDS, *FALSE_WORDS}
+"""What the lines behind the trees begin with: the first, but in files before LightGBM 2.2."""
+_NOT_WORDS = {*MISSING_WORDS, *TRUE_WORDS, *FALSE_WORDS}  # words that numeric columns take
 
 
 class ModelText(NamedTuple):
     """The parts of a model file that predictions rest on."""
 
-    header: dict[str, str]  # what stands before the trees
-    trees: list[dict[str, str]]  # the lines of every tree
-    parameters: dict[str, str]  # what the model was trained with, where the file knows it
-    pandas_categorical: list[Any]  # the categories of the frame's category columns, in order
+    header: dict[str, str]  # the lines before the trees: their texts by their names
+    trees: list[dict[str, str]]  # likewise the lines of each tree
+    parameters: dict[str, str]  # parameters of training, where the file has them
+    pandas_categorical: list[Any]  # lists of categories, one for each category column of the frame, in their order
 
 
 def read_model_text(source: Any) -> ModelText:
-    """Read a model file, given by its path, its bytes or its text; a ValueError if it is none, or not whole."""
+    """Read a model file, whose path, bytes or text is ``source``; a ValueError if it is none, or not whole."""
     content = content_of(source).replace(b"\r\n", b"\n")
     if not content.startswith(b"tree\n"):
         raise ValueError(f"the LightGBM model begins with {content[:20]!r}; expected a text file of save_model.")
@@ -48,7 +48,10 @@ def read_model_text(source: Any) -> ModelText:
 
 
 def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]:
-    """Return the blocks of the trees, and what stands behind them."""
+    """Return the text of each tree in ``content``, which begins at the first, and the text behind the last.
+
+    ``header`` has the lines before them, by name.
+    """
     if "tree_sizes" not in header:  # which only the first files of v2 lack
         trees, *last = re.split(rb"\n(?=end of trees|feature.importances:)", content, maxsplit=1)
         return re.split(rb"\n(?=Tree=)", trees), b"".join(last)
@@ -62,7 +65,7 @@ def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]
 
 
 def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None) -> np.ndarray:
-    """Return the numbers of a line; a ValueError that names it if it is absent, not numbers, or not ``number`` many."""
+    """Return the numbers of the line ``name``; a ValueError if it is absent, not numbers, or not ``number`` many."""
     words = text(lines, name).split()
     if number is not None and len(words) != number:
         raise ValueError(f"the LightGBM model has {len(words)} numbers as {name}; expected {number}.")
@@ -73,7 +76,7 @@ def row(lines: dict[str, str], name: str, dtype: Any, number: int | None = None)
 
 
 def integer(lines: dict[str, str], name: str) -> int:
-    """Return the one integer of a line; errors are those of `row`."""
+    """Return the one integer of the line ``name``; errors are those of `row`."""
     return int(row(lines, name, np.int64, 1)[0])
 
 
@@ -85,7 +88,7 @@ def text(lines: dict[str, str], name: str) -> str:
 
 
 def _pairs(block: bytes) -> dict[str, str]:
-    """Return {name: text} of lines ``name=text``."""
+    """Return {name: text} of the lines of ``block``, each ``name=text``; a ValueError if they are not UTF-8."""
     try:
         lines = block.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -94,7 +97,10 @@ def _pairs(block: bytes) -> dict[str, str]:
 
 
 def _check_end(header: dict[str, str], rest: bytes) -> None:
-    """Raise a ValueError if the lines behind the trees, with the categories of a frame, were cut off."""
+    """Raise a ValueError if ``rest``, the lines behind the trees, with the categories of a frame, was cut off.
+
+    ``header`` has the lines before the trees, by name.
+    """
     _, end_mark, last = rest.partition(b"\nend of parameters")
     if not (end_mark or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
         end_mark = b"\npandas_categorical:" in rest
@@ -108,14 +114,14 @@ def _check_end(header: dict[str, str], rest: bytes) -> None:
 
 
 def _parameters(rest: bytes) -> dict[str, str]:
-    """Return the training parameters, from lines ``[name: value]``; empty if the file has none."""
+    """Return the parameters of training, from lines ``[name: value]`` of ``rest``, behind the trees; {} without any."""
     start, end = rest.find(b"\nparameters:\n"), rest.find(b"\nend of parameters")
     lines = rest[start:end].decode(errors="replace").split("\n") if 0 <= start < end else ()
     return {name: value for name, _, value in (line.strip("[]").partition(": ") for line in lines)}
 
 
 def _pandas_categorical(rest: bytes) -> list[Any]:
-    """Return the categories of each of pandas' category columns, from the last line; [] if there are none."""
+    """Return the categories of each of pandas' category columns, from the last line of ``rest``; [] without any."""
     last = rest.rstrip().rpartition(b"\n")[2]
     name, _, document = last.partition(b":")
     if name != b"pandas_categorical":
@@ -132,7 +138,7 @@ def _pandas_categorical(rest: bytes) -> list[Any]:
 
 
 def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -> Columns:
-    """Return the columns of a model; ``category_columns`` had pandas' category type, and are inferred if None."""
+    """Return the columns of a model; ``category_columns`` are as for `from_lightgbm`, inferred if None."""
     category_columns = _check_list(category_columns)
     names = tuple(text(model.header, "feature_names").split(" "))
     n_features = integer(model.header, "max_feature_idx") + 1
@@ -163,7 +169,10 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
 
 
 def _nominal_columns(model: ModelText, ranges: list[str]) -> set[int]:
-    """Return the categorical features: those that have lists of categories in ``ranges``, and those that were named."""
+    """Return the positions of categorical features: those of lists among ``ranges``, and those that parameters name.
+
+    ``ranges`` are the model's ``feature_infos``: for each feature a range of numbers, a list of categories, or "none".
+    """
     # "[…]" is a range of numbers, "none" a column without use, anything else a list of categories.
     categorical = {j for j, info in enumerate(ranges) if info != "none" and not info.startswith("[")}
     words = model.parameters.get("categorical_feature", "").split(",")
@@ -171,7 +180,10 @@ def _nominal_columns(model: ModelText, ranges: list[str]) -> set[int]:
 
 
 def _check_list(names: Any) -> list[int | str] | None:
-    """Return ``category_columns`` as a list, or None; a ValueError for a single name, a TypeError for anything else."""
+    """Return ``names``, the user's ``category_columns``, as a list or None.
+
+    A ValueError for a single name, a TypeError for what is not names or positions.
+    """
     if names is None:
         return None
     if isinstance(names, str):
@@ -189,10 +201,10 @@ class _Facts(NamedTuple):
     """What a file tells of the columns of the frame of training."""
 
     names: tuple[str, ...]
-    ranges: list[str]  # what values each column had in training
+    ranges: list[str]  # the file's ``feature_infos``: which values each column had in training
     listed: list[int]  # categorical features: by default category columns without an order, else what the user named
-    tested: Bool[np.ndarray, " features"]
-    categories: list[list[Any]]  # those of pandas' category columns, in the order of columns
+    tested: Bool[np.ndarray, " features"]  # whether a tree tests it
+    categories: list[list[Any]]  # those of each of pandas' category columns, in the order of columns
 
 
 def _find_tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " features"]:
@@ -206,7 +218,7 @@ def _find_tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " featur
 
 
 def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
-    """Return the positions of the user's ``columns``, sorted; a ValueError unless they fit the file's categories."""
+    """Return the positions of the user's ``columns``, sorted; a ValueError unless they fit the file's ``facts``."""
     names, n_expected = facts.names, len(facts.categories)
     spelled = [name.replace(" ", "_") if isinstance(name, str) and name not in names else name for name in columns]
     is_known = lambda name: name in names if isinstance(name, str) else 0 <= name < len(names)
@@ -227,7 +239,7 @@ def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
 
 
 def _infer_columns(facts: _Facts) -> list[int]:
-    """Return the positions of pandas' category columns; a ValueError if another choice fits the file, or none."""
+    """Return the positions of pandas' category columns; a ValueError if several choices, or none, fit ``facts``."""
     lengths = {len(values): np.array([]) for values in facts.categories}
     by_length = {n: np.array([_fits(info, n) for info in facts.ranges], bool) for n in lengths}
     fits = np.stack([by_length[len(values)] for values in facts.categories])
@@ -250,7 +262,7 @@ def _infer_columns(facts: _Facts) -> list[int]:
 
 
 def _fits(info: str, n_categories: int) -> bool:
-    """Whether a column, with its ``feature_infos`` entry, may hold the codes of ``n_categories`` categories."""
+    """Whether a column may hold codes of ``n_categories`` categories; ``info`` is its entry of ``feature_infos``."""
     if info == "none":
         return True
     try:
@@ -276,7 +288,7 @@ def _is_number(word: str) -> bool:
 def _first_positions(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"] | None:
     """Return for each list of categories the first column behind the previous list's that it fits.
 
-    None if a list is left without one. ``fits`` says which list fits which column.
+    None if a list is left without a column. ``fits`` says which list fits which column.
     """
     positions, start = [], 0
     for row in fits:
@@ -289,7 +301,10 @@ def _first_positions(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray
 
 
 def _has_other(fits: np.ndarray, positions: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]) -> bool:
-    """Whether the lists, in their order, fit other columns as well, so that a tested column would get another list."""
+    """Whether the lists fit other columns than ``positions``, so that a column ``tested`` by a tree has another list.
+
+    Lists stay in their order; ``fits [lists features]`` says which list fits which column.
+    """
     n_lists, n_features = fits.shape
     first, mirrored = _first_positions(fits), _first_positions(fits[::-1, ::-1])
     if first is None or mirrored is None:  # never, since they fit where they are
