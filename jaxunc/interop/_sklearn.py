@@ -33,11 +33,11 @@ class Opened(NamedTuple):
 
     whole: Any  # a pipeline or forest, taken out of its wrappers: frozen estimators, fitted searches, threshold setters
     forest: Any  # the last step of the pipeline; else the whole
-    fitted: bool
+    fitted: bool  # whether a wrapper was a frozen estimator
 
 
 def opened(estimator: Any) -> Opened:
-    """Return what is inside an estimator's wrappers; a search or a threshold setter is opened only if it is frozen."""
+    """Return what is inside an estimator's wrappers; a search or threshold setter is opened only in a frozen one."""
     whole, fitted = _unwrapped(estimator, fitted=False)
     forest = whole
     while isinstance(forest, Pipeline):
@@ -48,7 +48,10 @@ def opened(estimator: Any) -> Opened:
 
 
 def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
-    """Return (the model inside of frozen estimators and fitted searches, whether it is ``fitted`` or was frozen)."""
+    """Return (the model inside of frozen estimators and fitted searches; ``fitted``, or True if one was frozen).
+
+    Searches and threshold setters are opened only if ``fitted``, or inside a frozen estimator.
+    """
     while True:
         # Searches of any library have a best estimator; thresholds are found for one.
         parts = ("best_estimator_", "estimator_") if isinstance(model, THRESHOLDS) else ("best_estimator_",)
@@ -62,7 +65,10 @@ def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
 
 
 def steps_of(whole: Any) -> Steps:
-    """Return the transformers before the forest, not copied, also of pipelines in pipelines; none if there is none."""
+    """Return the transformers before the forest in ``whole``, not copied, also of pipelines in pipelines.
+
+    ``whole`` is `Opened.whole`; there are none unless it is a pipeline.
+    """
     found: list[tuple[str, Any]] = []
     while isinstance(whole, Pipeline):
         found += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
@@ -71,7 +77,7 @@ def steps_of(whole: Any) -> Steps:
 
 
 def transformed(steps: Steps, X: Any) -> Any:
-    """Return the transformed rows; a ValueError if their number changes, or a step is not fitted."""
+    """Return the rows of ``X`` after all ``steps``; a ValueError if their number changes, or a step is not fitted."""
     n = n_rows(X)
     try:
         for _, step in steps:
@@ -100,7 +106,7 @@ def n_rows(X: Any) -> int:
 
 
 def known_to_sklearn(X: Any) -> Any:
-    """Return mappings of columns and Arrow tables as pandas frames, what has only ``__array__`` as an array, else X."""
+    """Return X for scikit-learn: frames for mappings and Arrow tables, an array for what has only ``__array__``."""
     if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
         return np.asarray(X)
     if isinstance(X, Mapping) and not is_sparse(X):  # some sparse matrices are
@@ -155,7 +161,7 @@ _WAYS = {
     "ProbabilityClassifier": "An estimator of jaxunc needs nothing around it: it ends a pipeline itself.",
     "AdaBoostClassifier": "Its trees correct each other: take a random forest.",
 }
-"""The way round for models that hold others, by the name of a class that they extend."""
+"""For messages: what to pass in place of a model that is not imported, by the name of its class or of a base of it."""
 ACCELERATED = ("sklearnex", "daal4py", "onedal")  # packages of scikit-learn-intelex
 
 
@@ -242,7 +248,10 @@ def check_fitted(model: Any) -> None:
 
 
 def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | None]]:
-    """Return the single trees of a model, each with the columns of the data that it sees (None: all)."""
+    """Yield the single trees of a model, each with the columns of the data that it sees (None: all).
+
+    A TypeError or a ValueError for models that `from_sklearn` does not import.
+    """
     name = type(model).__name__
     if not isinstance(model, _MODELS):
         raise TypeError(f"model is a {name}; from_sklearn imports {_SUPPORTED}. {way_round(model)}")
@@ -269,7 +278,7 @@ def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | 
 
 
 def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
-    """Return the class counts of one tree's nodes, with classes as the whole ensemble numbers them."""
+    """Return the counts ``[nodes classes]`` of ``estimator``, a single tree, for the ``n_classes`` of its ensemble."""
     sizes = estimator.tree_.weighted_n_node_samples
     tree_counts = snap_to_integers(estimator.tree_.value[:, 0, :] * sizes[:, None], sizes)
     if len(estimator.classes_) == n_classes:
@@ -283,7 +292,11 @@ def _counts(estimator: DecisionTreeClassifier, n_classes: int) -> np.ndarray:
 def tree_of(
     model: Any, columns: Columns, estimator: Any, where: np.ndarray | None, leaf_values: np.ndarray
 ) -> ComparingTree:
-    """Return a tree of a model, a ValueError if it may be read wrongly; ``where``: the columns it sees (None: all)."""
+    """Return the tree of ``estimator``, itself ``model`` or one of its trees; a ValueError if it may be read wrongly.
+
+    ``columns`` are the model's (`columns_of`), ``where`` has those that the tree sees (None: all). The tree gets the
+    ``leaf_values [nodes values]``.
+    """
     tree, labels, codes = estimator.tree_, {}, None
     _refuse_what_is_unknown(tree)
     is_known = _stored_fields(tree) == STORED
@@ -309,14 +322,17 @@ def tree_of(
 
 
 def _may_test_categories(estimator: Any) -> bool:
-    """Whether a tree may test sets of categories; only then is `_sklearn_categories` imported."""
+    """Whether ``estimator``, a single tree, may test categories; only then `_sklearn_categories` is imported."""
     tree = estimator.tree_
     of_sets = getattr(estimator, "is_categorical_", None) is not None or hasattr(tree, "split_kind")
     return of_sets or bool(np.any(tree.threshold == -np.inf))
 
 
 def columns_of(model: Any, members: Sequence[tuple[Any, np.ndarray | None]]) -> Columns:
-    """Return the columns that a model was fitted to."""
+    """Return the columns that a model was fitted to, with levels where its trees may test categories.
+
+    ``members`` are its single trees, each with the columns of the data that it sees (None: all).
+    """
     names = getattr(model, "feature_names_in_", None)
     columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
     if not any(_may_test_categories(estimator) for estimator, _ in members):
@@ -327,7 +343,10 @@ def columns_of(model: Any, members: Sequence[tuple[Any, np.ndarray | None]]) -> 
 
 
 def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
-    """Warn if a forest of scikit-learn-intelex does not say where missing values go, as before 2026.2."""
+    """Warn if ``trees``, the ``tree_`` of a scikit-learn-intelex ``model``, lack where missing values go.
+
+    Those of versions before 2026.2 do.
+    """
     if type(model).__module__.partition(".")[0] not in ACCELERATED:
         return
     if any(np.any(tree.missing_go_to_left) for tree in trees) or all(tree.node_count == 1 for tree in trees):
@@ -341,7 +360,7 @@ def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
 
 
 def _stored_fields(tree: Any) -> frozenset[str]:
-    """Return the names of the fields in which a tree stores its nodes; none where it does not tell."""
+    """Return the names of the fields in which a tree stores its nodes; empty where the tree does not tell them."""
     try:
         return frozenset(tree.__getstate__()["nodes"].dtype.names)
     except (AttributeError, KeyError, TypeError):
@@ -374,7 +393,8 @@ def _refuse_what_is_unknown(tree: Any) -> None:
 def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
     """Raise a ValueError if ``tree.apply`` sends an instance elsewhere than its public arrays and ``codes`` say.
 
-    Each test is tried with an instance for either side, the same with other tests' values added, and a missing value.
+    ``paths`` makes the instances for each test: one for either side, likewise with values in columns that the path does
+    not test, and one whose value is missing. ``codes`` are the tree's `CodesLeft`.
     """
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
     inner = np.flatnonzero(left >= 0)
@@ -398,7 +418,8 @@ def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
 class _Paths:
     """Instances that reach chosen nodes of a tree, made from the tests on their paths.
 
-    ``value`` has for each node a number that leads from its parent to it; ``needs_value`` says whether it is needed.
+    ``value`` has for each node a number that leads from its parent to it; ``needs_value`` says whether reaching the
+    node needs that number.
     """
 
     def __init__(self, tree: Any):
@@ -425,7 +446,7 @@ class _Paths:
         return rows
 
     def mix(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the instances of `reach`, with zeros replaced by values that lead to another node."""
+        """Return the instances of `reach`, with zeros replaced by values that lead to another of ``nodes``."""
         rows, others = self.reach(nodes), self.reach(np.roll(nodes, len(nodes) // 3 + 1))
         return np.where(rows == 0, others, rows)
 
@@ -444,7 +465,7 @@ def _largest_at_or_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def _leaves(tree: Any, rows: np.ndarray, codes: Any) -> np.ndarray:
-    """Return the leaf that each instance reaches by a tree's public arrays, and by ``codes`` at tests of categories."""
+    """Return the leaf that each row reaches by a tree's public arrays, and at tests of categories by its ``codes``."""
     left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
     threshold, missing_left = np.asarray(tree.threshold), np.asarray(tree.missing_go_to_left) != 0
     node, row = np.zeros(len(rows), np.int64), np.arange(len(rows))

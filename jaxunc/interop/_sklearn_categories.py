@@ -19,14 +19,17 @@ from ._comparing_trees import IN_SET, NOT_IN_SET, ComparingTree, set_of_codes
 Members = Sequence[tuple[Any, np.ndarray | None]]
 """The single trees of a model, each with the columns of the data that it sees (None: all)."""
 Labels = dict[int, tuple[Any, ...]]
-"""The values of a tree's nominal columns in the order of their codes, by the tree's own numbers of columns."""
-_HASH = 2  # the kind of a split by a hash, in ``split_kind``
-_ROWS_PER_LABEL, _MOST_ROWS = 4, 1024
+"""The values of nominal columns in the order of their codes, by the column's position among those that a tree sees."""
+_HASH = 2  # the kind of a test by a hash, in ``split_kind``
+_ROWS_PER_LABEL, _MOST_ROWS = 4, 1024  # of the rows by which labels are checked
 _REMEDY = "Fit it without categorical_features, on columns that are encoded (OrdinalEncoder, OneHotEncoder), or take"
 
 
 def labels_of(model: Any, estimator: Any) -> Labels:
-    """Return the values behind a tree's codes, as far as scikit-learn tells them; empty if it does not."""
+    """Return the values behind the codes of ``estimator``, ``model`` itself or one of its trees.
+
+    They are empty if scikit-learn does not tell them.
+    """
     if getattr(estimator, "is_categorical_", None) is None:
         return {}
     # Trees of a forest are grown on codes, which have no values there.
@@ -35,7 +38,7 @@ def labels_of(model: Any, estimator: Any) -> Labels:
 
 
 def _export_labels(estimator: Any) -> Labels | None:
-    """Return the labels that scikit-learn's export of a tree has, by feature; None if it does not export them."""
+    """Return the values in scikit-learn's export of ``estimator``, a single tree; None if it does not export them."""
     export = getattr(sklearn.tree, "export_dict", None)  # until scikit-learn 1.10: there is none
     if export is None:
         return None
@@ -47,7 +50,7 @@ def _export_labels(estimator: Any) -> Labels | None:
 
 
 def _of_encoder(owner: Any) -> Labels | None:
-    """Return the labels, without NaN, that an estimator's encoder has, by feature; None without an encoder."""
+    """Return the values, without NaN, in the encoder of ``owner``, an estimator; None if it has no encoder."""
     categories = getattr(getattr(owner, "_categorical_encoder", None), "categories_", None)
     nominal = getattr(owner, "is_categorical_", None)
     if categories is None or nominal is None or len(categories) != np.count_nonzero(nominal):
@@ -63,7 +66,8 @@ def _is_nan(value: Any) -> bool:
 def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
     """Return the columns with the levels of nominal ones; a ValueError if values do not have the codes of `labels_of`.
 
-    A column's levels are the values of all trees: a tree of a bag treats a level that it does not know as missing.
+    A column's levels are its values in all ``members``, the trees of ``model``. A tree of a bag treats a level that it
+    does not know as missing.
     """
     levels: dict[int, dict[Any, None]] = {}
     for estimator, where in members:
@@ -91,12 +95,12 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
 
 
 def _column(feature: int, where: np.ndarray | None) -> int:
-    """Return the column of a tree's feature; ``where`` has the columns that the tree is shown, None for all."""
+    """Return the column of the data for a tree's feature; ``where`` has the columns that the tree sees (None: all)."""
     return feature if where is None else int(where[feature])
 
 
 def _check_labels(model: Any, members: Members) -> None:
-    """Raise a ValueError unless rows of values reach the leaves that rows of their codes reach."""
+    """Raise a ValueError unless, in the ``members`` of ``model``, values reach the leaves that their codes reach."""
     is_forest = model is not members[0][0] and hasattr(model, "apply")
     for t, (estimator, _) in enumerate(members):
         rows, codes = _rows(estimator.tree_, labels_of(model, estimator))
@@ -117,7 +121,10 @@ def _check_labels(model: Any, members: Members) -> None:
 
 
 def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Return random rows to try, with values and with their codes; numbers lie at and around the tree's thresholds."""
+    """Return random rows to try, with values and with codes in the nominal columns, which are those of ``labels``.
+
+    Numbers in other columns lie at and around the tree's thresholds.
+    """
     rng = np.random.default_rng(0)
     n_rows = min(_MOST_ROWS, _ROWS_PER_LABEL * max(map(len, labels.values()), default=1) + 16)
     codes = np.zeros((n_rows, int(tree.n_features)), np.float32)
@@ -136,7 +143,10 @@ def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) -> np.ndarray:
-    """Return the nodes that test categories; a ValueError if one does it by a hash, or ``labels`` lack its column."""
+    """Return the nodes of ``estimator`` that test categories; a ValueError if one does it by a hash.
+
+    Also if the tested column is not in ``labels``. ``where`` is as for `_column`.
+    """
     tree = estimator.tree_
     inner, tested = tree.children_left >= 0, tree.feature  # of leaves -2, which is no node's
     # Three public signs, of which a version may lack the first two: of a set of categories the threshold is -inf.
@@ -172,8 +182,8 @@ def _name_columns(features: np.ndarray, where: np.ndarray | None) -> str:
 class CodesLeft(NamedTuple):
     """Which codes go left at the tests of a tree's categories."""
 
-    row: np.ndarray  # of each node in the table; -1 where it tests none
-    table: np.ndarray  # bool [rows codes]
+    row: np.ndarray  # each node's row in the table; -1 where a node tests no categories
+    table: np.ndarray  # bool [rows codes]: whether a code goes left
 
     def decide(self, node: np.ndarray, value: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
         """Return whether each ``value`` goes left at its node; ``otherwise`` for NaN, or without categories there."""
@@ -187,7 +197,8 @@ class CodesLeft(NamedTuple):
 def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: int) -> CodesLeft:
     """Return which codes the tree itself sends left at ``nodes``; it is asked about ``most`` values at a time.
 
-    A code that does not come to a node goes where missing values go. ``paths.value`` of the nodes' children is set.
+    A code that does not come to a node goes where missing values go. ``labels`` are the tree's, as is ``paths``, its
+    `_Paths`, where this sets codes that lead to the nodes' children.
     """
     goes_left_of: dict[int, np.ndarray] = {}
     here: dict[int, np.ndarray] = {}
@@ -216,7 +227,8 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
 def _batches_by_depth(nodes: np.ndarray, paths: Any, labels: Labels, most: int) -> Iterator[list[int]]:
     """Yield batches of nodes of equal depth, the least deep first.
 
-    A batch is so small that asking about all codes of its nodes takes at most ``most`` values, or is a single node.
+    ``paths`` and ``labels`` are the tree's. A batch is a single node, or so small that asking about all codes of its
+    nodes takes at most ``most`` values.
     """
     depth, above = np.zeros(len(nodes), np.int64), paths.parent[nodes]
     while (further := above >= 0).any():
@@ -235,7 +247,11 @@ def _codes_at(
     goes_left_of: Mapping[int, np.ndarray],
     number: int,
 ) -> np.ndarray:
-    """Return the codes that come to a node: those that the last test of its column sends there."""
+    """Return the codes that come to a node: those that the last test of its column sends there, else all ``number``.
+
+    ``paths`` and ``left`` have the parents and left children of nodes. For the tests above, ``here`` has the codes that
+    come to them, and ``goes_left_of`` whether each code goes left.
+    """
     child, above = node, int(paths.parent[node])
     while above >= 0 and paths.feature[above] != paths.feature[node]:
         child, above = above, int(paths.parent[above])
@@ -245,7 +261,10 @@ def _codes_at(
 
 
 def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """Return the child of each node that is on the way to a leaf; a ValueError if the node itself is not."""
+    """Return, for each of ``nodes``, its child on the way to the leaf in ``leaves``; a ValueError if it is not on it.
+
+    ``parent`` has the parent of each node of the tree.
+    """
     child = np.asarray(leaves)
     while (moving := parent[child] != nodes).any():
         if np.any(moving & (child == 0)):
@@ -260,7 +279,10 @@ def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) ->
 def with_sets(
     tree: ComparingTree, codes: CodesLeft, labels: Labels, where: np.ndarray | None, columns: Columns
 ) -> ComparingTree:
-    """Return the tree with tests of sets, which hold codes of ``columns``; ``codes`` and ``labels`` are the tree's."""
+    """Return the tree with tests of sets, which hold codes of ``columns``; ``codes`` and ``labels`` are the tree's.
+
+    ``where`` is as for `_column`.
+    """
     compare, sets, indices = tree.compare.copy(), {}, {}
     for feature, values in labels.items():
         code_of, column = {value: code for code, value in enumerate(values)}, _column(feature, where)

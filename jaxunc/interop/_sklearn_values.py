@@ -29,7 +29,7 @@ GROWN = (RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor, DecisionT
 """Regressors whose leaves answer a statistic of the rows that grew them, by default the mean."""
 _BOOSTED = (GradientBoostingClassifier, GradientBoostingRegressor)
 _FORESTS = (RandomForestRegressor, ExtraTreesRegressor)
-_CONSTANT = ("prior", "most_frequent", "uniform", "constant")
+_CONSTANT = ("prior", "most_frequent", "uniform", "constant")  # strategies that answer the same for all instances
 _CLASSIFIER_LOSSES = ("log_loss", "exponential")
 _REGRESSOR_LOSSES = ("squared_error", "absolute_error", "huber", "quantile")
 _TREE_MODELS = (*_BOOSTED, *_FORESTS, DecisionTreeRegressor)
@@ -41,6 +41,7 @@ _FIELDS = (
     "bitset_idx",
 )  # fmt: skip
 _PARTS = ("_predictors", "_baseline_prediction", "_preprocessor", "_loss", "n_features_in_")
+"""What is read of histogram-based models: fields of nodes (`_FIELDS`), attributes of the model."""
 
 
 def from_sklearn_values(model: Any) -> AdditiveTrees:
@@ -103,9 +104,9 @@ class GrownLeaves(NamedTuple):
 
 
 def grown_leaves(model: Any) -> GrownLeaves:
-    """Return the leaves of a fitted tree, forest or bag of trees that predicts one number.
+    """Return the leaves of a fitted regressor of scikit-learn, a tree, forest or bag of trees for one number.
 
-    Raises a TypeError or a ValueError for others, as `from_sklearn_values`, and for several outputs.
+    Raises a TypeError or a ValueError for other models, as `from_sklearn_values`, and for several outputs.
     """
     name = type(model).__name__
     if not isinstance(model, GROWN):
@@ -133,7 +134,7 @@ def grown_leaves(model: Any) -> GrownLeaves:
 
 
 def _boosted(model: Any) -> AdditiveTrees:
-    """Return a gradient boosting model as additive trees, whose leaves are multiplied by the learning rate."""
+    """Return a fitted gradient boosting model as additive trees, whose leaves are multiplied by the learning rate."""
     is_classifier = isinstance(model, GradientBoostingClassifier)
     losses = _CLASSIFIER_LOSSES if is_classifier else _REGRESSOR_LOSSES
     if model.loss not in losses:
@@ -152,7 +153,10 @@ def _boosted(model: Any) -> AdditiveTrees:
 
 
 def _base(model: Any, members: np.ndarray) -> np.ndarray:
-    """Return the numbers ``[outputs]`` that the model adds to its trees: an instance's raw score less their sum."""
+    """Return the numbers ``[outputs]`` that the model adds to the sum of ``members``, its trees ``[stages outputs]``.
+
+    They are an instance's raw score less that sum.
+    """
     init = model.init_
     if not (isinstance(init, str) and init == "zero"):
         if not isinstance(init, DummyClassifier | DummyRegressor):
@@ -171,7 +175,7 @@ def _base(model: Any, members: np.ndarray) -> np.ndarray:
 
 
 def _of_histograms(model: Any) -> AdditiveTrees:
-    """Import histogram-based boosting; categories that training never met go where missing values go."""
+    """Return a fitted histogram-based model; categories that training never met go where missing values go."""
     if not hasattr(model, "_predictors"):
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     if absent := [part for part in _PARTS if not hasattr(model, part)]:
@@ -200,7 +204,7 @@ def _unknown_form() -> str:
 
 
 def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
-    """Return the columns of the data, and of each feature of the trees its column: categorical ones come first."""
+    """Return the columns of the data, and for each feature of the trees its column: categorical features are first."""
     number = int(model.n_features_in_)
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else tuple(names.tolist())
@@ -223,7 +227,7 @@ def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
 
 
 def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -> ComparingTree:
-    """Return a tree of a histogram-based model; ``order`` has the data's column of each feature of the trees.
+    """Return a tree of a histogram-based model, given what `_histogram_columns` returned: ``columns``, ``order``.
 
     ``what`` names the tree in messages.
     """

@@ -28,18 +28,18 @@ _POSTPROCESSORS = {
     ("logistic", False): "sigmoid", ("logistic", True): "multiclass_ova", ("softmax", True): "softmax",
 }  # fmt: skip
 """treelite's names of links, by the link and whether there are several sums, one for each class."""
-_MOST_LISTED = 2**16  # categories that a node may list
+_MOST_LISTED = 2**16  # the most categories that a node may list
 _LARGEST_CATEGORY = 2**32 - 1
-_MOST_NODES = 2**20  # nodes that trees with copies may have together
+_MOST_NODES = 2**20  # the most nodes that trees with copies may have together
 _BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
-"""A key below the keys of all numbers, and the key of infinity."""
+"""A key below the keys of all numbers, and the key of infinity; keys are those of `_keys`."""
 
 
 class _Additive(NamedTuple):
     """A model as sums: leaf values that are added over trees, and the link of the sums."""
 
     values: np.ndarray  # ``[trees nodes each]``, float64
-    base: np.ndarray
+    base: np.ndarray  # ``[outputs]``, added to the sums
     link: str
     n_classes: int | None  # None for regressors
     outputs: np.ndarray | None = None  # the output that each tree counts for, where it has one value
@@ -49,14 +49,14 @@ class TreeliteNode(NamedTuple):
     """A node of treelite's; the number of its right child is ``left + 1``."""
 
     leaf: int | None = None  # a leaf's index among the plain nodes; None at tests
-    feature: int = 0
+    feature: int = 0  # the tested column
     left: int = 0  # the number of the left child
     value: float = 0.0  # the number at or below which instances go left
     none_left: bool = False  # whether no number goes left: none is less than ``value``
     missing_left: bool = False
     categories: list[int] | None = None
     """The categories that go to one side, all other numbers going to the other; None where a number is compared."""
-    listed_left: bool = True  # whether those go left
+    listed_left: bool = True  # whether ``categories`` go left
 
 
 def to_treelite(model: Any) -> Any:
@@ -66,15 +66,16 @@ def to_treelite(model: Any) -> Any:
     ----------
     model
         What `bind` returns, for `Mean`, `Vote`, `jaxunc.smoothing.SmoothedMean`, `EvidenceAccumulation`, or one of
-        these with weights (`Weighted`); a fitted estimator of `jaxunc.estimators` with such a combiner; or a
+        these with weights (`Weighted`); a fitted estimator of `jaxunc.estimators` with such a combiner; or an
         `AdditiveTrees`.
 
     Returns
     -------
     treelite.Model
         ``treelite.gtil.predict(model, X)`` of float64 ``[instances features]`` has the probabilities
-        ``[instances 1 classes]`` (the class scores where it has no probability), or what the ensemble predicts: of two
-        classes with one sum the probability of the second. NaN is a missing value. ``model.serialize(path)`` writes it.
+        ``[instances 1 classes]`` (class scores if a combiner answers no probability), or what an `AdditiveTrees`
+        predicts: of two classes with one sum the probability of the second. NaN is a missing value.
+        ``model.serialize(path)`` writes a file.
 
     Raises
     ------
@@ -85,8 +86,8 @@ def to_treelite(model: Any) -> Any:
     ValueError
         For other combiners: treelite adds leaf values, and has a few functions of the sums; `to_onnx` takes more. If
         means are clipped, leaves veto a class (``smoothing=0``), empty leaves are followed, or an ensemble's link is
-        ``"one-vs-rest"``. If tests of intervals that are not categories need too many copies, or trees share nodes
-        otherwise.
+        ``"one-vs-rest"``. If tests of intervals that are not categories need too many copies of nodes, or trees
+        share nodes other than in tests of intervals.
 
     Notes
     -----
@@ -127,7 +128,7 @@ def _of_ensemble(model: AdditiveTrees) -> _Additive:
 
 
 def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
-    """Return what treelite adds for a combiner; a ValueError if its answer is not a function of sums there."""
+    """Return what treelite adds for a forest bound to ``combiner``; a ValueError if treelite cannot ``finish`` it."""
     weights, inner = np.ones(forest.n_trees), combiner
     if isinstance(combiner, Weighted):
         weights, inner = np.asarray(combiner.weights, np.float64), combiner.rule
@@ -164,7 +165,7 @@ def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
 
 
 def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
-    """Return the ``treelite.Model`` of trees and of what their leaves add; ``attributes`` go into it as well."""
+    """Return the ``treelite.Model`` of trees, and of ``sums`` of their leaves; ``attributes`` go into it as well."""
     from treelite.model_builder import (  # pyright: ignore[reportMissingImports]
         Metadata,
         ModelBuilder,
@@ -206,7 +207,7 @@ def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> A
 
 
 def _add_test(builder: Any, node: TreeliteNode) -> None:
-    """Add the test of the node that was begun: a comparison, or a list of categories."""
+    """Add the test of ``node``, which was begun in ``builder``: a comparison, or a list of categories."""
     common = {"feature_id": node.feature, "default_left": node.missing_left}
     common |= {"left_child_key": node.left, "right_child_key": node.left + 1}
     if node.categories is None:
@@ -217,7 +218,7 @@ def _add_test(builder: Any, node: TreeliteNode) -> None:
 
 
 class _Range(NamedTuple):
-    """What the tests above a node say of a number: low < its key <= high, and whether it may be missing."""
+    """What the tests above a node say of a column's value: low < its key <= high, and whether it may be missing."""
 
     low: int = _BELOW_ALL
     high: int = _LAST
@@ -228,14 +229,14 @@ class _TestedIntervals(NamedTuple):
     """The intervals of a node's test, cut to the range of the numbers that come to it."""
 
     upper: np.ndarray  # the largest number of each interval but the last
-    keys: np.ndarray  # the keys of ``upper``
+    keys: np.ndarray  # the keys of ``upper``, by `_keys`
     behind: np.ndarray  # the next number above each, as in `PlainSet`; NaN for a comparison
     goes_left: np.ndarray
     missing_left: bool
 
 
 def _treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[int, TreeliteNode]]]:
-    """Yield for each tree its nodes, compared in float64, with their numbers; trees with sets are unfolded."""
+    """Yield the nodes of each tree, with their numbers; trees with tests of intervals are unfolded."""
     ends, total = np.append(np.flatnonzero(nodes.number == 0), len(nodes.node)), 0
     for start, end in pairwise(ends.tolist()):
         if np.all(nodes.of_set[start:end] < 0):
@@ -247,7 +248,7 @@ def _treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[
 
 
 def _plain(nodes: PlainNodes, i: int) -> TreeliteNode:
-    """Return node i as a node of treelite, if its test is a comparison."""
+    """Return node ``i``, a leaf or a comparison, as a node of treelite."""
     if not nodes.inner[i]:
         return TreeliteNode(leaf=i)
     none_left, missing_left = bool(nodes.none_left[i]), bool(nodes.missing_left[i])
@@ -261,13 +262,17 @@ def _keys(numbers: np.ndarray) -> np.ndarray:
 
 
 class _Unfolded:
-    """A tree whose tests of intervals become tests that treelite has, with copies of nodes where needed."""
+    """A tree whose tests of intervals become tests that treelite has, with copies of nodes where needed.
+
+    ``start`` is the index of its root in ``nodes``. Arguments ``at`` are such indices of nodes, and ``ranges`` what the
+    tests above them say of columns, by column.
+    """
 
     def __init__(self, nodes: PlainNodes, columns: Columns, start: int):
         self._nodes, self._columns, self._start = nodes, columns, start
 
     def nodes(self, limit: int) -> list[tuple[int, TreeliteNode]]:
-        """Return the nodes with their numbers; a ValueError if they become more than ``limit``."""
+        """Return the tree's nodes, with their numbers; a ValueError if they become more than ``limit``."""
         made, todo, number = [], [(0, self._start, {})], 1
         while todo:
             key, at, ranges = todo.pop()
@@ -302,18 +307,18 @@ class _Unfolded:
         return _TestedIntervals(upper[inside], keys[inside], behind[inside], goes_left, missing_left)
 
     def _child(self, at: int, is_left: bool) -> int:
-        """Return the index of the left or right child of node ``at``."""
+        """Return the index of the left child of node ``at``, or, unless ``is_left``, of the right one."""
         return self._start + int(self._nodes.left[at]) + (not is_left)
 
     def _range_of(self, at: int, ranges: dict[int, _Range]) -> _Range | None:
-        """Return the range of the number that a node tests; None at leaves, and where a comparison stays as it is."""
+        """Return the range of the value that a node tests; None at leaves, and where a comparison stays as it is."""
         feature = int(self._nodes.feature[at])
         if not self._nodes.inner[at] or (self._nodes.of_set[at] < 0 and feature not in ranges):
             return None
         return ranges.get(feature, _Range())
 
     def _skip_decided(self, at: int, ranges: dict[int, _Range]) -> int:
-        """Return the first node on the way from ``at`` whose test is not decided by the tests above."""
+        """Return the first node on the way from ``at`` whose test is not decided by ``ranges``."""
         while (bounds := self._range_of(at, ranges)) is not None:
             intervals = self._intervals_of(at, bounds)
             sides = set(intervals.goes_left.tolist()) if bounds.low < bounds.high else set()
@@ -324,7 +329,7 @@ class _Unfolded:
         return at
 
     def _test(self, at: int, ranges: dict[int, _Range]) -> tuple[TreeliteNode, list[tuple[int, dict[int, _Range]]]]:
-        """Return a test of two sides, and for both the node that follows and the ranges of numbers there."""
+        """Return node ``at`` as one of treelite, and for both sides of its test (the next node, the ranges there)."""
         feature = int(self._nodes.feature[at])
         if (bounds := self._range_of(at, ranges)) is None:
             return _plain(self._nodes, at), [(self._child(at, left), ranges) for left in (True, False)]
@@ -346,9 +351,9 @@ class _Unfolded:
         return node, [(end, {**ranges, feature: side}) for end, side in zip(ends, sides, strict=True)]
 
     def _cut(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[int, float]:
-        """Return the order key and the number to cut at, which is the middle bound.
+        """Return (key, number) of the cut between ``intervals`` of node ``at``, among ``bounds``: their middle bound.
 
-        It is just below 0 if there are bounds on both sides, and the test of what lies above can list categories.
+        The cut is just below 0 if there are bounds on both sides, and the test of what lies above can list categories.
         """
         below_zero = self._below_zero(int(self._nodes.feature[at]))
         zero = int(_keys(np.array(below_zero)))
@@ -363,7 +368,7 @@ class _Unfolded:
         return int(intervals.keys[middle]), float(intervals.upper[middle])
 
     def _below_zero(self, feature: int) -> float:
-        """Return the largest number that the column distinguishes from 0 and that is below it."""
+        """Return the largest number below 0 that the column ``feature`` distinguishes from 0."""
         cuts = self._columns.cuts
         if cuts is not None and cuts[feature] is not None:
             return float(np.nextafter(0.0, -1.0))
@@ -372,7 +377,8 @@ class _Unfolded:
     def _categories(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[list[int], bool] | None:
         """Return the categories to list, and whether they go left; all other numbers go to the other side.
 
-        None for a comparison, and where no list of at most `_MOST_LISTED` categories makes the same test.
+        None for a comparison, and where no list of at most `_MOST_LISTED` categories makes the test of node ``at``.
+        ``intervals`` are those that numbers in ``bounds`` reach.
         """
         if (k := int(self._nodes.of_set[at])) < 0:
             return None
@@ -393,7 +399,10 @@ class _Unfolded:
 
 
 def _test_of_missing(feature: int, bounds: _Range) -> tuple[TreeliteNode, list[_Range]]:
-    """Return a test by which missing values alone go right, and the ranges of both sides."""
+    """Return a test of the column ``feature`` by which missing values alone go right, and the ranges of both sides.
+
+    ``bounds`` is the range of what comes to the test.
+    """
     node = TreeliteNode(feature=feature, value=np.inf)
     return node, [bounds._replace(may_be_missing=False), bounds._replace(low=bounds.high)]
 
@@ -401,7 +410,11 @@ def _test_of_missing(feature: int, bounds: _Range) -> tuple[TreeliteNode, list[_
 def _test_of_categories(
     feature: int, intervals: _TestedIntervals, bounds: _Range, categories: list[int], listed_left: bool
 ) -> tuple[TreeliteNode, list[_Range]]:
-    """Return a test of listed categories, and the ranges of both sides."""
+    """Return a test of the column ``feature`` that lists ``categories``, and the ranges of both sides.
+
+    ``listed_left`` says whether these go left. Missing values go as in ``intervals``; ``bounds`` is the range of what
+    comes to the test.
+    """
     left = intervals.missing_left
     node = TreeliteNode(feature=feature, missing_left=left, categories=categories, listed_left=listed_left)
     missing = bounds.may_be_missing
@@ -411,9 +424,10 @@ def _test_of_categories(
 def _test_at_cut(
     feature: int, intervals: _TestedIntervals, bounds: _Range, cut: int, value: float
 ) -> tuple[TreeliteNode, list[_Range]]:
-    """Return a test of numbers against a cut, whose order key is ``cut``, and the ranges of both sides.
+    """Return a test of the column ``feature`` at ``value``, whose key is ``cut``, and the ranges of both sides.
 
-    Missing values go left if some numbers of the lower half end in the same child as they do, else right.
+    Missing values go left if some of the ``intervals`` below the cut end in the same child as they do, else right.
+    ``bounds`` is the range of what comes to the test.
     """
     missing, below = bounds.may_be_missing, intervals.goes_left[: 1 + np.sum(intervals.keys < cut)]
     left = bool(intervals.missing_left in below)
@@ -424,6 +438,9 @@ def _test_at_cut(
 
 
 def _of_codes(plain_set: PlainSet, number: int) -> tuple[list[int], bool]:
-    """Return the codes that go to the other side than -1, the code of no level, and whether that side is left."""
+    """Return the codes below ``number`` that ``plain_set`` does not send where -1, the code of no level, goes.
+
+    Also whether they go left.
+    """
     side = plain_set.goes_left[np.searchsorted(plain_set.behind, np.arange(-1, number), side="right")]
     return np.flatnonzero(side[1:] != side[0]).tolist(), not side[0]

@@ -39,9 +39,9 @@ _LINKS = {
     "softmax": "softmax",
 }
 _TASKS = ("kBinaryClf", "kRegressor", "kMultiClf", "kLearningToRank", "kIsolationForest")
-_FLOATS = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
+_FLOATS = {2: np.dtype("<f4"), 3: np.dtype("<f8")}  # by the file's numbers of types
 _MOST_INSTANCES = 1e30
-_LARGEST_CATEGORY = {4: 2.0**24, 8: 2.0**32 - 1}
+_LARGEST_CATEGORY = {4: 2.0**24, 8: 2.0**32 - 1}  # by the bytes of a threshold
 
 
 class TreeliteModel(NamedTuple):
@@ -67,9 +67,9 @@ class TreeliteModel(NamedTuple):
 
 
 class _Statistics(NamedTuple):
-    """Numbers and weights of the instances that a tree was grown on, by node; None if a leaf lacks them."""
+    """What came to the nodes ``[nodes]`` of the instances that a tree was grown on; None if a leaf lacks it."""
 
-    data_count: np.ndarray | None
+    data_count: np.ndarray | None  # numbers of instances
     sum_hess: np.ndarray | None  # sums of weights
 
 
@@ -122,7 +122,7 @@ def from_treelite(model: Any) -> Forest | AdditiveTrees:
 
 
 def _of_file(content: bytes) -> Forest | AdditiveTrees:
-    """Return the model of a file: a forest if its leaves hold counts, else additive trees."""
+    """Return the model in a file's ``content``: a forest if leaves hold counts (`_counts`), else additive trees."""
     reader = _Reader(content)
     header, n_trees = reader.header()
     outputs = _outputs(header, n_trees)
@@ -149,7 +149,10 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
 
 
 def _counted_forest(trees: list[ComparingTree], counts: list[np.ndarray], columns: Columns, n_classes: int) -> Forest:
-    """Return a forest whose leaves hold ``counts``; a ValueError for more instances than float32 can count."""
+    """Return a forest of trees whose leaves hold ``counts``, ``[nodes classes]`` of each, for 0 … ``n_classes`` - 1.
+
+    A ValueError for more instances than float32 can count.
+    """
     total = sum(float(tree_counts.sum()) for tree_counts in counts)
     if not total < _MOST_INSTANCES:
         raise ValueError(f"the model's leaves claim {total:.3g} instances, which float32 cannot count.")
@@ -158,7 +161,10 @@ def _counted_forest(trees: list[ComparingTree], counts: list[np.ndarray], column
 
 
 def _outputs(header: TreeliteModel, n_trees: int) -> list[np.ndarray]:
-    """Return the outputs that each tree counts for; an output is a target, or a class of the single target."""
+    """Return the outputs that each of ``n_trees`` adds to, by ``header``; a ValueError if these do not exist.
+
+    An output is a target, or a class of the single target.
+    """
     classes, n_targets = header.num_class, len(header.num_class)
     if not n_trees or not header.num_feature > 0 or n_targets < 1 or classes.min() < 1:
         raise ValueError("the treelite model has no trees, no columns, or no outputs.")
@@ -216,7 +222,10 @@ class _Reader:
         return header, n_trees
 
     def tree(self, what: str, header: TreeliteModel, outputs: np.ndarray) -> tuple[ComparingTree, _Statistics]:
-        """Return the next tree, whose leaves hold values of these outputs."""
+        """Return the next tree, which messages call ``what``; its leaves hold values of ``outputs``, indices of sums.
+
+        ``header`` is the file's.
+        """
         n_nodes, _ = self._struct("<i?")
         dtypes = ("<i1", "<i4", "<i4", "<i4", "?", header.leaf_type, header.threshold_type, "<i1", "?")
         arrays = [self._array(dtype) for dtype in dtypes]
@@ -276,7 +285,10 @@ class _Reader:
 
 
 def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers whose integer parts are ``categories``, none above treelite's largest, as a set of a tree."""
+    """Return the numbers whose integer parts are ``categories``, as a set of a `ComparingTree`.
+
+    None is above treelite's largest category for thresholds of ``itemsize`` bytes.
+    """
     largest = _LARGEST_CATEGORY[itemsize]
     categories = categories[categories <= largest]
     return categories, np.where(categories == largest, np.nextafter(categories, np.inf), categories + 1)
@@ -285,7 +297,11 @@ def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]
 def _leaf_values(
     what: str, is_leaf: np.ndarray, single: np.ndarray, vectors: tuple, header: TreeliteModel, outputs: np.ndarray
 ) -> np.ndarray:
-    """Return the values of leaves, ``[nodes outputs of the tree]``."""
+    """Return the leaf values ``[nodes outputs]`` of a tree, which messages call ``what``, for its ``outputs``.
+
+    They are ``single [nodes]``, or of ``vectors``: (all numbers, each node's first and end among them). ``is_leaf``
+    says which nodes are leaves; ``header`` is the file's.
+    """
     content, first, end = vectors
     size = (end - first).astype(np.int64)[is_leaf]
     if not size.any():
@@ -301,7 +317,10 @@ def _leaf_values(
 
 
 def _counts(header: TreeliteModel, trees: list[ComparingTree], stats: list[_Statistics]) -> list[np.ndarray] | None:
-    """Return each tree's counts ``[nodes classes]``; None unless class probabilities and sizes of leaves give them."""
+    """Return each tree's counts ``[nodes classes]``; None unless class probabilities and sizes of leaves give them.
+
+    ``stats`` are of ``trees``, and ``header`` is the file's.
+    """
     n_classes = header.n_outputs
     is_forest = header.average and header.postprocessor == "identity_multiclass" and len(header.num_class) == 1
     if not is_forest or n_classes < 2 or header.base_scores.any():
@@ -330,7 +349,10 @@ def _counts(header: TreeliteModel, trees: list[ComparingTree], stats: list[_Stat
 
 
 def _values_to_add(header: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
-    """Return the leaf values to add over trees: divided by the number of trees where the model averages."""
+    """Return each tree's leaf values as `widen_values` does, divided by the number of trees if ``header`` says average.
+
+    ``outputs`` has the indices of the outputs that each tree's ``values`` are for.
+    """
     number = np.bincount(np.concatenate(outputs), minlength=header.n_outputs)
     if header.average and not number.all():
         raise ValueError("the model averages trees, and has none for some output.")
@@ -340,7 +362,7 @@ def _values_to_add(header: TreeliteModel, values: list[np.ndarray], outputs: lis
 
 
 def _link(header: TreeliteModel) -> tuple[str, float]:
-    """Return the link, and the factor by which sums are multiplied before it."""
+    """Return the link of a model with this header, and the factor by which sums are multiplied before the link."""
     name = header.postprocessor
     if name not in _LINKS:
         raise ValueError(f"the postprocessor is {name!r:.60}; from_treelite imports {', '.join(sorted(_LINKS))}.")

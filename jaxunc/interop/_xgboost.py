@@ -25,7 +25,7 @@ _LARGEST_CATEGORY = 2**24
 _MARGINS = (1, 3)  # the first version whose base score of ``binary:logitraw`` is a margin; before it was a probability
 _SORTED = (3, 4)  # the first version that sorts an instance's quantiles, where a model predicts several
 _CUT_WORDS = (3, 1), (3, 4)
-"""Versions from the first on, and before the second, cut bytes off words with characters outside of ASCII."""
+"""XGBoost from the first version on, and before the second, cuts bytes off words with characters outside of ASCII."""
 
 
 def from_xgboost(model: Any) -> AdditiveTrees:
@@ -91,7 +91,7 @@ def from_xgboost(model: Any) -> AdditiveTrees:
 
 
 def from_xgboost_document(document: dict) -> AdditiveTrees:
-    """Return the model of a document that ``save_model`` wrote; errors and warnings are those of `from_xgboost`."""
+    """Return the model of a ``document`` that ``save_model`` wrote; errors and warnings are those of `from_xgboost`."""
     all_trees, n_best = _of_document(document, None)
     _check_missing(_attributes(document["learner"]).get("missing"), "Load it into a Booster, import that")
     n_all = all_trees.n_trees // all_trees.trees_per_stage
@@ -115,7 +115,7 @@ def _of_estimator(model: Any) -> tuple[tuple | None, Any]:
 
 
 def _check_missing(missing: Any, remedy: str) -> None:
-    """Raise a ValueError if an estimator took a number for a missing value."""
+    """Raise a ValueError, which tells the ``remedy``, if ``missing``, of an estimator, is a number."""
     if not (missing is None or missing != missing):
         raise ValueError(
             f"the estimator takes {missing!r:.30} for a missing value (missing=), and here NaN alone is one. {remedy}, "
@@ -124,7 +124,10 @@ def _check_missing(missing: Any, remedy: str) -> None:
 
 
 def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, int | None]:
-    """Return the model with all trees of a document, and the number of iterations up to the best one, or None."""
+    """Return the model with all trees of a document, and the number of iterations up to the best one, or None.
+
+    ``classes`` are an estimator's labels, None for 0, 1, ….
+    """
     version = tuple(numbers(document, "version", np.int64).tolist()) if "version" in document else ()
     warn_if_newer("XGBoost", version)
     learner = part(document, "learner")
@@ -142,7 +145,10 @@ def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, 
 
 
 def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) -> AdditiveTrees:
-    """Return the model with all trees of a document's learner, made by ``version``; ``classes`` are labels or None."""
+    """Return the model with all trees of a document's ``learner``.
+
+    ``version`` of XGBoost made it; ``classes`` are as for `_of_document`.
+    """
     booster, objective = part(learner, "gradient_booster"), part(learner, "objective", "name", kind=str)
     name = part(booster, "name", kind=str)
     if name not in ("gbtree", "dart"):
@@ -177,7 +183,10 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
 
 
 def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
-    """Return the trees with leaves times DART's weights, which models of any booster have from XGBoost 3.4 on."""
+    """Return the trees with leaves times DART's weights, if ``model``, an object of the document, has them.
+
+    From XGBoost 3.4 on models of any booster do.
+    """
     if "weight_drop" not in model:
         return trees
     weights = numbers(model, "weight_drop", np.float64)
@@ -191,7 +200,7 @@ def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree
 
 
 def _attributes(learner: dict) -> dict:
-    """Return a model's attributes, with those that estimators before XGBoost 2.0 wrote as one JSON text."""
+    """Return a ``learner``'s attributes, with those that estimators before XGBoost 2.0 wrote as one JSON text."""
     attributes = part(learner, "attributes") if "attributes" in learner else {}
     try:
         of_estimator = json.loads(attributes.get("scikit_learn", "{}"))
@@ -203,7 +212,8 @@ def _attributes(learner: dict) -> dict:
 def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
     """Return the number of trees that an iteration adds for each of ``n_outputs`` (1 if leaves hold vectors).
 
-    Where the file, from XGBoost before 1.6, does not say it, the order of the trees' outputs does.
+    Files from XGBoost before 1.6 do not tell it; there the order of the trees' outputs does. ``learner`` and its
+    ``model`` are objects of the document.
     """
     info, params = numbers(model, "tree_info", np.int64), part(model, "gbtree_model_param")
     attributes = _attributes(learner)
@@ -229,7 +239,10 @@ def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
 
 
 def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]) -> np.ndarray:
-    """Return the numbers ``[outputs]`` that are added to the sums: base scores, as margins, which the link maps."""
+    """Return the base scores ``[outputs]`` in ``params``, turned into margins, which are added before the link.
+
+    ``params`` is the document's ``learner_model_param``; the ``objective`` and the ``version`` of XGBoost tell how.
+    """
     text = part(params, "base_score", kind=(str, int, float))
     try:
         scores = np.array([float(word) for word in str(text).strip("[]").split(",")], np.float32)
@@ -249,7 +262,10 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
 
 
 def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ...]) -> Columns:
-    """Return the columns of a learner; a ValueError if their names or types are damaged."""
+    """Return the ``n_features`` columns of a ``learner``; a ValueError if their names or types are damaged.
+
+    Its ``model`` has their levels, if the ``version`` of XGBoost wrote any.
+    """
     check_number_of_columns(n_features)
     names = learner.get("feature_names") or None
     kinds = learner.get("feature_types") or None
@@ -267,9 +283,10 @@ def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ..
 
 
 def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Levels | None, ...] | None:
-    """Return the levels of each column, None for a column without; None if the file has no levels at all.
+    """Return the levels of each column, None for a column without; None if ``model`` has no levels at all.
 
-    ``cut``: the file is of a version that cuts bytes off words with characters outside of ASCII (`_CUT_WORDS`).
+    ``nominal`` says which columns have categories. ``cut``: the file is of a version that cuts bytes off words with
+    characters outside of ASCII (`_CUT_WORDS`).
     """
     categories = model.get("cats")
     if not isinstance(categories, dict) or not categories.get("enc"):
@@ -282,7 +299,7 @@ def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Level
 
 
 def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
-    """Return the categories of column j by their codes; None if there are none. ``cut``: see `_CUT_WORDS`."""
+    """Return the levels of column ``j``, in the file ``encoded``; None without any. ``cut`` is as for `_levels`."""
     if not isinstance(encoded, dict) or "offsets" not in encoded:
         values = tuple(np.asarray(part(encoded, "values", kind=(list, np.ndarray))).tolist())
     else:
@@ -302,7 +319,10 @@ def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
 
 
 def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTree:
-    """Return a tree of a document; ``what`` names it in messages."""
+    """Return a tree of a document; ``what`` names it in messages.
+
+    The model has ``columns``, and ``n_outputs`` sums.
+    """
     part({what: tree}, what)
     left, right = numbers(tree, "left_children", np.int64), numbers(tree, "right_children", np.int64)
     feature, split = numbers(tree, "split_indices", np.int64), numbers(tree, "split_conditions", np.float32)
@@ -329,7 +349,10 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
 
 
 def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, width: int) -> np.ndarray:
-    """Return the leaf values ``[nodes width]`` of a tree whose leaves hold vectors (``multi_output_tree``)."""
+    """Return the leaf values ``[nodes width]`` of a tree whose leaves hold vectors (``multi_output_tree``).
+
+    ``is_leaf`` and ``right``, the right children, are by node; ``what`` names the tree in messages.
+    """
     # From XGBoost 3.2 on leaves have a list of their own, and a leaf's right child is its index there. Before, each
     # node had a vector in base_weights; since then these may be of the gradients that were reduced to find splits.
     name = "leaf_weights" if "leaf_weights" in tree else "base_weights"
@@ -341,7 +364,7 @@ def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, widt
 
 
 def _codes_of_sets(what: str, tree: dict, indices: list[int]) -> dict[int, np.ndarray]:
-    """Return the categories that go right at each of the nodes ``indices``."""
+    """Return the categories that go right at each of the nodes ``indices``; ``what`` names the tree in messages."""
     if not indices:
         return {}
     nodes, first, size = (numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes"))

@@ -100,27 +100,27 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
 
 
 class _Test(NamedTuple):
-    """The test of a node."""
+    """The test of a node, as in a `ComparingTree`."""
 
     column: int = 0
     compare: int = AT_MOST
     value: float = 0.0
     missing_right: bool = False
-    codes: np.ndarray | None = None  # the categories that go right
+    codes: np.ndarray | None = None  # the categories that go right, if the test is of a set
 
 
 class _Column(NamedTuple):
-    index: int
-    kind: str
+    index: int  # among our columns
+    kind: str  # one of `_KINDS`
     n_levels: int
-    bounds: Sequence[float]
+    bounds: Sequence[float]  # thresholds of a discretised column
 
 
 class _Features:
-    """The columns that trees may test (``by_number``: by their numbers in YDF's data specification), and ours."""
+    """The columns that trees may test: ``by_number`` of YDF's data specification, and as `Columns`."""
 
     def __init__(self, model: Any):
-        """Read the data specification; raise a ValueError for columns of kinds that are not imported."""
+        """Read a model's data specification; raise a ValueError for columns of kinds that are not imported."""
         spec, self.by_number, levels, names = model.data_spec(), {}, [], []
         for index, feature in enumerate(model.input_features()):
             kind, column = feature.semantic.name, spec.columns[feature.column_idx]
@@ -140,7 +140,10 @@ class _Features:
 
 
 def _levels(column: Any) -> Levels:
-    """Return a dictionary's words, then the empty word; its entry 0, of unknown words, is not a level (code -1)."""
+    """Return the words of a column's dictionary, then the empty word, as levels.
+
+    The dictionary's entry 0, of unknown words, is no level (its code is -1).
+    """
     spec = column.categorical
     if spec.is_already_integerized:
         raise ValueError(f"the model's column {column.name!r} has categories that came as integers; give it words.")
@@ -152,9 +155,10 @@ def _levels(column: Any) -> Levels:
 
 
 def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str, list], np.ndarray]) -> ComparingTree:
-    """Return a YDF tree, its nodes depth first, negative children left; ``what`` names the tree in messages.
+    """Return the tree below ``root``, its nodes depth first, negative children left; messages call it ``what``.
 
-    ``read_leaves(what, values)`` makes an array of a list that holds each leaf's value, and None for inner nodes.
+    ``features`` are the model's. ``read_leaves(what, values)`` makes leaf values of a list of what YDF has at leaves,
+    and None for inner nodes.
     """
     left, right, tests, leaves = [], [], [], []
     stack = [(root, None)]
@@ -177,7 +181,10 @@ def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str,
 
 
 def _test(what: str, condition: Any, features: _Features) -> _Test:
-    """Return the test that a YDF condition makes; a ValueError, which begins with ``what``, for those not imported."""
+    """Return the test that a YDF ``condition`` on ``features`` makes; a ValueError for conditions not imported.
+
+    ``what`` names the tree in messages.
+    """
     name = type(condition).__name__
     if name not in _TESTS:
         raise ValueError(f"{what} has a {name}; from_ydf imports {', '.join(sorted(_TESTS))}.")
@@ -205,7 +212,11 @@ def _test(what: str, condition: Any, features: _Features) -> _Test:
 
 
 def _codes(what: str, mask: Sequence[int], n_levels: int, missing: bool) -> np.ndarray:
-    """Return the codes of a set; ``mask`` has positions in the dictionary, and a word's code is its position less 1."""
+    """Return the codes of a set; ``mask`` has positions in the dictionary, and a word's code is its position less 1.
+
+    If ``missing`` values go right, the set also has the codes of the empty word, ``n_levels`` - 1, and of what is no
+    word, ``n_levels``. ``what`` names the tree in messages.
+    """
     codes = np.unique(np.asarray(mask, np.int64)) - 1
     if len(codes) and not -1 <= codes[0] <= codes[-1] < n_levels - 1:
         raise ValueError(f"{what} has a set of categories that are not in the dictionary: {list(mask)!r:.60}.")
@@ -221,7 +232,10 @@ def _values(leaves: list, model: Any) -> np.ndarray:
 
 
 def _boosted_model(model: Any, trees: list[ComparingTree], columns: Columns, labels: tuple | None) -> AdditiveTrees:
-    """Return gradient boosted trees as an additive model; a ValueError for losses without a link."""
+    """Return ``trees``, of a gradient boosted ``model``, as an additive one; a ValueError for losses without a link.
+
+    ``labels`` are those of classes, None for regression.
+    """
     loss = int(model._model.loss())
     if loss not in _LINKS:
         raise ValueError(f"the model has YDF's loss number {loss}, such as of ranking, survival or one's own.")
@@ -232,7 +246,10 @@ def _boosted_model(model: Any, trees: list[ComparingTree], columns: Columns, lab
 
 
 def _counts(what: str, leaves: list, n_classes: int) -> np.ndarray:
-    """Return the class counts ``[nodes classes]``, zeros at inner nodes; None stands for these in ``leaves``."""
+    """Return the counts ``[nodes classes]`` of ``leaves``, zeros at inner nodes, for which ``leaves`` has None.
+
+    ``what`` names the tree in messages.
+    """
     counts, sizes = np.zeros((len(leaves), n_classes)), np.zeros(len(leaves))
     for i, leaf in enumerate(leaves):
         if leaf is not None:
