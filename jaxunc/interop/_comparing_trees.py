@@ -92,7 +92,7 @@ def ensemble_of(
 ) -> AdditiveTrees:
     """Return the additive model of ``trees``, whose leaves hold values; they are in the library's order.
 
-    ``columns`` are as for `tree_nodes`, all other arguments as in `AdditiveTrees`.
+    ``columns`` are as for `tree_nodes`. ``base``, ``link`` and the others are the fields of `AdditiveTrees`.
     """
     nodes, columns = tree_nodes(trees, columns)
     model_trees, indices = lay_out(nodes, columns)

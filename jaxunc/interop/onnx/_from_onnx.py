@@ -23,8 +23,8 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 class _Sums(NamedTuple):
     """The leaf values that are summed for each output, and how sums become predictions."""
 
-    values: list[np.ndarray]
-    outputs: list[np.ndarray]  # the outputs that each tree's values count for
+    values: list[np.ndarray]  # each tree's leaf values, ``[nodes outputs of the tree]``
+    outputs: list[np.ndarray]  # the indices of the outputs that each tree's values are added to
     base: np.ndarray  # the number added to the sum of each output
     link: str
     class_labels: tuple[Any, ...] | None
@@ -100,7 +100,7 @@ def from_onnx(model: Any) -> AdditiveTrees:
 
 
 def _proto(model: Any) -> Any:
-    """Return the ``onnx.ModelProto`` of a path or bytes, or the one that was passed; errors if it is neither."""
+    """Return the ``onnx.ModelProto`` of a path or bytes, or ``model`` if it is one; errors are those of `from_onnx`."""
     given_bytes = isinstance(model, GIVEN)
     if not given_bytes and type(model).__name__ != "ModelProto":
         raise TypeError(f"model is a {type(model).__name__}; pass a path, bytes, or an onnx.ModelProto.")
@@ -118,7 +118,7 @@ def _proto(model: Any) -> Any:
 
 
 def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
-    """Return the trees of the graph's node, and their sums."""
+    """Return the trees of the graph's node, and how their leaf values are summed."""
     attributes = graph.attributes
     if graph.operator == "TreeEnsembleClassifier":
         read = read_nodes(attributes, "class")
@@ -144,7 +144,10 @@ def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
 
 
 def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
-    """Return ``sums`` with the link and labels that `to_onnx` wrote into the metadata, and the columns' names."""
+    """Return ``sums`` with the link and labels that `to_onnx` wrote into the metadata, and the columns' names or None.
+
+    ``properties`` are the metadata.
+    """
     kind = properties.get("jaxunc.model")
     if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(
@@ -169,7 +172,11 @@ def _link(transform: str) -> str:
 
 
 def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggregate: str, transform: str) -> _Sums:
-    """Return what a regressor's trees add; ``base`` are its base values, empty if it has none."""
+    """Return what a regressor's trees add; ``read`` are its trees, ``base`` its base values, empty without any.
+
+    ``aggregate`` and ``transform`` are the standard's names of how values become sums, and sums predictions;
+    ``attributes`` are those of the node.
+    """
     n_outputs, link = attributes.integer("n_targets", 1), _link(transform)
     if aggregate not in ("SUM", "AVERAGE"):
         raise ValueError(f"the model's aggregate_function is {aggregate!r:.60}; from_onnx imports SUM and AVERAGE.")
@@ -191,7 +198,7 @@ def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggreg
 
 
 def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
-    """Return what a classifier's trees add, with its class labels."""
+    """Return what a classifier's trees, ``read``, add, and its labels; ``attributes`` are those of the node."""
     texts, integers = attributes.texts("classlabels_strings"), attributes.ints("classlabels_int64s").tolist()
     labels, link = tuple(texts or integers), _link(attributes.text("post_transform", "NONE"))
     if len(labels) < 2 or (texts and integers) or len(set(labels)) < len(labels):
@@ -216,7 +223,10 @@ def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
 
 
 def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> _Sums:
-    """Return sums from one weight a leaf: the second class's probability if none is negative, else its score."""
+    """Return the sums of two classes with one weight a leaf: of the second's probability or, if any is negative, score.
+
+    ``read`` are the trees, ``base`` is empty or one base value, ``link`` follows the sums; ``labels`` are the classes'.
+    """
     if read.output[0] != 0 or len(base) > 1 or link == "softmax":
         raise ValueError(
             f"the model has two classes, weights for that at {int(read.output[0])} alone, {len(base)} base values and "
@@ -237,7 +247,10 @@ def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> 
 
 
 def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return for each tree its leaf values ``[nodes outputs of the tree]``, and the outputs that they count for."""
+    """Return each tree's leaf values ``[nodes outputs of the tree]``, and the indices of these outputs.
+
+    ``read`` are the trees; a ValueError for outputs that are not below ``n_outputs``.
+    """
     if read.output.min() < 0 or read.output.max() >= n_outputs:
         raise ValueError(f"the ONNX trees have weights for outputs beyond {n_outputs}.")
     order = np.argsort(read.of_tree, kind="stable")
@@ -258,7 +271,7 @@ def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.
 
 
 def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
-    """Return the outputs for which every tree has a leaf without a weight, so that an instance may get none at all."""
+    """Return which of ``n_outputs`` may get no weight of an instance: each tree of ``read`` has a leaf without one."""
     n_leaves = np.array([np.count_nonzero(tree.left < 0) for tree in read.trees])
     n_weights = np.zeros((len(read.trees), n_outputs), np.int64)
     np.add.at(n_weights, (read.of_tree, read.output), 1)
@@ -266,7 +279,10 @@ def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
 
 
 def _link_after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
-    """Return the link of the sums after ``steps``, the graph's nodes behind the trees; a ValueError for other steps."""
+    """Return the link of the sums after ``steps``, as in `TreesInGraph.after`; a ValueError for other steps.
+
+    ``read`` are the trees whose values are summed.
+    """
     link, has_several = sums.link, len(sums.base) > 1
     for step in steps:
         if step in ("Sigmoid", "Exp") and link == "identity" and sums.class_labels is None:
@@ -281,7 +297,7 @@ def _link_after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
 
 
 def _adds_to_one(read: OnnxTrees, sums: _Sums, link: str) -> bool:
-    """Whether answers are probabilities already, so that an L1 normalisation changes nothing."""
+    """Whether the ``sums`` of trees, ``read``, are probabilities after ``link``, which an L1 norm does not change."""
     if link in ("softmax", "one-vs-rest") or (link == "logistic" and sums.class_labels is not None):
         return True
     total, least = sums.base.sum(), sums.base.copy()

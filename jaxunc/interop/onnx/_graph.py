@@ -23,9 +23,9 @@ OPSETS = {"": 18, ML: 3}  # versions of the operators: the oldest that have what
 IR_VERSION = 8
 TYPES = {"float32": 1, "int32": 6, "int64": 7, "bool": 9, "float64": 11}  # ONNX's numbers of types
 LARGEST = 2**31 - 2**20  # bytes that a file of protocol buffers may have, less some for what is around the nodes
-SETS = "jaxunc.sets"  # the entry of the metadata that holds the sets, in the order of their columns
-_MOST_PIECES = 2**24  # their numbers are float32
-_DIGITS = 50  # binary digits of a number that its pieces keep
+SETS = "jaxunc.sets"  # the entry of the metadata that holds the sets, in the order of their appended columns
+_MOST_PIECES = 2**24  # pieces of a column: their numbers are float32
+_DIGITS = 50  # binary digits of a number that `pieces_of` keeps
 _NODE, _WEIGHT = 50, 20  # bytes of a node and of a leaf's weight in the file
 
 
@@ -45,7 +45,10 @@ class Graph:
     def node(
         self, op: str, *inputs: str, domain: str = "", output: str | None = None, unnamed: int = 0, **attributes: Any
     ) -> str:
-        """Add a node; return the name of its first output. ``unnamed`` is the number of further, unused outputs."""
+        """Add a node of the operator ``op`` in ``domain``; return the name of its first output, ``output`` if given.
+
+        ``unnamed`` is the number of further, unused outputs.
+        """
         outputs = [output or self._name(), *(self._name() for _ in range(unnamed))]
         self._nodes.append(self._onnx.helper.make_node(op, list(inputs), outputs, domain=domain, **attributes))
         return outputs[0]
@@ -72,7 +75,11 @@ class Graph:
         return self.node("Shape", name, start=0, end=1)
 
     def model(self, source: tuple[str, Any, int], outputs: dict, properties: dict[str, str], version: str) -> Any:
-        """Return the ``ModelProto``: input (name, type, columns), outputs {name: (type, shape of an instance)}."""
+        """Return the ``ModelProto`` with the input ``source``: (name, type, number of columns).
+
+        ``outputs`` are {name: (type, shape for an instance)}, ``properties`` go into the metadata, and ``version`` is
+        jaxunc's.
+        """
         helper, (name, dtype, n_columns) = self._onnx.helper, source
         kinds = {**TYPES, "str": 8}
 
@@ -89,7 +96,7 @@ class Graph:
         return model
 
     def _reaching(self, outputs: Any) -> tuple[list[Any], list[Any]]:
-        """Return the nodes and constants that the outputs depend on."""
+        """Return the nodes and the constants on which the values named ``outputs`` depend."""
         wanted, nodes = set(outputs), []
         for node in reversed(self._nodes):
             if wanted & set(node.output):
@@ -112,11 +119,11 @@ def add_trees(
     all_kept=False,
     base: Any = None,
 ) -> str:
-    """Add a node of trees; return the name of its sums ``[instances sums]``, float32, each rounded once.
+    """Add a node of trees to the graph; return the name of its sums ``[instances sums]``, float32, each rounded once.
 
-    ``instances`` names the instances, double. Leaves add ``values [trees nodes columns]``, float64: each column of a
-    tree is added to the sum whose index is in ``target [trees columns]``. ``base [sums]`` is added to the sums.
-    Columns of a tree that are 0 in all leaves are left out, unless ``all_kept``.
+    ``instances`` names the instances, double. Leaves add ``values [trees nodes planes]``, float64: each plane of a
+    tree is added to the sum whose index is in ``target [trees planes]``. ``base [sums]`` is added to the sums.
+    Planes of a tree that are 0 in all its leaves are left out, unless ``all_kept``.
     """
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
     is_leaf, number = np.zeros(values.shape[:2], bool), np.zeros(values.shape[:2], np.int64)
@@ -153,7 +160,7 @@ def add_trees(
 
 
 def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
-    """Return numbers as sums of pieces, of so few digits that each piece's sum over trees is exact in float32.
+    """Return pieces that add to ``values``, each of so few digits that its sum over ``n_trees`` is exact in float32.
 
     The last piece holds what is left after `_DIGITS` digits, and its sum may be rounded. Small integers are one piece.
     """
@@ -183,9 +190,10 @@ def _size_of_sides(sets: Sequence[PlainSet]) -> int:
 
 
 def _append_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
-    """Append a column for each set to the instances; return their name, and the nodes, which test these columns.
+    """Append a column for each set of ``nodes`` to the instances; return their name, and nodes that test these columns.
 
-    A set's column is 0 for instances that go left, and 1 for instances that go right.
+    A set's column is 0 for instances that go left, and 1 for those that go right. ``instances`` names the instances
+    in the graph, with ``n_features`` columns.
     """
     if not nodes.sets:
         return instances, nodes
@@ -223,13 +231,16 @@ def _bounds(sets: dict[int, PlainSet]) -> np.ndarray:
 
 
 def _goes_right(plain_set: PlainSet, bounds: np.ndarray) -> np.ndarray:
-    """Return whether the numbers of each piece go right; missing values are the last piece."""
+    """Return whether each piece between ``bounds`` goes right at ``plain_set``; missing values are the last piece."""
     which = np.searchsorted(plain_set.upper, np.append(bounds, np.inf))
     return np.append(~plain_set.goes_left[which], not plain_set.missing_left)
 
 
 def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.ndarray]) -> str:
-    """Add a tree for each of ``features`` that finds its number's piece; return their name ``[instances features]``."""
+    """Add to the graph a tree for each of ``features``, which finds the piece, between its ``bounds``, of a number.
+
+    Return the name of the pieces' numbers ``[instances features]``.
+    """
     parts = [_piece_tree(t, j, ends) for t, (j, ends) in enumerate(zip(features, bounds, strict=True))]
     nodes, values, leaves = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     tree, node, feature, true, missing_true, is_leaf = nodes.T
@@ -245,10 +256,10 @@ def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.n
 
 
 def _piece_tree(t: int, feature: int, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a binary search tree: its nodes, their thresholds, and its leaves' numbers of pieces.
+    """Return tree ``t``, a binary search for a number's piece: its nodes, thresholds, and leaves' numbers of pieces.
 
     A node is a row of tree, node, feature, true child, whether missing values go there, and whether it is a leaf. A
-    piece's number is the number of bounds below it; missing values have the last one.
+    piece's number is how many ``bounds`` lie below it; missing values have the largest.
     """
     if len(bounds) >= _MOST_PIECES - 1:
         raise ValueError(f"column {feature} has {len(bounds)} bounds of sets; ONNX distinguishes {_MOST_PIECES}.")

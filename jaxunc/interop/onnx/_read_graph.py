@@ -1,4 +1,4 @@
-"""Parts of an ONNX graph: its node of trees, what its data are, what becomes of its scores; and the trees themselves.
+"""What an ONNX graph holds: its node of trees, what its data are, what becomes of its scores; and the trees themselves.
 
 `find_trees` finds the node and what is around it. `read_nodes` reads the trees of the older two operators,
 `read_ensemble` those of ``TreeEnsemble``. `with_sets` restores the sets in trees of files that `to_onnx` made.
@@ -37,13 +37,13 @@ _COMPARE = np.array([AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET])
 class TreesInGraph(NamedTuple):
     """The node of trees, and what is around it."""
 
-    operator: str
+    operator: str  # one of `OPERATORS`
     attributes: "Attributes"
     wide: bool  # whether float64 is compared
     n_features: int | None  # columns of the input, where the file says so
     after: tuple[str, ...]  # what the scores go through: "Sigmoid", "Softmax", "Exp", or a norm ("L1", "L2", "MAX")
     producer: str
-    opset: int
+    opset: int  # the version of ai.onnx.ml
     properties: dict[str, str]  # the file's metadata
 
 
@@ -54,7 +54,10 @@ class Attributes:
         self._by_name = {attribute.name: attribute for attribute in node.attribute}
 
     def _read(self, name: str, kind: str, field: str, default: Any) -> Any:
-        """Return the attribute ``name``, or ``default`` without it; a ValueError unless its type is ``kind``."""
+        """Return the attribute ``name``, or ``default`` without it; a ValueError unless its type is ``kind``.
+
+        ``field`` is where attributes of this type hold their value.
+        """
         attribute = self._by_name.get(name)
         if attribute is None:
             return default
@@ -77,7 +80,7 @@ class Attributes:
         return [text.decode("utf-8") for text in self._read(name, "STRINGS", "strings", ())]
 
     def floats(self, name: str) -> np.ndarray:
-        """Numbers, from a list of float32 or from the tensor of the same name."""
+        """Return the numbers of a list of float32, or of the tensor ``name_as_tensor``."""
         if (tensor := self._read(f"{name}_as_tensor", "TENSOR", "t", None)) is not None:
             return _array(name, tensor).astype(np.float64)
         return np.array(list(self._read(name, "FLOATS", "floats", ())), np.float64)
@@ -88,7 +91,7 @@ class Attributes:
 
 
 def _array(name: str, tensor: Any) -> np.ndarray:
-    """Return a tensor as an array of one axis; a ValueError for other tensors, and for those in other files."""
+    """Return the attribute ``name``, a tensor, as an array of one axis; a ValueError for others, and in other files."""
     numpy_helper: Any = import_module("onnx.numpy_helper")
 
     if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
@@ -179,7 +182,11 @@ def _target(cast: Any) -> int:
 
 
 def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
-    """Return the nodes that change scores on their way to the outputs; a value's route is None if it holds labels."""
+    """Return what scores go through on their way to the graph's outputs, as in `TreesInGraph.after`; () without any.
+
+    ``trees`` is the node of trees, whose outputs are named ``labels`` and ``scores``, each None without it. ``opset``
+    is the version of ONNX's operators. A ValueError for what is not imported.
+    """
     routes: dict[str, tuple[str, ...] | None] = {}
     if labels:
         routes[labels] = None
@@ -204,7 +211,8 @@ def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) ->
 def _extend_route(node: Any, route: tuple[str, ...] | None, opset: int) -> tuple[str, ...] | None:
     """Return the route of a node's output: ``route``, that of its input, and the node's operator if it computes.
 
-    The route of labels is None. Raises a ValueError for operators that are not imported.
+    The route of labels is None. ``opset`` is as for `_find_steps`. Raises a ValueError for operators that are not
+    imported.
     """
     name, attributes = node.op_type, Attributes(node)
     if name == "Identity" or (name == "Cast" and (route is None or _target(node) in (_FLOAT, _DOUBLE))):
@@ -222,7 +230,7 @@ def _extend_route(node: Any, route: tuple[str, ...] | None, opset: int) -> tuple
 
 
 class OnnxTrees(NamedTuple):
-    """The trees of a node, without leaf values, and the weights of leaves."""
+    """The trees of a node, without leaf values, and the weights of leaves ``[weights]``."""
 
     trees: list[ComparingTree]
     has_tracks: bool  # whether any node is said to send missing values to its true branch
@@ -233,7 +241,7 @@ class OnnxTrees(NamedTuple):
 
 
 def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
-    """Return the trees of a classifier or a regressor; ``weights`` is "class" or "target"."""
+    """Return the trees in a node's attributes; ``weights`` is "class" for a classifier, "target" for a regressor."""
     tree_id, node_id = attributes.ints("nodes_treeids"), attributes.ints("nodes_nodeids")
     feature, value = attributes.ints("nodes_featureids"), attributes.floats("nodes_values")
     modes = np.array(attributes.texts("nodes_modes"), object)
@@ -310,7 +318,7 @@ def _tracks(attributes: Attributes, n_nodes: int) -> np.ndarray:
 
 
 def read_ensemble(attributes: Attributes) -> OnnxTrees:
-    """Return the trees of a ``TreeEnsemble``, which lists inner nodes and leaves apart."""
+    """Return the trees in the attributes of a ``TreeEnsemble``, which lists inner nodes and leaves apart."""
     modes = attributes.tensor("nodes_modes").astype(np.int64)
     n_nodes = len(modes)
     feature, split = attributes.ints("nodes_featureids"), attributes.tensor("nodes_splits")
@@ -347,7 +355,11 @@ def read_ensemble(attributes: Attributes) -> OnnxTrees:
 
 
 def _walk(root: int, sides: list, seen: np.ndarray) -> tuple[list, list, list, list]:
-    """Return a tree's inner nodes, their left and right children (leaves count on behind these), and its leaves."""
+    """Return the inner nodes of the tree of ``root``, their left children, their right children, and its leaves.
+
+    Children that are leaves count on behind the inner nodes. ``sides`` has, for left and right, (each node's child,
+    whether that is a leaf). Inner nodes become ``seen``; a ValueError if one was.
+    """
     inner, at, ends, leaves = [root], 0, ([], []), []
     while at < len(inner):
         node = inner[at]
@@ -371,7 +383,10 @@ def _pad(part: np.ndarray, length: int, value: int = 0) -> np.ndarray:
 
 
 def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Return the sets by the nodes that test them, as intervals of single numbers."""
+    """Return the sets by the indices of nodes that test them, as intervals of single numbers.
+
+    ``attributes`` are of a ``TreeEnsemble``, and ``modes`` says how each of its nodes compares.
+    """
     nodes = np.flatnonzero(modes == 6).tolist()
     values = attributes.tensor("membership_values")
     groups = np.split(values, np.flatnonzero(np.isnan(values)) + 1) if nodes else []
@@ -389,15 +404,19 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
 
 
 def with_sets(trees: Sequence[ComparingTree], n_features: int, document: str) -> list[ComparingTree]:
-    """Return trees of our own files with tests of the sets in ``document`` in place of `to_onnx`'s appended columns."""
+    """Return trees of our own files with tests of sets in place of the columns that `to_onnx` appended.
+
+    ``document`` has the sets, as metadata; data have ``n_features`` columns.
+    """
     sets = _read_sets(document, n_features)
     return [_restore_set_tests(tree, n_features, sets) for tree in trees]
 
 
 def _read_sets(document: str, n_features: int) -> list[PlainSet]:
-    """Return the sets in our files' metadata: for each its column, two bools, and its intervals' bounds.
+    """Return the sets in ``document``, JSON of our metadata: of each its column, two bools, and its intervals' bounds.
 
-    The bools tell whether the first interval and missing values go left.
+    The bools tell whether the first interval and missing values go left. A ValueError if a column is not below
+    ``n_features``, or the metadata are damaged otherwise.
     """
     try:
         sets = []

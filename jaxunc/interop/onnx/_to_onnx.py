@@ -112,7 +112,7 @@ class ExactSum(TwoFloat):
     """An exact sum whose division needs arithmetic alone, since ONNX has no operators for the bits of a float."""
 
     def divided_by(self, divisor: float | int) -> "ExactSum":
-        """Return the quotient by a plain number, with twice a float's precision (Dekker, with Veltkamp's splitting)."""
+        """Return the sum divided by ``divisor``, with twice a float's precision (Dekker, with Veltkamp's splitting)."""
         b = jnp.asarray(divisor, self.high.dtype)
         factor = jnp.asarray(2.0 ** ((jnp.finfo(b.dtype).nmant + 2) // 2) + 1, b.dtype)
 
@@ -127,7 +127,7 @@ class ExactSum(TwoFloat):
 
 
 def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
-    """Return the ONNX model of a bound forest: its trees' sums, and behind them the combiner's ``finish``."""
+    """Return the ONNX model of a bound forest, made in ``graph``: its trees' sums, then the combiner's ``finish``."""
     forest, combiner = bound.forest, bound.combiner
     stat, values = _sum_trees(graph, _instances(graph, forest.trees), forest, combiner)
     names: list[str] = []
@@ -143,7 +143,7 @@ def _of_combiner(graph: Graph, bound: ReadOuts) -> Any:
 
 
 def _of_sums(graph: Graph, model: OfSums) -> Any:
-    """Return the ONNX model of several bound forests, whose answer is made of their sums in double precision."""
+    """Return the ONNX model, made in ``graph``, of bound forests whose sums become an answer in double precision."""
     forest, names = model.parts[0].forest, []
     instances = _instances(graph, forest.trees)
     sums = [_sum_trees(graph, instances, bound.forest, bound.combiner, by_tree=True) for bound in model.parts]
@@ -162,9 +162,10 @@ def _of_sums(graph: Graph, model: OfSums) -> Any:
 def _sum_trees(
     graph: Graph, instances: str, forest: Forest, combiner: Combiner, *, by_tree: bool = False
 ) -> tuple[PyTree, list[Value]]:
-    """Add the trees; return the shapes of the merged statistic for one instance, and its values in the graph.
+    """Add the trees to the graph; return the shapes of an instance's merged statistic, and its values in the graph.
 
-    Values are in the order of the pytree's leaves. ``by_tree`` allows the merge "collect": a sum for each tree.
+    ``instances`` is the name of the instances, double. Values are in the order of the statistic's arrays, as a pytree.
+    ``by_tree`` allows the merge "collect": a sum for each tree.
     """
     table = leaf_table(forest, combiner)
     parts, structure = jax.tree.flatten(table)
@@ -217,11 +218,11 @@ def _shape(value: Any) -> jax.ShapeDtypeStruct:
 
 
 def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return the sum of a plane's pieces (see `pieces_of`), tensors called ``names``: `Rows`, or an `ExactSum` of them.
+    """Return the sum of an array's pieces (see `pieces_of`), tensors called ``names``, as `Rows` of ``dtype``.
 
-    The second is for the merge "exact_sum".
+    ``shape`` is the array's for one instance of the graph. If ``kind``, its merge, is "exact_sum", return an `ExactSum` of `Rows`.
     """
-    # Such a plane of floats was not cut in pieces (`_sum_trees`), and small integers are one piece, too.
+    # Such an array of floats was not cut in pieces (`_sum_trees`), and small integers are one piece, too.
     if kind != "exact_sum" and dtype == np.float32:
         return Rows(names[0], shape, dtype)
     total = graph.cast(names[0], np.float64)
@@ -235,7 +236,7 @@ def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...]
 
 
 def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
-    """Return the merge of one number per tree, the same for all instances, as an array or an `ExactSum`."""
+    """Return the merge ``kind`` of ``values [trees]``, the same for all instances, as an array or an `ExactSum`."""
     if kind in ("min", "max"):
         return np.asarray(getattr(values, kind)(), dtype)
     total = values.sum()
@@ -246,7 +247,7 @@ def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
 
 
 def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the outputs of an answer to one instance by name; a "label" is the index of a class."""
+    """Yield (name behind ``prefix``, value) of each output of an answer to one instance; "label" is a class index."""
     if isinstance(answer, dict):
         for name, part in answer.items():
             yield from _named(part, f"{prefix}{name}.")
@@ -272,7 +273,10 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
-    """Return the ONNX model of additive trees; its outputs are ``raw``, and ``prediction`` or label and probability."""
+    """Return the ONNX model of additive trees, made in ``graph``.
+
+    Its outputs are ``raw``, and ``prediction`` or ``label`` and ``probability``.
+    """
     values, base = (np.asarray(part, np.float64) for part in (model.values, model.base))
     target = np.broadcast_to(np.arange(model.n_outputs), (model.n_trees, model.n_outputs))
     if values.shape[2] < model.n_outputs:
@@ -294,7 +298,7 @@ def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
 
 
 def _instances(graph: Graph, trees: Trees) -> str:
-    """Return the name of the instances, which a node casts to double if no column has cuts.
+    """Return the instances' name in the graph, where a node casts them to double if no column of ``trees`` has cuts.
 
     A cast changes neither the order of values nor which are missing.
     """
@@ -304,10 +308,10 @@ def _instances(graph: Graph, trees: Trees) -> str:
 def _model(
     graph: Graph, columns: Columns, answers: dict[str, Value], labels: tuple[Any, ...] | None, what: str, **more: str
 ) -> Any:
-    """Return the finished model, with an output for each of ``answers``.
+    """Return the model that ``graph`` has become, with an output for each of ``answers``, by its name.
 
-    ``what`` names the model's kind; it and ``more`` go into the metadata. Raises a ValueError for an answer without
-    operators.
+    ``what`` is the model's kind; it and ``more`` go into the metadata, with the columns and the class ``labels``. A
+    ValueError for an answer that ONNX has no operator for.
     """
     outputs: dict[str, tuple[Any, tuple[int, ...]]] = {}
     for name, value in answers.items():

@@ -2,7 +2,10 @@
 
 A value of the program is traced for one instance. In the graph it has a row for each instance and a column for each of
 its entries, flattened: ``[instances entries]``. So an operator that only moves entries is one ``Gather`` of columns,
-whose indices are found by applying the operator to the columns' numbers.
+whose indices are found by applying the operator to the columns' indices.
+
+An *equation* is an operator of the program with its inputs and outputs; ``operands`` are the values of its inputs.
+Functions that translate an equation add nodes to ``graph`` and return the values of its outputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +46,7 @@ _MOVING: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(("gather", "dynamic_slice", "split"), (0,)),
     "scatter": (0, 2), "concatenate": None, "stack": None, "pad": None,
 }  # fmt: skip
-"""Operators that only move entries, with the operands that are moved (None: all); the others must not be `Rows`."""
+"""Operators that only move entries, with the operands that are moved (None: all); other operands must not be `Rows`."""
 _ALIKE = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "max": "Max", "min": "Min",
     "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "tanh": "Tanh",
@@ -60,7 +63,7 @@ _LOOPS = ("scan", "while", "reduce")
 
 
 def translate(graph: Graph, program: ClosedJaxpr, values: Sequence[Value]) -> list[Value]:
-    """Add the operators of a program to the graph, and return the values of its outputs.
+    """Add the operators of a program to the graph, and return the values of the program's outputs.
 
     ``values`` are those of its inputs. An output for which ONNX has no operator is an `Unknown`.
     """
@@ -68,7 +71,7 @@ def translate(graph: Graph, program: ClosedJaxpr, values: Sequence[Value]) -> li
 
 
 def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Sequence[Value]) -> list[Value]:
-    """Return the values of a program's outputs, given those of its constants and inputs."""
+    """Return the values in the graph of a program's outputs, given its ``constants`` and inputs, ``values``."""
     values_of: dict[Any, Value] = dict(zip(program.constvars, constants, strict=True))
     values_of.update(zip(program.invars, values, strict=True))
 
@@ -82,7 +85,7 @@ def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Seque
 
 
 def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
-    """Return the values of an equation's outputs, given those of its inputs.
+    """Translate an equation into the graph: return the values of its outputs, given its ``operands``.
 
     A program inside is translated, arrays are computed at once, and what depends on an `Unknown` is unknown.
     """
@@ -109,13 +112,13 @@ def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
 
 
 def _evaluate(equation: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
-    """Return the results of JAX's operator for arrays, with parameters ``changed``."""
+    """Return the results of an equation's operator for ``operands``, arrays, with parameters ``changed``."""
     made = equation.primitive.bind(*map(jnp.asarray, operands), **equation.params | changed)
     return [np.asarray(result) for result in (made if equation.primitive.multiple_results else [made])]
 
 
 def _columns(graph: Graph, value: Any, shape: tuple[int, ...]) -> str:
-    """Return the name of a tensor that broadcasts to a value of ``shape``: ``[instances or 1, size of shape or 1]``."""
+    """Return the name in the graph of a value of ``shape``, to broadcast: ``[instances or 1, size of shape or 1]``."""
     if isinstance(value, np.ndarray):
         return graph.constant((value if value.size == 1 else np.broadcast_to(value, shape)).reshape(1, -1))
     if value.size in (1, int(np.prod(shape, dtype=int))):
@@ -124,7 +127,7 @@ def _columns(graph: Graph, value: Any, shape: tuple[int, ...]) -> str:
 
 
 def expand(graph: Graph, value: Value, instances: str) -> str:
-    """Return the name of a value's columns, with as many rows as the tensor ``instances``."""
+    """Return the name of a value's columns in the graph, with as many rows as the tensor called ``instances``."""
     if isinstance(value, Rows):
         return value.name
     row = _columns(graph, value, value.shape)  # pyright: ignore
@@ -133,14 +136,17 @@ def expand(graph: Graph, value: Value, instances: str) -> str:
 
 
 def _pick(graph: Graph, name: str, indices: np.ndarray, among: int = -1) -> str:
-    """Return the name of these columns (no node for all of ``among``, in order); 2-D indices make a further axis."""
+    """Return the name of a tensor of the columns ``indices`` of ``name``; indices ``[rest chosen]`` make a third axis.
+
+    If they are all of ``among`` columns, in order, that is ``name`` itself, without a node in the graph.
+    """
     if np.array_equal(indices, np.arange(among)):
         return name
     return graph.node("Gather", name, graph.constant(indices.astype(np.int64)), axis=1)
 
 
 def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Translate an operator that moves entries, by moving their numbers; None if it reads beyond its operands."""
+    """Translate an equation that moves entries, by moving their indices; None if it reads beyond its operands."""
     which = _MOVING[equation.primitive.name] or range(len(operands))
     if any(isinstance(operand, Rows) for i, operand in enumerate(operands) if i not in which):
         return _look_up(graph, equation, operands)
@@ -159,7 +165,7 @@ def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | Non
 
 
 def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Translate a look-up along a one-axis operand at an index that differs between instances.
+    """Translate into the graph a look-up along a one-axis operand at an index that differs between instances.
 
     None if the equation is no such ``gather`` or ``dynamic_slice``. An index out of range is an error of ONNX's run in
     a ``gather``; in a ``dynamic_slice`` it is moved to the nearest end.
@@ -183,7 +189,10 @@ def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | 
 
 
 def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Value] | None:
-    """Translate a reduction over axes; None for types that the graph does not have, and for no entries."""
+    """Translate an equation that reduces ``operand`` over axes; None for types that a graph lacks, and no entries.
+
+    ``output`` has the shape and the dtype of the result.
+    """
     name, axes = equation.primitive.name, equation.params.get("axes", equation.params.get("dimensions"))
     if not operand.size or str(output.dtype) not in TYPES:
         return None
@@ -201,7 +210,7 @@ def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Val
 
 
 def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Translate a sort or a cumulative sum, which mixes entries along an axis; None for bools or several operands."""
+    """Translate an equation, a sort or a cumulative sum, into the graph; None for bools or several operands."""
     operand, params = operands[0], equation.params
     if len(operands) > 1 or operand.dtype == bool or not operand.size:
         return None
@@ -217,13 +226,16 @@ def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | No
 
 
 def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
-    """Return the column numbers of a value ``[rest chosen]``: the chosen axes flattened last, the rest before."""
+    """Return an operand's column indices ``[rest chosen]``: its ``axes`` flattened last, the others before."""
     numbers = np.moveaxis(np.arange(operand.size).reshape(operand.shape), axes, range(-len(axes), 0))
     return numbers.reshape(-1, int(np.prod([operand.shape[axis] for axis in axes], dtype=int)))
 
 
 def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) -> list[Value] | None:
-    """Translate an operator that takes entry by entry; None where ONNX's does not take these types."""
+    """Translate an equation whose operator takes entry by entry; None where ONNX's does not take these types.
+
+    ``output`` has the shape and the dtype of the result.
+    """
     name, dtype = equation.primitive.name, np.dtype(output.dtype)
     if name in _ALIKE and any((operand.dtype == bool) != (name in _LOGICAL) for operand in operands) and name != "eq":
         return None  # bits of integers, an order of bools
@@ -240,7 +252,7 @@ def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) 
 
 
 def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str) -> str | None:
-    """Return ``cases[1]`` where ``which`` is True, else ``cases[0]``; None for more than two cases."""
+    """Return ``cases[1]`` where ``which`` is True, else ``cases[0]``, in the graph; None for more than two cases."""
     if len(cases) != 2:
         return None
     if dtype.kind != "b":
@@ -250,7 +262,7 @@ def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str)
 
 
 def _log1p(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    """log(1 + x) x / ((1 + x) - 1), in which both roundings of 1 + x cancel (Kahan)."""
+    """Return log(1 + x) as log(1 + x) x / ((1 + x) - 1), in which both roundings of 1 + x cancel (Kahan)."""
     unit = graph.constant(np.ones((1, 1), dtype))
     u = graph.node("Add", unit, x)
     log = graph.node("Log", u)
@@ -260,7 +272,7 @@ def _log1p(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
 
 
 def _expm1(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    """(exp(x) - 1) x / log(exp(x)), in which both roundings of exp(x) cancel (Kahan)."""
+    """Return exp(x) - 1 as (exp(x) - 1) x / log(exp(x)), in which both roundings of exp(x) cancel (Kahan)."""
     unit = graph.constant(np.ones((1, 1), dtype))
     u = graph.node("Exp", x)
     less = graph.node("Sub", u, unit)
@@ -271,7 +283,7 @@ def _expm1(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
 
 
 def _logistic(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    """1 / (1 + exp(-x)): the operator Sigmoid of ONNX Runtime is the same 1.5e-8 for all numbers below -18."""
+    """Return 1 / (1 + exp(-x)), since ONNX Runtime's Sigmoid is the same 1.5e-8 for all numbers below -18."""
     unit = graph.constant(np.ones((1, 1), dtype))
     return graph.node("Div", unit, graph.node("Add", unit, graph.node("Exp", graph.node("Neg", x))))
 
@@ -297,4 +309,6 @@ _COMPOSED: dict[str, Callable[..., str | None]] = {
     ),
     "clamp": lambda graph, params, dtype, low, x, high: graph.node("Min", graph.node("Max", x, low), high),
 }
+"""Operators made of several nodes: functions of the graph, the equation's ``params``, the result's ``dtype``, and the
+operands' names, which return the name of the result, or None if there is none."""
 _ENTRYWISE = {*_ALIKE, *_COMPOSED, "ne", "convert_element_type"}
