@@ -139,10 +139,7 @@ def _as_json(content: bytes) -> bytes:
 
 
 def _save_as_json(model: Any, pool: Any) -> bytes:
-    """Return a live model as CatBoost's JSON; a ValueError if it is not fitted, or CatBoost writes none.
-
-    ``pool``, which may be None, has the words of categories.
-    """
+    """Return a live model as CatBoost's JSON, words from ``pool`` (or None); a ValueError if CatBoost writes none."""
     if not model.is_fitted():
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     with tempfile.TemporaryDirectory() as folder:
@@ -186,10 +183,7 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
 
 
 def _loss(info: dict) -> str:
-    """Return the loss function's name in ``info``, a file's ``model_info``.
-
-    A ValueError for a sum of models with different loss functions.
-    """
+    """Return the loss function's name in ``info``, a file's ``model_info``; a ValueError for a sum of several."""
     if "params" in info or not any(str(name).startswith("model0:") for name in info):
         return part(info, "params", "loss_function", "type", kind=str)
     if "loss_function" not in info:
@@ -236,10 +230,7 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
 
 
 def _old_labels(info: dict, number: int) -> tuple:
-    """Return the labels of ``number`` classes from a file of CatBoost up to 0.22, by default 0, 1, ….
-
-    There ``info``, the file's ``model_info``, has labels as texts among the parameters.
-    """
+    """Return ``number`` class labels of CatBoost up to 0.22 from ``info`` (``model_info``), by default 0, 1, …."""
     options = part(info, "params").get("data_processing_options")
     names = (options.get("class_names") if isinstance(options, dict) else None) or list(range(number))
     if not isinstance(names, list) or len(set(map(str, names))) != number or len(names) != number:
@@ -251,9 +242,9 @@ def _old_labels(info: dict, number: int) -> tuple:
 
 @lru_cache
 def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the left children, right children and tests of the nodes of a complete tree, ``[nodes]``, by depth.
+    """Return nodes' left children, right children and tests, as indices, of a complete tree of ``depth`` tests a path.
 
-    Children are -1 at leaves. A test is an index among the tree's ``depth`` tests; the root makes the last test.
+    Children are -1 at leaves; the root makes the last test.
     """
     nodes = np.arange(2 ** (depth + 1) - 1)
     inner = nodes < 2**depth - 1
@@ -264,7 +255,7 @@ def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
     """Return an oblivious tree, given its JSON: it has one of ``splits`` for all nodes of a depth, the root's last.
 
-    ``what`` names the tree in messages; ``features`` are the file's.
+    ``features`` are those of the file; ``what`` names the tree in messages.
     """
     splits = part({what: tree}, what).get("splits") or []
     tests = [features.test(split) for split in part({"splits": splits}, "splits", kind=list)]
@@ -278,10 +269,7 @@ def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 
 def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
-    """Return a tree, given its JSON, an object with its children inside; nodes are numbered by depth.
-
-    ``what`` names the tree in messages; ``features`` are the file's.
-    """
+    """Return the tree of nested objects ``tree``, nodes numbered by depth; ``features`` are those of the file."""
     nodes, left, right, tests, leaves = [tree], [], [], [], {}
     for index, node in enumerate(nodes):  # which grows
         is_leaf = "value" in part({what: node}, what)
@@ -302,10 +290,7 @@ def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 
 def _tree(tests: list, left: np.ndarray, right: np.ndarray, index: np.ndarray, values: np.ndarray) -> ComparingTree:
-    """Return a tree of the children ``left``, ``right`` and the leaf values ``values [nodes outputs]``.
-
-    Node i, unless a leaf, makes the `Test` ``tests[index[i]]``.
-    """
+    """Return a tree with the children ``left`` and ``right``; its inner node i makes the test ``tests[index[i]]``."""
     column, border, missing_right, codes = zip(*tests, strict=True) if tests else ((0,), (0.0,), (False,), (None,))
     borders = numbers({"borders": list(border)}, "borders", np.float32)
     if not np.isfinite(borders).all():

@@ -53,10 +53,7 @@ class ComparingTree(NamedTuple):
 
 
 def check_tree(what: str, tree: ComparingTree, n_features: int) -> None:
-    """Raise a ValueError unless the root leads to a tree, whose tests are of columns below ``n_features`` and numbers.
-
-    ``what`` names the tree in messages.
-    """
+    """Raise a ValueError unless the root leads to a tree, with tests of columns below ``n_features`` and of numbers."""
     left, right, n = tree.left, tree.right, len(tree.left)
     arrays = (tree.feature, tree.compare, tree.value, left, right, tree.missing_left, tree.leaf_values)
     if n == 0 or any(len(part) != n for part in arrays):
@@ -92,7 +89,7 @@ def ensemble_of(
 ) -> AdditiveTrees:
     """Return the additive model of ``trees``, whose leaves hold values; they are in the library's order.
 
-    ``columns`` are as for `tree_nodes`. ``base``, ``link`` and the others are the fields of `AdditiveTrees`.
+    ``columns`` are as for `tree_nodes`; all other arguments are the fields of `AdditiveTrees` with their names.
     """
     nodes, columns = tree_nodes(trees, columns)
     model_trees, indices = lay_out(nodes, columns)
@@ -320,8 +317,7 @@ def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
 def widen_values(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:
     """Return leaf values ``[nodes outputs]`` of each tree, 0 for the outputs that it does not add to.
 
-    ``values`` of a tree are of its ``outputs`` alone. They are returned as they are, ``[nodes 1]``, if there
-    is one output, or `trees_of_stage` tells the output of each tree.
+    ``values`` are of each tree's ``outputs`` alone, and are returned as they are if `trees_of_stage` tells these.
     """
     if n_outputs == 1 or trees_of_stage(outputs, n_outputs) is not None:
         return list(values)

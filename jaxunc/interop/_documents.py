@@ -89,10 +89,7 @@ def _read(path: str | PathLike) -> bytes:
 
 
 def read_document(source: Any, library: str) -> dict[str, Any]:
-    """Return the object in a model file, JSON or UBJSON; a ValueError, which names ``library``, if the file has none.
-
-    ``source`` is as for `content_of`.
-    """
+    """Return the object in ``source`` (see `content_of`), JSON or UBJSON of ``library``; a ValueError without one."""
     content = content_of(source)
     if is_binary_xgboost(content):
         raise ValueError(f"the {library} model is {BINARY_XGBOOST}.")

@@ -22,10 +22,7 @@ _BEYOND, _NONE = 2139095040, -2139095040
 
 
 def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
-    """Return an estimator's ``bound_``; a bound forest, `AdditiveTrees` or `OfSums` as it is.
-
-    A TypeError or a ValueError for others, and for models of pipelines, not fitted, traced, or that follow forks.
-    """
+    """Return an estimator's ``bound_``; a bound forest, `AdditiveTrees` or `OfSums` as it is; an error for others."""
     if steps_of_estimator(model):
         raise TypeError(
             f"model is a {type(model).__name__} of a pipeline, and only its forest can be exported: pass model.bound_, "

@@ -157,8 +157,7 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
 def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
     """Return ``classes``, or 0, 1, … for None; None if the objective ``name`` is not one of classes.
 
-    A ValueError unless they are as many as ``n_outputs`` sums tell apart, or if ``is_classifier``, and the objective
-    is not one of classes, nor a user's own.
+    A ValueError if they do not fit ``n_outputs`` sums, or if a classifier (``is_classifier``) has no such objective.
     """
     if name not in ("binary", "multiclass", "multiclassova") and not (is_classifier and name == "cross_entropy"):
         if is_classifier and name:

@@ -18,7 +18,7 @@ from jaxunc.tables import FALSE_WORDS, MISSING_WORDS, TRUE_WORDS, Columns, Level
 from ._documents import content_of
 
 _ENDS = (b"end of trees", b"feature importances:", b"feature_importances:")
-"""What the lines behind the trees begin with: the first, but in files before LightGBM 2.2."""
+"""How the lines behind the trees begin: with the first of these, but in files before LightGBM 2.2."""
 _NOT_WORDS = {*MISSING_WORDS, *TRUE_WORDS, *FALSE_WORDS}  # words that numeric columns take
 
 
@@ -48,10 +48,7 @@ def read_model_text(source: Any) -> ModelText:
 
 
 def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]:
-    """Return the text of each tree in ``content``, which begins at the first, and the text behind the last.
-
-    ``header`` has the lines before them, by name.
-    """
+    """Return the text of each tree, and the text behind the last; ``content`` is all that follows the ``header``."""
     if "tree_sizes" not in header:  # which only the first files of v2 lack
         trees, *last = re.split(rb"\n(?=end of trees|feature.importances:)", content, maxsplit=1)
         return re.split(rb"\n(?=Tree=)", trees), b"".join(last)
@@ -97,10 +94,7 @@ def _pairs(block: bytes) -> dict[str, str]:
 
 
 def _check_end(header: dict[str, str], rest: bytes) -> None:
-    """Raise a ValueError if ``rest``, the lines behind the trees, with the categories of a frame, was cut off.
-
-    ``header`` has the lines before the trees, by name.
-    """
+    """Raise a ValueError if ``rest``, all behind the trees, lost its last lines; ``header`` is all before the trees."""
     _, end_mark, last = rest.partition(b"\nend of parameters")
     if not (end_mark or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
         end_mark = b"\npandas_categorical:" in rest
@@ -169,10 +163,7 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
 
 
 def _nominal_columns(model: ModelText, ranges: list[str]) -> set[int]:
-    """Return the positions of categorical features: those of lists among ``ranges``, and those that parameters name.
-
-    ``ranges`` are the model's ``feature_infos``: for each feature a range of numbers, a list of categories, or "none".
-    """
+    """Return the indices of categorical features: those named in training, and those with categories in ``ranges``."""
     # "[…]" is a range of numbers, "none" a column without use, anything else a list of categories.
     categorical = {j for j, info in enumerate(ranges) if info != "none" and not info.startswith("[")}
     words = model.parameters.get("categorical_feature", "").split(",")
@@ -182,7 +173,7 @@ def _nominal_columns(model: ModelText, ranges: list[str]) -> set[int]:
 def _check_list(names: Any) -> list[int | str] | None:
     """Return ``names``, the user's ``category_columns``, as a list or None.
 
-    A ValueError for a single name, a TypeError for what is not names or positions.
+    A ValueError for a single name, a TypeError for what holds other things than names and positions.
     """
     if names is None:
         return None

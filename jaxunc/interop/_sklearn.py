@@ -48,9 +48,9 @@ def opened(estimator: Any) -> Opened:
 
 
 def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
-    """Return (the model inside of frozen estimators and fitted searches; ``fitted``, or True if one was frozen).
+    """Return (the model inside of frozen estimators and fitted searches, whether it is ``fitted`` or was frozen).
 
-    Searches and threshold setters are opened only if ``fitted``, or inside a frozen estimator.
+    ``fitted`` says whether a wrapper around ``model`` is frozen. Only then searches and threshold setters are opened.
     """
     while True:
         # Searches of any library have a best estimator; thresholds are found for one.
@@ -65,10 +65,7 @@ def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
 
 
 def steps_of(whole: Any) -> Steps:
-    """Return the transformers before the forest in ``whole``, not copied, also of pipelines in pipelines.
-
-    ``whole`` is `Opened.whole`; there are none unless it is a pipeline.
-    """
+    """Return the transformers before the forest in ``whole``, not copied, also of pipelines in pipelines; or none."""
     found: list[tuple[str, Any]] = []
     while isinstance(whole, Pipeline):
         found += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
@@ -106,7 +103,7 @@ def n_rows(X: Any) -> int:
 
 
 def known_to_sklearn(X: Any) -> Any:
-    """Return X for scikit-learn: frames for mappings and Arrow tables, an array for what has only ``__array__``."""
+    """Return mappings of columns and Arrow tables as frames, what has only ``__array__`` as an array, else ``X``."""
     if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
         return np.asarray(X)
     if isinstance(X, Mapping) and not is_sparse(X):  # some sparse matrices are
@@ -248,10 +245,7 @@ def check_fitted(model: Any) -> None:
 
 
 def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | None]]:
-    """Yield the single trees of a model, each with the columns of the data that it sees (None: all).
-
-    A TypeError or a ValueError for models that `from_sklearn` does not import.
-    """
+    """Yield a model's single trees, each with the columns of the data that it sees (None: all); an error for others."""
     name = type(model).__name__
     if not isinstance(model, _MODELS):
         raise TypeError(f"model is a {name}; from_sklearn imports {_SUPPORTED}. {way_round(model)}")
@@ -329,10 +323,7 @@ def _may_test_categories(estimator: Any) -> bool:
 
 
 def columns_of(model: Any, members: Sequence[tuple[Any, np.ndarray | None]]) -> Columns:
-    """Return the columns that a model was fitted to, with levels where its trees may test categories.
-
-    ``members`` are its single trees, each with the columns of the data that it sees (None: all).
-    """
+    """Return a model's columns with their levels; ``members`` are its trees, each with the columns that it sees."""
     names = getattr(model, "feature_names_in_", None)
     columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
     if not any(_may_test_categories(estimator) for estimator, _ in members):
@@ -343,10 +334,7 @@ def columns_of(model: Any, members: Sequence[tuple[Any, np.ndarray | None]]) -> 
 
 
 def warn_if_missing_is_lost(model: Any, trees: list[Any]) -> None:
-    """Warn if ``trees``, the ``tree_`` of a scikit-learn-intelex ``model``, lack where missing values go.
-
-    Those of versions before 2026.2 do.
-    """
+    """Warn if ``trees`` of a scikit-learn-intelex ``model`` do not say where missing values go, as before 2026.2."""
     if type(model).__module__.partition(".")[0] not in ACCELERATED:
         return
     if any(np.any(tree.missing_go_to_left) for tree in trees) or all(tree.node_count == 1 for tree in trees):

@@ -26,10 +26,7 @@ _REMEDY = "Fit it without categorical_features, on columns that are encoded (Ord
 
 
 def labels_of(model: Any, estimator: Any) -> Labels:
-    """Return the values behind the codes of ``estimator``, ``model`` itself or one of its trees.
-
-    They are empty if scikit-learn does not tell them.
-    """
+    """Return the values behind the codes of ``estimator``, a tree of ``model``, if scikit-learn tells them; else {}."""
     if getattr(estimator, "is_categorical_", None) is None:
         return {}
     # Trees of a forest are grown on codes, which have no values there.
@@ -121,10 +118,7 @@ def _check_labels(model: Any, members: Members) -> None:
 
 
 def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Return random rows to try, with values and with codes in the nominal columns, which are those of ``labels``.
-
-    Numbers in other columns lie at and around the tree's thresholds.
-    """
+    """Return random rows, with values and with codes in columns of ``labels``; numbers lie at and around thresholds."""
     rng = np.random.default_rng(0)
     n_rows = min(_MOST_ROWS, _ROWS_PER_LABEL * max(map(len, labels.values()), default=1) + 16)
     codes = np.zeros((n_rows, int(tree.n_features)), np.float32)
@@ -143,9 +137,9 @@ def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) -> np.ndarray:
-    """Return the nodes of ``estimator`` that test categories; a ValueError if one does it by a hash.
+    """Return the nodes of ``estimator``, a single tree, that test categories; a ValueError if one does it by a hash.
 
-    Also if the tested column is not in ``labels``. ``where`` is as for `_column`.
+    Also if the tested column is not in ``labels``. ``where`` has the columns that the tree sees (None: all).
     """
     tree = estimator.tree_
     inner, tested = tree.children_left >= 0, tree.feature  # of leaves -2, which is no node's
@@ -197,8 +191,8 @@ class CodesLeft(NamedTuple):
 def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: int) -> CodesLeft:
     """Return which codes the tree itself sends left at ``nodes``; it is asked about ``most`` values at a time.
 
-    A code that does not come to a node goes where missing values go. ``labels`` are the tree's, as is ``paths``, its
-    `_Paths`, where this sets codes that lead to the nodes' children.
+    A code that does not come to a node goes where missing values go. ``labels`` and ``paths``, a `_Paths`, are the
+    tree's; in ``paths`` the nodes' children get codes that lead there.
     """
     goes_left_of: dict[int, np.ndarray] = {}
     here: dict[int, np.ndarray] = {}
@@ -261,9 +255,9 @@ def _codes_at(
 
 
 def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """Return, for each of ``nodes``, its child on the way to the leaf in ``leaves``; a ValueError if it is not on it.
+    """Return the child of each of ``nodes`` on the way to its leaf in ``leaves``; a ValueError if it is not on the way.
 
-    ``parent`` has the parent of each node of the tree.
+    ``parent`` has the parents of all nodes of the tree.
     """
     child = np.asarray(leaves)
     while (moving := parent[child] != nodes).any():
@@ -281,7 +275,7 @@ def with_sets(
 ) -> ComparingTree:
     """Return the tree with tests of sets, which hold codes of ``columns``; ``codes`` and ``labels`` are the tree's.
 
-    ``where`` is as for `_column`.
+    ``where`` has the columns that the tree sees (None: all).
     """
     compare, sets, indices = tree.compare.copy(), {}, {}
     for feature, values in labels.items():

@@ -153,10 +153,7 @@ def _boosted(model: Any) -> AdditiveTrees:
 
 
 def _base(model: Any, members: np.ndarray) -> np.ndarray:
-    """Return the numbers ``[outputs]`` that the model adds to the sum of ``members``, its trees ``[stages outputs]``.
-
-    They are an instance's raw score less that sum.
-    """
+    """Return the numbers ``[outputs]`` that a model adds to the sum of its trees, ``members [stages outputs]``."""
     init = model.init_
     if not (isinstance(init, str) and init == "zero"):
         if not isinstance(init, DummyClassifier | DummyRegressor):
@@ -175,7 +172,7 @@ def _base(model: Any, members: np.ndarray) -> np.ndarray:
 
 
 def _of_histograms(model: Any) -> AdditiveTrees:
-    """Return a fitted histogram-based model; categories that training never met go where missing values go."""
+    """Return a histogram-based model as additive trees; categories that training never met go with missing values."""
     if not hasattr(model, "_predictors"):
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     if absent := [part for part in _PARTS if not hasattr(model, part)]:

@@ -399,10 +399,7 @@ class _Unfolded:
 
 
 def _test_of_missing(feature: int, bounds: _Range) -> tuple[TreeliteNode, list[_Range]]:
-    """Return a test of the column ``feature`` by which missing values alone go right, and the ranges of both sides.
-
-    ``bounds`` is the range of what comes to the test.
-    """
+    """Return a test of a feature by which missing values alone go right, and both sides' ranges within ``bounds``."""
     node = TreeliteNode(feature=feature, value=np.inf)
     return node, [bounds._replace(may_be_missing=False), bounds._replace(low=bounds.high)]
 
@@ -410,10 +407,9 @@ def _test_of_missing(feature: int, bounds: _Range) -> tuple[TreeliteNode, list[_
 def _test_of_categories(
     feature: int, intervals: _TestedIntervals, bounds: _Range, categories: list[int], listed_left: bool
 ) -> tuple[TreeliteNode, list[_Range]]:
-    """Return a test of the column ``feature`` that lists ``categories``, and the ranges of both sides.
+    """Return a test of a feature that lists ``categories``, and both sides' ranges within ``bounds``.
 
-    ``listed_left`` says whether these go left. Missing values go as in ``intervals``; ``bounds`` is the range of what
-    comes to the test.
+    ``listed_left`` says whether the categories go left; missing values go as in ``intervals``.
     """
     left = intervals.missing_left
     node = TreeliteNode(feature=feature, missing_left=left, categories=categories, listed_left=listed_left)
@@ -424,10 +420,9 @@ def _test_of_categories(
 def _test_at_cut(
     feature: int, intervals: _TestedIntervals, bounds: _Range, cut: int, value: float
 ) -> tuple[TreeliteNode, list[_Range]]:
-    """Return a test of the column ``feature`` at ``value``, whose key is ``cut``, and the ranges of both sides.
+    """Return a test of a feature at ``value``, whose key is ``cut``, and both sides' ranges within ``bounds``.
 
     Missing values go left if some of the ``intervals`` below the cut end in the same child as they do, else right.
-    ``bounds`` is the range of what comes to the test.
     """
     missing, below = bounds.may_be_missing, intervals.goes_left[: 1 + np.sum(intervals.keys < cut)]
     left = bool(intervals.missing_left in below)
@@ -438,9 +433,9 @@ def _test_at_cut(
 
 
 def _of_codes(plain_set: PlainSet, number: int) -> tuple[list[int], bool]:
-    """Return the codes below ``number`` that ``plain_set`` does not send where -1, the code of no level, goes.
+    """Return the codes below ``number`` that ``plain_set`` sends elsewhere than -1, and whether they go left.
 
-    Also whether they go left.
+    The code -1 is that of no level.
     """
     side = plain_set.goes_left[np.searchsorted(plain_set.behind, np.arange(-1, number), side="right")]
     return np.flatnonzero(side[1:] != side[0]).tolist(), not side[0]

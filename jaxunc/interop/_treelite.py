@@ -67,7 +67,7 @@ class TreeliteModel(NamedTuple):
 
 
 class _Statistics(NamedTuple):
-    """What came to the nodes ``[nodes]`` of the instances that a tree was grown on; None if a leaf lacks it."""
+    """Numbers and weights ``[nodes]`` of the instances that a tree was grown on; None if a leaf lacks them."""
 
     data_count: np.ndarray | None  # numbers of instances
     sum_hess: np.ndarray | None  # sums of weights
@@ -149,10 +149,7 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
 
 
 def _counted_forest(trees: list[ComparingTree], counts: list[np.ndarray], columns: Columns, n_classes: int) -> Forest:
-    """Return a forest of trees whose leaves hold ``counts``, ``[nodes classes]`` of each, for 0 … ``n_classes`` - 1.
-
-    A ValueError for more instances than float32 can count.
-    """
+    """Return a forest of ``n_classes`` with ``counts`` in leaves; a ValueError for more than float32 can count."""
     total = sum(float(tree_counts.sum()) for tree_counts in counts)
     if not total < _MOST_INSTANCES:
         raise ValueError(f"the model's leaves claim {total:.3g} instances, which float32 cannot count.")
@@ -161,10 +158,7 @@ def _counted_forest(trees: list[ComparingTree], counts: list[np.ndarray], column
 
 
 def _outputs(header: TreeliteModel, n_trees: int) -> list[np.ndarray]:
-    """Return the outputs that each of ``n_trees`` adds to, by ``header``; a ValueError if these do not exist.
-
-    An output is a target, or a class of the single target.
-    """
+    """Return the outputs (targets, or classes of the single target) that each of ``n_trees`` adds to, by ``header``."""
     classes, n_targets = header.num_class, len(header.num_class)
     if not n_trees or not header.num_feature > 0 or n_targets < 1 or classes.min() < 1:
         raise ValueError("the treelite model has no trees, no columns, or no outputs.")
@@ -222,10 +216,7 @@ class _Reader:
         return header, n_trees
 
     def tree(self, what: str, header: TreeliteModel, outputs: np.ndarray) -> tuple[ComparingTree, _Statistics]:
-        """Return the next tree, which messages call ``what``; its leaves hold values of ``outputs``, indices of sums.
-
-        ``header`` is the file's.
-        """
+        """Return the next tree of a file with this ``header``; leaves hold a value for each of ``outputs``."""
         n_nodes, _ = self._struct("<i?")
         dtypes = ("<i1", "<i4", "<i4", "<i4", "?", header.leaf_type, header.threshold_type, "<i1", "?")
         arrays = [self._array(dtype) for dtype in dtypes]
@@ -285,10 +276,7 @@ class _Reader:
 
 
 def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers whose integer parts are ``categories``, as a set of a `ComparingTree`.
-
-    None is above treelite's largest category for thresholds of ``itemsize`` bytes.
-    """
+    """Return the numbers whose integer parts are ``categories``, as a set; for ``itemsize`` see `_LARGEST_CATEGORY`."""
     largest = _LARGEST_CATEGORY[itemsize]
     categories = categories[categories <= largest]
     return categories, np.where(categories == largest, np.nextafter(categories, np.inf), categories + 1)
@@ -317,10 +305,7 @@ def _leaf_values(
 
 
 def _counts(header: TreeliteModel, trees: list[ComparingTree], stats: list[_Statistics]) -> list[np.ndarray] | None:
-    """Return each tree's counts ``[nodes classes]``; None unless class probabilities and sizes of leaves give them.
-
-    ``stats`` are of ``trees``, and ``header`` is the file's.
-    """
+    """Return each tree's counts ``[nodes classes]``; None unless ``header``, leaf values and ``stats`` give them."""
     n_classes = header.n_outputs
     is_forest = header.average and header.postprocessor == "identity_multiclass" and len(header.num_class) == 1
     if not is_forest or n_classes < 2 or header.base_scores.any():
@@ -349,10 +334,7 @@ def _counts(header: TreeliteModel, trees: list[ComparingTree], stats: list[_Stat
 
 
 def _values_to_add(header: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
-    """Return each tree's leaf values as `widen_values` does, divided by the number of trees if ``header`` says average.
-
-    ``outputs`` has the indices of the outputs that each tree's ``values`` are for.
-    """
+    """Return ``values`` as `widen_values` does, divided by the output's number of trees if ``header`` says average."""
     number = np.bincount(np.concatenate(outputs), minlength=header.n_outputs)
     if header.average and not number.all():
         raise ValueError("the model averages trees, and has none for some output.")

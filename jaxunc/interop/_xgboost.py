@@ -124,10 +124,7 @@ def _check_missing(missing: Any, remedy: str) -> None:
 
 
 def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, int | None]:
-    """Return the model with all trees of a document, and the number of iterations up to the best one, or None.
-
-    ``classes`` are an estimator's labels, None for 0, 1, ….
-    """
+    """Return (the model of all trees in ``document``, iterations up to the best or None); ``classes`` are labels."""
     version = tuple(numbers(document, "version", np.int64).tolist()) if "version" in document else ()
     warn_if_newer("XGBoost", version)
     learner = part(document, "learner")
@@ -145,10 +142,7 @@ def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, 
 
 
 def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) -> AdditiveTrees:
-    """Return the model with all trees of a document's ``learner``.
-
-    ``version`` of XGBoost made it; ``classes`` are as for `_of_document`.
-    """
+    """Return the model of all trees of a ``learner`` that XGBoost ``version`` made; ``classes``: see `_of_document`."""
     booster, objective = part(learner, "gradient_booster"), part(learner, "objective", "name", kind=str)
     name = part(booster, "name", kind=str)
     if name not in ("gbtree", "dart"):
@@ -183,10 +177,7 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
 
 
 def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
-    """Return the trees with leaves times DART's weights, if ``model``, an object of the document, has them.
-
-    From XGBoost 3.4 on models of any booster do.
-    """
+    """Return the trees with leaves times DART's weights, if ``model`` has them: from XGBoost 3.4 on, of any booster."""
     if "weight_drop" not in model:
         return trees
     weights = numbers(model, "weight_drop", np.float64)
@@ -264,7 +255,7 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
 def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ...]) -> Columns:
     """Return the ``n_features`` columns of a ``learner``; a ValueError if their names or types are damaged.
 
-    Its ``model`` has their levels, if the ``version`` of XGBoost wrote any.
+    Their levels are in ``model``, its trees, written by this ``version`` of XGBoost.
     """
     check_number_of_columns(n_features)
     names = learner.get("feature_names") or None
@@ -319,10 +310,7 @@ def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
 
 
 def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTree:
-    """Return a tree of a document; ``what`` names it in messages.
-
-    The model has ``columns``, and ``n_outputs`` sums.
-    """
+    """Return a tree of a document whose model has ``columns`` and ``n_outputs``; ``what`` names it in messages."""
     part({what: tree}, what)
     left, right = numbers(tree, "left_children", np.int64), numbers(tree, "right_children", np.int64)
     feature, split = numbers(tree, "split_indices", np.int64), numbers(tree, "split_conditions", np.float32)
@@ -351,7 +339,7 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
 def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, width: int) -> np.ndarray:
     """Return the leaf values ``[nodes width]`` of a tree whose leaves hold vectors (``multi_output_tree``).
 
-    ``is_leaf`` and ``right``, the right children, are by node; ``what`` names the tree in messages.
+    ``right`` has the right children, and ``is_leaf`` says which nodes are leaves.
     """
     # From XGBoost 3.2 on leaves have a list of their own, and a leaf's right child is its index there. Before, each
     # node had a vector in base_weights; since then these may be of the gradients that were reduced to find splits.
@@ -364,7 +352,7 @@ def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, widt
 
 
 def _codes_of_sets(what: str, tree: dict, indices: list[int]) -> dict[int, np.ndarray]:
-    """Return the categories that go right at each of the nodes ``indices``; ``what`` names the tree in messages."""
+    """Return the categories that go right at each of the nodes ``indices``."""
     if not indices:
         return {}
     nodes, first, size = (numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes"))

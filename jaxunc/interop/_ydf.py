@@ -117,7 +117,7 @@ class _Column(NamedTuple):
 
 
 class _Features:
-    """The columns that trees may test: ``by_number`` of YDF's data specification, and as `Columns`."""
+    """The columns that trees may test: ``by_number`` in YDF's data specification, and ``columns``, ours."""
 
     def __init__(self, model: Any):
         """Read a model's data specification; raise a ValueError for columns of kinds that are not imported."""
@@ -140,10 +140,7 @@ class _Features:
 
 
 def _levels(column: Any) -> Levels:
-    """Return the words of a column's dictionary, then the empty word, as levels.
-
-    The dictionary's entry 0, of unknown words, is no level (its code is -1).
-    """
+    """Return a column's words, but entry 0 of its dictionary, for unknown words (code -1); then the empty word."""
     spec = column.categorical
     if spec.is_already_integerized:
         raise ValueError(f"the model's column {column.name!r} has categories that came as integers; give it words.")
@@ -181,10 +178,7 @@ def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str,
 
 
 def _test(what: str, condition: Any, features: _Features) -> _Test:
-    """Return the test that a YDF ``condition`` on ``features`` makes; a ValueError for conditions not imported.
-
-    ``what`` names the tree in messages.
-    """
+    """Return the test that a YDF ``condition`` on ``features`` makes; a ValueError for conditions not imported."""
     name = type(condition).__name__
     if name not in _TESTS:
         raise ValueError(f"{what} has a {name}; from_ydf imports {', '.join(sorted(_TESTS))}.")
@@ -232,10 +226,7 @@ def _values(leaves: list, model: Any) -> np.ndarray:
 
 
 def _boosted_model(model: Any, trees: list[ComparingTree], columns: Columns, labels: tuple | None) -> AdditiveTrees:
-    """Return ``trees``, of a gradient boosted ``model``, as an additive one; a ValueError for losses without a link.
-
-    ``labels`` are those of classes, None for regression.
-    """
+    """Return boosted trees as an additive model, with class ``labels`` or None; a ValueError for unknown losses."""
     loss = int(model._model.loss())
     if loss not in _LINKS:
         raise ValueError(f"the model has YDF's loss number {loss}, such as of ranking, survival or one's own.")
@@ -246,10 +237,7 @@ def _boosted_model(model: Any, trees: list[ComparingTree], columns: Columns, lab
 
 
 def _counts(what: str, leaves: list, n_classes: int) -> np.ndarray:
-    """Return the counts ``[nodes classes]`` of ``leaves``, zeros at inner nodes, for which ``leaves`` has None.
-
-    ``what`` names the tree in messages.
-    """
+    """Return the counts ``[nodes classes]`` of ``leaves``, zeros at inner nodes, for which ``leaves`` has None."""
     counts, sizes = np.zeros((len(leaves), n_classes)), np.zeros(len(leaves))
     for i, leaf in enumerate(leaves):
         if leaf is not None:

@@ -144,10 +144,7 @@ def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
 
 
 def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
-    """Return ``sums`` with the link and labels that `to_onnx` wrote into the metadata, and the columns' names or None.
-
-    ``properties`` are the metadata.
-    """
+    """Return ``sums`` with the link and labels of ``properties``, metadata by `to_onnx`, and columns' names or None."""
     kind = properties.get("jaxunc.model")
     if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(
@@ -172,10 +169,9 @@ def _link(transform: str) -> str:
 
 
 def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggregate: str, transform: str) -> _Sums:
-    """Return what a regressor's trees add; ``read`` are its trees, ``base`` its base values, empty without any.
+    """Return what a regressor's trees, ``read``, add; ``base`` are its base values, empty without any.
 
-    ``aggregate`` and ``transform`` are the standard's names of how values become sums, and sums predictions;
-    ``attributes`` are those of the node.
+    ``aggregate`` and ``transform`` are names of the standard; ``attributes`` are the node's.
     """
     n_outputs, link = attributes.integer("n_targets", 1), _link(transform)
     if aggregate not in ("SUM", "AVERAGE"):
@@ -247,9 +243,9 @@ def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> 
 
 
 def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return each tree's leaf values ``[nodes outputs of the tree]``, and the indices of these outputs.
+    """Return each tree's leaf values ``[nodes outputs of the tree]``, and which of ``n_outputs`` these are for.
 
-    ``read`` are the trees; a ValueError for outputs that are not below ``n_outputs``.
+    A ValueError for other outputs; ``read`` has the trees and the weights of leaves.
     """
     if read.output.min() < 0 or read.output.max() >= n_outputs:
         raise ValueError(f"the ONNX trees have weights for outputs beyond {n_outputs}.")
@@ -279,10 +275,7 @@ def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
 
 
 def _link_after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
-    """Return the link of the sums after ``steps``, as in `TreesInGraph.after`; a ValueError for other steps.
-
-    ``read`` are the trees whose values are summed.
-    """
+    """Return the link of ``sums`` after ``steps``, which follow the trees, ``read``; a ValueError for other steps."""
     link, has_several = sums.link, len(sums.base) > 1
     for step in steps:
         if step in ("Sigmoid", "Exp") and link == "identity" and sums.class_labels is None:

@@ -77,8 +77,7 @@ class Graph:
     def model(self, source: tuple[str, Any, int], outputs: dict, properties: dict[str, str], version: str) -> Any:
         """Return the ``ModelProto`` with the input ``source``: (name, type, number of columns).
 
-        ``outputs`` are {name: (type, shape for an instance)}, ``properties`` go into the metadata, and ``version`` is
-        jaxunc's.
+        ``outputs`` are {name: (type, shape for an instance)}, ``properties`` the metadata; ``version`` is jaxunc's.
         """
         helper, (name, dtype, n_columns) = self._onnx.helper, source
         kinds = {**TYPES, "str": 8}

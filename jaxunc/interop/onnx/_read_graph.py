@@ -54,10 +54,7 @@ class Attributes:
         self._by_name = {attribute.name: attribute for attribute in node.attribute}
 
     def _read(self, name: str, kind: str, field: str, default: Any) -> Any:
-        """Return the attribute ``name``, or ``default`` without it; a ValueError unless its type is ``kind``.
-
-        ``field`` is where attributes of this type hold their value.
-        """
+        """Return the ``field`` of the attribute ``name``, or ``default``; a ValueError unless its type is ``kind``."""
         attribute = self._by_name.get(name)
         if attribute is None:
             return default
@@ -383,10 +380,7 @@ def _pad(part: np.ndarray, length: int, value: int = 0) -> np.ndarray:
 
 
 def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Return the sets by the indices of nodes that test them, as intervals of single numbers.
-
-    ``attributes`` are of a ``TreeEnsemble``, and ``modes`` says how each of its nodes compares.
-    """
+    """Return, by nodes that test one as ``modes`` say, the sets in ``attributes``, as intervals of single numbers."""
     nodes = np.flatnonzero(modes == 6).tolist()
     values = attributes.tensor("membership_values")
     groups = np.split(values, np.flatnonzero(np.isnan(values)) + 1) if nodes else []
@@ -404,9 +398,9 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
 
 
 def with_sets(trees: Sequence[ComparingTree], n_features: int, document: str) -> list[ComparingTree]:
-    """Return trees of our own files with tests of sets in place of the columns that `to_onnx` appended.
+    """Return trees of our own files with tests of the sets in ``document`` in place of columns that `to_onnx` appended.
 
-    ``document`` has the sets, as metadata; data have ``n_features`` columns.
+    The first of these columns is ``n_features``.
     """
     sets = _read_sets(document, n_features)
     return [_restore_set_tests(tree, n_features, sets) for tree in trees]

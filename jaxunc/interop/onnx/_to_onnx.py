@@ -220,7 +220,7 @@ def _shape(value: Any) -> jax.ShapeDtypeStruct:
 def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     """Return the sum of an array's pieces (see `pieces_of`), tensors called ``names``, as `Rows` of ``dtype``.
 
-    ``shape`` is the array's for one instance of the graph. If ``kind``, its merge, is "exact_sum", return an `ExactSum` of `Rows`.
+    ``shape`` is the array's for an instance. If ``kind``, its merge, is "exact_sum", return an `ExactSum` of `Rows`.
     """
     # Such an array of floats was not cut in pieces (`_sum_trees`), and small integers are one piece, too.
     if kind != "exact_sum" and dtype == np.float32:
@@ -273,10 +273,7 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
-    """Return the ONNX model of additive trees, made in ``graph``.
-
-    Its outputs are ``raw``, and ``prediction`` or ``label`` and ``probability``.
-    """
+    """Return the ONNX model of additive trees: outputs ``raw``, and ``prediction`` or ``label`` and ``probability``."""
     values, base = (np.asarray(part, np.float64) for part in (model.values, model.base))
     target = np.broadcast_to(np.arange(model.n_outputs), (model.n_trees, model.n_outputs))
     if values.shape[2] < model.n_outputs:
