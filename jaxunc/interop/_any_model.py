@@ -109,7 +109,7 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
 
 
 def library_of(model: Any) -> str | None:
-    """Return the package of a live model's class or of one of its bases, as "xgboost"; None if no importer takes it."""
+    """Return the package that a live model's class or a base of it is from, as "xgboost"; None without an importer."""
     modules = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
     return next((name for name in modules if name in _IMPORTERS), None)
 
@@ -144,7 +144,7 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 
 def _other(head: bytes) -> str | None:
-    """Return, for a message, what a file that begins with ``head`` is; None unless a known format that is not read."""
+    """Return, for a message, what a file is that begins with ``head``, if a known format that is not read; else None."""
     if is_binary_xgboost(head):
         return BINARY_XGBOOST
     return next((message for start, message in _OTHER_FILES.items() if head.startswith(start)), None)

@@ -139,7 +139,7 @@ def _as_json(content: bytes) -> bytes:
 
 
 def _save_as_json(model: Any, pool: Any) -> bytes:
-    """Return a live model as CatBoost's JSON, words from ``pool`` (or None); a ValueError if CatBoost writes none."""
+    """Return a live model as CatBoost's JSON, with words of ``pool`` unless None; a ValueError if CatBoost refuses."""
     if not model.is_fitted():
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     with tempfile.TemporaryDirectory() as folder:
@@ -183,7 +183,7 @@ def from_catboost_document(document: dict) -> AdditiveTrees:
 
 
 def _loss(info: dict) -> str:
-    """Return the loss function's name in ``info``, a file's ``model_info``; a ValueError for a sum of several."""
+    """Return the loss function's name in ``info``, a file's ``model_info``; a ValueError if summed models disagree."""
     if "params" in info or not any(str(name).startswith("model0:") for name in info):
         return part(info, "params", "loss_function", "type", kind=str)
     if "loss_function" not in info:
@@ -269,7 +269,7 @@ def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 
 def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
-    """Return the tree of nested objects ``tree``, nodes numbered by depth; ``features`` are those of the file."""
+    """Return a tree given as JSON, each node an object with its children inside; ``features`` are those of the file."""
     nodes, left, right, tests, leaves = [tree], [], [], [], {}
     for index, node in enumerate(nodes):  # which grows
         is_leaf = "value" in part({what: node}, what)
@@ -349,7 +349,7 @@ class Features:
         self.columns = _columns(indices, [entry.get("feature_id", "") for entry in floats + nominal], levels)
 
     def test(self, split: Any) -> Test:
-        """Return the test that ``split``, an object of the file, tells; a ValueError for statistics of categories."""
+        """Return the test that ``split``, JSON of the file, describes; a ValueError for statistics of categories."""
         kind = part(split, "split_type", kind=str)
         if kind == "FloatFeature":
             column, missing_right = _look_up(self._floats, integer(split, "float_feature_index"))

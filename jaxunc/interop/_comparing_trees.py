@@ -53,7 +53,7 @@ class ComparingTree(NamedTuple):
 
 
 def check_tree(what: str, tree: ComparingTree, n_features: int) -> None:
-    """Raise a ValueError unless the root leads to a tree, with tests of columns below ``n_features`` and of numbers."""
+    """Raise a ValueError unless the root leads to a tree, whose tests compare ``n_features`` columns with numbers."""
     left, right, n = tree.left, tree.right, len(tree.left)
     arrays = (tree.feature, tree.compare, tree.value, left, right, tree.missing_left, tree.leaf_values)
     if n == 0 or any(len(part) != n for part in arrays):
@@ -89,7 +89,8 @@ def ensemble_of(
 ) -> AdditiveTrees:
     """Return the additive model of ``trees``, whose leaves hold values; they are in the library's order.
 
-    ``columns`` are as for `tree_nodes`; all other arguments are the fields of `AdditiveTrees` with their names.
+    ``columns`` are as for `tree_nodes`. ``base``, ``link``, ``trees_per_stage``, ``class_labels`` and ``averaged`` are
+    the fields of `AdditiveTrees`.
     """
     nodes, columns = tree_nodes(trees, columns)
     model_trees, indices = lay_out(nodes, columns)
@@ -183,7 +184,7 @@ def check_number_of_columns(number: int) -> None:
 
 
 def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
-    """Return the tree with tests of sets in place of == and !=, and of any test of levels if ``columns`` have cuts."""
+    """Return the tree with sets in place of == and !=, and in place of all tests of levels if ``columns`` have cuts."""
     inner = tree.left >= 0
     changes = inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL))
     is_code = np.zeros(len(inner), bool)

@@ -113,7 +113,7 @@ def is_binary_xgboost(content: bytes) -> bool:
 
 
 def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any:
-    """Return ``document[path[0]][path[1]]…``; a ValueError if it is absent, or not of the type ``kind``."""
+    """Return ``document[path[0]][path[1]]…``; a ValueError if that is absent, or not of the type ``kind``."""
     for i, name in enumerate(path):
         if not isinstance(document, dict) or name not in document:
             raise ValueError(f"the model has no {'.'.join(path[: i + 1])}; is the file whole?")
@@ -126,7 +126,7 @@ def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any
 
 
 def integer(document: Any, *path: str) -> int:
-    """Return the integer at a path in ``document`` (see `part`), even if it is text; a ValueError from 2^53 on."""
+    """Return the integer, or a text's, at a path in ``document`` (see `part`); a ValueError if none below 2^53 is."""
     text = part(document, *path, kind=(int, str))
     try:
         number = int(text)
@@ -200,7 +200,7 @@ class _UbjsonReader:
         return _STRUCTS[kind].unpack(self._take(_STRUCTS[kind].size))[0]
 
     def value(self, kind: bytes, depth: int) -> Any:
-        """Return the value that begins here, whose type has the marker ``kind``; ``depth`` containers are around it."""
+        """Return the value of the type ``kind``, a marker, that begins here, inside ``depth`` containers."""
         if depth > _DEEPEST:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
         if kind in _STRUCTS:
@@ -232,7 +232,7 @@ class _UbjsonReader:
         return kind, size
 
     def _array(self, depth: int) -> Any:
-        """Return the array that begins here, of NumPy if it claims one type of numbers, else a list; depth: `value`."""
+        """Return the array that begins here, inside ``depth`` containers, NumPy's if it is of one type of numbers."""
         kind, size = self._head()
         if kind in _STRUCTS and size is not None:
             dtype = np.dtype(_DTYPES[kind])
@@ -243,7 +243,7 @@ class _UbjsonReader:
         return entries
 
     def _object(self, depth: int) -> dict[str, Any]:
-        """Return the entries of the object that begins here by their names; ``depth`` is as for `value`."""
+        """Return the object that begins here, inside ``depth`` containers: its entries by their names."""
         kind, size = self._head()
         entries, number = {}, 0
         while number != size and not (size is None and self._next_is(b"}")):

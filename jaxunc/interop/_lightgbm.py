@@ -88,7 +88,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
-    """Return the class labels of an estimator (None: a regressor), whether it is a classifier, and its booster."""
+    """Return the class labels of an estimator (None without any), whether it is a classifier, and its booster."""
     try:
         booster = model.booster_
     except Exception as error:  # LightGBM's own error is scikit-learn's, where that is installed

@@ -65,7 +65,7 @@ def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
 
 
 def steps_of(whole: Any) -> Steps:
-    """Return the transformers before the forest in ``whole``, not copied, also of pipelines in pipelines; or none."""
+    """Return the transformers before the forest in ``whole``, not copied, also of pipelines in it; [] without any."""
     found: list[tuple[str, Any]] = []
     while isinstance(whole, Pipeline):
         found += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
@@ -103,7 +103,7 @@ def n_rows(X: Any) -> int:
 
 
 def known_to_sklearn(X: Any) -> Any:
-    """Return mappings of columns and Arrow tables as frames, what has only ``__array__`` as an array, else ``X``."""
+    """Return mappings of columns and Arrow tables as pandas frames, what has only ``__array__`` as an array, else X."""
     if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
         return np.asarray(X)
     if isinstance(X, Mapping) and not is_sparse(X):  # some sparse matrices are

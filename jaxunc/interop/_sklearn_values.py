@@ -172,7 +172,7 @@ def _base(model: Any, members: np.ndarray) -> np.ndarray:
 
 
 def _of_histograms(model: Any) -> AdditiveTrees:
-    """Return a histogram-based model as additive trees; categories that training never met go with missing values."""
+    """Return a histogram-based model as additive trees; categories unknown to training go where missing values go."""
     if not hasattr(model, "_predictors"):
         raise ValueError(f"model ({type(model).__name__}) is not fitted; call model.fit(X, y) first.")
     if absent := [part for part in _PARTS if not hasattr(model, part)]:

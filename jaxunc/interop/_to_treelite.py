@@ -128,7 +128,7 @@ def _of_ensemble(model: AdditiveTrees) -> _Additive:
 
 
 def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
-    """Return what treelite adds for a forest bound to ``combiner``; a ValueError if treelite cannot ``finish`` it."""
+    """Return what treelite adds for a bound ``combiner``; a ValueError if its answer is no function of sums there."""
     weights, inner = np.ones(forest.n_trees), combiner
     if isinstance(combiner, Weighted):
         weights, inner = np.asarray(combiner.weights, np.float64), combiner.rule
@@ -311,7 +311,7 @@ class _Unfolded:
         return self._start + int(self._nodes.left[at]) + (not is_left)
 
     def _range_of(self, at: int, ranges: dict[int, _Range]) -> _Range | None:
-        """Return the range of the value that a node tests; None at leaves, and where a comparison stays as it is."""
+        """Return from ``ranges`` that of what a node tests; None at leaves, and where a comparison stays as it is."""
         feature = int(self._nodes.feature[at])
         if not self._nodes.inner[at] or (self._nodes.of_set[at] < 0 and feature not in ranges):
             return None
@@ -351,9 +351,10 @@ class _Unfolded:
         return node, [(end, {**ranges, feature: side}) for end, side in zip(ends, sides, strict=True)]
 
     def _cut(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[int, float]:
-        """Return (key, number) of the cut between ``intervals`` of node ``at``, among ``bounds``: their middle bound.
+        """Return (key, number) of the cut that halves the test of node ``at``: the middle bound of ``intervals``.
 
-        The cut is just below 0 if there are bounds on both sides, and the test of what lies above can list categories.
+        The cut is just below 0 if that is inside ``bounds``, with intervals on both sides, and the test of those above
+        can list categories.
         """
         below_zero = self._below_zero(int(self._nodes.feature[at]))
         zero = int(_keys(np.array(below_zero)))

@@ -149,7 +149,7 @@ def _of_file(content: bytes) -> Forest | AdditiveTrees:
 
 
 def _counted_forest(trees: list[ComparingTree], counts: list[np.ndarray], columns: Columns, n_classes: int) -> Forest:
-    """Return a forest of ``n_classes`` with ``counts`` in leaves; a ValueError for more than float32 can count."""
+    """Return a forest of ``n_classes`` with ``counts`` as leaf values; a ValueError for more than float32 can count."""
     total = sum(float(tree_counts.sum()) for tree_counts in counts)
     if not total < _MOST_INSTANCES:
         raise ValueError(f"the model's leaves claim {total:.3g} instances, which float32 cannot count.")
@@ -158,7 +158,7 @@ def _counted_forest(trees: list[ComparingTree], counts: list[np.ndarray], column
 
 
 def _outputs(header: TreeliteModel, n_trees: int) -> list[np.ndarray]:
-    """Return the outputs (targets, or classes of the single target) that each of ``n_trees`` adds to, by ``header``."""
+    """Return the outputs, targets or classes of the single target, that ``header`` has each of ``n_trees`` add to."""
     classes, n_targets = header.num_class, len(header.num_class)
     if not n_trees or not header.num_feature > 0 or n_targets < 1 or classes.min() < 1:
         raise ValueError("the treelite model has no trees, no columns, or no outputs.")
@@ -216,7 +216,7 @@ class _Reader:
         return header, n_trees
 
     def tree(self, what: str, header: TreeliteModel, outputs: np.ndarray) -> tuple[ComparingTree, _Statistics]:
-        """Return the next tree of a file with this ``header``; leaves hold a value for each of ``outputs``."""
+        """Return (the next tree, its statistics); leaves hold a value for each of ``outputs``, as ``header`` says."""
         n_nodes, _ = self._struct("<i?")
         dtypes = ("<i1", "<i4", "<i4", "<i4", "?", header.leaf_type, header.threshold_type, "<i1", "?")
         arrays = [self._array(dtype) for dtype in dtypes]

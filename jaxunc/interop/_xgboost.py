@@ -115,7 +115,7 @@ def _of_estimator(model: Any) -> tuple[tuple | None, Any]:
 
 
 def _check_missing(missing: Any, remedy: str) -> None:
-    """Raise a ValueError, which tells the ``remedy``, if ``missing``, of an estimator, is a number."""
+    """Raise a ValueError, with a ``remedy``, if an estimator takes a number, ``missing``, for a missing value."""
     if not (missing is None or missing != missing):
         raise ValueError(
             f"the estimator takes {missing!r:.30} for a missing value (missing=), and here NaN alone is one. {remedy}, "
@@ -255,7 +255,7 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
 def _columns(learner: dict, model: dict, n_features: int, version: tuple[int, ...]) -> Columns:
     """Return the ``n_features`` columns of a ``learner``; a ValueError if their names or types are damaged.
 
-    Their levels are in ``model``, its trees, written by this ``version`` of XGBoost.
+    ``model`` has their levels; the ``version`` of XGBoost tells whether words are cut (`_CUT_WORDS`).
     """
     check_number_of_columns(n_features)
     names = learner.get("feature_names") or None
@@ -290,7 +290,7 @@ def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Level
 
 
 def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
-    """Return the levels of column ``j``, in the file ``encoded``; None without any. ``cut`` is as for `_levels`."""
+    """Return the levels of column ``j``, ``encoded`` in the file; None without any. ``cut`` is as for `_levels`."""
     if not isinstance(encoded, dict) or "offsets" not in encoded:
         values = tuple(np.asarray(part(encoded, "values", kind=(list, np.ndarray))).tolist())
     else:

@@ -117,7 +117,7 @@ class _Column(NamedTuple):
 
 
 class _Features:
-    """The columns that trees may test: ``by_number`` in YDF's data specification, and ``columns``, ours."""
+    """The columns that trees may test: ``by_number``, by YDF's numbers of columns, and ``columns``, as jaxunc's."""
 
     def __init__(self, model: Any):
         """Read a model's data specification; raise a ValueError for columns of kinds that are not imported."""
@@ -140,7 +140,7 @@ class _Features:
 
 
 def _levels(column: Any) -> Levels:
-    """Return a column's words, but entry 0 of its dictionary, for unknown words (code -1); then the empty word."""
+    """Return as levels a column's words, but entry 0 of its dictionary (unknown words, code -1), and the empty word."""
     spec = column.categorical
     if spec.is_already_integerized:
         raise ValueError(f"the model's column {column.name!r} has categories that came as integers; give it words.")

@@ -219,9 +219,10 @@ def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
 
 
 def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> _Sums:
-    """Return the sums of two classes with one weight a leaf: of the second's probability or, if any is negative, score.
+    """Return the sums of one weight a leaf: the second class's probability, or its score if any weight is negative.
 
-    ``read`` are the trees, ``base`` is empty or one base value, ``link`` follows the sums; ``labels`` are the classes'.
+    ``read`` has trees and weights, ``base`` is empty or one base value, ``link`` follows the sums, and ``labels`` are
+    those of the classes.
     """
     if read.output[0] != 0 or len(base) > 1 or link == "softmax":
         raise ValueError(
@@ -267,7 +268,7 @@ def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.
 
 
 def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
-    """Return which of ``n_outputs`` may get no weight of an instance: each tree of ``read`` has a leaf without one."""
+    """Return which of ``n_outputs`` lack a weight in a leaf of each tree ``read``: an instance may get none at all."""
     n_leaves = np.array([np.count_nonzero(tree.left < 0) for tree in read.trees])
     n_weights = np.zeros((len(read.trees), n_outputs), np.int64)
     np.add.at(n_weights, (read.of_tree, read.output), 1)

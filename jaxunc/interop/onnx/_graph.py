@@ -236,9 +236,9 @@ def _goes_right(plain_set: PlainSet, bounds: np.ndarray) -> np.ndarray:
 
 
 def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.ndarray]) -> str:
-    """Add to the graph a tree for each of ``features``, which finds the piece, between its ``bounds``, of a number.
+    """Add for each of ``features`` a tree that finds in which piece, between the feature's ``bounds``, a number is.
 
-    Return the name of the pieces' numbers ``[instances features]``.
+    Return the name, in the graph, of the pieces' numbers ``[instances features]``.
     """
     parts = [_piece_tree(t, j, ends) for t, (j, ends) in enumerate(zip(features, bounds, strict=True))]
     nodes, values, leaves = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))

@@ -77,7 +77,7 @@ class Attributes:
         return [text.decode("utf-8") for text in self._read(name, "STRINGS", "strings", ())]
 
     def floats(self, name: str) -> np.ndarray:
-        """Return the numbers of a list of float32, or of the tensor ``name_as_tensor``."""
+        """Return the numbers of a list of float32, or of the tensor whose name ends in ``_as_tensor``."""
         if (tensor := self._read(f"{name}_as_tensor", "TENSOR", "t", None)) is not None:
             return _array(name, tensor).astype(np.float64)
         return np.array(list(self._read(name, "FLOATS", "floats", ())), np.float64)
@@ -296,7 +296,7 @@ class _Keys:
         self._distinct = np.unique(node_id)
 
     def index(self, tree: np.ndarray, node: np.ndarray) -> np.ndarray:
-        """Return the indices of nodes in the file's lists; a ValueError if a node is not there."""
+        """Return the indices, in the file's lists, of nodes given by ``tree`` and ``node``; a ValueError for others."""
         # Pairs of tree and node as one integer. Ranks stand for the numbers of nodes, which may be too large.
         n = len(self._distinct)
         keys = self._tree * n + np.searchsorted(self._distinct, self._node)
@@ -380,7 +380,7 @@ def _pad(part: np.ndarray, length: int, value: int = 0) -> np.ndarray:
 
 
 def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Return, by nodes that test one as ``modes`` say, the sets in ``attributes``, as intervals of single numbers."""
+    """Return the sets in ``attributes``, by the nodes whose ``modes`` test one, as intervals of single numbers."""
     nodes = np.flatnonzero(modes == 6).tolist()
     values = attributes.tensor("membership_values")
     groups = np.split(values, np.flatnonzero(np.isnan(values)) + 1) if nodes else []
@@ -400,7 +400,7 @@ def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.nd
 def with_sets(trees: Sequence[ComparingTree], n_features: int, document: str) -> list[ComparingTree]:
     """Return trees of our own files with tests of the sets in ``document`` in place of columns that `to_onnx` appended.
 
-    The first of these columns is ``n_features``.
+    These columns begin at ``n_features``.
     """
     sets = _read_sets(document, n_features)
     return [_restore_set_tests(tree, n_features, sets) for tree in trees]

@@ -218,7 +218,7 @@ def _shape(value: Any) -> jax.ShapeDtypeStruct:
 
 
 def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return the sum of an array's pieces (see `pieces_of`), tensors called ``names``, as `Rows` of ``dtype``.
+    """Return the sum of an array's pieces (see `pieces_of`), tensors ``names`` of the graph, as `Rows` of ``dtype``.
 
     ``shape`` is the array's for an instance. If ``kind``, its merge, is "exact_sum", return an `ExactSum` of `Rows`.
     """
@@ -273,7 +273,7 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
-    """Return the ONNX model of additive trees: outputs ``raw``, and ``prediction`` or ``label`` and ``probability``."""
+    """Return the ONNX model, made in ``graph``, of additive trees, whose outputs `to_onnx` tells."""
     values, base = (np.asarray(part, np.float64) for part in (model.values, model.base))
     target = np.broadcast_to(np.arange(model.n_outputs), (model.n_trees, model.n_outputs))
     if values.shape[2] < model.n_outputs:

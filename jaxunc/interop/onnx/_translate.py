@@ -146,7 +146,7 @@ def _pick(graph: Graph, name: str, indices: np.ndarray, among: int = -1) -> str:
 
 
 def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
-    """Translate an equation that moves entries, by moving their indices; None if it reads beyond its operands."""
+    """Translate into the graph an equation that moves entries, by moving indices; None if it reads beyond operands."""
     which = _MOVING[equation.primitive.name] or range(len(operands))
     if any(isinstance(operand, Rows) for i, operand in enumerate(operands) if i not in which):
         return _look_up(graph, equation, operands)
@@ -232,7 +232,7 @@ def _last(operand: Rows, axes: Sequence[int]) -> np.ndarray:
 
 
 def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) -> list[Value] | None:
-    """Translate an equation whose operator takes entry by entry; None where ONNX's does not take these types.
+    """Translate into the graph an equation that takes operands entry by entry; None where ONNX lacks it for the types.
 
     ``output`` has the shape and the dtype of the result.
     """
