@@ -144,7 +144,7 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 
 def _other(head: bytes) -> str | None:
-    """Return, for a message, what a file is that begins with ``head``, if a known format that is not read; else None."""
+    """Return, for a message, what a file that begins with ``head`` is, if it is refused for its format; else None."""
     if is_binary_xgboost(head):
         return BINARY_XGBOOST
     return next((message for start, message in _OTHER_FILES.items() if head.startswith(start)), None)

@@ -189,8 +189,8 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     ValueError
         If ``model`` is not fitted, has several outputs or a single class, or was grown with negative sample weights.
         Also if its trees test categories by a random hash, as extra trees do, or categories whose values scikit-learn
-        does not tell. Also if trees have arrays by node that this version does not know, or are stored in another form
-        and send an instance elsewhere than their thresholds say.
+        does not tell. Also if trees have arrays by node that this version does not know. Also if they are stored in
+        another form, and send an instance elsewhere than their thresholds say.
 
     Warns
     -----
@@ -203,8 +203,8 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
     scikit-learn tests ``float32(x) <= t`` with a float64 threshold: thresholds are rounded down to float32, which
     changes no answer. Counts are its fractions times the size of the leaf, snapped to integers within 1e-9 of it.
 
-    A missing value goes where scikit-learn learned it to go. Where no training row at a test's node had one, it goes to
-    the child that more of these rows went to (right if as many), as scikit-learn's ``predict`` has it.
+    A missing value goes where scikit-learn learned it to go. Where no training row at a node had one, it goes to
+    the child that more of these rows went to, right if as many. So does scikit-learn's ``predict``.
 
     For each category the tree is asked whether it goes left at a test. Categories are levels of their column; a number
     counts as the category of its word, too. An unknown category goes where missing values go, as in scikit-learn.

@@ -45,8 +45,9 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
     TypeError
         If ``model`` is no YDF model, or a ``prior`` is given for a model without class counts.
     ValueError
-        If the model is of another kind or task (isolation forests, uplift, ranking, survival), or has oblique tests,
-        tests of sets, vectors or categories that came as integers, or leaves without counts. The message names them.
+        If the model is of another kind or task (isolation forests, uplift, ranking, survival). Also if the model has
+        oblique tests, tests of sets, vectors or categories that came as integers, or leaves without counts. The message
+        names them.
 
     Warns
     -----

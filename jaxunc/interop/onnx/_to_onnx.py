@@ -81,8 +81,8 @@ def to_onnx(model: Any) -> Any:
     makes them; the model's metadata list them. If any column is compared as float64 (it has cuts), the whole input is
     double.
 
-    **Sets** of categories, and other tests of intervals, become columns that the graph appends to the instances, one
-    for each distinct set, because trees of ONNX compare with one number.
+    **Sets** of categories, and other tests of intervals: for each distinct set the graph appends a column to the
+    instances, because trees of ONNX compare with one number.
 
     **Metadata.** ``feature_names``, ``class_labels`` and ``levels`` as JSON, where there are any, and
     ``jaxunc.version``. Operators are of ai.onnx 18 and ai.onnx.ml 3. ONNX Runtime 1.26.0 answers wrongly for missing
