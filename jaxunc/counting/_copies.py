@@ -24,11 +24,11 @@ deviations."""
 def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarray | None:
     """Return a number for each row ``[rows]``, equal for copies of each other; None if no row is a copy.
 
-    Copies are equal in all values and in the label. Where columns have few values (answers to questions, levels), rows
-    are equal by chance, new rows as often as rows of the sample: such rows are not copies. Many of them agree in a part
-    of the columns, too, which copies do not. Rows whose multiplicities have a common factor were repeated that often,
-    whatever they hold. Equal values with several labels were filled in, such as gaps by an imputer: a copy of a row
-    keeps its label.
+    Copies are equal in all ``values [rows features]`` and in the class, ``position [rows]``. Where columns have few
+    values (answers to questions, levels), rows are equal by chance, new rows as often as rows of the sample: such rows
+    are not copies. Many such rows agree in a part of the columns, too, which copies do not. Rows whose multiplicities
+    have a common factor were repeated that often, whatever they hold. Equal values with several labels were filled in,
+    such as gaps by an imputer: a copy of a row keeps the row's label.
     """
     hash_rows = _row_hasher(values, position)
     whole = hash_rows(np.ones((1, values.shape[1]), bool))[0]
@@ -52,8 +52,8 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
 def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weight: Any = None) -> np.ndarray | None:
     """Return the group of each row as a number ``[rows]``; None if each row is a group by itself.
 
-    Without ``groups`` the copies of a row (`copies_of`) are its group, with a warning if there are many. A row of
-    weight 0, which no tree sees, is a group by itself. ``position`` has each row's class.
+    ``groups`` has a label for each row. Without it the copies of a row (`copies_of`) are its group, with a warning if
+    there are many. A row of weight 0, which no tree sees, is a group by itself. ``position`` has each row's class.
     """
     if groups is not None and (groups := as_groups(groups, len(position))) is None:
         return None
@@ -80,9 +80,9 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weig
 
 
 def as_groups(groups: Any, n: int) -> np.ndarray | None:
-    """Return the group of each of n rows as a number, from labels of groups; None if each row is a group by itself.
+    """Return the group of each row as a number ``[n]``, from labels ``groups [n]``; None if each row is a group.
 
-    Raises a ValueError unless there are n labels, none missing; a TypeError if they have no order or some are masked.
+    Raises a ValueError unless there are n labels, none missing, and a TypeError if labels have no order or are masked.
     """
     check_readable("groups", groups)
     labels = np.asarray(as_column(groups, "groups"))
@@ -98,21 +98,24 @@ def as_groups(groups: Any, n: int) -> np.ndarray | None:
 
 
 def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
-    """Return the positions of the rows that equal no earlier row in values and label."""
+    """Return the positions of the rows that equal no earlier row in values and class, ``position [rows]``."""
     return np.sort(np.unique(row_hashes(values, position), return_index=True)[1])
 
 
 def row_hashes(values: Any, position: np.ndarray) -> np.ndarray:
-    """Return a number for each row, equal for rows that are equal in all values and the label, ``[rows]``."""
+    """Return a hash of each row ``[rows]``, the same for rows that are equal in all values and in class.
+
+    ``position [rows]`` has each row's class.
+    """
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     return _row_hasher(values, position)(np.ones((1, values.shape[1]), bool))[0]
 
 
 def find_rows_of_fit(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
-    """Return whether each row equals a row of the fit ``[rows]``; None if hardly more do than new rows by chance.
+    """Return whether each row equals a row of the fit, bools ``[rows]``; None if hardly more do than by chance.
 
-    Both arguments are `row_hashes`: of the rows of the fit, and of the rows in question. How often rows of the fit
-    equal each other gives the chance.
+    Both arguments are `row_hashes`: ``fitted`` of the rows of the fit, and ``rows`` of the rows in question. By chance
+    new rows equal rows of the fit as often as the latter equal each other.
     """
     distinct, times = np.unique(fitted, return_counts=True)
     is_of_fit = np.isin(rows, distinct)
@@ -122,7 +125,10 @@ def find_rows_of_fit(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
 
 
 def mask_by_group(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Return the mask ``[instances trees]`` that is True where ``mask`` is True for all rows of the row's group."""
+    """Return the mask ``[instances trees]`` that is True where ``mask`` is True for all rows of the row's group.
+
+    ``groups [instances]`` numbers groups from 0 on; None if each row is a group.
+    """
     if groups is None:
         return mask
     order = np.argsort(groups, kind="stable")
@@ -131,12 +137,15 @@ def mask_by_group(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
 
 
 def first_of_each(groups: np.ndarray) -> np.ndarray:
-    """Return the position of the first row of each group, in the order of the rows."""
+    """Return the position of the first row of each group, in the order of the rows; ``groups`` are ``[rows]``."""
     return np.sort(np.unique(groups, return_index=True)[1])
 
 
 def advise_on_trees(has_tree: np.ndarray, groups: np.ndarray | None) -> str:
-    """Return a sentence of advice on rows that are in every bag: more trees, or smaller groups for rows in groups."""
+    """Return advice on rows that are in every bag, as text: more trees, or smaller groups for rows in groups.
+
+    ``has_tree [rows]`` says whether a row is out of some bag; ``groups [rows]`` numbers groups, None without any.
+    """
     if groups is None or np.bincount(groups)[groups[~has_tree]].max(initial=1) == 1:
         return "Use more trees."
     return (
@@ -156,10 +165,10 @@ class GroupCounts(NamedTuple):
 
     @classmethod
     def of(cls, groups, leaves, position, weights, n_classes: int, mask=None) -> "GroupCounts":
-        """Count the rows of each group in the leaves, by weight, in trees where the mask is True.
+        """Count the rows of each group in the leaves, by weight, in trees where ``mask`` is True (None: in all).
 
-        ``groups``, ``position`` (of a row's label among the classes) and ``weights`` are ``[rows]``; ``leaves`` and
-        ``mask`` are ``[rows trees]``.
+        ``groups`` (numbers), ``position`` (of a row's label among the classes) and ``weights`` are ``[rows]``;
+        ``leaves`` and ``mask`` are ``[rows trees]``.
         """
         tables, code, start = [], np.empty(leaves.shape, np.int64), 0
         for t, leaf in enumerate(leaves.T):
@@ -176,8 +185,8 @@ class GroupCounts(NamedTuple):
 def _is_natural(hash_rows: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:
     """Return whether rows are equal by chance, since values are few: many then agree in parts of the columns, too.
 
-    ``first`` has the positions of the distinct rows, and ``repeated`` is the number of other rows, counted once where
-    all rows were repeated.
+    ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first`` has the positions of the distinct rows,
+    and ``repeated`` is the number of other rows, divided by how often all rows were repeated.
     """
     if repeated == 0 or n_columns == 1:  # one column has no parts that could show how often rows are equal by chance
         return True
@@ -189,7 +198,7 @@ def _is_natural(hash_rows: Any, n_columns: int, first: np.ndarray, repeated: int
 
 
 def _without_parts(n_columns: int) -> np.ndarray:
-    """Return masks of columns ``[sets columns]``: six without a random half of the columns, four without a quarter."""
+    """Return masks of columns, bools ``[sets columns]``: six without a random half of them, four without a quarter."""
     draw, sets = np.random.default_rng(0), []
     for n_parts in (2, 2, 2, 4):
         part = draw.permutation(n_columns) % min(n_parts, n_columns)
@@ -198,7 +207,10 @@ def _without_parts(n_columns: int) -> np.ndarray:
 
 
 def _row_hasher(values: Any, position: np.ndarray) -> Any:
-    """Return a function from masks of columns ``[sets columns]`` to hashes of all rows there, ``[sets rows]``."""
+    """Return a function from masks of columns ``[sets columns]`` to hashes of all rows in these, ``[sets rows]``.
+
+    ``values`` are ``[rows columns]``, and ``position [rows]`` has each row's class, which is hashed, too.
+    """
     n_rows, n_columns = values.shape
     *factors, of_label = np.random.default_rng(1).integers(1, 2**63, n_columns + 1, np.uint64) | np.uint64(1)
     factor, size = np.array(factors, np.uint64), max(CHUNK // max(n_columns, 1), 1)
@@ -221,7 +233,7 @@ def _row_hasher(values: Any, position: np.ndarray) -> Any:
 
 
 def _bits(cells: np.ndarray) -> np.ndarray:
-    """Return an integer for each number: equal for equal numbers and for all kinds of NaN, 0 for 0 and for -0."""
+    """Return an integer for each of the numbers ``cells``: the same for all kinds of NaN, and 0 for 0 and for -0."""
     cells = np.ascontiguousarray(cells, np.float32) + np.float32(0)
     if np.isnan(cells).any():
         cells[np.isnan(cells)] = np.nan

@@ -129,7 +129,7 @@ def count_leaves(
 
 
 def _labels_of(y) -> tuple:
-    """Return the distinct labels, sorted; raise a ValueError if they are fewer than two."""
+    """Return the distinct labels in y, sorted; raise a ValueError if these are fewer than two."""
     labels = distinct_labels(as_labels(y))[0]
     if len(labels) < 2:
         raise ValueError(f"y holds {len(labels)} label(s), {labels.tolist()}; counts that tell classes apart need two.")
@@ -137,7 +137,10 @@ def _labels_of(y) -> tuple:
 
 
 def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
-    """Return the leaves as an array ``[instances trees]``; raise a ValueError unless all are leaves of these trees."""
+    """Return ``leaves``, of ``n`` instances, as an array ``[instances trees]``.
+
+    Raises a ValueError unless all are leaves of these trees.
+    """
     leaves = np.asarray(leaves)
     if leaves.shape != (n, trees.n_trees) or leaves.dtype.kind not in "iu":
         raise ValueError(
@@ -151,7 +154,11 @@ def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
 
 
 def _count_in_nodes(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes: int) -> np.ndarray:
-    """Return the counts of instances in every node, float64 ``[trees nodes classes]``; inner nodes have zeros."""
+    """Return the counts of instances in every node, float64 ``[trees nodes classes]``; inner nodes have zeros.
+
+    The instances are encoded ``values``, with ``labels`` as positions and ``weights`` ``[instances]``. ``leaves`` and
+    ``tree_mask`` are as for `count_leaves`; None routes the instances, or counts them in all trees.
+    """
     counts, plan = np.zeros((trees.n_trees, trees.n_nodes * n_classes)), None
     narrow, rows = on_tested(trees, values)
     for start in range(0, len(values), CHUNK):
@@ -170,10 +177,11 @@ def _count_in_nodes(trees: Trees, values, leaves, labels, weights, tree_mask, n_
 
 
 COUNTS = ("inbag", "train", "oob", "held_out")
-"""Modes: the model's own counts; all rows of the fit; those out of a tree's bag; rows that were held out of the fit."""
+"""Modes, in this order: the model's own counts; all rows of the fit; rows out of a tree's bag; rows held out of the
+fit."""
 
 FEWEST_TREES = 5
-"""Fewest trees that have not seen a row, in the mean over a class; below, rows of that class may be refused."""
+"""Fewest trees that have not seen a row, in the mean over a class's rows; with fewer the class may be refused."""
 
 MOST_TREES = 2000
 """Largest forest that an error message advises."""
@@ -275,8 +283,9 @@ def counted_forest(forest: Forest, model: Any, counts: str, rows: LabelledRows, 
 def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of the rows to fit on and of the rows to count, two arrays, with every class in each.
 
-    ``size`` is the share of rows to count. Rows of one group (``groups`` has a number for each row) go into the same
-    part. Raises a ValueError if a class is missing from a part.
+    ``y`` holds the rows' labels, ``size`` is the share of rows to count, and ``random_state`` scikit-learn's seed of
+    the split. Rows of one group (``groups`` has a number for each row) go into one of the two. Raises a ValueError if a
+    class is missing from either.
     """
     check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
     from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
@@ -311,8 +320,8 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
 def _weights_of_forest(model, labels: tuple, y, sample_weight, class_weight):
     """Return sample weight × class weight of each row ``[rows]``, as in the model's in-bag counts.
 
-    Class weights are the model's, else those of its trees, else ``class_weight``. Without any, return
-    ``sample_weight`` as it is, None included.
+    ``y`` holds the rows' labels, and ``labels`` those of the classes. Class weights are the model's, else those of its
+    trees, else ``class_weight``. Without any, return ``sample_weight`` as it is, None included.
     """
     position, indices = class_positions(labels, y), np.arange(len(labels))
     # The trees of a BaggingClassifier know classes by their positions.
@@ -329,7 +338,11 @@ def _weights_of_forest(model, labels: tuple, y, sample_weight, class_weight):
 def _class_weights(
     class_weight, classes: np.ndarray, position: np.ndarray, sample_weight, of_forest: bool
 ) -> np.ndarray:
-    """Return the weight of each class ``[classes]`` that the parameter ``class_weight`` gave a model's trees."""
+    """Return the weight of each class ``[classes]`` that the parameter ``class_weight`` gave a model's trees.
+
+    ``classes`` has the names by which ``class_weight`` knows the classes, and ``position [rows]`` each row's class.
+    ``of_forest`` is True if the model is a forest, which since scikit-learn 1.9 balances classes by ``sample_weight``.
+    """
     from sklearn.utils.class_weight import compute_class_weight  # slow to import, and rarely needed
 
     if not isinstance(class_weight, str):
@@ -345,7 +358,9 @@ def _class_weights(
 def _balance_classes(weights, position, mask, sample_weight):
     """Return weights under which out-of-bag rows of all classes count as if classes were out of bag equally often.
 
-    scikit-learn 1.9 draws bags by weight, so rows of heavy classes are rarely out of a bag.
+    ``weights [rows]`` are scaled by class. ``position [rows]`` has each row's class, ``mask`` is that of `oob_mask`,
+    and ``sample_weight`` (None: 1) weighs rows in the mean over a class. scikit-learn 1.9 draws bags by weight, so rows
+    of heavy classes are rarely out of a bag.
     """
     weights, shares = np.array(weights, float), mask.mean(axis=1)
     rows = np.ones(len(position)) if sample_weight is None else sample_weight
@@ -377,7 +392,7 @@ def warn_of_one_doubt(forest: Forest) -> None:
 
 
 def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
-    """Warn if the counts are of the instances that grew the trees, and pure: they hide how uncertain a leaf is."""
+    """Warn if the mode ``counts`` is of the instances that grew the trees, and leaves are pure: these hide doubt."""
     if counts in ("inbag", "train") and has_pure_leaves(forest):
         warn(
             "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "
@@ -390,9 +405,10 @@ def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
 def shares_of_classes(
     mask: np.ndarray, position: np.ndarray, n_classes: int, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the share of trees that have not seen a row, in the mean over each class ``[classes]``.
+    """Return the share of trees that have not seen a row, in the mean over the rows of each class ``[classes]``.
 
-    It is NaN for a class without rows of positive weight. ``mask`` is that of `oob_mask`.
+    NaN for a class without rows of positive weight. ``mask`` is that of `oob_mask`, ``position [rows]`` has each row's
+    class, and ``weight [rows]`` (None: 1) weighs rows in the mean.
     """
     weight = np.ones(len(position)) if weight is None else weight
     numbers = np.bincount(position, weight, n_classes)
@@ -404,8 +420,9 @@ def check_unseen(
 ) -> None:
     """Raise a `TooFewUnseenError` if rows of some class, unlike those of another, are in nearly every bag.
 
-    Raise it also if all rows are in every bag. ``mask`` is that of `oob_mask`, and ``ungrouped`` what it would be if
-    each row were a group by itself. ``labels`` are the classes' labels.
+    Raise it also if all rows are in every bag. ``mask`` is that of `oob_mask`, and ``ungrouped`` the mask if each row
+    were a group by itself. ``position [rows]`` has each row's class, ``weight [rows]`` its weight (None: 1), and
+    ``labels`` are the classes' labels.
     """
     shares, n_trees = shares_of_classes(mask, position, len(labels), weight), mask.shape[1]
     ungrouped_shares = shares_of_classes(ungrouped, position, len(labels), weight)
@@ -447,8 +464,9 @@ def even_out_trees(
 ) -> np.ndarray:
     """Return the mask with trees removed at random, so that rows of all classes have equally many in the mean.
 
-    If the number of trees told the class, combiners would learn to read it. A mask whose classes differ little is
-    returned as it is.
+    ``mask [rows trees]`` is that of `oob_mask`, ``position [rows]`` has each row's class, and ``weight [rows]`` (None:
+    1) weighs rows in the mean. If the number of a row's trees told its class, combiners would learn to read it. A mask
+    whose classes differ little is returned as it is.
     """
     shares = shares_of_classes(mask, position, n_classes, weight)
     numbers = np.bincount(position, minlength=n_classes)

@@ -141,10 +141,11 @@ def leave_one_out(
 
 @own_settings()
 def _answer_without_row(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
-    """Return the combiner's answer for each row, from the counts of its leaves less those of the row.
+    """Return the combiner's answer for each row, from the counts of the row's leaves less those of the row.
 
-    A row's counts are its weight in its class, of ``labels``. If ``weights`` is None, ``labels`` holds the counts to
-    subtract instead, ``[rows trees classes]``: those of the row's whole group.
+    ``plan`` is that of the forest's trees, and ``values [rows features]`` are encoded. A row counts by its weight
+    ``weights [rows]`` in its class ``labels [rows]``. If ``weights`` is None, ``labels`` holds the counts to subtract
+    instead, ``[rows trees classes]``: those of the row's whole group. ``mask [rows trees]`` is the tree mask, or None.
     """
     values = jnp.asarray(values)
     leaves = planned_leaf_index(forest.trees, plan, values)

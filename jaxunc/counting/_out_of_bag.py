@@ -129,9 +129,10 @@ def oob_mask(
 
 
 def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = None) -> list[np.ndarray]:
-    """Return the positions of the instances, among n, that each tree drew: each as often as the tree drew it.
+    """Return for each tree the positions of its bag's instances, among n, each as often as the tree drew it.
 
-    Only a model of YDF, whose bags are drawn anew, is compared with X and y. Raises as `oob_mask` does.
+    The bags of a YDF model are drawn anew by ``learner``, as for `oob_mask`, and only they are compared with X and y.
+    Raises as `oob_mask` does.
     """
     from sklearn.exceptions import NotFittedError  # slow to import
     from sklearn.utils.validation import check_is_fitted
@@ -171,16 +172,19 @@ def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = 
 
 
 def ungrouped_mask(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
-    """Return the `oob_mask` ``[instances trees]`` of instances that are each a group by itself.
+    """Return the `oob_mask` ``[instances trees]`` of the ``n`` instances of the fit, each a group by itself.
 
-    `oob_mask` has compared the data with the model before.
+    X and y are the caller's, who has called `oob_mask` with them before, so that scikit-learn's are not compared again.
     """
     # Without X and y YDF's bags would be those of its default seed, with a warning.
     return oob_mask(model, n, X=X, y=y, groups=np.arange(n)) if is_ydf_forest(model) else oob_mask(model, n)
 
 
 def _mask_of_bags(bags: list[np.ndarray], n: int, groups: np.ndarray | None) -> np.ndarray:
-    """Return the mask ``[n trees]``: True where neither the row nor another row of its group is in the tree's bag."""
+    """Return the mask ``[n trees]``: True where neither the row nor another row of its group is in the tree's bag.
+
+    A bag holds positions; ``groups [n]`` numbers groups, None if each row is a group.
+    """
     mask = np.ones((n, len(bags)), dtype=bool)
     for tree, bag in enumerate(bags):
         mask[bag, tree] = False
@@ -226,8 +230,8 @@ def check_grown_on(
 ) -> tuple[np.ndarray | SparseRows, np.ndarray]:
     """Return the encoded rows and the position of each row's class; raise an `OtherRowsError` for other rows.
 
-    The rows of a tree's bag have to give the counts of its leaves. If the model was grown with sample weights that are
-    not given, they have to give the leaves' sizes and classes.
+    The rows of a tree's bag (``bags``: positions by tree) have to give the counts of its leaves. If the model was grown
+    with sample weights that are not given, the rows have to give the leaves' sizes and classes.
     """
     names, leaf_of = getattr(model, "feature_names_in_", None), _leaves_by_categories(model, X)
     columns = Columns(int(model.n_features_in_), None if names is None else tuple(map(str, names)))
@@ -266,7 +270,8 @@ def check_grown_on(
 def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | None:
     """Return a function from a tree's number to the leaves of all rows, for trees that test categories; else None.
 
-    Such trees (scikit-learn 1.10) read codes alone. So the estimator around a tree is asked, which makes the codes.
+    Such trees (scikit-learn 1.10) read codes alone. So the forest, or the estimator of a tree, is asked for the leaves
+    of raw rows ``X``: it makes the codes.
     """
     if all(getattr(tree, "is_categorical_", None) is None for tree in model.estimators_):
         return None
@@ -278,7 +283,10 @@ def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | N
 
 
 def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
-    """Return whether the rows of a bag may be those that gave a tree's leaves their counts."""
+    """Return whether the rows of a bag may be those that gave a tree's leaves their counts.
+
+    ``leaves`` is a mask of the tree's nodes, and ``bag`` what the rows put into the leaves.
+    """
     sizes = tree.tree_.n_node_samples[leaves]
     # A bag is copies of rows, which add to a leaf's size, or sample weights, which do not.
     seen = bag.drawn if sizes.sum() > bag.rows.sum() else bag.rows
@@ -300,7 +308,10 @@ def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
 
 
 def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return the counts of a tree's nodes by the model's classes ``[nodes classes]``; a bag may lack some classes."""
+    """Return the counts in ``nodes`` of a scikit-learn tree by the model's classes ``[nodes classes]``.
+
+    ``nodes`` has positions or a mask. The tree may know fewer classes than the model, if its bag lacks some.
+    """
     counts_of_tree = tree.tree_.value[nodes, 0] * tree.tree_.weighted_n_node_samples[nodes, None]
     if counts_of_tree.shape[1] == n_classes:
         return counts_of_tree
@@ -310,7 +321,10 @@ def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def _are_proportional(counts: np.ndarray, contents: np.ndarray) -> bool:
-    """Return whether counts equal the contents but for a factor by class: a class weight, which may differ by tree."""
+    """Return whether counts equal contents, both ``[leaves classes]``, but for a factor by class, as class weights are.
+
+    The factor is that of one tree: class weights may differ by tree.
+    """
     whole = contents.sum(axis=0)
     factor = counts.sum(axis=0) / np.where(whole > 0, whole, 1)
     return bool(np.allclose(counts, contents * factor, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))
@@ -326,10 +340,11 @@ def is_ydf_forest(model: Any) -> bool:
 def ydf_bags(
     model: Any, n: int, *, learner: Any = None, X: InstancesLike | None = None, y: LabelsLike | None = None
 ) -> list[np.ndarray]:
-    """Return the positions that each tree of a YDF forest drew, as a learner draws them anew.
+    """Return the positions that each tree of a YDF forest drew among ``n``, as a learner draws them anew.
 
-    A model keeps neither its seed nor its bags; a learner of the same settings draws the same bags. If X and y are
-    given, the counts of all leaves are compared. Else hardly anything can be, and without a learner there is a warning.
+    A model keeps neither its seed nor its bags; a learner of the same settings draws the same bags, by default one of
+    YDF's default seed. If X and y are given, the counts of all leaves are compared. Else hardly anything can be
+    compared, and without a learner there is a warning.
     """
     n_grown = int(model.data_spec().created_num_rows)
     if n_grown != n:
@@ -369,7 +384,7 @@ _REMEDY = (
 
 
 def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
-    """Raise a ValueError unless the bags leave out as many instances as YDF's out-of-bag evaluations count.
+    """Raise a ValueError unless the bags leave out as many of n instances as YDF's out-of-bag evaluations count.
 
     The first evaluation is of one tree, of any number (YDF takes trees as they are ready), and the last of all trees.
     """
@@ -384,7 +399,7 @@ def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
 
 
 def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: LabelsLike | None, n: int) -> None:
-    """Raise a ValueError unless the instances of each tree's bag give the counts of the tree's leaves."""
+    """Raise a ValueError unless there are n labels, and the rows of each tree's bag give the counts of its leaves."""
     labels = tuple(model.label_classes())
     position = _positions(model, y)
     if len(position) != n:
@@ -425,7 +440,7 @@ def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
 
 
 def _leaf_values(root: Any) -> list:
-    """Return YDF's values of a tree's leaves, in the order of its leaf numbers: the negative child comes first."""
+    """Return YDF's values of the leaves below ``root``, in order of leaf numbers: the negative child comes first."""
     values, waiting = [], [root]
     while waiting:
         node = waiting.pop()
@@ -437,7 +452,7 @@ def _leaf_values(root: Any) -> list:
 
 
 def _dataset(model: Any, X: Any, n: int) -> Any:
-    """Return X as a dict of columns, as YDF reads it, with a column of labels, which it demands and does not read."""
+    """Return X, of ``n`` rows, as YDF reads it: a dict of columns, with some label, which it demands and ignores."""
     features, label = model.input_features(), np.full(n, model.label_classes()[0], object)
     table = X.toarray() if is_sparse(X) else plain_table(X)
     if (frame := as_frame(table)) is not None:
@@ -468,6 +483,6 @@ def _check_columns(names: list, expected: list[str]) -> None:
 
 
 def _check_rows(n_rows: int, n: int) -> None:
-    """Raise a ValueError unless there are as many instances as labels, ``n``."""
+    """Raise a ValueError unless there are as many instances, ``n_rows``, as labels, ``n``."""
     if n_rows != n:
         raise ValueError(f"X has {n_rows} instances and y {n} labels; pass one label for each.")

@@ -52,7 +52,10 @@ def predictions(model: Any, X: Any) -> np.ndarray:
 
 
 def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
-    """Return the residuals of a fitted model for rows that it has not seen, with the rows as the model reads them."""
+    """Return the residuals of the model ``grown`` for a ``sample`` of raw rows that the model has not seen.
+
+    The rows are returned as the model reads them.
+    """
     model, sample = grown.model, grown.reading(sample)
     return ResidualRows(sample.X, sample.y - predictions(model, sample.X).astype(float).reshape(-1), sample.weights)
 
@@ -60,9 +63,10 @@ def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
 def cross_fitted_rows(
     grow: Callable[..., Grown], whole: Grown, sample: Sample, fold: np.ndarray
 ) -> tuple[ResidualRows, list[Grown]]:
-    """Return rows as ``whole`` reads them, with residuals of refits, and the refits: of each fold, on the other folds.
+    """Return the sample's rows as ``whole`` reads them, with residuals of refits, and the refits in order of folds.
 
-    ``fold [rows]`` numbers the folds. Refits have as many rounds as ``whole``.
+    ``fold [rows]`` numbers the folds; each has a refit, by ``grow(sample, **settings)``, to the rows of the other
+    folds. Refits have as many rounds as the fitted model ``whole``.
     """
     residual, refits = np.empty(len(sample.y)), []
     for k in np.unique(fold):
@@ -72,7 +76,7 @@ def cross_fitted_rows(
 
 
 def is_boosted(model: Any, fitted: bool) -> bool:
-    """Return whether a regressor, ``fitted`` or not, is boosted, so that its trees correct each other."""
+    """Return whether a regressor, which came ``fitted`` or not, is boosted, so that its trees correct each other."""
     if not fitted:
         return (rounds(model) or 1) > 1
     if library_of(model) == "sklearn":
@@ -101,8 +105,8 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
 
     A leaf's value is :math:`\nu \sum_i w_i r_i / (\sum_i w_i h_i + \lambda)` over the rows that grew it: w are their
     weights, r their residuals before the leaf's stage, h the slopes of the link's inverse. So one ν and one λ fit all
-    leaves of these rows, but not those of other rows. False, too, where trees grew on parts of the rows, or for
-    another loss.
+    leaves if ``X`` (as the model reads it), targets ``y`` and ``weight`` grew them, but not for other rows. False, too,
+    where trees grew on parts of the rows, or for another loss.
     """
     n_stages = min(model.n_trees // model.trees_per_stage, FIRST_STAGES)
     first = model.first_stages(n_stages)
@@ -134,7 +138,10 @@ def check_residuals_unseen(grown: Grown) -> None:
 
 
 def rounds_of(model: Any) -> dict[str, Any]:
-    """Return parameters that make a refit as long as a model of scikit-learn that stopped early; else an empty dict."""
+    """Return parameters {name: value} with which a refit has as many rounds as a model that stopped early.
+
+    The dict is empty for models that did not, and for those of other libraries than scikit-learn.
+    """
     if library_of(model) != "sklearn":
         return {}
     if getattr(model, "do_early_stopping_", False):
@@ -145,10 +152,10 @@ def rounds_of(model: Any) -> dict[str, Any]:
 
 
 def folds_in_leaves(models: Iterable[Grown], rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
-    """Yield for each fold its rows, and all other rows as counted rows, in the leaves of a model.
+    """Yield for each fold its rows, and the rows of all other folds as counted rows, each by its leaf in every tree.
 
-    ``rows`` are raw, and ``fold [rows]`` numbers their folds. The k-th of ``models`` has not seen the rows of the k-th
-    fold; one model may be repeated for all folds.
+    ``rows`` are raw, and ``fold [rows]`` numbers their folds. The k-th of ``models``, whose leaves these are, has not
+    seen the rows of the k-th fold; one model may be repeated for all folds.
     """
     current, leaves, model = None, np.zeros((0, 0), np.uint8), cast(Any, None)
     for k, grown in zip(np.unique(fold), models, strict=False):
@@ -175,10 +182,11 @@ def scales_and_law(
 ) -> tuple[LeafScales, NumberLaw, np.ndarray]:
     """Return a boosted model's scales, the law of its errors, and the position ``[residuals]`` of each residual's row.
 
-    Steps of the leaves are learned from the residuals of ``leaf_rows``. ``folds`` are the same rows in parts; from them
-    the steps' shrinkage and gain, the number of trees with steps, and the floor are learned. ``ranked`` are further
-    rows, whose residuals a conformal law ranks. Where they are None, the law has the residuals of the folds, and
-    positions count the rows one fold after another.
+    ``law`` and ``score`` are the regressor's ``law`` and ``learn_by``. Steps of the leaves are learned from the
+    residuals of ``leaf_rows``. ``folds`` are the same rows by folds; from them the steps' shrinkage and gain, the
+    number of trees with steps, and the floor are learned. ``ranked`` are further rows, whose residuals a conformal law
+    ranks. Where ``ranked`` is None, the law has the residuals of the folds, and positions count the rows one fold after
+    another.
     """
     few = len(leaf_rows.residual) < FEW_ROWS
     if few and law != "residuals":
@@ -216,7 +224,10 @@ class BoostedNumbers:
     _keep: Callable[[Grown], None]
 
     def _check_boosted(self, model: Any, frozen: bool) -> None:
-        """Raise a ValueError for settings of a boosted model, or of this estimator, that boosted models cannot have."""
+        """Raise a ValueError for settings of a boosted model, or of this estimator, that boosted models cannot have.
+
+        ``frozen`` says whether the model came fitted.
+        """
         name = type(model).__name__
         watches = not frozen and library_of(model) in ("xgboost", "lightgbm") and "early_stopping_rounds"
         if watches and model.get_params().get(watches):
@@ -240,8 +251,9 @@ class BoostedNumbers:
     ) -> tuple[None, np.ndarray | None]:
         """Fit scales of leaves, and the law of errors, to residuals of rows that their model has not seen.
 
-        Return None, where a forest's fit returns answers for unseen rows, and the stratum of each residual of
-        the law ``[residuals]``, or None without strata.
+        ``grow(sample, **settings)`` returns a model fitted to a sample, or the user's model if it came ``frozen``;
+        ``counts`` is as for the class, without ``"auto"``. Return None, in the place of the answers that a forest's fit
+        returns, and the stratum of each residual of the law ``[residuals]``, or None without strata.
         """
         whole, leaf_sample, ranked_sample, refits = self._fit_and_split(grow, sample, frozen, counts)
         fold = fold_numbers(leaf_sample, self.random_state)
@@ -268,8 +280,8 @@ class BoostedNumbers:
     ) -> tuple[Grown, Sample, Sample | None, bool]:
         """Return the model, the rows for scales of leaves, unseen rows for a conformal law to rank, and a flag.
 
-        The flag says whether the model has seen the rows for scales: their residuals then need refits. The third is
-        None where the law has the residuals of the rows for scales.
+        The arguments are those of `_fit_boosted`. The flag says whether the model has seen the rows for scales: their
+        residuals then need refits. The rows to rank are None where the law has the residuals of the rows for scales.
         """
         by_rank = self.law == "conformal"
         if frozen:

@@ -24,7 +24,10 @@ from jaxunc.tables import (
 
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Return weights ≥ 0 ``[instances]``; None for None, and where all are 1. A ValueError for other weights."""
+    """Return weights of the rows of X, ``[instances]``; None for None, and where all are 1.
+
+    Raises a ValueError for weights that are negative or not finite.
+    """
     if sample_weight is None:
         return None
     check_readable("sample_weight", sample_weight)  # before scikit-learn, which reads the values under a mask
@@ -49,8 +52,9 @@ def drop_weightless_rows(X: Any, y: Any, sample_weight: np.ndarray | None, group
 def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, from_pipeline: bool = False, **checks: Any) -> Any:
     """Return X as an array of numbers or a CSR matrix, and y if it is passed, as ``validate_data`` does.
 
-    Raises what ``validate_data`` does, and a TypeError for dates, which scikit-learn takes for numbers. With
-    ``from_pipeline`` X is the output of a pipeline's steps, whose columns are not compared with the estimator's.
+    ``checks`` are further arguments of ``validate_data``. With ``reset`` names and number of columns are kept in the
+    estimator, else they are compared with those kept; neither is done ``from_pipeline``, for X that a pipeline's steps
+    returned. Raises what ``validate_data`` does, and a TypeError for dates, which scikit-learn takes for numbers.
     """
     X = as_csr(X, for_sklearn=True) if is_sparse(X) else convert_objects(plain_table(X))
     y = tuple(check_labels(estimator, labels) for labels in y)
@@ -74,7 +78,10 @@ WORDS = "convert string to float"  # NumPy's error message for words among numbe
 
 
 def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
-    """Return X, and y if it is passed, checked: a frame stays as it is, and other rows become an array of any dtype."""
+    """Return X, and y if it is passed, checked: a frame stays as it is, and other rows become an array of any dtype.
+
+    With ``reset`` names and number of columns are kept in the estimator, else they are compared with those kept.
+    """
     X, y = X if is_sparse(X) else plain_table(X), tuple(check_labels(estimator, labels) for labels in y)
     if not (hasattr(X, "iloc") or isinstance(X, Frame)):
         checks = {"dtype": None, "ensure_all_finite": "allow-nan", "ensure_min_samples": int(reset)}
@@ -96,7 +103,7 @@ def validate_mixed(estimator: Any, X: Any, *y: Any, reset: bool) -> Any:
 
 
 def check_labels(estimator: Any, y: Any) -> Any:
-    """Return labels as `as_labels` does; a ValueError for None (with scikit-learn's message) and for masked labels."""
+    """Return labels as `as_labels` does; a ValueError for masked labels, and for None, which names the estimator."""
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
@@ -125,12 +132,12 @@ def convert_objects(X: Any) -> Any:
 
 
 def plain_numbers(X: Any, has_levels: bool) -> Any:
-    """Convert an array of objects to numbers if no column is nominal; return anything else as it is."""
+    """Convert an array of objects to numbers unless columns have levels (``has_levels``); return other X as it is."""
     return array_of(X, "X") if not has_levels and isinstance(X, np.ndarray) and X.dtype == object else X
 
 
 def take_names(estimator: Any, frame: Frame, *, reset: bool) -> None:
-    """Keep the names of a frame's columns (``reset``), or compare them with those of the fit, as scikit-learn does."""
+    """Keep the names of a frame's columns in the estimator (``reset``), or compare them with those that it keeps."""
     n = frame.shape[1]
     if reset:
         estimator.n_features_in_, estimator.feature_names_in_ = n, np.array(frame.columns, object)

@@ -37,7 +37,7 @@ class ProbabilityClassifier(Deciding, Pickled, ClassifierMixin, BaseEstimator):
 
 
 class CombinerClassifier(ProbabilityClassifier):
-    """Base of classifiers that answer by a combiner bound to a forest; ``_instances`` prepares X for it."""
+    """Base of classifiers that answer by a combiner bound to a forest; ``_instances`` prepares X for the forest."""
 
     combiner: Any
     combiner_options: Any
@@ -71,7 +71,7 @@ class CombinerClassifier(ProbabilityClassifier):
         return margin(scores) if len(self.classes_) == 2 else scores
 
     def _probability_and_class(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return probabilities ``[instances classes]``, and the answer's classes as positions ``[instances]``."""
+        """Return probabilities ``[instances classes]``, and the predicted classes by position ``[instances]``."""
         check_is_fitted(self, "forest_")
         rows = self._instances(X)
         answer = self.bound_.answer(rows)
@@ -85,9 +85,10 @@ class CombinerClassifier(ProbabilityClassifier):
 
 
 def decisive(class_scores, log_probability: Callable) -> np.ndarray:
-    """Return class scores, and log probabilities for rows of -inf alone, whose leaves together exclude every class.
+    """Return class scores ``[instances classes]``, with log probabilities in place of rows of -inf.
 
-    ``log_probability`` takes the mask of these rows ``[instances 1]``, and is called only if there are any.
+    The leaves of such an instance together exclude every class. ``log_probability`` takes the mask of these instances,
+    bools ``[instances 1]``, returns ``[instances classes]``, and is called only if there are any.
     """
     scores = np.asarray(class_scores)
     is_excluded = np.isneginf(scores).all(axis=1, keepdims=True)
@@ -95,7 +96,10 @@ def decisive(class_scores, log_probability: Callable) -> np.ndarray:
 
 
 def combiner_for(combiner: Any, options: Any, prior, *, n_samples, n_trees: int) -> Combiner:
-    """Return a combiner object, or the combiner of a name with its options; a TypeError if it has no class scores."""
+    """Return ``combiner``, or the combiner of that name with its ``options``; a TypeError if it has no class scores.
+
+    ``prior [classes]`` and ``n_samples``, the number of instances, are those of the forest with ``n_trees``.
+    """
     combiner = combiner_by_name(combiner, options, prior=prior, n_samples=n_samples)
     check_class_scores(combiner, n_trees, len(prior))
     return combiner
@@ -106,7 +110,10 @@ _BIND_IT = "bind it to forest_ instead: jaxunc.bind(model.forest_, combiner)."
 
 
 def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice: str = _BIND_IT) -> Answer:
-    """Return the shapes of a combiner's answer for one instance; a TypeError unless it answers with class scores."""
+    """Return the shapes of a combiner's answer for one instance of ``n_trees`` trees and ``n_classes`` classes.
+
+    Raises a TypeError, which ends in ``advice``, unless the combiner answers with class scores.
+    """
     answer = jax.eval_shape(combiner.answer, jax.ShapeDtypeStruct((1, n_trees, n_classes), jnp.result_type(float)))
     if not isinstance(answer, Answer):
         raise TypeError(
@@ -116,9 +123,9 @@ def check_class_scores(combiner: Combiner, n_trees: int, n_classes: int, advice:
 
 
 def check_combiner(combiner: Any, options: Any = None, *, further: Iterable[str] = ()) -> None:
-    """Raise a TypeError or a ValueError unless these are a combiner, its name or None, and options or None.
+    """Raise a TypeError unless ``combiner`` is a `Combiner`, a name or None, and ``options`` map names, or are None.
 
-    Names in ``further`` are taken, too.
+    Raises a ValueError for a name that is neither a combiner's nor in ``further``.
     """
     if isinstance(combiner, str):
         check_name("combiner", combiner, (*further, *COMBINERS, *CONFIGURED))

@@ -206,7 +206,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return self
 
     def _take(self, name: Any) -> None:
-        """Bind the combiner of this name, or a combiner object, with a warning if all leaves are pure."""
+        """Bind the combiner ``name``, a name or a combiner object; warn if all leaves are pure and read in-bag."""
         warn_of_pure_leaves(self.forest_, self.counts)
         forest, settings = self.forest_, {"n_samples": self.forest_.n_samples, "n_trees": self.forest_.n_trees}
         self._bind(combiner_for(name, self.combiner_options, forest.prior, **settings))
@@ -272,7 +272,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return result._replace(predicted=self.classes_[result.predicted])
 
     def _vote_prior(self, training: Any) -> NumbersLike:
-        """Return the prior α ``[classes]`` of `predict_polled`, fitted to out-of-bag votes for training instances."""
+        """Return the prior α ``[classes]`` of `predict_polled`, fitted to out-of-bag votes for ``training``, (X, y)."""
         if not (isinstance(training, tuple | list) and len(training) == 2):
             problem = "none were given" if training is None else f"training is a {type(training).__name__}"
             raise ValueError(
@@ -305,7 +305,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 
     def _default_name(self, X, y, sample_weight) -> str:
-        """Return "learned" if the forest has bags to learn from and enough trees; else the name of a fixed combiner."""
+        """Return the default combiner's name for data of ``fit``: "learned" where the class says so, else "mixture"."""
         model = self._model()[0]
         if self.combiner_options:
             raise ValueError("combiner_options need a combiner: name one by combiner, such as combiner='evidence'.")
@@ -341,7 +341,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
             )
 
     def _learn(self, sample: CountedSample) -> None:
-        """Learn the pool from rows answered by trees that have not seen them; bind it, and keep ``calibration_``.
+        """Learn the pool from rows of ``sample`` by trees that have not seen them; bind it, and keep ``calibration_``.
 
         Pure leaves need no warning, since the weight of a leaf is learned.
         """
@@ -372,5 +372,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:
-    """Return a pool before learning, with equal priors; the arguments are those of `combiner_for`."""
+    """Return a pool before learning, with equal probabilities as its prior.
+
+    ``n_samples`` and ``n_trees`` are not read: `combiner_for` takes them, in whose place this function is passed.
+    """
     return LearnedPool(np.full(len(prior), 1 / len(prior)))

@@ -39,7 +39,7 @@ from ._raw_rows import ReadsRows
 
 
 class CountedSample(NamedTuple):
-    """The instances that leaves count, as the forest reads them, and the forest before it counts them."""
+    """The instances that leaves count, as the forest reads them, and the forest before they are counted."""
 
     forest: Forest  # the forest with its in-bag counts; without counts where its leaves hold values
     X: Any
@@ -66,8 +66,9 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     ) -> CountedSample:
         """Fit the forest, or take a fitted one, count instances in its leaves, and return these instances.
 
-        ``combiner_for`` makes the combiner before trees are grown, so that a wrong one is refused early. ``learns`` is
-        True for a combiner that is learned, for which copies of rows are looked for.
+        ``X``, ``y``, ``sample_weight`` and ``groups`` are those that ``fit`` was given. ``combiner_for`` takes a prior,
+        ``n_samples`` and ``n_trees``, and returns a combiner; it is called before trees are grown, so that a wrong
+        combiner is refused early. ``learns`` is True if the combiner is learned: copies of rows are then looked for.
         """
         for name in ("oob_decision_function_", "oob_score_", "oob_set_", "calibration_", "_fitted_rows"):
             vars(self).pop(name, None)
@@ -90,7 +91,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return CountedSample(forest, rows, labels, sample_weight, weights, mask, numbers)
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:
-        """Return a fitted model's forest, and the rows, labels, weights and group numbers to count."""
+        """Return a fitted model's forest, and (rows, labels, weights, group numbers) to count.
+
+        The arguments are those of `_fit_forest`.
+        """
         whole, model, _ = self._open()
         self._steps, self._raw_types = copy_steps(whole), None
         X = known_to_sklearn(X) if self._steps else X
@@ -105,7 +109,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _grow_forest(
         self, X, y, sample_weight, groups, learns: bool, combiner_for: Callable[..., Combiner]
     ) -> tuple[Forest, tuple]:
-        """Fit a copy of the model; return its forest, and the rows, labels, weights and group numbers to count."""
+        """Fit a copy of the model; return its forest, and (rows, labels, weights, group numbers) to count.
+
+        The arguments are those of `_fit_forest`.
+        """
         whole, model, _ = self._open()
         self._steps, self._raw_types = steps_of(whole), None
         X = known_to_sklearn(X) if self._steps else X
@@ -128,9 +135,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _number_groups(
         self, X, y, sample_weight, groups, looks_for_copies: bool, columns: Columns | None = None
     ) -> np.ndarray | None:
-        """Return the group number of each instance, by ``groups``; None if X is None.
+        """Return the number of each instance's group ``[instances]``, by the labels ``groups``; None if X is None.
 
-        Without ``groups`` the copies of a row are a group if copies are looked for; else each row is a group.
+        Without ``groups`` the copies of a row are a group if ``looks_for_copies``; else each row is a group. Copies are
+        looked for in rows as a forest's ``columns`` code them, or in numbers if ``columns`` is None.
         """
         if X is None:
             return None
@@ -144,7 +152,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
 
     def _take_data(self, model: Any, forest: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
-        """Return rows, labels and weights that a fitted forest is to count, checked; three times None if X is None."""
+        """Return rows, labels and weights, checked, for a fitted model's forest to count; all are None if X is None."""
         check_model_counts(self.counts, model, forest)
         self._keep_columns(X, model, forest.trees.columns)
         if X is None:
@@ -188,8 +196,9 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _grow(self, model_or_pipeline, X, y, sample_weight, groups, combiner_for: Callable[..., Combiner]):
         """Return a fitted copy of a model or pipeline, and the data that its leaves are to count.
 
-        These are a tuple (rows as the forest reads them, labels, weights), and the rows' group numbers. For held-out
-        counts the copy is fitted to the other rows. ``combiner_for`` only checks the combiner here.
+        The data are a tuple (rows as the forest reads them, labels, weights), and then the rows' group numbers. For
+        held-out counts the copy is fitted to the rows that are not returned. ``groups`` numbers the group of each row
+        of X; None where they are numbered later. ``combiner_for`` is called only to check the combiner.
         """
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
@@ -223,7 +232,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _keep_out_of_bag(self, sample: CountedSample) -> Any:
         """Set ``oob_decision_function_`` and ``oob_score_``, and return the combiner's out-of-bag answer.
 
-        Returns None for other counts. ``calibration_`` is set for out-of-bag and for held-out counts.
+        ``sample`` holds the counted instances. Unless counts are out-of-bag, neither is set, and the answer is None.
+        ``calibration_`` is set for out-of-bag and for held-out counts.
         """
         if sample.mask is None and (self.counts != "held_out" or hasattr(self, "calibration_")):
             return None
@@ -250,10 +260,11 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return answer
 
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
-        """Return probabilities by trees that have not seen the rows ``[rows classes]``, and an index of such rows.
+        """Return the rows' probabilities by trees that have not seen them ``[rows classes]``, and an index of rows.
 
-        Rows of the fit are answered by their out-of-bag trees: the index has those with such a tree. Other rows are
-        answered by all trees, and the index has all. Raises a ValueError for rows whose labels the leaves count.
+        Rows of the fit are answered by their out-of-bag trees, and the index marks the rows that have such a tree.
+        Other rows are answered by all trees, and the index is of all rows. Raises a ValueError for rows whose labels
+        ``y`` the leaves count.
         """
         rows, model = self._instances(X), self._forest_model if hasattr(self, "estimator_") else None  # files keep none
         groups, has_calibration = vars(self).get("_groups_of_fit"), hasattr(self, "calibration_")
@@ -274,7 +285,11 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return np.asarray(self.bound_.answer(rows, tree_mask=mask).probability), mask.any(axis=1)
 
     def _refuse_leaks(self, model: Any, X: Any, rows: Any, y: Any) -> None:
-        """Raise a ValueError if calibration rows are rows of this fit, or rows that a fitted forest was grown on."""
+        """Raise a ValueError if calibration rows are rows of this fit, or rows that a fitted forest was grown on.
+
+        ``X`` holds raw rows, ``rows`` the same as the forest reads them, and ``y`` their labels. ``model`` is the
+        fitted model, or None if a file did not keep it.
+        """
         advice = ", or leave calibration out: what those of the fit say was kept" * hasattr(self, "calibration_")
         whole = not advice and has_bags(model)
         advice = ", or all of the fit in their order, which trees answer that have not seen them" if whole else advice
@@ -291,9 +306,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return row_hashes(values, class_positions(self.forest_.class_labels, y))
 
     def _keep_calibration(self, probability: Any, sample: CountedSample, has_tree: Any = True) -> None:
-        """Keep ``calibration_``, which conformal sets rank, from ``probability [rows classes]`` that knows no labels.
+        """Keep ``calibration_``, the rows that conformal sets rank; nothing if ``probability`` is None.
 
-        Rows without a tree (``has_tree`` is False) are left out.
+        ``probability [rows classes]`` is that of the sample's rows, each without its own label. Rows without a tree
+        (``has_tree`` is False) are left out.
         """
         if probability is not None:
             position = class_positions(self.forest_.class_labels, sample.y)

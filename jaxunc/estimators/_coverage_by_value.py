@@ -10,7 +10,10 @@ COVERAGE = 0.9  # coverage of the intervals whose targets are counted
 
 
 class HeldShare(NamedTuple):
-    """Number of rows with a value of the column, and the share of their targets in 90 % intervals; NaN for no rows."""
+    """Number of rows with a value of the column, and the share of their targets in 90 % intervals.
+
+    The share is NaN where no row has a positive weight.
+    """
 
     rows: int
     share: float
@@ -27,7 +30,10 @@ def check_coverage_by(by: Any) -> None:
 
 
 def held_residuals(law: NumberLaw) -> np.ndarray:
-    """Return whether each residual of a law lies in the law's 90 % interval of residuals, by stratum if any."""
+    """Return whether each residual of a law lies in the 90 % interval of residuals, bools ``[residuals]``.
+
+    With strata the interval is that of the residual's stratum.
+    """
     unit, is_held = Moments(np.zeros(1), np.ones(1), np.zeros(1)), np.zeros(len(law.residuals), bool)
     parts = [(law, slice(None))]
     if law.strata is not None:
@@ -40,9 +46,9 @@ def held_residuals(law: NumberLaw) -> np.ndarray:
 
 
 def held_shares(strata: Strata, number: np.ndarray, is_held: np.ndarray, weight: np.ndarray) -> dict[Any, HeldShare]:
-    """Return for each value of the column its number of rows, and the share of their weight where ``is_held``.
+    """Return for each value of the strata's column its number of rows, and the share of their weight where ``is_held``.
 
-    ``number`` is the stratum of each row; all arrays are ``[rows]``.
+    ``number`` is the stratum of each row, and ``is_held`` whether its target is in its interval; arrays are ``[rows]``.
     """
     n = len(strata.values)
     rows, total, inside = (np.bincount(number, each, minlength=n) for each in (None, weight, weight * is_held))

@@ -19,12 +19,12 @@ KEEPS_SOME = KEEPS_NONE + " (those of the fit, if its forest has bags), or fit i
 
 
 class Decision(NamedTuple):
-    """Label of the cheapest decision for each instance, and whether rejecting the instance is cheaper still."""
+    """The label whose decision is cheapest for each instance, and whether rejecting the instance is cheaper still."""
 
     label: np.ndarray
     """Label of the class with the least expected cost ``[instances]``, also where ``rejected``."""
     rejected: np.ndarray
-    """Whether a rejection costs less than that decision, bools ``[instances]``."""
+    """Whether a rejection is expected to cost less than deciding for ``label``, bools ``[instances]``."""
 
 
 class Deciding:
@@ -46,7 +46,7 @@ class Deciding:
         by_class: bool = False,
         calibration: tuple[InstancesLike, LabelsLike] | None = None,
     ) -> np.ndarray:
-        """Sets of classes, bools ``[instances classes]``, by expected utility or by how often they hold the truth.
+        """Sets of classes, bools ``[instances classes]``, by expected utility or by how often sets hold the truth.
 
         Parameters
         ----------
@@ -59,7 +59,7 @@ class Deciding:
             How often sets are to hold the truth, in (0, 1): see `jaxunc.decisions.conformal_sets` for what is
             promised and what is not.
         by_class
-            Promise the coverage for each class.
+            With ``coverage``: whether it is promised for the instances of each class, and not only for all together.
         calibration
             With ``coverage``: instances and labels ``(X, y)`` that the model was not fitted to; or all that a forest
             with bags was fitted to, in their order, which its out-of-bag trees answer. Default: the rows that ``fit``
@@ -163,7 +163,7 @@ class Deciding:
         X
             Instances, as for `predict`.
         kind
-            How uncertainty is measured.
+            How uncertainty is measured: a ``kind`` of `jaxunc.UncertaintyDecomposition`.
 
         Warns
         -----
@@ -189,8 +189,8 @@ class Deciding:
     def _calibration(self, rows: Any) -> Calibration:
         """Return calibration rows: the user's ``rows``, a pair (X, y), or for None those that ``fit`` kept.
 
-        Of the user's rows those are left out that all trees have seen. Raises a ValueError if ``fit`` kept none, X and
-        y differ in length, or `_answer_unseen` refuses the rows. Raises a TypeError if ``rows`` is no pair.
+        Rows of the user that all trees have seen are left out. Raises a ValueError if ``fit`` kept none, X and y differ
+        in length, or `_answer_unseen` refuses the rows. Raises a TypeError if ``rows`` is no pair.
         """
         if rows is None:
             calibration = getattr(self, "calibration_", None)
@@ -209,9 +209,10 @@ class Deciding:
         return Calibration(Calibration.kept(shares, position, unseen))
 
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
-        """Return probabilities of calibration rows by trees that have not seen them, and an index of such rows.
+        """Return calibration rows' probabilities ``[rows classes]`` by trees that have not seen them, and an index.
 
-        Raises a ValueError for rows of the fit, unless these are answered out of bag.
+        The index is of the rows that have such trees. Raises a ValueError for rows of the fit, with their labels
+        ``y``, unless these are answered out of bag.
         """
         self._refuse_rows_of_fit(X, y)
         return self._probability_and_class(X)[0], slice(None)
@@ -231,5 +232,5 @@ class Deciding:
         return vars(self).get("_fitted_rows")
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
-        """Return a hash of each row as the model reads it, with its label."""
+        """Return a hash of each row as the model reads it, with its label in ``y``, ``[rows]``."""
         raise NotImplementedError

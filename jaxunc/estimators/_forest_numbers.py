@@ -46,7 +46,11 @@ class ForestNumbers:
     def _fit_forest(
         self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
     ) -> "tuple[_UnseenAnswers, np.ndarray | None]":
-        """Fit moments, bins and the law. Return the answers that the law is fitted to, and each residual's stratum."""
+        """Fit moments, bins and the law. Return the answers that the law is fitted to, and each residual's stratum.
+
+        ``grow(sample)`` returns a model fitted to a sample, or the user's model if it came ``frozen``. ``counts`` is as
+        for the class, without ``"auto"``. The strata ``[residuals]`` are None without a column of strata.
+        """
         calibration = self._answer_unseen(grow, sample, frozen, counts)
         moments, truth, weight = calibration.moments, calibration.sample.y, calibration.sample.weight
         if 0 < len(truth) < LEAST_ROWS and self.law != "bins":
@@ -65,7 +69,10 @@ class ForestNumbers:
     def _answer_unseen(
         self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
     ) -> "_UnseenAnswers":
-        """Keep a forest, and return answers by leaves that do not know the targets: out of bag, by folds, held out."""
+        """Keep a forest; answer rows by leaves that do not know their targets: out of bag, by folds, or held out.
+
+        ``counts`` chooses which; the arguments are those of `_fit_forest`.
+        """
         if counts == "oob":
             return self._answer_out_of_bag(grow(sample))
         if frozen or counts == "cross_fit":
@@ -74,14 +81,20 @@ class ForestNumbers:
         return self._hold_out(grow(fitted), held_out)
 
     def _stratum_in_order(self, calibration: "_UnseenAnswers") -> np.ndarray | None:
-        """Return the stratum of each residual of the law, in ascending order of residuals; None without strata."""
+        """Return the stratum of each residual of the law, in ascending order of residuals; None without strata.
+
+        The law was fitted to the answers ``calibration``.
+        """
         moments, sample = calibration.moments, calibration.sample
         if sample.stratum is None:
             return None
         return sample.stratum[order_of((sample.y - moments.mean) / self.law_.deviation(moments), sample.weight)]
 
     def _oob_distribution(self, answers: "_UnseenAnswers", stratum: np.ndarray | None, n: int) -> NumberDistribution:
-        """Return the distribution of all n rows of the fit, by trees that have not seen them; NaN without such."""
+        """Return the distribution of the targets of all ``n`` rows of the fit, by trees that have not seen them.
+
+        ``answers`` are out-of-bag; rows without an answer get NaN. ``stratum [n]`` numbers strata; None without any.
+        """
         p = self._shares(self.forest_, answers.sample.X, answers.mask) if self.law_.is_local else answers.p
 
         def fill(part: np.ndarray) -> np.ndarray:
@@ -94,7 +107,10 @@ class ForestNumbers:
         return NumberDistribution(self.law_, self.bins_, moments, shares=fill(p), support=support, strata=stratum)
 
     def _intervals_held(self, answers: "_UnseenAnswers", coverage: float) -> np.ndarray | None:
-        """Return whether each row's interval at this coverage holds its target; None where leaves count these rows."""
+        """Return whether the interval of each answer, at this coverage, holds the row's target ``[rows]``.
+
+        None for the law ``"neighbours"`` unless out of bag: leaves then count the residuals of these very rows.
+        """
         if answers.rows is not None:
             low, high = cast(NumberDistribution, self.oob_distribution_).interval(coverage)[answers.rows].T
         elif self.law_.is_local:
@@ -107,10 +123,11 @@ class ForestNumbers:
         return (low <= y) & (y <= high)
 
     def _take(self, grown: Grown, leaves: LeafMeans, times: Any, bin_weight: Any, bin_mask: Any = None) -> LeafMeans:
-        """Keep the forest, its leaves' moments, and the bins of its rows; return the leaf means that were used.
+        """Keep the forest ``grown``, its ``leaves``' moments, and the bins of its rows; return the leaf means used.
 
-        ``times``, of each row or of each row in each tree, weighs rows in moments. ``bin_weight [rows]`` weighs them in
-        bins, where a tree counts the rows that ``bin_mask [rows trees]`` marks.
+        These are ``leaves``, but without variances where rounding would spoil them. ``times [rows]`` or ``[rows
+        trees]`` weighs rows in moments, ``bin_weight [rows]`` in bins. There a tree counts the rows that
+        ``bin_mask [rows trees]`` marks.
         """
         self._keep(grown)
         sample = grown.sample
@@ -125,20 +142,26 @@ class ForestNumbers:
     def _count(
         self, sample: Sample, bin_weight: np.ndarray | None, bin_mask: np.ndarray | None, *, tails: bool = True
     ) -> None:
-        """Keep bins of ``sample.y``, the forest whose leaves count them, and the law bound to that forest."""
+        """Keep bins of ``sample.y``, the forest whose leaves count them, and the law bound to that forest.
+
+        ``bin_weight`` and ``bin_mask`` are as for `_take`. Without ``tails`` long tails get no further bins.
+        """
         self.bins_ = target_bins(sample.y, self.n_bins, sample_weight=sample.weight, tails=tails)
         self.forest_ = self._count_bins(self.moments_.kept.trees, sample, bin_weight, bin_mask)
         self.bound_ = BoundLaw(self.moments_, self.bins_, self.forest_)
 
     def _count_residuals(self, calibration: "_UnseenAnswers") -> None:
-        """Keep bins of the law's residuals in place of bins of targets."""
+        """Keep bins of the residuals of ``calibration``, to which the law is fitted, in place of bins of targets."""
         moments, sample = calibration.moments, calibration.sample
         z = (sample.y - moments.mean) / self.law_.deviation(moments)
         # Few rows are in a tail of z, and their shares would be learned from too few: intervals were 3 % worse.
         self._count(sample._replace(y=z), calibration.bin_weight, calibration.bin_mask, tails=False)
 
     def _moments(self, leaves: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
-        """Return moments with the variances that the model keeps, or with those of the rows where it keeps none."""
+        """Return moments with the variances in ``leaves``, or with those of the sample's rows where these are None.
+
+        ``times`` weighs the rows there, as for `_take`.
+        """
         if leaves.row_moments is not None:
             return LeafMoments(leaves, shrinkage=self.shrinkage)
         return LeafMoments(leaves, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
@@ -146,7 +169,10 @@ class ForestNumbers:
     def _count_bins(
         self, trees: Trees, sample: Sample, weight: np.ndarray | None, bin_mask: np.ndarray | None = None
     ) -> Forest | None:
-        """Return a forest of these trees whose leaves count the rows' bins; None where there is one bin."""
+        """Return a forest of these trees whose leaves count the bins of the sample's targets; None for a single bin.
+
+        ``weight [rows]`` weighs rows; a tree counts those that ``bin_mask [rows trees]`` marks, or all.
+        """
         if self.bins_.n_bins < 2:
             return None
         codes, n = self.bins_.code(sample.y), self.bins_.n_bins
@@ -161,14 +187,17 @@ class ForestNumbers:
         return count_leaves(empty, sample.X, codes, sample_weight=weight, tree_mask=bin_mask)
 
     def _shares(self, forest: Forest | None, X: Any, mask: np.ndarray | None = None) -> np.ndarray:
-        """Return the probabilities of the bins ``[instances bins]``, means over leaves; 1 where ``forest`` is None."""
+        """Return the probabilities of the bins ``[instances bins]``, means over leaves; 1 where ``forest`` is None.
+
+        A tree answers the instances that ``mask [instances trees]`` marks, or all.
+        """
         if forest is None:
             return np.ones((n_rows(X), 1))
         bound = self.bound_.bin_shares if forest is self.forest_ else bind(forest, Mean())
         return np.asarray(cast(BoundForest, bound).probability(X, tree_mask=mask))
 
     def _answer_out_of_bag(self, grown: Grown) -> "_UnseenAnswers":
-        """Keep a forest with bags, and return the answers for its rows by their out-of-bag trees."""
+        """Keep the forest ``grown``, which has bags, and return the answers for its rows by their out-of-bag trees."""
         model, sample = grown.model, grown.sample
         n, leaves = len(sample.y), leaf_means(model)
         mask, (times, bin_weight) = oob_mask(model, n, groups=sample.groups), in_bags(model, n, sample.weight)
@@ -193,7 +222,7 @@ class ForestNumbers:
         return _UnseenAnswers(moments, part, p, *weight_and_mask, rows, mask[has_answer])
 
     def _hold_out(self, grown: Grown, held_out: Sample) -> "_UnseenAnswers":
-        """Keep a forest, and return its answers for rows that it was not grown on."""
+        """Keep the forest ``grown``, and return its answers for the rows ``held_out``, raw, which it has not seen."""
         leaves, fitted, held_out = leaf_means(grown.model), grown.sample, grown.reading(held_out)
         if has_bags(grown.model):
             times, bin_weight = in_bags(grown.model, len(fitted.y), fitted.weight)
@@ -204,9 +233,10 @@ class ForestNumbers:
         return _UnseenAnswers(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
 
     def _cross_fit(self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool) -> "_UnseenAnswers":
-        """Keep a forest, and return answers for each fold from leaves that count the rows of the other folds.
+        """Keep a forest, and return answers for each fold of the sample from leaves that count the other folds.
 
-        Trees are those of the frozen forest, which has seen no row, or of a forest grown on the other folds.
+        The trees are those of the ``frozen`` forest, which must not have seen any row, or of a forest that ``grow``
+        grows on the other folds.
         """
         whole, fold_answers = grow(sample), []
         leaves = leaf_means(whole.model)

@@ -27,7 +27,7 @@ class Sample(NamedTuple):
     target: np.ndarray | None = None  # targets before they were transformed; None if ``y`` holds the given targets
 
     def part(self, rows: np.ndarray) -> "Sample":
-        """Return the rows at these positions."""
+        """Return the sample of the rows at these positions."""
         if len(rows) == len(self.y):
             return self
         return Sample(*(None if part is None else _safe_indexing(part, rows) for part in self))  # pyright: ignore
@@ -38,7 +38,7 @@ class Sample(NamedTuple):
         return np.ones(len(self.y)) if self.weight is None else self.weight
 
     def of(self, X: Any, target_map: TargetMap | None) -> "Sample":
-        """Return the sample with X in place of its rows, and with targets transformed by the map, if any."""
+        """Return the sample with X in place of its rows, and with targets transformed by ``target_map``, if any."""
         if target_map is None:
             return self._replace(X=X)
         return self._replace(X=X, y=target_map.forward(self.y), target=self.y)
@@ -61,7 +61,8 @@ class Grown(NamedTuple):
 def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the weight of each row in each tree's bag ``[rows trees]``, and weights for counts ``[rows]``.
 
-    The second array is for leaves that count each row of a bag once; None without sample weights.
+    The model was fitted to ``n`` rows of sample weights ``weight [rows]`` or None. The second array is for leaves that
+    count each row of a bag once; None without sample weights.
     """
     times = np.stack([np.bincount(bag, minlength=n) for bag in model.estimators_samples_], axis=1).astype(float)
     if weight is None:
@@ -76,7 +77,10 @@ def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, 
 
 
 def check_unseen(model: Any, trees: Trees, sample: Sample, why: str | None = None) -> None:
-    """Raise a ValueError if a frozen model seems to have been grown on these rows; ``why`` is evidence at hand."""
+    """Raise a ValueError if a frozen model, of these trees, seems to have been grown on the sample's rows.
+
+    ``why`` is evidence that the caller already has, as a clause of the message; None without any.
+    """
     if why := why or _how_known(model, trees, sample):
         raise ValueError(
             "X and y are the rows that this frozen model was grown on, or hold many of them, so its answers know "
@@ -87,7 +91,10 @@ def check_unseen(model: Any, trees: Trees, sample: Sample, why: str | None = Non
 
 
 def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
-    """Return why a forest seems to have been grown on these rows, or on many of them; None if nothing says so."""
+    """Return why a model of these trees seems to have been grown on many of the sample's rows; None if nothing says so.
+
+    The reason is a clause for an error message.
+    """
     n, members = len(sample.y), getattr(model, "estimators_", [model])
     values = encode_rows(sample.X, trees.columns).values
     first_rows = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
@@ -106,7 +113,7 @@ def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
 
 
 def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
-    """Raise an `OtherRowsError` unless the rows give the sizes and means of the model's leaves.
+    """Raise an `OtherRowsError` unless the sample's rows give the sizes and means of the model's leaves.
 
     ``times [rows trees]`` is the weight of each row in each tree. The first, middle and last tree are compared.
     """
@@ -134,7 +141,10 @@ def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
 
 
 def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:
-    """Return the rows to fit a model to, and a held-out share ``size`` of the rows; a group stays in one part."""
+    """Split a sample at random into the rows to fit a model to, and a held-out share ``size`` of its rows or groups.
+
+    A group stays together. ``seed`` is a random state as scikit-learn takes it.
+    """
     parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
     try:
         halves: Any = train_test_split(parts, test_size=size, random_state=seed)
@@ -149,7 +159,10 @@ def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:
 
 
 def fold_numbers(sample: Sample, seed: Any) -> np.ndarray:
-    """Return the number of each row's fold, the same within a group; a ValueError if all rows are in one fold."""
+    """Return the number of each row's fold ``[rows]``, drawn by ``seed`` and the same within a group of the sample.
+
+    Raises a ValueError if all rows are in one fold.
+    """
     group = np.arange(len(sample.y)) if sample.groups is None else sample.groups
     fold = check_random_state(seed).permutation(int(group.max()) + 1)[group] % FOLDS
     if (fold == fold[:1]).all():

@@ -70,13 +70,16 @@ def holds_counts(forest: Forest) -> bool:
 
 
 def trees_agree(first: Forest, second: Forest) -> bool:
-    """Return whether two forests have the same trees: features, thresholds and children."""
+    """Return whether two forests, ``first`` and ``second``, have the same features, thresholds and children."""
     parts = ("feature", "threshold", "child")
     return all(np.array_equal(getattr(first.trees, part), getattr(second.trees, part)) for part in parts)
 
 
 def check_model_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
-    """Raise a ValueError for ``counts="inbag"`` of a model without counts; ``forest`` is None if it is not fitted."""
+    """Raise a ValueError for ``counts="inbag"`` of a model whose leaves hold no counts.
+
+    ``forest`` is the fitted model's, and None for a model that is not fitted.
+    """
     holds_none = library_of(model) in _VALUE_LIBRARIES if forest is None else not holds_counts(forest)
     if counts == "inbag" and holds_none:
         raise ValueError(

@@ -35,7 +35,7 @@ _FAMILIES = {"String": "words", "Categorical": "words", "Enum": "words", "Boolea
 
 
 def warn_of_threshold(estimator: Any) -> None:
-    """Warn if a model comes in a threshold classifier, whose threshold is not used."""
+    """Warn if ``estimator`` is a threshold classifier, frozen or not, whose threshold is not used."""
     while isinstance(estimator, FrozenEstimator):
         estimator = estimator.estimator
     if isinstance(estimator, THRESHOLDS):
@@ -46,7 +46,10 @@ def warn_of_threshold(estimator: Any) -> None:
 
 
 def check_steps(model_or_pipeline: Any, forest: Any) -> None:
-    """Raise a TypeError unless the last step of a pipeline is a model, and no other step samples."""
+    """Raise a TypeError if a pipeline's last step, ``forest``, is no model, or another step of it samples.
+
+    A model alone is its own ``forest``.
+    """
     if model_or_pipeline is not forest and (forest is None or isinstance(forest, str)):
         raise TypeError(f"estimator is a pipeline whose last step is {forest!r}; make the last step a forest.")
     if samplers := [name for name, step in steps_of(model_or_pipeline) if hasattr(step, "fit_resample")]:
@@ -58,7 +61,10 @@ def check_steps(model_or_pipeline: Any, forest: Any) -> None:
 
 
 def check_model(model_or_pipeline: Any, forest: Any, *, fitted: bool) -> None:
-    """Raise a TypeError unless the last step of a pipeline, or a model alone, is a forest, and no step samples."""
+    """Raise a TypeError unless ``forest``, a pipeline's last step or a model alone, is a forest, and no step samples.
+
+    Of a model that came ``fitted`` the kind is not checked.
+    """
     check_steps(model_or_pipeline, forest)
     if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
         return
@@ -85,9 +91,10 @@ def _name(model: Any) -> str:
 
 
 def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegressor | None]:
-    """Return a model opened, with the regressor of a `TransformedTargetRegressor` in its place, and this transform.
+    """Return an estimator, opened, with the inner regressor in place of a `TransformedTargetRegressor`, and the latter.
 
-    The transform may be the last step of a pipeline, in which the regressor then takes its place. None without one.
+    The `TransformedTargetRegressor` may be the last step of a pipeline. Without it return ``estimator``, opened, and
+    None.
     """
     model = opened(estimator)
     transform, frozen = model.forest, model.fitted
@@ -108,7 +115,7 @@ def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegresso
 
 
 def map_of(transform: TransformedTargetRegressor, y: np.ndarray, *, fitted: bool) -> TargetMap:
-    """Return the map of a transform of targets, which is fitted to ``y`` unless it came ``fitted``."""
+    """Return the map by which ``transform`` transforms targets; a copy is fitted to ``y`` unless it came ``fitted``."""
     if fitted:
         check_is_fitted(transform)
         transformer: Any = transform.transformer_
@@ -154,7 +161,7 @@ def reads_categories(model: Any, X: Any) -> bool:
 
 
 def copy_steps(model_or_pipeline: Any) -> Steps:
-    """Return a copy of the fitted transformers, so that another fit of the pipeline changes no answer.
+    """Return a copy of the fitted transformers of a model or pipeline: another fit of theirs then changes no answer.
 
     Transformers that cannot be copied are returned themselves.
     """
@@ -165,7 +172,7 @@ def copy_steps(model_or_pipeline: Any) -> Steps:
 
 
 def fit_transformers(whole: Pipeline, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Fit the transformers of a pipeline in place, as its ``fit`` does, and return their output for the forest.
+    """Fit the transformers of the pipeline ``whole`` in place, as its ``fit`` does, and return their output for X.
 
     The pipeline's memory is used. Weights go to transformers that request them, if metadata routing is enabled.
     """
@@ -216,7 +223,7 @@ def _type_of(column: Any) -> str:
 
 
 def family(raw_type: str) -> str | None:
-    """Return what columns of a type hold: "numbers", "words" or "dates"; None for a type that may hold any of these."""
+    """Return what columns of a type, by narwhals' name, hold: "numbers", "words" or "dates"; None if it may be any."""
     if raw_type.startswith(("Int", "UInt", "Float", "Decimal")):
         return "numbers"
     return _FAMILIES.get(raw_type, "dates" if raw_type.startswith(("Date", "Time", "Duration")) else None)
@@ -227,7 +234,7 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
 
     Raises a TypeError for a column of another `family` than in the fit. Transformers refuse absent columns
     themselves, except for a frame without rows, for which this function raises a ValueError. ``names`` and ``types``
-    are those of the fit, ``positions`` the columns that are read.
+    are those of all columns of the fit, and ``positions`` those of the columns that are read.
     """
     frame = _frame_of(X)
     if frame is None:
@@ -254,7 +261,10 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
 
 
 def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tuple[int, ...]:
-    """Return the positions of the raw columns that are read: those that a first `ColumnTransformer` does not drop."""
+    """Return the positions of the raw columns that a first `ColumnTransformer` among ``steps`` does not drop.
+
+    All positions of ``number`` columns without such a step, without ``names``, or if it selects by position.
+    """
     first = steps[0][1] if steps else None
     while isinstance(first, Pipeline) and first.steps:
         first = first.steps[0][1]

@@ -33,7 +33,7 @@ class ReadsRows:
     _default_model: type[Any] = RandomForestClassifier
 
     def _open(self) -> Opened:
-        """Return the parameter ``estimator``, or the default model, taken out of its wrappers."""
+        """Return the parameter ``estimator``, or the default model for None, taken out of its wrappers."""
         return opened(self._default_model() if self.estimator is None else self.estimator)
 
     def _model(self) -> tuple[Any, bool]:
@@ -71,8 +71,8 @@ class ReadsRows:
     def _training_data(self, X, y, sample_weight, columns: Columns | None = None) -> tuple[Any, Any, Any]:
         """Return rows, labels and weights, checked.
 
-        ``columns`` are those of a fitted forest. Rows become its numbers, unless it looks values up itself. Without
-        ``columns`` the rows of a pipeline stay raw.
+        With the ``columns`` of a fitted forest, rows become the numbers that the forest reads, unless it looks values
+        up itself. Without ``columns`` the rows of a pipeline stay raw.
         """
         if self._steps:
             y = _check_y(check_labels(self, y), estimator=self)
@@ -90,7 +90,10 @@ class ReadsRows:
         return X, y, check_weights(sample_weight, y)
 
     def _take_raw_columns(self, X: Any, model_or_pipeline: Any = None) -> None:
-        """Keep names, number and types of raw columns: those of a fitted ``model_or_pipeline``, else of X."""
+        """Keep names, number and types of raw columns: those of a fitted ``model_or_pipeline``, else of X.
+
+        Raises a ValueError if X is None, and the fitted pipeline does not tell the number.
+        """
         names = getattr(model_or_pipeline, "feature_names_in_", None)
         types = None if X is None else column_types(X)
         if X is None or names is not None:
@@ -110,7 +113,7 @@ class ReadsRows:
 
     @property
     def _columns_read(self) -> tuple[int, ...]:
-        """Positions of the raw columns that are read, among those of the fit."""
+        """Positions of the raw columns that the model or its steps read, among those of the fit."""
         names = getattr(self, "feature_names_in_", None)
         return columns_read(self._steps, None if names is None else names.tolist(), self.n_features_in_)
 
@@ -139,7 +142,10 @@ class ReadsRows:
         return rows if self._reads_given or is_sparse(rows) else np.asarray(rows)
 
     def _rows_of_model(self, rows: Any, allows_nan: bool) -> Any:
-        """Return the output of a pipeline's steps as its model reads it: as checked numbers, or as it is."""
+        """Return ``rows``, the output of a pipeline's steps, as its model reads them: checked numbers, or as they are.
+
+        ``allows_nan`` says whether missing values are taken.
+        """
         if self._reads_given and reads_categories(self._model()[0], rows):
             return rows
         numbers = self._check_numbers(rows, allows_nan)
@@ -159,7 +165,10 @@ class ReadsRows:
         return self._check_numbers(self._transform(X), allows_nan)
 
     def _check_numbers(self, rows: Any, allows_nan: bool) -> Any:
-        """Return the output of a pipeline's steps as numbers; a ValueError for words in it."""
+        """Return ``rows``, the output of a pipeline's steps, as numbers; a ValueError for words in them.
+
+        NaN is refused unless ``allows_nan``.
+        """
         try:
             return validate_numbers(self, rows, reset=False, from_pipeline=True, **self._data_checks(allows_nan))
         except ValueError as error:
@@ -173,7 +182,8 @@ class ReadsRows:
     def _fit_copy(self, model_or_pipeline: Any, data: tuple[Any, ...], seed: Any) -> tuple[Any, Any]:
         """Return a fitted copy of a model or pipeline, and the rows that its forest was fitted to.
 
-        ``data`` are rows, labels or targets, and weights. A ``seed`` that is not None sets the forest's random state.
+        ``data`` is a tuple (rows, labels or targets, weights or None). A ``seed`` that is not None sets the forest's
+        random state.
         """
         (X, y, sample_weight), model_or_pipeline, names = data, cast(Any, clone(model_or_pipeline)), None
         model = opened(model_or_pipeline).forest
@@ -189,9 +199,10 @@ class ReadsRows:
         return model_or_pipeline, X
 
     def _transform_all(self, model_or_pipeline: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
-        """Return the output of transformers that are fitted to all rows; copies are looked for in it before a split.
+        """Return X, transformed by a pipeline's transformers that are fitted to all rows; the pipeline stays unfitted.
 
-        X itself without steps, or with ``groups``, which make the search for copies needless.
+        Copies of rows are looked for in this output before a split. Return X itself without transformers, or with
+        ``groups``, which make the search for copies needless.
         """
         if not self._steps or groups is not None:
             return X

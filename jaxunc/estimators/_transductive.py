@@ -154,7 +154,11 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         check_progress(self.progress)
 
     def _make_combiner(self, classes: np.ndarray, y) -> Combiner | None:
-        """Return the combiner, None for the mean of Laplace's estimates; a ValueError for one without probabilities."""
+        """Return the combiner of the parameter ``combiner``, or None for the mean of Laplace's estimates.
+
+        ``y`` holds the training labels, and ``classes`` those that are distinct. Raises a ValueError for a combiner
+        without probabilities, or one that reads further counts.
+        """
         if self.combiner is None:
             return None
         k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
@@ -180,7 +184,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
     def leaf_counts(self, X: InstancesLike) -> np.ndarray:
-        """Class counts of the leaves ``[instances labels classes]``, by the label with which it was inserted."""
+        """Class counts of each instance's leaves ``[instances labels classes]``: a leaf for each label it is given."""
         check_is_fitted(self, "classes_")
         self.bound_.progress = self.progress
         return self.bound_.leaf_counts(
@@ -335,7 +339,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return self
 
     def predict_proba_by_label(self, X: InstancesLike) -> np.ndarray:
-        """Return the models' probabilities ``[instances labels classes]``, by the label that was inserted."""
+        """Return probabilities ``[instances labels classes]``: each instance's, by a copy for each label inserted."""
         check_is_fitted(self, "estimator_")
         rows = self._restore_frame(self._data(X, reset=False))
         n, k = rows.shape[0], len(self.classes_)
@@ -346,7 +350,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return np.concatenate(cast(list[np.ndarray], list(Parallel(n_jobs=self.n_jobs)(jobs))))
 
     def predict_proba(self, X: InstancesLike) -> np.ndarray:
-        """Class probabilities ``[instances classes]``, in the order of ``classes_``."""
+        """Class probabilities ``[instances classes]``, in the order of ``classes_``, combined over inserted labels."""
         return combine_labels(self.predict_proba_by_label(X), self._combine)
 
     def predict(self, X: InstancesLike) -> np.ndarray:
@@ -355,7 +359,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return self.classes_[best]
 
     def predict_interval(self, X: InstancesLike, *, s: float | None = None) -> Interval:
-        """The least and the largest probability of each class among the models' ``[instances classes]``.
+        """The least and the largest probability of each class ``[instances classes]`` among the models of all labels.
 
         Parameters
         ----------
@@ -409,7 +413,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return Uncertainty(total, aleatoric, total - aleatoric)
 
     def _plain_state(self) -> dict[str, Any]:
-        """Return the attributes as the state; writers such as skops must know the estimator's class themselves.
+        """Return the attributes as the state that is written; writers such as skops must know the estimator's class.
 
         Raises a TypeError if the training set is a pandas frame, which such writers do not know.
         """
@@ -423,7 +427,10 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return state
 
     def _check_parameters(self, *, weighted: bool) -> None:
-        """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
+        """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have.
+
+        ``weighted`` says whether ``fit`` was given weights, which the estimator then must take.
+        """
         model = self.estimator
         if isinstance(model, type) or not isinstance(model, BaseEstimator) or not is_classifier(model):
             raise TypeError(
@@ -450,7 +457,10 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         check_seed(self.random_state)
 
     def _data(self, X: Any, *, reset: bool) -> Any:
-        """Return X for the estimator, checked: a pandas frame as it is, a sparse matrix in CSR form, else an array."""
+        """Return X for the estimator, checked: a pandas frame as it is, a sparse matrix in CSR form, else an array.
+
+        With ``reset`` names and number of columns are kept, else they are compared with those of the fit.
+        """
         checks: dict[str, Any] = {"skip_check_array": True}
         X = X if is_sparse(X) else plain_table(X)
         if isinstance(X, Frame):
@@ -468,7 +478,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return self._hash_rows(*self._sample[1:3])
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
-        """Return a hash of each row with its label ``[rows]``; rows are coded like the training set."""
+        """Return a hash of each row with its label in y, ``[rows]``; rows are coded like the training set."""
         rows, sample = self._restore_frame(self._data(X, reset=False)), cast(Any, self._sample[1])
         if scipy.sparse.issparse(rows):
             rows, sample = rows.toarray(), sample[:1].toarray()
@@ -476,7 +486,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return row_hashes(encode_instances(rows, fit_columns(sample)).values, position)
 
     def _restore_frame(self, X: Any) -> Any:
-        """Return an array of numbers as a frame if the training set was one; a TypeError for other arrays."""
+        """Return an array of numbers as a frame if the training set was a frame; a TypeError for other arrays then."""
         sample: Any = self._sample[1]
         if not hasattr(sample, "iloc") or hasattr(X, "iloc"):
             return X
@@ -494,7 +504,10 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
 
 
 def combine_labels(answers: np.ndarray, combine: str) -> np.ndarray:
-    """Combine answers by label ``[instances labels classes]`` to ``[instances classes]``: see `COMBINE`."""
+    """Return probabilities ``[instances classes]``, combined of answers by label ``[instances labels classes]``.
+
+    ``combine`` is a name in `COMBINE`: see `TransductiveClassifier`.
+    """
     mean = answers.mean(axis=1)
     if combine == "mean":
         return mean
@@ -504,12 +517,15 @@ def combine_labels(answers: np.ndarray, combine: str) -> np.ndarray:
 
 
 def _entropy(probability: np.ndarray) -> np.ndarray:
-    """Return the entropy over the last axis, in bits."""
+    """Return the entropy of ``probability`` over its last axis, in bits."""
     return -np.sum(probability * np.log2(np.where(probability > 0, probability, 1)), axis=-1)
 
 
 def _set_seeds(model: Any, random_state: Any) -> Any:
-    """Set each random state of a model that is not an integer to a drawn one, so that fits on the same data agree."""
+    """Set each random state of a model that is no integer to one drawn by ``random_state``; return the model.
+
+    So fits to the same data agree.
+    """
     rng = check_random_state(random_state)
     for name, value in sorted(model.get_params(deep=True).items()):
         if name.rpartition("__")[2] == "random_state" and not isinstance(value, int | np.integer):
@@ -518,7 +534,7 @@ def _set_seeds(model: Any, random_state: Any) -> Any:
 
 
 def _parts(X: Any, n: int):
-    """Yield X in parts of sixteen instances: enough fits to be worth a job of their own."""
+    """Yield the ``n`` rows of X in parts of sixteen: enough fits to be worth a job of their own."""
     for start in range(0, n, 16):
         yield _rows(X, slice(start, start + 16))
 
@@ -528,7 +544,11 @@ def _rows(X: Any, which: Any) -> Any:
 
 
 def _answer_part(template, X, y, weights, classes, part) -> np.ndarray:
-    """Return answers ``[instances labels classes]`` for the instances of ``part``, each by a model for each label."""
+    """Return probabilities ``[instances labels classes]`` for the instances of ``part``.
+
+    For each instance and label, a copy of ``template`` is fitted to the training set ``X``, ``y``, ``weights`` (or
+    None) and this instance with this label, one of ``classes``.
+    """
     answers = np.empty((part.shape[0], len(classes), len(classes)))
     if weights is not None:
         weights = np.append(weights, 1.0)
@@ -551,7 +571,10 @@ def _append_row(X: Any, x: Any) -> Any:
 
 
 def _fit_copy(template: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, classes: np.ndarray) -> Any:
-    """Fit a copy of the template; a ValueError if its classes are not ``classes``, in their order."""
+    """Return a copy of ``template``, fitted to rows, labels and weights (or None).
+
+    Raises a ValueError if its classes are not ``classes``, in their order.
+    """
     model: Any = clone(template)
     model.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
     if not np.array_equal(model.classes_, classes):

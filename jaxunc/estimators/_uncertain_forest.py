@@ -260,7 +260,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return without_transform(self._default_model() if self.estimator is None else self.estimator)[0]
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-        """Fit as `fit` does, but an error leaves this object with parts of two fits."""
+        """Fit as `fit` does, with its arguments; but an error leaves this object with parts of two fits."""
         whole, model, frozen = self._open()
         self._check_parameters()
         boosted = is_boosted(model, frozen)
@@ -315,7 +315,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, number, answers)
 
     def _strata_of(self, X: Any, has_weight: np.ndarray) -> tuple[Strata | None, np.ndarray | None]:
-        """Return strata by the column ``coverage_by`` of raw rows, and each row's stratum; twice None without it."""
+        """Return strata by the column ``coverage_by`` of raw rows X, and each row's stratum ``[rows]``.
+
+        Both are None without such a column. For the conformal law a stratum in which few rows weigh more than 0
+        (``has_weight [rows]``) is refused.
+        """
         if self.coverage_by is None:
             return None, None
         strata = strata_of(X, self.coverage_by, is_raw=bool(self._steps))
@@ -325,14 +329,19 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return strata, stratum
 
     def _coverage_by_value(self, strata: Strata, number: np.ndarray, answers: Any) -> dict[Any, HeldShare] | None:
-        """Return the number of rows of each value that the law was fitted to, and the share of targets in intervals."""
+        """Return ``coverage_by_value_`` for the values of the strata's column.
+
+        ``answers`` are those of a forest, to which the law is fitted. They are None for a boosted model: there the
+        law's residuals tell, of which ``number`` has the strata. Return None for the law ``"neighbours"`` unless
+        residuals are out of bag, since leaves then count the very rows.
+        """
         if answers is None:
             return held_shares(strata, number, held_residuals(self.law_), self.law_.repeats)
         is_held = self._intervals_held(answers, COVERAGE)
         return None if is_held is None else held_shares(strata, answers.sample.stratum, is_held, answers.sample.weights)
 
     def _grow(self, whole: Any, sample: Sample, **settings: Any) -> Grown:
-        """Return a copy of a model or pipeline, with further parameters of the model, fitted to the sample."""
+        """Return a copy of the model or pipeline ``whole``, fitted to the sample; ``settings`` are the model's."""
         if settings:
             whole = cast(Any, clone(whole))
             opened(whole).forest.set_params(**settings)
@@ -342,12 +351,16 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return Grown(whole, opened(whole).forest, model_sample._replace(X=X), self._reader(whole), self._target_map)
 
     def _take_fitted(self, whole: Any, sample: Sample) -> Grown:
-        """Return a model or pipeline that came fitted, with the sample as its model reads it."""
+        """Return ``whole``, a model or pipeline that came fitted, with the sample as the model reads it."""
         read, target_map = self._reader(whole), self._map_targets(sample.y, fitted=True)
         return Grown(whole, opened(whole).forest, sample.of(read(sample.X), target_map), read, target_map)
 
     def _map_targets(self, y: np.ndarray, *, fitted: bool) -> TargetMap | None:
-        """Return the map of targets, or None. It is fitted to the first ``y`` alone, so that all residuals share it."""
+        """Return the map of targets; None without a transform.
+
+        The first call in a fit makes the map, for the targets ``y``, and further calls return it: so all residuals
+        share one map. ``fitted`` says whether the model came frozen.
+        """
         transform = without_transform(self.estimator)[1]
         if transform is not None and self._target_map is None:
             # Functions around a frozen model came unfitted, and have nothing to fit.
@@ -355,14 +368,14 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return self._target_map
 
     def _reader(self, model_or_pipeline: Any) -> Callable[[Any], Any]:
-        """Return the function from rows, as ``fit`` takes them, to rows as the model reads them."""
+        """Return the function from rows, as ``fit`` takes them, to rows as the (last) model reads them."""
         steps = steps_of(model_or_pipeline)
         allows_nan = self._allows_nan()
         read = lambda X: self._rows_of_model(transformed(steps, self._restore_types(X)), allows_nan)
         return read if steps else lambda X: X
 
     def _keep(self, grown: Grown) -> None:
-        """Keep a fitted model, and the pipeline's steps before it."""
+        """Keep the fitted model ``grown``, and the pipeline's steps before it."""
         self.estimator_ = grown.whole
         if self._steps and not self._model()[1]:
             self._steps = steps_of(grown.whole)
@@ -377,8 +390,8 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         quantiles
             One level in [0, 1], or several.
         return_std
-            Whether to return standard deviations, too: √(aleatoric + epistemic), for a boosted model s, and with
-            transformed targets the standard deviation by the law.
+            Whether to return standard deviations, too: √(aleatoric + epistemic), for a boosted model the scale s(x) of
+            the class's formula. With transformed targets they are those of the law, in units of the target.
 
         Returns
         -------
@@ -547,7 +560,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             )
 
     def _support(self) -> tuple[tuple[float, float], float]:
-        """Return the range of targets, and the step between them or 0; a TypeError or ValueError for anything else."""
+        """Return the range of targets that ``support`` allows, and the step between targets; 0 without a step.
+
+        Raises a TypeError or a ValueError for a ``support`` that is no range.
+        """
         if self.support is None:
             return (-np.inf, np.inf), 0.0
         check_numbers("support", self.support)
@@ -563,10 +579,10 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return (low, high), (step or [0.0])[0]
 
     def _counts(self, model: Any, frozen: bool, boosted: bool) -> str:
-        """Return ``counts``, which says whose residuals the law is fitted to, with ``"auto"`` replaced.
+        """Return the parameter ``counts``, which says whose residuals the law is fitted to, with ``"auto"`` replaced.
 
-        Its place takes ``"oob"`` for a model with bags that is not boosted, else ``"held_out"`` if it is frozen, else
-        ``"cross_fit"``.
+        ``"auto"`` becomes ``"oob"`` for a model with bags that is not boosted, else ``"held_out"`` if the model is
+        frozen, else ``"cross_fit"``.
         """
         if self.counts != "auto":
             return self.counts
@@ -605,7 +621,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     # Answering.
 
     def _instances(self, X: Any) -> Any:
-        """Return raw rows as the fitted model reads them; a TypeError for rows that JAX traces."""
+        """Return raw rows X as the fitted model reads them; a TypeError for rows that JAX traces."""
         check_is_fitted(self)
         if not is_concrete(X):
             raise TypeError(
@@ -621,7 +637,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
 
 
 def _groups(values: Any, y: np.ndarray, weight: np.ndarray | None, groups: Any) -> np.ndarray | None:
-    """Return the number of each row's group, or of its copies where ``groups`` is None; None if each row is a group."""
+    """Return the number of each row's group ``[rows]``; None if each row is a group by itself.
+
+    Rows are of one group if they have one label in ``groups``; without ``groups``, if they are copies in ``values``
+    and the targets y. A row of ``weight`` 0 is a group by itself.
+    """
     if groups is None:
         columns = fit_columns(values) if hasattr(values, "columns") else Columns(values.shape[1])
         values = encode_rows(values, columns).values

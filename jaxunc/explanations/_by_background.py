@@ -45,9 +45,10 @@ indices wait for each other, and come in any order."""
 def paths_on_device(unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], platform: str) -> tuple[Any, ...]:
     """Return (number of blocks, blocks of paths, (a factors, b factors)) on the device.
 
-    ``table`` holds the statistic of the leaf at the end of each path. The blocks are arrays ``[blocks paths …]``: the
-    first four fields of `Paths`, each path's tree, and its leaf's statistic. The factors are those of the module's
-    formulas, in tables ``[a b]``.
+    ``unrolled`` has the trees' paths, and ``table`` the statistic of the leaf at the end of each. ``platform``, "cpu"
+    or "accelerator", sets the size of blocks. The blocks are arrays ``[blocks paths …]``: the first four fields of
+    `Paths`, each path's tree, and its leaf's statistic. The factors are those of the module's formulas, in tables
+    ``[a b]``.
     """
     n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
     # Padding adds nothing: paths have the statistic 0. Forests of like size share programs.
@@ -59,7 +60,10 @@ def paths_on_device(unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], 
 
 
 def kernel_by_background(paths: tuple[Any, ...], sample: Encoded, n_features: int, platform: str) -> Kernel:
-    """Return the `Kernel` of Shapley values against the rows of ``sample``; ``paths`` is made by `paths_on_device`."""
+    """Return the `Kernel` of Shapley values against the rows of ``sample``; ``paths`` is made by `paths_on_device`.
+
+    The trees have ``n_features`` columns; ``platform`` is that of the paths, "cpu" or "accelerator".
+    """
     n_blocks, (column, *others), weights = paths
     (_, n_paths, width), (*_, n_stats), dtype = column.shape, others[-1].shape, others[-1].dtype
     n_rows = len(sample.values)
@@ -75,11 +79,11 @@ def kernel_by_background(paths: tuple[Any, ...], sample: Encoded, n_features: in
 
 @partial(HostProgram, static_argnums=(0, 1))
 def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) -> Array:
-    """Return the Shapley values of a part of the instances ``[instances features stat]``, summed over blocks of paths.
+    """Return the Shapley values of the instances ``x``, ``[instances features stat]``, summed over blocks of paths.
 
     ``arrays`` are the number of blocks, the blocks, the background sample, the weights of its rows, and the factors of
     the a columns and of the b columns, two tables ``[a b]``. If ``by_product``, a product of matrices adds the paths'
-    shares to their columns, else additions at indices do.
+    shares to their columns, else additions at indices do. ``mask [instances trees]`` is the tree mask, or None.
     """
     n_blocks, blocks, rows, counts, weights = arrays
     keys, sample = (_keys(part) for part in (x, rows.reshape(-1, ROWS, rows.shape[1])))

@@ -67,7 +67,10 @@ class Walk(NamedTuple):
 
 
 def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Walk:
-    """Return the walk through trees; ``cover`` has the number of rows in each leaf."""
+    """Return the walk through the trees whose nodes and paths are ``unrolled``.
+
+    ``cover`` has the number of rows in each leaf; other nodes are not read.
+    """
     left, above, shares = shares_of_cover(unrolled, cover)
     nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
     parent, depth, path = nodes.edge // 2, np.empty(n, int), np.full(2 * n + 1, -1)
@@ -129,7 +132,10 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
 
 
 def kernel_by_cover(walk: Walk, leaf_stats: Float[Array, "nodes 2 stat"], platform: str) -> Kernel:
-    """Return the `Kernel` of Shapley values by a walk; ``leaf_stats`` is made by `leaf_numbers`."""
+    """Return the `Kernel` of Shapley values by a walk; ``leaf_stats`` is made by `leaf_numbers`.
+
+    ``platform``, "cpu" or "accelerator", sets the shapes of calls.
+    """
     nodes, *others = walk.arrays
     n_points, n_stats = nodes["c"].shape[1], leaf_stats.shape[2]
     path_bytes = walk.depth * n_points * (1 + n_stats) * leaf_stats.dtype.itemsize
@@ -168,11 +174,12 @@ class _PathNumbers(NamedTuple):
 
 @partial(HostProgram, static_argnums=(0, 1))
 def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array | None) -> Array:
-    """Return the Shapley values of a block of instances ``[instances features stat]``, by one walk through all trees.
+    """Return the Shapley values of instances ``x``, ``[instances features stat]``, by one walk through all trees.
 
-    The loop goes from turn to turn (`Walk`). It enters the nodes down to the turn, and then leaves those whose second
-    child is done. ``path`` has the numbers of the path, ``first_stats`` the statistics expected at first children, by
-    depth.
+    ``has_missing`` says whether ``x`` may hold missing values. ``depth`` and ``arrays`` are those of the `Walk`, with
+    ``leaf_stats`` among the nodes' arrays. ``mask [instances trees]`` is the tree mask, or None. The loop goes from
+    turn to turn. It enters the nodes down to the turn, and then leaves those whose second child is done. ``path`` has
+    the numbers of the path, ``first_stats`` the statistics expected at first children, by depth.
     """
     nodes, left, turns, n_turns = arrays
     n_stats, n_points, dtype = nodes["leaf_stats"].shape[-1], nodes["c"].shape[1], nodes["c"].dtype
@@ -201,7 +208,10 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
         return _PathNumbers(_put(path.arrive, arrive * chance, at), alpha, beta)
 
     def leave(i: Array, state: tuple[Array, Array], path: _PathNumbers, first_stats: Array) -> tuple[Array, Array]:
-        """Add the shares of the i-th node that the walk leaves, and return the statistic expected there."""
+        """Add the shares of the i-th node that the walk leaves; return the totals, and the statistic expected there.
+
+        ``state`` has the totals so far, and the statistic expected at the node's second child.
+        """
         total, second = state
         node = _take(left, i)
         g = {name: _take(part, node) for name, part in nodes.items()}
@@ -209,18 +219,27 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
         return add(g, total, path, difference), expect(g, path, second, difference)
 
     def add(g: dict[str, Array], total: Array, path: _PathNumbers, difference: Array) -> Array:
-        """Add the share of a node to the total of its column."""
+        """Return ``total`` with the share of a node added to its column.
+
+        ``g`` has the node's numbers by name; ``difference`` is the first child's expected statistic less the second's.
+        """
         arrive, beta = (_take(part, g["depth"]) for part in (path.arrive, path.beta))
         share = (g["weight"][:, None] * arrive * difference).sum(axis=1)
         return _put(total, _take(total, g["column"]) - beta * share, g["column"])
 
     def expect(g: dict[str, Array], path: _PathNumbers, second: Array, difference: Array) -> Array:
-        """Return the expected statistic at a node, ``[stat points rows]``."""
+        """Return the expected statistic at a node, ``[stat points rows]``; ``second`` is that at its second child.
+
+        ``g``, ``path`` and ``difference`` are as for `add`.
+        """
         alpha, beta = (_take(part, g["depth"]) for part in (path.alpha, path.beta))
         return second + (alpha + g["c"][:, None] * beta) * difference
 
     def turn(k: Array, state: tuple) -> tuple:
-        """Enter the nodes down to the k-th turn, add its shares, and leave the nodes that are done."""
+        """Enter the nodes down to the k-th turn, add its shares, and leave the nodes that are done.
+
+        ``state`` has the totals, ``first_stats``, ``path``, and the numbers of nodes entered and left so far.
+        """
         total, first_stats, path, i, j = state
         g = {name: _take(part, k) for name, part in turns.items()}
         node, last = g["node"], j + g["n_left"]

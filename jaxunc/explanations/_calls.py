@@ -15,7 +15,10 @@ from jaxunc.tables import Encoded
 
 
 class Kernel(NamedTuple):
-    """A function ``(has_missing, setting, arrays, x, mask) → [instances features stat]``, and the shapes of calls."""
+    """A function ``(has_missing, setting, arrays, x, mask) → [instances features stat]``, and the shapes of calls.
+
+    ``has_missing`` says whether the instances ``x`` may hold missing values; ``mask`` is the tree mask, or None.
+    """
 
     program: HostProgram
     setting: int
@@ -29,7 +32,7 @@ class Kernel(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """The last steps from a kernel's values to Shapley values: a number that follows, and a quotient of weights."""
+    """The last steps from a kernel's values to Shapley values: a further number, and a division by weights."""
 
     last_follows: bool
     """Whether the statistic has one more number, minus the sum of the kernel's numbers."""
@@ -52,7 +55,7 @@ class Completion(NamedTuple):
 def sum_of_weights(
     mask: Bool[Array | np.ndarray, "instances trees"], weights: Float[Array | np.ndarray, "trees"]
 ) -> Float[Array | np.ndarray, "instances 1"]:
-    """Return the sum of the weights of the trees that count for each instance; 1 where none does."""
+    """Return the sum of the weights of the trees that count for each instance by ``mask``; 1 where none does."""
     if isinstance(mask, np.ndarray):
         total = mask.astype(np.float64) @ weights
     else:
@@ -65,11 +68,11 @@ def sum_of_weights(
 def values_by(
     kernel: Kernel, completion: Completion, X: Encoded, mask: np.ndarray | Array | None, platform: str, n_stats: int
 ) -> Float[Array | np.ndarray, "instances features stat"]:
-    """Return the Shapley values of each column; ``mask`` ``[instances trees]`` says which trees count, None: all.
+    """Return the Shapley values of each column for the instances X, by ``kernel`` and then ``completion``.
 
-    ``platform`` is "cpu" or "accelerator". An accelerator answers by one program. Where ``X.missing`` is None the
-    program also looks for missing and infinite values, and refuses values as `encode_rows` does. ``n_stats`` is the
-    number of values for each column.
+    ``mask [instances trees]`` says which trees count, None: all. ``platform`` is "cpu" or "accelerator". An accelerator
+    answers by one program. Where ``X.missing`` is None the program also looks for missing and infinite values, and
+    refuses values as `encode_rows` does. ``n_stats`` is the number of values for each column.
     """
     program, setting, arrays, shapes, depends_on_missing = kernel
     if not is_concrete(X.values, mask):  # within someone's program
@@ -110,7 +113,8 @@ def _values_and_mark(
     """Return (Shapley values of all instances, mark of missing or infinite values in ``x``), as `in_blocks` does.
 
     ``static`` are the function and the setting of a `Kernel`, the number of instances at a time, and
-    `Completion.last_follows`; ``arrays`` are the kernel's.
+    `Completion.last_follows`; ``has_missing``, ``arrays`` and ``mask`` are the kernel's arguments, and ``weights`` the
+    completion's.
     """
     function, setting, block, last_follows = static
     completion = Completion(last_follows, weights)

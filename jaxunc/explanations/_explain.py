@@ -35,7 +35,10 @@ from ._statistic import LeafStatistic, leaf_statistic, margins_of
 
 
 def axes_of(ax: Any, **figure: Any) -> Any:
-    """Return the axes to draw on: ``ax``, or pyplot's current axes if they are empty, or the axes of a new figure."""
+    """Return the axes to draw on: ``ax``, or pyplot's current axes if they are empty, or the axes of a new figure.
+
+    ``figure`` has settings of the new figure, as ``figsize``.
+    """
     if ax is not None:
         return ax
     from matplotlib import pyplot as plt  # imported here: it chooses a backend
@@ -106,7 +109,7 @@ class Attributions(NamedTuple):
     def columns(self) -> dict[str, np.ndarray]:
         """Return arrays ``[instances]`` by the names that they have in files: the base, and the share of each column.
 
-        For the probability of two classes they are those of the second class alone.
+        For the probability of two classes the arrays are those of the second class alone.
         """
         values, arrays = np.asarray(self.values), {}
         base = np.broadcast_to(np.asarray(self.base), (len(values), values.shape[2]))
@@ -119,7 +122,10 @@ class Attributions(NamedTuple):
         return arrays
 
     def _select(self, instance: int, stat: int) -> tuple[np.ndarray, float]:
-        """Return the shares of an instance in one number, and the base; an IndexError if an index is out of range."""
+        """Return the shares ``[features]`` in the number ``stat`` of an instance, and this number's base.
+
+        Raises an IndexError if an index is out of range.
+        """
         check_integer("instance", instance)
         check_integer("stat", stat)
         n, _, n_stats = self.values.shape
@@ -232,7 +238,10 @@ def explain(
 
 
 def _explain_model(model: OpenedModel, X: Any, background: Any, tree_mask: Any) -> Attributions:
-    """Return the shares of a model's raw columns: each is the sum over the trees' columns that are made of it."""
+    """Return the shares of a model's raw columns: each is the sum over the trees' columns that are made of it.
+
+    ``X``, ``background`` and ``tree_mask`` are as for `explain`.
+    """
     if not is_concrete(X, tree_mask):
         raise TypeError("X or tree_mask is traced, and a model reads rows on the host: pass its forest_ instead.")
     is_rows = background is not None and not isinstance(background, Forest | AdditiveTrees | Trees)
@@ -259,7 +268,10 @@ def _sum_by_source(values: np.ndarray, sources: np.ndarray, n_columns: int) -> n
 
 
 def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, X: Any, tree_mask: Any) -> Attributions:
-    """Return the shares of the trees' columns; ``covered`` is the background. X and the mask may be traced."""
+    """Return the shares of the trees' columns in what ``stat`` says of their leaves.
+
+    ``covered`` is the background, a forest or encoded rows. X and the mask may be traced.
+    """
     traced, all_trees, tested_columns = not is_concrete(X, tree_mask), trees, None
     # Within someone's program all instances are one block: blocks of few paths bound what it holds.
     platform = "cpu" if traced or default_platform() == "cpu" else "accelerator"
@@ -319,7 +331,8 @@ def _summands(
 ) -> _Summands:
     """Return what leaves add to an answer; kept while the arrays are alive, since models are explained repeatedly.
 
-    ``covered`` is the background, ``platform`` "cpu" or "accelerator"; with ``is_masked`` weights do not divide.
+    ``stat`` is the leaves' statistic, ``covered`` the background, ``platform`` "cpu" or "accelerator". With
+    ``is_masked``, where there is a tree mask, statistics are not divided by the trees' weights.
     """
     dtype, counts = jnp.result_type(float), tuple[Any, ...]()
     if isinstance(covered, Forest):
@@ -342,7 +355,10 @@ def _summands(
 
 
 def _kernel(summands: _Summands, covered: Forest | Encoded, n_features: int, platform: str) -> Kernel | None:
-    """Return the kernel that computes the shares of each instance; None where no tree has a test."""
+    """Return the kernel that computes the shares of each instance; None where no tree has a test.
+
+    ``summands`` are made for the background ``covered`` and ``platform``, and trees of ``n_features`` columns.
+    """
     if summands.numbers is None:
         return None
     if isinstance(covered, Encoded):
@@ -354,7 +370,10 @@ def _kernel(summands: _Summands, covered: Forest | Encoded, n_features: int, pla
 def _expected_by_tree(
     trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, summands: _Summands, is_masked: bool
 ) -> np.ndarray:
-    """Return the expected statistic of each tree ``[trees stat]``, for an instance of which no column is known."""
+    """Return the expected statistic of each tree ``[trees stat]``, for an instance of which no column is known.
+
+    The arguments are as for `_summands`, which made ``summands``.
+    """
     if isinstance(covered, Forest):
         return summands.by_tree
     leaf = leaves_of(trees, np.asarray(covered.values)).T[..., None]  # [trees rows 1], of the background's rows
@@ -363,9 +382,9 @@ def _expected_by_tree(
 
 
 def _divided_by_weights(table: np.ndarray, stat: LeafStatistic, is_masked: bool) -> np.ndarray:
-    """Return leaf statistics ``table`` over the sum of the trees' weights; unchanged where trees have no weights.
+    """Return leaf statistics ``table`` over the sum of the trees' weights in ``stat``; unchanged without weights.
 
-    With a mask they are unchanged, too: `Completion` divides by the weights of each instance's trees.
+    If ``is_masked``, return ``table``, too: `Completion` divides by the weights of each instance's trees.
     """
     return table if stat.weights is None or is_masked else table / stat.weights.sum()
 
@@ -384,7 +403,7 @@ _WALKS: KeptWhileAlive[Walk] = KeptWhileAlive()
 """Walks by the arrays of the trees and of the counts that cover them."""
 _STATISTICS: KeptWhileAlive[LeafStatistic] = KeptWhileAlive(4)
 _SUMMANDS: KeptWhileAlive[_Summands] = KeptWhileAlive(4)
-"""Statistics by the forest and its combiner, and summands by what they are made of."""
+"""Statistics by the forest and its combiner, and summands by the arrays and settings that they are made of."""
 
 
 def _arrays(trees: Trees) -> tuple[Array, ...]:
@@ -439,7 +458,7 @@ def _statistic(forest: Any, combiner: Any) -> LeafStatistic:
 
 
 def _choose_statistic(forest: Any, combiner: Any) -> LeafStatistic:
-    """Return the statistic of leaves that is explained; refuse combiners and forests without one."""
+    """Return the statistic of leaves that is explained; refuse combiners and forests without such a statistic."""
     if isinstance(forest, AdditiveTrees):
         if combiner is not None:
             raise TypeError(
@@ -457,7 +476,10 @@ def _choose_statistic(forest: Any, combiner: Any) -> LeafStatistic:
 
 
 def _background(forest: Any, background: Any) -> Forest | Encoded:
-    """Return the forest whose counts are the background, or the encoded rows of a table; refuse anything else."""
+    """Return the forest whose counts are the background, or the encoded rows of a table; refuse anything else.
+
+    ``background`` is as for `explain`; None is the forest's own counts.
+    """
     if background is None and not isinstance(forest, Forest):
         raise ValueError(
             "an AdditiveTrees or a boosted model does not say how many rows reached its leaves: pass background, a "

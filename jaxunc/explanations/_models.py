@@ -38,7 +38,10 @@ class OpenedModel(NamedTuple):
 
 
 def open_model(model: Any, combiner: Any) -> OpenedModel | None:
-    """Open an estimator or a model of another library; return None for this library's trees and for other objects."""
+    """Open an estimator or a model of another library; return None for this library's trees and for other objects.
+
+    ``combiner`` is the one to explain; None is a classifier's own, and for other forests `Mean`.
+    """
     library = None if isinstance(model, Forest | AdditiveTrees | Trees | type) else library_of(model)
     if library is None:
         return None
@@ -73,7 +76,10 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
 
 
 def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic | None]:
-    """Return an estimator's trees, the combiner to explain, and for regressors the statistic of their leaves."""
+    """Return an estimator's trees, the combiner to explain, and a regressor's statistic of leaves, else None.
+
+    ``combiner`` is the one to explain, or None for a classifier's own; a TypeError for a regressor unless it is None.
+    """
     if not hasattr(model, "moments_"):
         return model.forest_, model.combiner_ if combiner is None else combiner, None
     if combiner is not None:
@@ -93,7 +99,10 @@ def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic 
 
 
 def _sources(steps: list[Any], n: int) -> np.ndarray:
-    """Return, for each output column of the steps, the raw column it is made of; a TypeError if there are several."""
+    """Return, for each output column of transformers, the one among ``n`` raw columns of which it is made.
+
+    Raises a TypeError if it is made of several.
+    """
     position = np.arange(n)
     for step in steps:
         position = position[_sources_of(step, len(position))]
@@ -125,7 +134,10 @@ def _sources_of(step: Any, n: int) -> np.ndarray:
 
 
 def _positions(columns: Any, names: list[str]) -> np.ndarray:
-    """Return the positions of the columns that a `ColumnTransformer` names by ``columns``: slice, bools or names."""
+    """Return the positions, among all ``names``, of the columns that a `ColumnTransformer` takes.
+
+    ``columns`` is what the transformer keeps: a slice, bools, positions or names.
+    """
     if isinstance(columns, slice):
         ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
         stop = ends[1] + 1 if isinstance(columns.stop, str) else ends[1]
@@ -137,7 +149,10 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
 
 
 def _match_names(step: Any, n: int) -> np.ndarray:
-    """Return for each output column of a step the input column named in its name; a TypeError unless it is one."""
+    """Return for each output column of a step the input column, among ``n``, that its name holds.
+
+    Raises a TypeError unless each name holds one input column.
+    """
     marks = [_MARK.format(j) for j in range(n)]
     step = copy.copy(step)
     vars(step).pop("feature_names_in_", None)  # otherwise the step would refuse other names

@@ -128,7 +128,7 @@ def unroll(trees: Trees) -> Unrolled:
 
 
 def leaves_of(trees: Trees, values: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, "rows trees"]:
-    """Return the leaf of each encoded row in each of the concrete trees, on the host, for rows that are few."""
+    """Return the leaf of each encoded row in each of the concrete trees, on the host, for few rows."""
     child, column, threshold, missing_right = _tests(trees)
     tree, leaves = np.arange(trees.n_trees), np.zeros((len(values), trees.n_trees), np.int32)
     size = max(1, MOST // trees.n_trees)
@@ -153,6 +153,8 @@ def shares_of_cover(
     unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]
 ) -> tuple[Float[np.ndarray, "inner"], Float[np.ndarray, "inner"], Float[np.ndarray, "paths"]]:
     """Return the chances with which an instance takes each way where a column is not known, by the rows in leaves.
+
+    ``cover`` is the number of rows in each leaf of the trees that are ``unrolled``.
 
     For each inner node: the share of its rows that goes left (one half where no row came), and the product of the
     shares at the tests of its column above it (1 if there are none). For each path: the product of all its shares.

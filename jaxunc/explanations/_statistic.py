@@ -48,7 +48,10 @@ class LeafStatistic(NamedTuple):
 
 
 def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
-    """Return what is explained of a combiner; raise a TypeError or ValueError where its answer is not a sum."""
+    """Return what is explained of a combiner for a forest's leaves.
+
+    Raises a TypeError or a ValueError where the combiner's answer is not a sum over leaves.
+    """
     combiner = as_combiner(combiner)
     rule = combiner
     while isinstance(rule, Weighted):
@@ -83,14 +86,21 @@ def margins_of(model: AdditiveTrees) -> LeafStatistic:
 
 
 def _probability(width: float, score: np.ndarray, labels: tuple) -> LeafStatistic:
-    """Return the statistic of probabilities 1/n + Σ score / width; a score of two classes is that of class 1 alone."""
+    """Return the statistic of probabilities 1/n + Σ score / width for n classes of these labels.
+
+    ``score`` is ``[trees nodes classes]``, or of two classes ``[trees nodes 1]``, that of class 1 alone; ``width`` is
+    that of the range of scores.
+    """
     if score.shape[-1] == 1:
         score = np.concatenate([-score, score], axis=-1)
     return LeafStatistic(score / width, np.full(len(labels), 1 / len(labels)), "probability", labels)
 
 
 def _mean(rule: Mean, stat: dict, labels: tuple) -> LeafStatistic:
-    """Return the statistic of `Mean`: probabilities where they are means of scores, else class scores."""
+    """Return the statistic of `Mean`: of probabilities where these are means of scores, else of class scores.
+
+    Here and below, ``stat`` is the combiner's leaf table, and ``labels`` are those of the classes.
+    """
     score, width = stat["score"], score_width(rule.scorer)
     # Probabilities by other scorers for several classes are not sums: they are clipped and divided by their sum.
     if np.isfinite(width) and (len(labels) == 2 or rule.scorer.func is scorers.probability):

@@ -38,7 +38,10 @@ class Contents(NamedTuple):
 
 
 def unwrap_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the forest inside a pipeline or estimator, and the function from raw rows to those that it reads."""
+    """Return the forest inside a pipeline or estimator, and the function from raw rows to rows as the forest reads.
+
+    Trees, models of other libraries and the path of a model file are taken, too; the function then changes nothing.
+    """
     as_they_are = lambda X: X
     if isinstance(model, BoundForest | Trees):
         return model if isinstance(model, Trees) else model.forest, as_they_are
@@ -76,7 +79,7 @@ def check_on_host(*tables: Any) -> None:
 
 
 def contents_of(model: Any) -> Contents:
-    """Return what the leaves of any model hold; raises as its importer does."""
+    """Return what the leaves of a model hold: of any that `jaxunc.from_any` takes, and of trees. Raises as it does."""
     if library_of(model) == "sklearn":
         from jaxunc.interop import GROWN, grown_leaves  # here, since they take scikit-learn
 
@@ -96,13 +99,19 @@ def contents_of(model: Any) -> Contents:
 
 
 def check_is_mean(model: Any, contents: Contents, kind: str) -> None:
-    """Raise a ValueError unless a model's answer is a weighted mean of its rows' targets, with known weights."""
+    """Raise a ValueError unless a model's answer is a weighted mean of its rows' targets, with known weights.
+
+    ``contents`` are those of the model's leaves, and ``kind`` is as for `neighbours`.
+    """
     if lack := _find_lack(model, contents, kind):
         raise ValueError(f"kind={kind!r} needs {lack}. {LEAVES}")
 
 
 def _find_lack(model: Any, contents: Contents, kind: str) -> str | None:
-    """Return words for what a kind of weights needs and the model lacks; None if it lacks nothing."""
+    """Return what a ``kind`` of weights needs and the model lacks, as words of a message; None if it lacks nothing.
+
+    ``contents`` are those of the model's leaves.
+    """
     name, members = type(model).__name__, getattr(model, "estimators_", [model])
     if isinstance(model, Trees):
         return "the rows that each tree drew, and of a saved regressor the trees alone are known"
@@ -129,8 +138,9 @@ def _find_lack(model: Any, contents: Contents, kind: str) -> str | None:
 class RowCounts:
     """A function that returns what each row counts in a tree ``[rows]``, checked against what the leaves hold.
 
-    Raises a ValueError or TypeError for invalid targets and weights, and an `OtherRowsError` if the rows do not give
-    the leaves' contents.
+    ``contents`` are those of the model's leaves, and the ``n`` ``rows`` are those that grew the model, as it reads
+    them, with targets or labels ``y`` or None. Raises a ValueError or TypeError for invalid targets and weights, and an
+    `OtherRowsError` if the rows do not give the leaves' contents.
     """
 
     def __init__(self, model: Any, contents: Contents, rows: Any, n: int, *, y: Any, sample_weight: Any):
@@ -157,7 +167,7 @@ class RowCounts:
         self._n = n
 
     def __call__(self, t: int, leaf: np.ndarray) -> np.ndarray:
-        """Return what each row counts in tree t; ``leaf`` is the leaf of each row in that tree."""
+        """Return what each row counts in tree ``t`` ``[rows]``; ``leaf [rows]`` is each row's leaf in that tree."""
         n_drawn = np.ones(self._n) if self.bags is None else np.bincount(self.bags[t], minlength=self._n).astype(float)
         # Since scikit-learn 1.9 the weights decide what bags draw; before, they multiply what was drawn.
         candidates = [n_drawn] if self._weight is None else [n_drawn * self._weight, n_drawn]
@@ -169,12 +179,15 @@ class RowCounts:
         raise self._refusal(t)
 
     def out_of_bag(self) -> np.ndarray:
-        """Return which rows each tree has not seen, ``[rows trees]``."""
+        """Return which rows each tree has not seen, bools ``[rows trees]``; only for models with bags."""
         assert self.bags is not None
         return np.stack([np.bincount(bag, minlength=self._n) == 0 for bag in self.bags], axis=1)
 
     def _node_contents(self, t: int) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
-        """Return for each node of tree t the size, the class counts or the mean, and whether it is a leaf."""
+        """Return for each node of tree ``t`` the size, the class counts or the mean target, and whether it is a leaf.
+
+        Size, and counts or mean, are None where the model does not keep them.
+        """
         contents = self._contents
         is_leaf = self._is_leaf[t]
         if contents.counts is not None:
@@ -184,7 +197,8 @@ class RowCounts:
         return None if contents.size is None else contents.size[t], contents.mean[t], is_leaf  # pyright: ignore
 
     def _class_weights(self, t: int, row_counts: np.ndarray) -> np.ndarray:
-        """Return the weight of each class in tree t: its leaves' total of the class, over that of ``row_counts``."""
+        """Return the weight of each class in tree ``t`` ``[classes]``: the total of the class in the leaves, over that
+        of ``row_counts [rows]``, what each row counts without class weights."""
         assert self._position is not None
         n_classes = len(self._contents.class_labels)
         if library_of(self._model) == "sklearn":  # in float64
@@ -198,7 +212,10 @@ class RowCounts:
         return np.where(np.abs(weights - 1) < CLOSE, 1.0, weights)
 
     def _matches_leaves(self, t: int, leaf: np.ndarray, row_counts: np.ndarray) -> bool:
-        """Return whether rows that count as ``row_counts`` say give what the leaves of tree t hold."""
+        """Return whether rows give what the leaves of tree ``t`` hold, if each counts ``row_counts [rows]``.
+
+        ``leaf [rows]`` is the leaf of each row in the tree.
+        """
         size, expected, is_leaf = self._node_contents(t)
         n, total = len(is_leaf), np.bincount(leaf, row_counts, len(is_leaf))
         if size is not None and not _are_close(total[is_leaf], size[is_leaf]):

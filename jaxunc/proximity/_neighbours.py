@@ -41,8 +41,8 @@ QUERIES = 8192
 MOST_BYTES = 2 * 10**9
 """Size up to which all weights are handed out at once."""
 DENSE, GROUPS = 4, 32
-"""A query with at least 1/4 as many pairs as there are rows adds its weights in an array of all rows; and the number of
-values in a group whose largest one `_largest` compares."""
+"""A query with at least 1/`DENSE` as many pairs as there are rows adds its weights in an array of all rows. `_largest`
+takes the largest value of each group of `GROUPS` values."""
 EQUAL = 2.0**40
 """Weights are rounded to 1 / EQUAL before they are compared, so that equal sums in another order are ties."""
 DEVICE_SUMS = 2**25
@@ -181,7 +181,10 @@ class NeighbourIndex:
         return weights
 
     def means(self, values: np.ndarray, X: InstancesLike | None = None) -> np.ndarray:
-        """Return for each query the weighted means of ``values [rows columns]``; NaN where no tree counts."""
+        """Return for each query the weighted means of ``values [rows columns]``, ``[queries columns]``.
+
+        X holds the queries; None: the rows themselves. NaN for a query that no tree answers.
+        """
         parts = []
         for leaves in self._chunks(X):
             sums = np.zeros((len(leaves), values.shape[1]))
@@ -191,12 +194,15 @@ class NeighbourIndex:
         return np.concatenate(parts)
 
     def _leaves(self, encoded: Encoded) -> np.ndarray:
-        """Return the leaf of each row in each tree, int32 ``[rows trees]``, numbered over the nodes of all trees."""
+        """Return the leaf of each encoded row in each tree, int32 ``[rows trees]``, numbered over all trees' nodes."""
         first = np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)
         return np.asarray(leaf_index(self._trees, encoded)) + first
 
     def _chunks(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the leaves of `QUERIES` queries at a time ``[queries trees]``; -1 where a tree does not count."""
+        """Yield the leaves of `QUERIES` queries at a time ``[queries trees]``; -1 where a tree does not count.
+
+        X holds the queries; None: the rows themselves, each by the trees that count for its kind of weights.
+        """
         if X is None:
             for start in range(0, self.n_rows, QUERIES):
                 yield self._row_leaves[start : start + QUERIES]
@@ -206,14 +212,17 @@ class NeighbourIndex:
             yield self._leaves(Encoded(values[start : start + QUERIES], missing))
 
     def _read_queries(self, X: Any) -> Any:
-        """Return queries as the trees read them; raise a ValueError for kind "out_of_bag"."""
+        """Return the queries X as the trees read them; raise a ValueError for the kind "out_of_bag"."""
         if self.kind == "out_of_bag":
             raise ValueError("kind='out_of_bag' asks about the rows themselves; leave X out, or take 'prediction'.")
         check_on_host(X)
         return self._read(X)
 
     def _make_lists(self, leaves: np.ndarray, counts: RowCounts | None) -> Any:
-        """Return the rows of each leaf and their shares of it, as a sparse matrix ``[nodes rows]`` over all trees."""
+        """Return the rows of each leaf and their shares of it, as a sparse matrix ``[nodes rows]`` over all trees.
+
+        ``leaves [rows trees]`` are the rows' `_leaves`. Without ``counts`` each row counts as 1, and has the share 1.
+        """
         from scipy.sparse import csr_array  # slow to import
 
         shape = self._trees.n_trees * self._trees.n_nodes, len(leaves)
@@ -230,7 +239,10 @@ class NeighbourIndex:
     def _lists_of_tree(
         self, t: int, leaf: np.ndarray, counts: RowCounts | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the lists of tree t: their lengths ``[nodes]``, their rows list after list, and the rows' shares."""
+        """Return the lists of tree ``t``: lengths ``[nodes]``, the rows list after list, and the rows' shares.
+
+        ``leaf [rows]`` is each row's leaf, numbered over all trees' nodes; ``counts`` is as for `_make_lists`.
+        """
         n_nodes = self._trees.n_nodes
         leaf = leaf - t * n_nodes
         row_count = np.ones(len(leaf)) if counts is None else counts(t, leaf)
@@ -242,14 +254,14 @@ class NeighbourIndex:
         return np.bincount(leaf[row], minlength=n_nodes), row, share
 
     def _lengths(self, leaves: np.ndarray) -> np.ndarray:
-        """Return how many rows each of the leaves has, ``[queries trees]``; 0 where a tree does not count."""
+        """Return how many rows each of the queries' leaves has, ``[queries trees]``; 0 where a tree does not count."""
         ends = self._lists.indptr
         return np.where(leaves < 0, 0, ends[leaves + 1] - ends[leaves])
 
     def _blocks(self, leaves: np.ndarray, pairs: np.ndarray) -> Iterator[tuple[slice, Any]]:
         """Yield slices of the queries with their `_sums`, of at most `PAIRS` pairs or of a single query.
 
-        ``pairs [queries]`` says how many rows the leaves of a query have.
+        ``leaves [queries trees]`` are as `_chunks` yields them; ``pairs [queries]`` is the number of rows in them.
         """
         up_to, start = np.cumsum(pairs), 0
         while start < len(leaves):
@@ -259,7 +271,10 @@ class NeighbourIndex:
             start = stop
 
     def _sums(self, leaves: np.ndarray) -> Any:
-        """Return Z P, the sums of shares over the trees that count, sparse ``[queries rows]``."""
+        """Return Z P, the sums of shares over the trees that count, sparse ``[queries rows]``.
+
+        ``leaves`` are as for `_blocks`.
+        """
         from scipy.sparse import csr_array
 
         counts = leaves >= 0
@@ -269,14 +284,14 @@ class NeighbourIndex:
         return to_leaves @ self._lists
 
     def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
-        """Return the fields of `Neighbours` but ``ids``."""
+        """Return the fields of `Neighbours` but ``ids`` for the ``k`` largest weights; leaves are as in `_blocks`."""
         length = self._lengths(leaves)
         index, sums, squares = self._largest_on_host(leaves, k, length.sum(axis=1))
         total = (length if self.kind == "leaves" else length > 0).sum(axis=1)
         return _weigh(index, sums, squares, total, _number_of_trees(leaves))
 
     def _nearest_on_device(self, X: Any, k: int) -> tuple[np.ndarray, ...]:
-        """Return what `_nearest` does, for all queries: one program on the accelerator answers parts of them."""
+        """Return what `_nearest` does, for all queries X (None: the rows), by one program on the accelerator."""
         trees, leaves = self._trees, None
         if X is None:
             values, missing, leaves = np.zeros((self.n_rows, 0), np.float32), False, self._row_leaves
@@ -295,7 +310,10 @@ class NeighbourIndex:
         return _weigh(index, sums, squares, total, np.where(number > 0, number, np.nan))
 
     def _largest_on_host(self, leaves: np.ndarray, k: int, pairs: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the rows of the k largest sums, the sums ``[queries k]``, and the sum of the squares of all sums."""
+        """Return the rows of the k largest sums, the sums ``[queries k]``, and the sum of the squares of all sums.
+
+        ``leaves`` and ``pairs`` are as for `_blocks`.
+        """
         index, sums = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
         squares, step = np.zeros(len(leaves)), (_number_of_trees(leaves) / EQUAL).tolist()
         is_short = DENSE * pairs < self.n_rows
@@ -316,7 +334,8 @@ class NeighbourIndex:
 
     @cached_property
     def _rows_by_tree(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The leaf of each row and its share there, both ``[trees rows]``, and the number of rows of each leaf.
+        """The leaf of each row and its share there, both ``[trees rows]``, and the number of rows of each leaf, on the
+        device.
 
         The leaf is -2 for a row that the tree has not drawn: no query has that leaf.
         """
@@ -333,9 +352,10 @@ class NeighbourIndex:
 def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, depth: int, kind: str):
     """Return what `_weigh` takes for each query, and the mark of the queries' values.
 
-    That is the rows of the k largest sums of shares, the sums, the sum of all squares, the number of trees with rows
-    (for "leaves" the number of rows), and of trees that count. Rows are -1 where there are no more; of equal sums the
-    lower row comes first. ``leaves`` are the queries' leaves, None if ``x`` has to be walked.
+    That is the rows of the ``k`` largest sums of shares, the sums, the sum of all squares, the number of trees with
+    rows (for the kind "leaves" the number of rows), and of trees that count. Rows are -1 where there are no more; of
+    equal sums the lower row comes first. ``rows_by_tree`` is `NeighbourIndex._rows_by_tree`. ``leaves [queries trees]``
+    are the queries' leaves; where None, the queries ``x`` are walked by ``plan`` to ``depth``, ``block`` at a time.
     """
     leaf, share, length = rows_by_tree
     (n_trees, n_places), n_nodes = plan.nodes.shape, len(length) // len(leaf)
@@ -362,21 +382,30 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
 
 
 def _weigh(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.ndarray, number: np.ndarray) -> tuple:
-    """Return the fields of `Neighbours` but ``ids``; ``number`` is how many trees count, NaN for none."""
+    """Return the fields of `Neighbours` but ``ids``.
+
+    ``index`` and ``sums [queries k]`` are the rows of the largest sums of shares, and these sums. Of each query,
+    ``squares`` is the sum of the squares of all sums, ``total`` that of all sums, and ``number`` how many trees count,
+    NaN for none.
+    """
     effective = np.divide(total.astype(float) ** 2, squares, out=np.full(len(index), np.nan), where=squares > 0)
     return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective
 
 
 def _number_of_trees(leaves: np.ndarray) -> np.ndarray:
-    """Return how many trees count for each query ``[queries]``, NaN where none does."""
+    """Return how many trees count for each query ``[queries]``, NaN where none does.
+
+    ``leaves [queries trees]`` are -1 where a tree does not count.
+    """
     number = (leaves >= 0).sum(axis=1)
     return np.where(number > 0, number, np.nan)
 
 
 def _largest(value: np.ndarray, row: np.ndarray | None, k: int, *, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k largest sums above 0, and their rows, by descending sum; sums within a step are ties, by row.
+    """Return the k largest of the sums ``value`` above 0, and their rows, by descending sum.
 
-    ``row`` has the row of each sum, None if there is one for every row.
+    Sums that are equal when rounded to a multiple of ``step`` are ties, in order of rows. ``row`` has the row of each
+    sum; None if there is a sum for every row.
     """
     floor = 0.0
     if len(value) > GROUPS * k:  # the k-th largest of groups' maxima bounds the k-th largest sum from below

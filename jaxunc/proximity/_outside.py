@@ -67,7 +67,8 @@ def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.nd
 class LeafBoxes:
     """The rows of every leaf of a forest, for repeated queries; the function `outside_share` asks it once.
 
-    ``numbers`` are the values of ``rows``, needed if ``rows`` are encoded already as positions among the trees' cuts.
+    ``forest`` is any model that `neighbours` takes, and ``rows`` are as its trees read them. ``numbers`` are the rows'
+    values, needed if ``rows`` are encoded already as positions among the trees' cuts.
     """
 
     def __init__(self, forest: Any, rows: InstancesLike, numbers: Encoded | None = None):
@@ -79,7 +80,7 @@ class LeafBoxes:
             raise ValueError("rows is empty; pass the rows that the model was grown on.")
 
     def outside_share(self, X: InstancesLike, numbers: Encoded | None = None) -> np.ndarray:
-        """Return how far out each query lies, float64 ``[queries]``; X and numbers are given as the rows are."""
+        """Return how far out each query of X lies, float64 ``[queries]``; X and numbers are as rows of the class."""
         query_leaves, query_values = self._read(X, numbers, "X")
         leaves, row_values, trees, columns = self._leaves, self._rows, self._trees, self._columns
         tested_columns = narrow_trees(trees)[1]
@@ -93,14 +94,17 @@ class LeafBoxes:
         return n_outside / (trees.n_trees * len(tested_columns))
 
     def _read(self, rows: Any, numbers: Encoded | None, name: str) -> tuple[np.ndarray, Encoded]:
-        """Return the leaves of rows ``[rows trees]``, and their values as numbers."""
+        """Return the leaves of rows ``[rows trees]``, and their values as numbers: ``numbers``, or read from ``rows``.
+
+        Errors call the rows ``name``.
+        """
         leaves = np.asarray(leaf_index(self._trees, encode_rows(rows, self._trees.columns, name)))
         numbers = encode_rows(rows, self._columns, name, infinite=True) if numbers is None else numbers
         return leaves, numbers
 
 
 def _columns_of(values: Any, positions: np.ndarray, columns: Columns) -> np.ndarray:
-    """Return the values of rows in the columns at these positions, dense."""
+    """Return the values of encoded rows in the ``columns`` at these positions, dense ``[rows positions]``."""
     if isinstance(values, SparseRows):
         return values.of(positions, columns.at(positions)).dense()
     return np.asarray(values)[:, positions]
@@ -109,8 +113,9 @@ def _columns_of(values: Any, positions: np.ndarray, columns: Columns) -> np.ndar
 def _count_outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, query_leaf: np.ndarray) -> np.ndarray:
     """Return in how many columns each query lies outside of the rows of its leaf, ``[queries]``.
 
-    ``leaf`` has the leaf of each row, ``query_leaf`` that of each query. There is a row at least (`LeafBoxes`). For a
-    query without rows in its leaf all columns count.
+    ``rows [rows columns]`` and ``queries [queries columns]`` hold values, ``leaf`` has the leaf of each row in a tree,
+    and ``query_leaf`` that of each query. There is at least one row. For a query without rows in its leaf all columns
+    count.
     """
     order = np.argsort(leaf, kind="stable")
     filled, first = np.unique(leaf[order], return_index=True)
