@@ -68,7 +68,7 @@ class Histograms(NamedTuple):
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
         """Return the combiner's merged statistic of each row; sums are scaled from the row's trees to ``n_trees``.
 
-        Raises a ValueError for a combiner that merges by "collect".
+        That is the number of trees of the forest. Raises a ValueError for a combiner that merges by "collect".
         """
         stat = jax.tree.map(jnp.asarray, lift_tree(combiner, self.count_table))
         planes, structure = jax.tree.flatten(stat)
@@ -80,7 +80,7 @@ class Histograms(NamedTuple):
         )
 
     def at(self, rows: np.ndarray) -> "Histograms":
-        """Return the histograms of some rows."""
+        """Return the histograms of the rows at these positions."""
         take = lambda array: jnp.asarray(np.asarray(array)[rows])
         return self._replace(code=take(self.code), times=take(self.times))
 
@@ -124,7 +124,7 @@ class RoutedRows(NamedTuple):
     tree_mask: Bool[Array, "rows trees"] | None  # whether a tree counts for a row; None if all do
 
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return the combiner's merged statistic of each row, scaled as by `Histograms.merge`."""
+        """Return the combiner's merged statistic of each row, scaled to ``n_trees`` as by `Histograms.merge`."""
         forest = self.forest
         X = Encoded(self.X, True)
         merged = merge_leaves(
@@ -147,11 +147,11 @@ class MergedStatistics(NamedTuple):
     stat: PyTree
 
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return the merged statistic as it is."""
+        """Return ``stat`` as it is, which was merged by this combiner and scaled to ``n_trees``."""
         return self.stat
 
     def at(self, rows: np.ndarray) -> "MergedStatistics":
-        """Return the merged statistics of some rows."""
+        """Return the merged statistics of the rows at these positions."""
         take = lambda plane: jnp.asarray(np.asarray(plane)[rows]) if plane.ndim else plane
         return MergedStatistics(jax.tree.map(take, self.stat))
 
@@ -233,7 +233,7 @@ class OobDataset:
         return jax.tree.map(lambda part: np.asarray(part)[: self.n], answer)
 
     def bind(self, combiner: Combiner[AnswerT], *, threads: int | None = None) -> BoundForest[AnswerT]:
-        """Bind a combiner to ``forest``, as `jaxunc.bind` does."""
+        """Bind a combiner to ``forest``, as `jaxunc.bind` does with these ``threads``."""
         return bind(self.forest, combiner, threads=threads)
 
     def default_candidates(self) -> dict[str, tuple[LearnedPool | Calibrated, ...]]:
@@ -257,7 +257,7 @@ class OobDataset:
         return OobDataset(**{**vars(self), "weight": weight})
 
     def as_groups(self, values: np.ndarray) -> np.ndarray:
-        """Return values drawn for the rows, such as folds, where all rows of a group get the value of its first."""
+        """Return ``values [rows]``, such as folds, where all rows of a group get the value of the group's first row."""
         if self.groups is None:
             return values
         _, first, group = np.unique(self.groups, return_index=True, return_inverse=True)
@@ -286,15 +286,15 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(combiner: Combiner) -> tuple[Parameter | None, ...]:
-    """Return the parameter of each array of a combiner, in the order of its pytree leaves; None for a fixed array."""
+    """Return the parameter of each array of a combiner, in the order of JAX's pytree leaves; None for a fixed array."""
     return tuple(_parameter(combiner, path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(combiner))
 
 
 def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
-    """Return the parameter of the array ``leaf`` at JAX's key path; None if it is declared fixed or holds no floats.
+    """Return the parameter of the combiner's array ``leaf``, at JAX's key path; None if it is fixed or holds no floats.
 
-    The last field or keyword on the path gives the domain. One field on it, declared so, is enough to make the array
-    one per tree.
+    The last field or keyword on the path gives the domain. The array has a value for each tree if any field on the path
+    is declared so.
     """
     node: Any = combiner
     domain, spread, nearest, per_tree, names = "real", 1.0, 0.01, False, []
@@ -426,7 +426,7 @@ def dataset_from_counts(
 
 
 def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
-    """Return ``class_labels``, or the sorted distinct labels of y; a ValueError unless there is one for each class."""
+    """Return ``class_labels``, or for None the sorted distinct labels of y; a ValueError unless there are n_classes."""
     if class_labels is None:
         labels, name = tuple(distinct_labels(as_labels(y))[0].tolist()), "y"
     else:
@@ -443,7 +443,10 @@ def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
 def make_rows(
     row_histograms: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **fields: Any
 ) -> OobDataset:
-    """Return the data set of these histograms; labels and weights are padded to the histograms' number of rows."""
+    """Return the data set of these histograms, with classes y and weights padded to the histograms' number of rows.
+
+    ``routed`` and further ``fields`` are those of `OobDataset`.
+    """
     n_rows = len(row_histograms.code)
     return OobDataset(
         histograms=row_histograms,
@@ -456,7 +459,7 @@ def make_rows(
 
 
 def check_every_class(labels: tuple[Any, ...], position: np.ndarray, weight: np.ndarray) -> None:
-    """Raise a ValueError unless every class has a row of positive weight."""
+    """Raise a ValueError unless every class has a row of positive weight; ``position [rows]`` has each row's class."""
     # The bias of a class without rows would drift to minus infinity.
     absent = [label for c, label in enumerate(labels) if not weight[position == c].any()]
     if absent:
@@ -474,7 +477,10 @@ def check_rows(rows: Any) -> None:
 
 
 def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray | None) -> Histograms:
-    """Return the histogram of each row's codes ``[rows trees]``, over the trees where the mask is True."""
+    """Return the histogram of each row's codes ``[rows trees]``, over the trees where the mask is True (None: all).
+
+    A code is an index in ``count_table``, the distinct count vectors ``[distinct columns]``.
+    """
     parts = [
         _count_codes(code[i : i + CHUNK], None if mask is None else mask[i : i + CHUNK])
         for i in range(0, len(code), CHUNK)
@@ -496,7 +502,7 @@ def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray 
 
 
 def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct codes of each row in ascending order, and how often each occurs; zeros pad both arrays."""
+    """Return each row's distinct codes, ascending, and how often each occurs where the mask is True; zeros pad both."""
     # -1 sorts first, and is left out below.
     code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
     first = np.empty(code.shape, bool)
@@ -513,7 +519,7 @@ def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray,
 
 
 def _round_up(number: int, smallest: int) -> int:
-    """Return the number rounded up to a multiple of p/8, where p ≥ ``smallest`` is the next power of two."""
+    """Return ``number`` rounded up to a multiple of p/8, with p ≥ ``smallest`` the next power of two."""
     return multiple_of(power_of_two(number, smallest) // 8, number)
 
 
@@ -560,6 +566,9 @@ def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
 
 
 def look_up_codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct count vectors ``[distinct columns]``, and the index of each leaf's vector, as ``leaves``."""
+    """Return the distinct count vectors ``[distinct columns]``, and the index of the vector of each of the leaves.
+
+    ``leaves`` and the indices are ``[rows trees]``.
+    """
     table, code = forest.leaf_rows()
     return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]

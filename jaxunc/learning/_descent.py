@@ -57,9 +57,10 @@ def best_step(
 ) -> tuple[Step, str, dict[str, np.ndarray]]:
     """Run the steps. Return the step with the least ``validate`` loss (else objective), the status, and all losses.
 
-    Status is "converged", "steps" (after ``n_steps``), "stopped early" (``patience`` steps without a smaller validation
-    loss) or "diverged". Losses are arrays by name: "loss", and "validation" if ``validate`` is given. Raises a
-    ValueError if the loss at the start is not finite.
+    ``validate`` takes free numbers, and ``report`` the number and the objective of each step. Status is "converged",
+    "steps" (after ``n_steps``), "stopped early" (``patience`` steps without a smaller validation loss) or "diverged".
+    Losses are arrays by name: "loss", and "validation" if ``validate`` is given. Raises a ValueError if the loss at the
+    start is not finite.
     """
     best, best_value, best_number, status = None, np.inf, 0, "steps"
     values, validated = [], []
@@ -112,8 +113,10 @@ def descend(
 ) -> Iterator[Step]:
     """Yield the start and the steps of L-BFGS with a backtracking line search (Armijo's condition).
 
-    ``objective(shape, numbers, problem)`` and its gradient are one compiled program for all parts of one size; all else
-    runs on the host, in float64. ``curvature`` is `Step.curvature` of an earlier descent on nearly the same objective.
+    ``objective(shape, numbers, problem)`` and its gradient are one compiled program for all parts of one size, in which
+    ``shape`` is static; all else runs on the host, in float64. ``numbers`` are the free numbers to start from.
+    ``curvature`` is `Step.curvature` of an earlier descent on nearly the same objective. The descent ends after three
+    steps in a row that decrease the objective by less than ``small_gain`` of its value.
     """
     layout, point = _layout(numbers)
     dtype, evaluate = jnp.result_type(float), partial(_evaluate, objective, shape, layout, parts)
@@ -157,7 +160,10 @@ def descend(
 
 
 def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Multiply the gradient by L-BFGS's inverse Hessian (Nocedal and Wright 2006, algorithm 7.4)."""
+    """Multiply the gradient ``slope`` by L-BFGS's inverse Hessian, made of the `Step.curvature` ``pairs``.
+
+    Nocedal and Wright 2006, algorithm 7.4.
+    """
     direction, shares = slope, []
     for move, change in reversed(pairs):
         shares.append(move @ direction / (move @ change))
@@ -174,7 +180,10 @@ def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarra
 
 @jit(static_argnums=(0, 1, 2))
 def _value_and_slope(objective: Callable[..., Any], shape: tuple, layout: tuple, flat, problem):
-    """Return the objective and its gradient ``[numbers]`` at free numbers that are given as a vector."""
+    """Return the objective and its gradient ``[numbers]`` at the vector ``flat``, which has the ``layout``.
+
+    ``objective``, ``shape`` and ``problem`` are as for `descend`, ``layout`` as `_layout` returns it.
+    """
     return jax.value_and_grad(lambda at: objective(shape, _unravel(layout, at), problem))(flat)
 
 
@@ -187,14 +196,17 @@ def _unravel(layout: tuple, flat):
 
 
 def _layout(numbers) -> tuple[tuple, np.ndarray]:
-    """Return (structure, shapes) of a pytree of arrays, and all their values as a vector of float64."""
+    """Return (structure, shapes) of the pytree of arrays ``numbers``, and all values as a vector of float64."""
     leaves, structure = jax.tree.flatten(numbers)
     flat = np.concatenate([np.ravel(np.asarray(leaf, float)) for leaf in leaves])
     return (structure, tuple(jnp.shape(leaf) for leaf in leaves)), flat
 
 
 def _evaluate(objective, shape, layout, parts: Sequence[WeighedPart], at: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return objective and gradient at a vector of free numbers, as weighted means over the parts."""
+    """Return objective and gradient at the vector ``at`` of free numbers, as weighted means over the parts.
+
+    ``layout`` is the numbers' `_layout`; other arguments are those of `descend`.
+    """
     flat = jnp.asarray(at, jnp.result_type(float))
     results = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
     # All parts are dispatched before the first result is read.
@@ -204,14 +216,17 @@ def _evaluate(objective, shape, layout, parts: Sequence[WeighedPart], at: np.nda
 
 
 def value_at(objective: Callable[..., Any], shape: tuple, numbers, parts: Sequence[WeighedPart]) -> float:
-    """Return the objective at these free numbers, by the program that `descend` runs."""
+    """Return the objective at these free numbers, by the program that `descend` runs, with its arguments."""
     layout, flat = _layout(numbers)
     return _evaluate(objective, shape, layout, parts, flat)[0]
 
 
 @jit(static_argnums=(0, 1, 2))
 def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, state, problem):
-    """Return the numbers and the state after a step of an optimiser, and objective and `Step.steepest` before it."""
+    """Return the numbers and the state after a step of an optimiser, and objective and `Step.steepest` before it.
+
+    The other arguments are those of `follow`.
+    """
     value_of = lambda at: objective(shape, at, problem)
     value, slope = jax.value_and_grad(value_of)(numbers)
     extended = optax.with_extra_args_support(optimizer)
@@ -221,7 +236,10 @@ def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, sta
 
 
 def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimizer) -> Iterator[Step]:
-    """Yield the start and the steps of an optimiser of optax, without end."""
+    """Yield the start and the steps of an optimiser of optax, without end.
+
+    ``objective(shape, numbers, problem)`` is minimised, from the free ``numbers`` on; ``shape`` is static.
+    """
     state = optimizer.init(numbers)
     while True:
         after, state, value, steepest = _update(objective, shape, optimizer, numbers, state, problem)
@@ -232,7 +250,8 @@ def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimi
 def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
     """Split the rows of positive weight at random into parts of at most `ROWS_PER_PART` rows and one shape.
 
-    The problem stays one part if rows are routed, or if the loss is not in `MEAN_LOSSES`.
+    ``problem`` has ``data``, ``y`` and ``weight``. It stays one part if rows are routed, or ``loss`` is not in
+    `MEAN_LOSSES`.
     """
     weight = np.asarray(problem.weight)
     rows = np.flatnonzero(weight > 0)
@@ -256,7 +275,10 @@ def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
 def descend_in_parts(
     objective: Any, shape: tuple, numbers, parts: Sequence[WeighedPart], n_steps: int, report: "StepReports"
 ) -> Iterator[Step]:
-    """Return the steps of `descend` on all parts, after at most ``n_steps`` steps on the first part."""
+    """Return the steps of `descend` on all parts, after at most ``n_steps`` steps on the first part.
+
+    Steps on the first part go to ``report`` alone. The other arguments are those of `descend`.
+    """
     if len(parts) == 1:
         return descend(objective, shape, numbers, parts)
     first, curvature = parts[0]._replace(share=1.0), ()
@@ -305,7 +327,7 @@ def check_fit_progress(progress: Any) -> None:
 
 
 def name_progress(progress: FitProgressLike, what: str) -> FitProgressLike:
-    """Return a receiver that sets `FitProgress.what` and passes progress on; None without a receiver."""
+    """Return a receiver that sets `FitProgress.what` and passes progress on to ``progress``; None without any."""
     if not progress:
         return None
     receive = progress if callable(progress) else _print
@@ -323,7 +345,10 @@ def end_line(progress: FitProgressLike) -> None:
 
 
 class StepReports:
-    """Function that reports steps to a receiver of progress, with the seconds since the function was made."""
+    """Function that reports steps to a receiver of progress, with the seconds since the function was made.
+
+    ``what`` is `FitProgress.what`, ``n_rows`` the number of all rows, and ``n_steps`` the most steps.
+    """
 
     def __init__(self, progress: FitProgressLike, what: str, n_rows: int, n_steps: int):
         self._progress, self._what, self._n_rows, self._n_steps = progress, what, n_rows, n_steps

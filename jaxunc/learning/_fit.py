@@ -185,7 +185,7 @@ def fit_combiner(
 
 
 def _check(combiner, rows, n_steps, patience, optimizer) -> None:
-    """Raise a TypeError or a ValueError for arguments of `fit_combiner` of wrong types or ranges."""
+    """Raise a TypeError or a ValueError for these arguments of `fit_combiner` if a type or range is wrong."""
     check_is_combiner(combiner)
     check_rows(rows)
     if n_steps is not None:
@@ -196,7 +196,10 @@ def _check(combiner, rows, n_steps, patience, optimizer) -> None:
 
 
 def _split_start(start, spec, structure, leaves: list) -> list[Array]:
-    """Return the free numbers of the combiner ``start``; a ValueError unless its arrays have the combiner's shapes."""
+    """Return the free numbers of the combiner ``start``, of the parameters ``spec``.
+
+    Raises a ValueError unless it has the structure and array shapes of the combiner that learns, which has ``leaves``.
+    """
     values = jax.tree.leaves(start)
     same = jax.tree.structure(start) == structure
     if not same or any(np.shape(a) != np.shape(b) for a, b in zip(values, leaves, strict=True)):
@@ -207,7 +210,10 @@ def _split_start(start, spec, structure, leaves: list) -> list[Array]:
 
 
 def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, OobDataset | None]:
-    """Return the rows to learn from and the rows for validation, as `fit_combiner` explains; raises for wrong ones."""
+    """Return the rows to learn from and the rows for validation (or None), as `fit_combiner` explains.
+
+    Raises a ValueError for a ``validation`` that does not suit the rows.
+    """
     if validation is None:
         return rows, None
     if isinstance(validation, OobDataset):
@@ -226,7 +232,10 @@ def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, Oo
 
 
 def problem_of(rows: OobDataset, combiner: Combiner, leaves: list, start: list, loss: Any, key: jax.Array) -> _Problem:
-    """Return the constants of minimising a combiner's loss on these rows, with a prior around ``start``."""
+    """Return the constants of minimising a combiner's loss on these rows, with a prior around ``start``.
+
+    ``leaves`` are all arrays of the combiner, and ``start`` free numbers; ``key`` draws pairs of rows for "auc".
+    """
     weight = rows.weight
     loss_function = as_loss(loss, rows.y, weight, len(rows.class_labels), key)
     total_weight = jnp.sum(weight)  # weights are repeats
@@ -235,7 +244,10 @@ def problem_of(rows: OobDataset, combiner: Combiner, leaves: list, start: list, 
 
 
 def loss_of(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return the loss of the combiner with these free numbers, without the prior; ``shape`` is (spec, structure)."""
+    """Return the loss of the combiner with these free numbers on the problem's rows, without the prior.
+
+    ``shape`` is (spec, structure): the combiner's parameters, and its structure as a pytree.
+    """
     combiner = join(shape[0], free, problem.leaves, shape[1])
     answer = combiner.finish(problem.data.merge(combiner, problem.n_trees))
     return problem.loss(answer, problem.y, problem.weight)
@@ -245,7 +257,7 @@ _loss = jit(loss_of, static_argnums=0)
 
 
 def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return the loss of the combiner with these free numbers, plus the penalty of the prior."""
+    """Return `loss_of` the combiner with these free numbers, plus the penalty of the prior, per row."""
     return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.total_weight
 
 
@@ -378,7 +390,7 @@ def from_free(domain: str, free: Array) -> Array:
 
 
 def _centred(logs: Array) -> Array:
-    """Return logarithms less their mean: a softmax ignores a common shift, and so should the penalty."""
+    """Return ``logs [... shares]`` less their mean: a softmax ignores a common shift, and so should the penalty."""
     return logs - jnp.mean(logs, axis=-1, keepdims=True)
 
 
@@ -410,7 +422,7 @@ def _matches(name: str, path: str) -> bool:
 
 
 def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[Array], list, Any]:
-    """Split a combiner into the free numbers of its parameters, all leaves of its pytree, and the structure."""
+    """Split a combiner into the free numbers of the parameters ``spec``, all arrays, and its pytree structure."""
     leaves, structure = jax.tree.flatten(combiner)
     free = [
         to_free(p.domain, jnp.asarray(leaf, jnp.result_type(float)), p.nearest)
@@ -421,7 +433,7 @@ def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[
 
 
 def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, structure) -> Combiner:
-    """Return the combiner with these leaves and structure, and with its parameters by the free numbers."""
+    """Return the combiner of these arrays ``leaves`` and structure, with the parameters ``spec`` by free numbers."""
     numbers = iter(free)
     leaves = [
         leaf if p is None else from_free(p.domain, next(numbers)).astype(jnp.result_type(leaf))
@@ -431,7 +443,10 @@ def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, st
 
 
 def penalty(spec: tuple[Parameter | None, ...], free: list[Array], start: list[Array]) -> Float[Array, ""]:
-    """Return half the squared distance from ``start``, in spreads: minus the log density of a Gaussian prior."""
+    """Return half the squared distance of free numbers from ``start``, each in its spread in ``spec``.
+
+    That is minus the log density of a Gaussian prior, up to a constant.
+    """
     spreads = [p.spread for p in spec if p is not None]
     parts = [jnp.sum(((u - v) / s) ** 2) for u, v, s in zip(free, start, spreads, strict=True)]
     return 0.5 * sum(parts, jnp.zeros(()))
@@ -481,7 +496,10 @@ class AucLoss(eqx.Module):
         n_pairs: int = 2**16,
         temperature: float = 1.0,
     ) -> "AucLoss":
-        """Draw pairs of a row of a class and a row of another class, with probabilities in proportion to weights."""
+        """Draw ``n_pairs`` pairs of rows by ``key``, with probabilities in proportion to ``weight``; make their loss.
+
+        Each pair is a row of a class and a row of another one, by the classes y of ``n_classes``. ``temperature`` is τ.
+        """
         y, weight = np.asarray(y), np.asarray(weight, float)
         # NumPy draws with weights far faster than JAX; its seed is drawn from the key.
         rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,), "uint32")))
@@ -523,11 +541,11 @@ class UtilityLoss(eqx.Module):
 
     @classmethod
     def of(cls, n_classes: int, utility: Any = 65, temperature: float = 0.05) -> "UtilityLoss":
-        """Make the loss; ``utility`` is 50, 65, 80, or the utility of a right set by its size."""
+        """Make the loss, of τ ``temperature``; ``utility`` is 50, 65, 80, or the utility of a right set by its size."""
         return cls(utility_of_sizes(utility, n_classes), jnp.asarray(temperature, jnp.result_type(float)))
 
     def __call__(self, answer: Answer | Preference, y: Array, weight: Array) -> Float[Array, ""]:
-        """Return the weighted mean over rows."""
+        """Return the loss of the answer for rows of classes y, as the mean over rows by ``weight``."""
         if isinstance(answer, Preference):
             return _mean(1 - self._expect_utility(answer, y), weight)
         share = _read_out(answer, "probability")
@@ -542,7 +560,10 @@ class UtilityLoss(eqx.Module):
         return _mean(1 - jnp.sum(chosen * holds * by_size, axis=1), weight)
 
     def _expect_utility(self, answer: Preference, y) -> Float[Array, "rows"]:
-        """Return the expected utility of each row's set, if each class is in it independently."""
+        """Return the expected utility of each row's set, if each class is in the set independently of others.
+
+        ``answer`` gives the chances by which classes beat each other; y has the true classes.
+        """
         mass = jnp.asarray(answer.mass)
         total = jnp.maximum(jnp.asarray(answer.total), jnp.finfo(mass.dtype).tiny)[..., None, None]
         beaten = jax.nn.sigmoid((mass / total - 0.5) / self.temperature.astype(mass.dtype))
@@ -561,7 +582,10 @@ class UtilityLoss(eqx.Module):
 
 
 def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: int, key: jax.Array) -> Any:
-    """Return the loss with this name, or a user's function of (answer, y, weight), as a pytree that is callable."""
+    """Return the loss with this name, or a user's function of (answer, y, weight), as a pytree that is callable.
+
+    y, ``weight`` and ``key`` draw the pairs of "auc"; ``n_classes`` is the number of classes.
+    """
     if not isinstance(loss, str):
         if not callable(loss):
             raise TypeError(f"loss={loss!r:.60} must be one of {LOSSES}, or a function of (answer, y, weight).")
@@ -580,7 +604,7 @@ def _check_rows_of(y, weight, n: int) -> None:
 
 
 def _read_out(answer: PyTree, readout: str) -> Array:
-    """Return a read-out of an `Answer`; a TypeError for another answer, a ValueError if it lacks probabilities."""
+    """Return the read-out of this name of an `Answer`; a TypeError for other answers, a ValueError if it is None."""
     if not isinstance(answer, Answer):
         raise TypeError(f"answer is {kind_of(answer)}; this loss needs an Answer, with probabilities.")
     value = getattr(answer, readout)

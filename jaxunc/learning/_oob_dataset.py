@@ -223,7 +223,7 @@ class RowSettings(NamedTuple):
 
 
 def make_oob_dataset(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike, **settings: Any) -> OobDataset:
-    """Make the data set as `oob_dataset` does; ``forest`` is the imported model, and settings are `RowSettings`."""
+    """Make the data set as `oob_dataset` does; ``forest`` is the model's, and settings are fields of `RowSettings`."""
     source, counts, sample_weight, groups, tree_mask, n_folds, max_rows, random_state, allow_leaks = RowSettings(
         **settings
     )
@@ -266,7 +266,10 @@ def make_oob_dataset(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike
 
 
 def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
-    """Return the source, chosen by the model for "auto"; a ValueError for a source that the model does not allow."""
+    """Return ``source``; for "auto" the one that suits a model of ``n_trees`` trees.
+
+    Raises a ValueError for a source that the model does not allow.
+    """
     if isinstance(model, Forest):
         if source in ("auto", "leave_one_out", "held_out"):
             return "leave_one_out" if source == "auto" else source
@@ -291,7 +294,10 @@ def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
 
 
 def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: np.ndarray) -> OobDataset:
-    """Make the data set of the rows that have a tree, with padded histograms; warn of rows that have none."""
+    """Return the data set of the rows that have a tree, with padded histograms; warn of rows that have none.
+
+    ``row_counts`` are the rows' counts, made by ``source``; y has their classes, and ``weight`` their weights.
+    """
     code, mask, X, groups = row_counts.code, row_counts.mask, row_counts.X, row_counts.groups
     if mask is not None and not (rows := np.any(mask, axis=1)).all():
         if not rows.any():
@@ -321,7 +327,10 @@ def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: 
 
 
 def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> UnseenCounts:
-    """Return each row's counts in the trees that have it out of bag."""
+    """Return each row's counts in the trees that have the row out of bag.
+
+    ``counts`` is "inbag" or "both", as for `oob_dataset`, here and below.
+    """
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
     check_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
@@ -346,7 +355,10 @@ def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str
 def count_cross_fitted(
     model: Any, forest: Forest, data: LabelledData, counts: str, n_folds: int, random_state
 ) -> UnseenCounts:
-    """Return each row's counts in a forest that is grown on the other folds with the model's parameters."""
+    """Return each row's counts in a forest that is grown on the other folds with the model's parameters.
+
+    ``n_folds`` folds are drawn by ``random_state``; learned combiners will be bound to ``forest``, the model's own.
+    """
     from sklearn.base import clone
     from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -411,7 +423,10 @@ def _row_taker(X):
 
 
 def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> UnseenCounts:
-    """Return each row's counts in all trees; a `KnownRowsError` if the forest seems to be grown on these rows."""
+    """Return each row's counts in all trees.
+
+    Raises a `KnownRowsError`, unless ``allow_leaks``, if the forest seems to be grown on these rows.
+    """
     count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
     leaves = find_leaves(forest, data)
     table, code = look_up_codes(forest.reading(count_sets), leaves)
@@ -427,9 +442,9 @@ def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, 
 
 
 def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> UnseenCounts:
-    """Return each row's counts in all trees that count it, less the row itself (or its whole group).
+    """Return each row's counts in all trees that count the row by ``tree_mask``, less the row (or its whole group).
 
-    Raises a ValueError unless the leaves that rows reach hold them already.
+    Raises a ValueError unless the leaves that rows reach count them already.
     """
     if counts != "inbag":
         raise ValueError("a Forest has one kind of counts; counts='both' needs a model with a bootstrap.")
@@ -459,7 +474,10 @@ def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -
 def _subtract_label(
     row_counts: UnseenCounts, classes: np.ndarray, weight: np.ndarray | None, first: int
 ) -> UnseenCounts:
-    """Subtract each row (1, or its weight) from the count of its class, in the columns from ``first`` on."""
+    """Return the counts less each row: 1, or its weight, from its class, in the table's columns from ``first`` on.
+
+    ``classes`` and ``weight`` (None: 1) are ``[rows]``.
+    """
     n_classes = row_counts.table.shape[1] - first
     weights, which = np.ones(1), np.zeros(len(classes), np.int64)
     if weight is not None:
@@ -491,10 +509,10 @@ def _subtract_group(
     first: int,
     mask: np.ndarray | None,
 ) -> UnseenCounts:
-    """Subtract the rows of each row's group from the row's counts, in the columns from ``first`` on.
+    """Return the counts less the rows of each row's group, in the table's columns from ``first`` on.
 
-    ``leaves [rows trees]`` and ``weight [rows]`` are those of all rows; ``mask [rows trees]`` marks trees that count
-    them.
+    ``leaves [rows trees]`` and ``weight [rows]`` are those of all rows of the data; ``mask [rows trees]`` marks the
+    trees that count a row. None: all rows weigh 1, or count in all trees.
     """
     n_classes = row_counts.table.shape[1] - first
     weight = np.ones(len(data.y)) if weight is None else weight

@@ -58,7 +58,7 @@ def check_held_out(
 ) -> None:
     """Raise a `KnownRowsError`, which ends in ``advice``, if a forest with in-bag counts seems grown on these rows.
 
-    Warns if only the sizes or labels of leaves suggest it.
+    ``model`` is the fitted model of the ``forest``, or this itself. Warns if only leaves' sizes or labels suggest it.
     """
     y = as_labels(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
@@ -74,8 +74,8 @@ def check_held_out(
 def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
     """Return evidence, for a message, that the forest was grown on these rows; None without evidence.
 
-    ``table``, ``code`` and ``leaves`` are those of `look_up_codes` and `find_leaves`. Warns if the evidence is too weak
-    to refuse the rows.
+    ``table``, ``code`` and ``leaves`` are what `look_up_codes` and `find_leaves` return for the rows. Warns if the
+    evidence is too weak to refuse the rows.
     """
     class_counts, values = table[code, data.position[data.rows][:, None]], encode(forest, data)
     # Copies add no evidence, and would make features look like features with repeated values.
@@ -100,7 +100,10 @@ def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leave
 
 
 def _give_these_counts(forest: Forest, data: LabelledData, values, distinct) -> bool:
-    """Return whether the leaves hold just the counts of these rows, where all rows or all distinct rows count."""
+    """Return whether the leaves hold just the counts of all rows of the data, or of the distinct rows.
+
+    ``values [rows features]`` are the encoded rows to learn from, and ``distinct`` positions of the distinct ones.
+    """
     all_rows = Encoded(encode(forest, data.all_rows()), missing=True)
     if counts_agree(forest, count_leaves(forest, all_rows, data.y, sample_weight=data.weights)):
         return True
@@ -112,8 +115,8 @@ def _give_these_counts(forest: Forest, data: LabelledData, values, distinct) -> 
 def _are_answered_best_in_bags(class_share, is_out_of_bag) -> bool:
     """Return whether trees give rows in their bags a larger share of the true class than rows out of bag.
 
-    The difference must be at least `BAG_ERRORS` standard errors. For new rows, or rows in another order, it is chance.
-    Both arrays are ``[rows trees]``.
+    The difference must be at least `BAG_ERRORS` standard errors; for new rows, or rows in another order, only chance
+    makes one. Both arrays are ``[rows trees]``.
     """
     gap, share = class_share[~is_out_of_bag].mean() - class_share[is_out_of_bag].mean(), is_out_of_bag.mean()
     return bool(gap > BAG_ERRORS * class_share.std() / np.sqrt(class_share.size * share * (1 - share)))
@@ -134,7 +137,7 @@ def find_leak_in_forest(model: Any, forest: Forest, rows: RowLeaves) -> str | No
 
 
 def counts_agree(forest: Forest, other: Forest) -> bool:
-    """Return whether two forests of the same trees have equal counts, but for a factor by class (weights, copies)."""
+    """Return whether two forests, of the same trees, have equal counts but for a factor by class (weights, copies)."""
     counts, other_counts = (np.asarray(each.counts, float).reshape(-1, each.n_classes) for each in (forest, other))
     if np.allclose(other_counts, counts, rtol=1e-6):
         return True
@@ -147,9 +150,9 @@ def counts_agree(forest: Forest, other: Forest) -> bool:
 def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[int, int] | None:
     """Return the number of tests halfway between two of the rows, and the number of tests with rows on both sides.
 
-    None if chance explains the tests halfway. Best tests lie halfway between two rows of the tree's sample; other rows
-    hardly have the same midpoints to the last bit. Only features count whose values hardly repeat among the rows; they
-    must be at least half of the tested features.
+    ``values`` are encoded rows ``[rows features]``. None if chance explains the tests halfway. Best tests lie halfway
+    between two rows of the tree's sample; other rows hardly have the same midpoints to the last bit. Only features
+    count whose values hardly repeat among the rows; they must be at least half of the tested features.
     """
     # A fixed seed: whether rows are refused must not change from call to call.
     draw = np.random.default_rng(0)
@@ -172,7 +175,7 @@ def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> n
     """Return three numbers for each feature, ``[3 features]``, of the tests that have rows on both sides.
 
     They are the number of these tests, of those that lie halfway between two rows, and of those that would by chance.
-    ``keys [rows features]`` are order keys. Many rows walk through a random part of the trees.
+    ``keys [rows features]`` are order keys. Many rows walk through a part of the trees, chosen by ``draw``.
     """
     rows = np.arange(len(keys))
     # Where values are rounded or repeat, two halves of the rows show how often midpoints agree by chance.
@@ -196,7 +199,10 @@ def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> n
 
 
 def _add_repeats(by_chance: np.ndarray, feature: np.ndarray, first: "_Edges", second: "_Edges") -> None:
-    """Add `CHANCE` to ``by_chance [features]`` for each test with the same midpoint in both halves of the rows."""
+    """Add `CHANCE` to ``by_chance [features]`` for each test with the same midpoint in both halves of the rows.
+
+    ``first`` and ``second`` are the halves' edges, and ``feature [nodes]`` is what each node of the tree tests.
+    """
     test, at, at_other = np.intersect1d(first.test, second.test, return_indices=True)
     np.add.at(by_chance, feature[test], CHANCE * (first.middle[at] == second.middle[at_other]))
 
@@ -215,7 +221,10 @@ class _Edges(NamedTuple):
 
 
 def _find_edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
-    """Return the edges of a tree's tests for the rows at these positions of ``keys [rows features]``, order keys."""
+    """Return the edges of a tree's tests for the rows at these positions of ``keys [rows features]``, order keys.
+
+    ``tree`` has the arrays ``[nodes]`` feature, threshold, child and missing_right.
+    """
     feature, threshold, child, missing_right = tree
     low, high = np.full(len(child), NAN_FIRST, np.int64), np.full(len(child), -int(NAN_FIRST), np.int64)
     node = np.zeros(len(rows), np.int64)
@@ -243,7 +252,7 @@ def find_leak_in_sizes(model: Any, values: np.ndarray | SparseRows, position: np
 
     If the rows hold the whole sample, each leaf gets at least as many rows as grew it. If they are a part of the sample
     and trees have no bags, no leaf gets more. Neither holds for new rows: bootstrap samples of the rows show how many
-    leaves these would miss. ``position [rows]`` are the rows' classes.
+    leaves new rows would miss. ``values [rows features]`` are encoded, ``position [rows]`` are the rows' classes.
     """
     tree_leaves, by_class = _reach_leaves(model, values), not has_bags(model)
     if not tree_leaves:
@@ -278,7 +287,8 @@ def _reach_leaves(model: Any, values: np.ndarray | SparseRows) -> list[tuple[Any
 def _number_cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: int, *, by_class: bool) -> tuple:
     """Return the cell ``[rows]`` of each row in a tree, and the number of rows that grew each cell ``[cells]``.
 
-    Cells are leaves, or pairs of leaf and class if ``by_class`` and the leaves' values give whole counts.
+    Cells are leaves, or pairs of leaf and class if ``by_class`` and the leaves' values give whole counts. ``leaf`` and
+    ``position``, both ``[rows]``, are the rows' leaves in the tree and their classes.
     """
     size = np.where(tree.children_left < 0, tree.n_node_samples, 0)
     counts = tree.value[:, 0] * size[:, None]
@@ -290,8 +300,8 @@ def _number_cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: 
 def _never_by_chance(count_wrong: Any, cells: list[tuple], draw: np.random.Generator) -> bool:
     """Return whether ``count_wrong`` finds no wrong cell, beyond chance: bootstrap samples of the rows make many wrong.
 
-    ``count_wrong`` takes the number of rows in each cell, and the number that grew it. ``cells`` has a pair of
-    `_number_cells` for each tree.
+    ``count_wrong`` takes the number of rows in each cell, and the number that grew the cell; it returns a number of
+    cells. ``cells`` has a pair of `_number_cells` for each tree, and ``draw`` draws the samples.
     """
     number = lambda weight: sum(count_wrong(np.bincount(cell, weight, len(size)), size) for cell, size in cells)
     if number(None):
@@ -305,7 +315,10 @@ def _never_by_chance(count_wrong: Any, cells: list[tuple], draw: np.random.Gener
 
 
 def find_leak_of_numbers(model: Any, trees: Trees, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
-    """Return evidence that a regression forest was grown on these rows, or on many of them; None without evidence."""
+    """Return evidence that a regression forest was grown on these rows, or on many of them; None without evidence.
+
+    ``values [rows features]`` are encoded, and y ``[rows]`` are their targets.
+    """
     if halfway := count_halfway_tests(trees, values):
         return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
     return find_leak_in_sizes(model, values, np.zeros(len(y), np.int64)) or _find_leak_of_targets(model, values, y)
@@ -314,8 +327,8 @@ def find_leak_of_numbers(model: Any, trees: Trees, values: np.ndarray | SparseRo
 def _find_leak_of_targets(model: Any, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
     """Return evidence that leaves of one row hold the targets of the rows that reach them; None if this may be chance.
 
-    Chance is the share of equal targets among pairs of rows that share such a leaf; if pairs are few, that of repeated
-    targets among all rows.
+    Chance is the share of equal targets among pairs of rows that share such a leaf. If pairs are few, it is the share
+    of repeated targets among all rows.
     """
     subset = np.random.default_rng(0).permutation(len(y))[:MAX_ROWS]
     y, n_equal, n_leaves, n_equal_pairs, n_pairs = y[subset], 0, 0, 0, 0
@@ -336,7 +349,7 @@ def _find_leak_of_targets(model: Any, values: np.ndarray | SparseRows, y: np.nda
 def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarray | None = None) -> None:
     """Warn if rows seem to belong to the sample of a model of scikit-learn, by its leaves' sizes or labels.
 
-    ``position`` is the class of each row ``[rows]``; None for a regressor.
+    ``values [rows features]`` are encoded; ``position`` is the class of each row ``[rows]``, None for a regressor.
     """
     subset = np.random.default_rng(0).permutation(len(values))[:MAX_ROWS]
     tree_leaves = _reach_leaves(model, values[subset])

@@ -177,7 +177,10 @@ def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def fit_by_folds(
     candidates, rows: OobDataset, loss: Any, n_folds: int | None, key: jax.Array | None, progress: FitProgressLike
 ) -> FoldFits:
-    """Learn each candidate from all rows; starting there, learn it for each fold from the rows of the other folds."""
+    """Learn each candidate from all rows; starting there, learn it for each fold from the rows of the other folds.
+
+    The arguments are those of `select_combiner`.
+    """
     check_rows(rows)
     if not isinstance(candidates, Mapping):
         raise TypeError(f"candidates={candidates!r:.60} must be a dict of combiners by names of your own.")
@@ -198,7 +201,10 @@ def fit_by_folds(
     def learn(
         family: tuple[Combiner, ...], part: OobDataset, starts: Sequence[Combiner | None], what: str
     ) -> list[FitResult]:
-        """Return a result for each combiner of a family, learned from ``part``; ``what`` names the work in progress."""
+        """Return a result for each combiner of a family, learned from ``part``; ``what`` names the work in progress.
+
+        ``starts`` has a combiner for each to start from, or None.
+        """
         receiver = name_progress(progress, what)
         return [
             fit_combiner(combiner, part, loss=loss, key=jax.random.clone(fit_key), start=start, progress=receiver)
@@ -219,12 +225,12 @@ def fit_by_folds(
 
 
 def _best(fits: list[FitResult]) -> FitResult:
-    """Return the result with the least loss on the rows that were learned from, among combiners of one candidate."""
+    """Return the one of ``fits`` with the least loss on the rows learned from: they are of one candidate."""
     return min(fits, key=lambda fitted: fitted.loss)
 
 
 def _draw_folds(y: np.ndarray, n_folds: int, key: jax.Array) -> np.ndarray:
-    """Draw the number of a fold for each row, stratified by class."""
+    """Draw the number of a fold for each row ``[rows]``, stratified by the class y ``[rows]``."""
     order = np.argsort(np.asarray(jax.random.uniform(key, (len(y),))))
     # Rows in random order within their class go to the folds in turn: each gets its share of every class.
     by_class = order[np.argsort(y[order], kind="stable")]

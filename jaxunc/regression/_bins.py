@@ -46,11 +46,11 @@ class TargetBins(NamedTuple):
         return self.table[:, 0] == self.table[:, -1]
 
     def code(self, y: NumbersLike) -> np.ndarray:
-        """Return the bin of each number ``[instances]``; those between two bins have the nearer one."""
+        """Return the bin of each number ``[instances]``; a number between two bins gets the nearer bin."""
         return np.searchsorted(self.edges, checked_target(y, len(np.asarray(y))), side="right")
 
     def mean(self, p: NumbersLike) -> np.ndarray:
-        """Return the mean ``[instances]`` of each distribution, ``[instances bins]``."""
+        """Return the mean ``[instances]`` of each distribution, by the bins' probabilities p ``[instances bins]``."""
         return self._shares(p) @ self.means
 
     def quantile(self, p: NumbersLike, levels: NumbersLike) -> np.ndarray:
@@ -74,9 +74,9 @@ class TargetBins(NamedTuple):
         return quantiles
 
     def quantiles(self, shares: Any, levels: np.ndarray, xp: Any = np) -> list[Any]:
-        """Return `quantile` of each level, of ``shares [... bins]`` that are arrays of ``xp``: NumPy, or JAX's.
+        """Return a list of quantiles, an array ``[...]`` for each level, of ``shares [... bins]``.
 
-        A level is a number, or an array ``[...]``: a number for each row of shares.
+        A level is a number, or an array ``[...]``: a number for each row of shares. ``xp`` is NumPy or ``jax.numpy``.
         """
         above, quantiles = xp.cumsum(shares, axis=-1), []
         above = above / above[..., -1:]
@@ -114,7 +114,8 @@ class TargetBins(NamedTuple):
     def crps(self, p: NumbersLike, y: NumbersLike) -> np.ndarray:
         r"""Return the continuous ranked probability score ``[instances]``, :math:`\int (F(x) - [x \ge y])^2 dx`.
 
-        Exactly, of the distribution that `quantile` and `cdf` describe; in units of the target, smaller is better.
+        Exactly, of the distribution F that `quantile` and `cdf` describe, by the bins' probabilities p ``[instances
+        bins]``; y are the targets ``[instances]``. In units of the target, smaller is better.
         """
         shares = self._shares(p)
         target = checked_target(y, len(shares))
@@ -172,7 +173,7 @@ def check_bins(bins: TargetBins) -> None:
 
 
 def checked_levels(levels: Any, name: str = "levels") -> np.ndarray:
-    """Return levels of quantiles ``[levels]``; raises a ValueError for levels outside [0, 1]."""
+    """Return levels of quantiles ``[levels]``; raises a ValueError, which calls them ``name``, outside [0, 1]."""
     check_numbers(name, levels)
     numbers = np.atleast_1d(np.asarray(levels, np.float64))
     if numbers.ndim != 1 or np.asarray(levels).dtype == bool or not ((numbers >= 0) & (numbers <= 1)).all():
@@ -206,10 +207,10 @@ def interval_levels(coverage: Any, what: str = "intervals") -> np.ndarray:
 
 
 def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return quantiles ``[levels]`` of values in ascending order, each repeated as often as it weighs (> 0).
+    """Return quantiles ``[levels]`` of ascending ``values``, each repeated as often as its ``weight`` (> 0) says.
 
     They are NumPy's, of the repeated values: each is a mean over one row. Where all weigh less than 1, the heaviest
-    counts as a row.
+    value counts as a row.
     """
     if (weight == 1).all():
         return np.quantile(values, levels)
@@ -228,7 +229,7 @@ def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarra
 def target_bins(
     y: NumbersLike, n_bins: int = 20, *, sample_weight: NumbersLike | None = None, tails: bool = True
 ) -> TargetBins:
-    r"""Cut the values of a number into bins of about equally many, each value that is frequent in one of its own.
+    r"""Cut the values of a number into bins of about equally many rows; each frequent value has a bin of its own.
 
     The codes are ordered classes: ``count_leaves(trees, X, bins.codes)`` makes a `Forest` of them for every combiner.
     With `Mean` it is the quantile regression forest at the resolution of the bins, which is finer in long tails.
@@ -317,7 +318,11 @@ def target_bins(
 
 
 def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: float) -> list[int]:
-    """Return where a bin of values is cut so that no half of its rows lies more than `LOPSIDED` times as wide."""
+    """Return positions in ``values`` where a bin is cut, so that no half of its rows lies `LOPSIDED` times as wide.
+
+    ``values`` ascend and are distinct, ``times`` says how often each counts, and the bin is a range of them, from
+    ``ends[0]`` up to ``ends[1]``. A half with fewer than ``fewest`` rows is not cut off.
+    """
     start, stop = ends
     rows = np.cumsum(times[start:stop])
     # Rows that weigh next to nothing lie beyond the ends.

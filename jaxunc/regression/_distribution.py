@@ -268,7 +268,7 @@ class NumberDistribution:
         return [(self._law.of_stratum(k), np.flatnonzero(self._strata == k)) for k in np.unique(self._strata).tolist()]
 
     def _by_ranks_of_strata(self, levels: np.ndarray) -> np.ndarray:
-        """Return quantiles ``[instances levels]``, each row's by the law of its stratum."""
+        """Return quantiles ``[instances levels]`` at these levels, each row's by the law of its stratum."""
         strata, number, quantiles = self._law.strata, self._strata, np.empty((len(self), len(levels)))
         assert strata is not None
         assert number is not None
@@ -306,10 +306,10 @@ class NumberDistribution:
     def _of_parts(
         self, ask: Callable[..., np.ndarray], y: Any, name: str = "y", *, n_points: int | None = None
     ) -> np.ndarray:
-        """Return ``ask(part, numbers)`` of all instances, in y's shape; it is called for few instances at a time.
+        """Return ``ask(part, numbers)`` of all instances, in y's shape; ``ask`` is called for few instances at a time.
 
-        ``part`` is their distribution, of one stratum; ``numbers`` their y, ``[instances k]``. ``n_points`` is how many
-        numbers an instance takes in memory, by default one for each bin.
+        ``part`` is the distribution of these few, of one stratum, and ``numbers`` their y, ``[instances k]``; errors
+        call y ``name``. ``n_points`` is how many numbers an instance takes in memory, by default one for each bin.
         """
         target = self._as_numbers(y, name)
         n_points = n_points or (1 if self._shares is None else self._bins.n_bins)
@@ -327,7 +327,7 @@ class NumberDistribution:
         return results if np.ndim(y) == 2 else results[:, 0]
 
     def _as_numbers(self, y: Any, name: str) -> np.ndarray:
-        """Return numbers as float64 ``[instances k]``; raises an error for other shapes and for what is not finite."""
+        """Return y as float64 ``[instances k]``; an error, in which y is ``name``, for other shapes or infinite y."""
         check_numbers(name, y)
         numbers, n = np.asarray(y, np.float64), len(self)
         if numbers.ndim > 2 or (numbers.ndim and len(numbers) != n):
@@ -496,7 +496,10 @@ class _Lines:
         return np.interp(level, self._levels, self.values[0])
 
     def integrals(self, level: np.ndarray, line: Any = 0, *, squares: bool = True) -> np.ndarray:
-        """Return integrals of z, τ z and (with squares) z² from level 0 to each level, ``[3 ...]``; z is a line."""
+        """Return integrals of z, τ z and z² from level 0 to each level, ``[3 ...]``; without ``squares`` ``[2 ...]``.
+
+        z is the ``line``-th line, a number or one for each level.
+        """
         n_ranges = len(self._levels) - 1
         if self._is_even:
             with np.errstate(invalid="ignore"):  # NaN is in any range
@@ -512,7 +515,10 @@ class _Lines:
     def _within(
         self, knot: np.ndarray, start: np.ndarray, width: np.ndarray, *, squares: bool = True
     ) -> list[np.ndarray]:
-        """Return `integrals` from each knot, at the level ``start``, over a width."""
+        """Return a list of `integrals` from each knot, at the level ``start``, over ``width``.
+
+        ``knot`` has positions in the flat ``values``.
+        """
         z, rise = self.values.take(knot), self._slope.take(knot) * width
         first = width * (z + rise / 2)
         by_level = start * first + width**2 * (z / 2 + rise / 3)

@@ -72,7 +72,7 @@ class NumberLaw(NamedTuple):
     """Map from targets to what the model is fitted to, if any. All but ``support`` and ``step`` is in mapped units."""
 
     def of_stratum(self, k: int) -> "NumberLaw":
-        """Return the law of stratum k, which has the residuals of its rows alone."""
+        """Return the law of the stratum of number ``k``, which has the residuals of the stratum's rows alone."""
         assert self.strata is not None
         rows = self.strata.number == k
         residuals, weights = in_order(self.residuals[rows], self.weights[rows] if len(self.weights) else None)
@@ -101,7 +101,7 @@ class NumberLaw(NamedTuple):
         return self.on_grid(quantiles) if self.step else quantiles
 
     def on_grid(self, y: Any, xp: Any = np) -> Any:
-        """Return the possible targets nearest to y, which are ``step`` apart.
+        """Return the possible targets nearest to y; possible ones are ``step`` apart. ``xp`` is y's array module.
 
         Possible targets between two numbers stay between the two rounded numbers, so an interval loses none.
         """
@@ -136,14 +136,15 @@ class NumberLaw(NamedTuple):
         return start / span, np.maximum.accumulate(values)
 
     def deviation(self, moments: Moments, xp: Any = np) -> Any:
-        """Return s, the scale of each row's residual, ``[instances]``."""
+        """Return s, the scale of each row's residual, ``[instances]``, by the rows' moments of NumPy or JAX, ``xp``."""
         return xp.maximum(xp.sqrt(moments.aleatoric + moments.epistemic + self.added), self.least)
 
     def quantile(self, moments: Moments | None, levels: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
         """Return quantiles ``[instances levels]``, before they are mapped back, rounded and clipped to the support.
 
-        ``leaf_quantiles`` may be None for a weight of 1, ``moments`` for a weight of 0 that is not local. ``xp`` is
-        NumPy or ``jax.numpy``. Raises a ValueError for ranks that need more rows than the law was fitted to.
+        ``leaf_quantiles [instances levels]``, b or ζ of the class, may be None for a weight of 1, and ``moments`` for a
+        weight of 0 that is not local. ``xp`` is NumPy or ``jax.numpy``. Raises a ValueError for ranks that need more
+        rows than the law was fitted to.
         """
         if leaf_quantiles is not None and not self.reads_moments:
             return leaf_quantiles
@@ -156,7 +157,10 @@ class NumberLaw(NamedTuple):
         return self.blend(moments, levels, z, leaf_quantiles, xp)
 
     def blend(self, moments: Moments, levels: np.ndarray, z: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
-        """Return `quantile`, given the quantiles of z: ``[levels]``, or ``[instances levels]``."""
+        """Return `quantile`, given ``z``, the quantiles of z at the levels: ``[levels]``, or ``[instances levels]``.
+
+        The other arguments are those of `quantile`; a local law reads no ``z``.
+        """
         if self.is_local:
             return moments.mean[..., None] + self.deviation(moments, xp)[..., None] * leaf_quantiles
         s = self.deviation(moments, xp)
@@ -220,7 +224,7 @@ class NumberAnswer(eqx.Module):
     outputs = ("mean", "std", "interval", "quantile", "exceeds", "uncertainty")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return the columns of one of the ``outputs``, by name."""
+        """Return the columns ``[instances]``, by name, of ``output``, one of ``outputs``."""
         further = {"interval": self.interval, "quantile": self.quantiles, "exceeds": self.exceeds}
         if output in further:
             return dict(zip(self.names[list(further).index(output)], further[output].T, strict=True))
@@ -284,7 +288,9 @@ class BoundLaw:
         return max(low, ends[0]), min(high, ends[1])
 
     def asking(self, coverage: Any, quantiles: Any, limits: Any = None) -> "BoundLaw":
-        """Return the same model with other coverages, levels and limits in ``request``: a number, several, or None.
+        """Return the same model with other coverages, ``quantiles``' levels and limits in ``request``.
+
+        Each is a number, several, or None for no columns of its kind.
 
         Raises what `interval_levels`, `checked_levels` and `checked_limits` do, and a ValueError for a repeated number.
         """
@@ -310,15 +316,16 @@ class BoundLaw:
         )
 
     def over(self, transform: Callable[[Any], Any]) -> "BoundLaw":
-        """Return the law with ``transform`` applied to its bound forests."""
+        """Return the law with each of its bound forests replaced by ``transform(bound)``, as `shard` does."""
         law = object.__new__(BoundLaw)
         bin_shares = None if self.bin_shares is None else transform(self.bin_shares)
         vars(law).update(vars(self) | {"moments": self.moments.over(transform), "bin_shares": bin_shares})
         return law
 
     def of_sums(self, stat: Any, bin_stat: Any = None) -> dict[str, Any]:
-        """Return the columns of `answer` for one instance from merged statistics, inside a 64-bit JAX program.
+        """Return the columns of `answer` for one instance, by name, inside a 64-bit JAX program.
 
+        ``stat`` and ``bin_stat`` are the merged statistics of moments and of bins; ``bin_stat`` is None without bins.
         Raises a ValueError for strata, transformed targets and limits, which such a program cannot answer.
         """
         columns = self.moments.of_sums(stat)
@@ -489,7 +496,7 @@ def fit_law(
 
 
 def order_of(residuals: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Return the positions of residuals of positive weight, in ascending order."""
+    """Return the positions of residuals of positive weight (None: all), in ascending order of residuals."""
     order = np.argsort(residuals, kind="stable")
     return order if weight is None else order[weight[order] > 0]
 
@@ -504,7 +511,10 @@ def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarr
 
 
 def pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np.ndarray | None) -> float:
-    """Return the mean pinball loss of quantiles ``[rows levels]``; for an interval's two ends, ∝ the interval score."""
+    """Return the mean pinball loss of quantiles ``[rows levels]`` for targets y ``[rows]``, by ``weight`` (None: 1).
+
+    For the two ends of an interval it is in proportion to the interval score.
+    """
     difference = y[:, None] - quantiles
     return float(
         np.average(np.mean(np.maximum(levels * difference, (levels - 1) * difference), axis=1), weights=weight)

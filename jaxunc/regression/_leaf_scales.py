@@ -25,7 +25,7 @@ LINKS: dict[str, tuple[Callable[[Any, Any], Any], tuple[float, float]]] = {
     "exp": (lambda raw, xp: xp.exp(raw), (0.0, math.inf)),
     "logistic": (lambda raw, xp: 1 / (1 + xp.exp(-raw)), (0.0, 1.0)),
 }
-"""By name of a model's link: its inverse, from the sum of leaves to the mean, and the range of such means."""
+"""By name of a model's link: the inverse of the link, from the sum of leaves to the mean, and the means' range."""
 RATE = 0.1
 """Share of a leaf's step that is taken, so that later trees correct earlier ones."""
 OFFSET = 0.05
@@ -41,9 +41,9 @@ class ScaleTable(NamedTuple):
     table: Array
     base: np.ndarray
     """Numbers that are added to the two sums over trees ``[2]``: of values, and of steps of log s²."""
-    link: str
-    floor: float
-    spread: float
+    link: str  # key of `LINKS`
+    floor: float  # number that is added to s²
+    spread: float  # mean square of the residuals
 
 
 class LeafScales:
@@ -53,7 +53,7 @@ class LeafScales:
 
     with :math:`v_t` the model's own values, g the inverse of its link, and :math:`u_t` what `scale_steps` learns of
     residuals of rows that the model has not seen. ``answer`` returns m, and s² in the place of the aleatoric variance:
-    it holds all that the residuals hold, and epistemic is 0.
+    s² holds both kinds of doubt, and the epistemic variance is 0.
     """
 
     separates_doubt = False
@@ -107,14 +107,14 @@ class LeafScales:
         return (bind_table(self.kept.trees, self.kept.table, LeafSum()),)
 
     def over(self, transform: Callable[[Any], Any]) -> "LeafScales":
-        """Return the scales with ``transform`` applied to their bound forest."""
+        """Return the scales with their bound forest replaced by ``transform(forest)``, as `shard` does."""
         made, (bound,) = object.__new__(LeafScales), self.parts
         forest = transform(bound)
         vars(made).update(vars(self) | {"parts": (forest,), "_sums": lambda X: forest.answer(X).value})
         return made
 
     def of_sums(self, stat: Any) -> dict[str, Any]:
-        """Return the columns of `answer` for one instance from the merged sums, in programs of 64 bits."""
+        """Return the columns of `answer`, by name, for one instance from merged sums ``stat``, in 64-bit programs."""
         moments = self._moments(stat.high.astype(float) + stat.low.astype(float), jnp)
         zero = jnp.zeros_like(moments.mean)
         columns = {"mean": moments.mean, "std": jnp.sqrt(moments.aleatoric)}

@@ -61,16 +61,19 @@ class MomentSums(Combiner[Any]):
     merge: ClassVar[PyTree] = {"mean": "exact_sum", "variance": "sum", "square": ["exact_sum", "sum"], "number": "sum"}
 
     def lift(self, counts: Array) -> PyTree:
-        """Return the columns by name, and 1 to count the tree."""
+        """Return a leaf's columns, in the place of ``counts [... columns]``, by name, and 1 to count the tree."""
         mean, variance, *square = (counts[..., i] for i in range(4))
         return {"mean": mean, "variance": variance, "square": square, "number": jnp.ones((), counts.dtype)}
 
     def finish(self, stat: PyTree) -> PyTree:
-        """Return the sums as they are; `in_doubles` divides them in float64."""
+        """Return the sums ``stat`` as they are; `in_doubles` divides them in float64."""
         return stat
 
     def in_doubles(self, sums: PyTree, xp: Any = np) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means, from sums in float64 as `finish` returns them."""
+        """Return mean, mean variance and variance of the means, from sums in float64 as `finish` returns them.
+
+        ``xp`` is NumPy or ``jax.numpy``.
+        """
         (high, low), ((square, more), rest), number = sums["mean"], sums["square"], sums["number"]
         mean, square = (high + low) / number, (square + (more + rest)) / number
         variance = square - mean**2
@@ -78,7 +81,7 @@ class MomentSums(Combiner[Any]):
         return mean, sums["variance"] / number, xp.where(variance < AGREED * square, 0.0, variance)
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
-        """Return what `in_doubles` does, for one instance, inside a 64-bit JAX program."""
+        """Return what `in_doubles` does, for an instance's sums ``stat``, inside a 64-bit JAX program."""
         return self.in_doubles(jax.tree.map(lambda part: part.astype(float), stat), jnp)
 
 
@@ -91,11 +94,11 @@ class MomentsByTree(Combiner[Any]):
     merge: ClassVar[PyTree] = {"mean": "collect", "variance": "sum"}
 
     def lift(self, counts: Array) -> PyTree:
-        """Return the columns by name, with the mean in two parts."""
+        """Return a leaf's columns, in the place of ``counts [... columns]``, by name: the mean as two numbers."""
         return {"mean": [counts[..., 0], counts[..., 2]], "variance": counts[..., 1]}
 
     def finish(self, stat: PyTree) -> tuple[Array, ...]:
-        """Return five arrays: three that add up to the mean, the mean variance, and the variance of the means."""
+        """Return five arrays of ``stat``: three that add up to the mean, the mean variance, variance of the means."""
         by_tree = [jnp.moveaxis(part, -1, 0) for part in stat["mean"]]
         zero = jnp.zeros(by_tree[0].shape[1:], by_tree[0].dtype)
 
@@ -122,12 +125,12 @@ class MomentsByTree(Combiner[Any]):
         return origin, *shares
 
     def in_doubles(self, parts: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means, from what `finish` returns, in float64."""
+        """Return mean, mean variance and variance of the means, from ``parts``: what `finish` returns, in float64."""
         origin, shift, rest, aleatoric, epistemic = parts
         return origin + (shift + rest), aleatoric, epistemic
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
-        """Return what `in_doubles` does, for one instance's leaves, inside a 64-bit JAX program."""
+        """Return what `in_doubles` does, for one instance's leaves ``stat``, inside a 64-bit JAX program."""
         high, rest = (part.astype(float) for part in stat["mean"])
         means = high + rest
         offset = means - means[0]
@@ -251,7 +254,7 @@ class LeafMoments:
 
     @classmethod
     def of(cls, leaves: "LeafTable") -> "LeafMoments":
-        """Return the moments that a `kept` table describes; raises a ValueError if the table is damaged."""
+        """Return the moments that the table ``leaves`` describes; raises a ValueError if the table is damaged."""
         trees, table = check_trees(leaves.trees), np.asarray(leaves.table)
         if table.dtype.kind != "f" or table.ndim != 2 or table.shape[1] not in (2, 3):
             raise ValueError(f"the table of leaves has {table.dtype} and shape {table.shape}; expected pairs.")
@@ -337,13 +340,13 @@ class LeafMoments:
         return (self.bound,)
 
     def over(self, transform: Callable[[Any], Any]) -> "LeafMoments":
-        """Return the moments with ``transform`` applied to the bound forest."""
+        """Return the moments with the bound forest replaced by ``transform(bound)``, as `shard` does."""
         made = object.__new__(LeafMoments)
         vars(made).update(vars(self) | {"bound": transform(self.bound), "is_pure": self.is_pure})
         return made
 
     def of_sums(self, stat: PyTree) -> dict[str, Any]:
-        """Return the answer for one instance, by name, from merged statistics, inside a 64-bit JAX program."""
+        """Return an instance's answer, by name, from the merged statistic ``stat``, inside a 64-bit JAX program."""
         combiner: Any = self.bound.combiner
         moments = self._scaled(*combiner.of_one(stat))
         std = jnp.sqrt(moments.aleatoric + moments.epistemic)
@@ -464,9 +467,10 @@ def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
 
 
 def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) -> np.ndarray:
-    """Return targets as float64 ``[instances]``; raises a ValueError or TypeError unless these are n finite numbers.
+    """Return targets y as float64 ``[instances]``; raises a ValueError or TypeError unless these are n finite numbers.
 
-    With ``squared`` also a ValueError for numbers whose squares overflow, or vanish throughout.
+    With ``squared`` also a ValueError for numbers whose squares overflow, or vanish throughout. Messages call y
+    ``name``.
     """
     check_readable(name, y)
     array = np.asarray(y)
@@ -494,7 +498,10 @@ def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) ->
 
 
 def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
-    """Return weights ``[instances trees]``, or ``[instances 1]`` for all trees; a ValueError unless finite and ≥ 0."""
+    """Return ``weight`` as ``[instances trees]``, or ``[instances 1]`` for all trees; None gives ones.
+
+    Raises a ValueError unless there are n weights for all trees or n for each of ``n_trees``, finite and ≥ 0.
+    """
     if weight is None:
         return np.ones((n, 1))
     check_numbers("weight", weight)
@@ -509,7 +516,10 @@ def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
 
 
 def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weight of the rows in each leaf, and the variance of their targets, both ``[trees nodes]``."""
+    """Return the weight of the rows X in each leaf, and the variance of their targets y, both ``[trees nodes]``.
+
+    ``weight`` is as for `checked_weight`.
+    """
     leaves = np.asarray(leaf_index(trees, X))
     target = checked_target(y, len(leaves), squared=True)
     weights = checked_weight(weight, len(leaves), trees.n_trees)
@@ -527,7 +537,10 @@ def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, 
 
 
 def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
-    """Return whether ``error`` is more than `LOST` of the gap between sibling leaves, for over 1 % of such pairs."""
+    """Return whether the errors of leaves exceed `LOST` of the gap between siblings' means, for over 1 % of pairs.
+
+    ``mean`` and ``error`` are ``[trees nodes]``.
+    """
     is_leaf, child = np.asarray(trees.is_leaf), np.asarray(trees.child)
     left = np.where(is_leaf, 0, child)
     right = np.minimum(left + 1, child.shape[1] - 1)

@@ -12,7 +12,7 @@ from ._law import FLOORS, LEVELS, NumberLaw, in_order, order_of, pinball
 from ._leaf_scales import scale_steps
 
 SHRINKAGES, GAINS = (10.0, 50.0), (1.0, 1.3, 1.6)
-"""Candidates of what steps shrink by, and of what their sum is multiplied by, since what shrinks is too flat."""
+"""Candidates of the shrinkage of steps, and of the gain of their sum, since shrunk steps are too flat."""
 LENGTHS = 10
 """Number of lengths that are tried beside 0: steps of the first 1/10, 2/10 … of the trees."""
 MOST_SCORED = 8_000
@@ -29,7 +29,7 @@ class Fold(NamedTuple):
     residual: np.ndarray
     weight: np.ndarray
     other_leaves: np.ndarray
-    """Leaves of the other rows ``[trees others]``; two arrays ``[others]`` have their residuals and weights."""
+    """Leaves of the other rows ``[trees others]``; ``other_residual`` and ``other_weight`` are theirs, ``[others]``."""
     other_residual: np.ndarray
     other_weight: np.ndarray
     n_nodes: int
@@ -55,7 +55,7 @@ class Scale(NamedTuple):
 
 
 def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) -> Scale:
-    """Return the shrinkage, gain, length and floor of the steps whose intervals or quantiles score best on other folds.
+    """Return the shrinkage, gain, length and floor of steps by which quantiles of other folds' rows score best.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: 
 def _sum_steps(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> tuple[float, np.ndarray]:
     """Return (base of log s², sums of steps of the first trees) for a fold's other rows.
 
-    The sums are ``[shrinkages lengths rows]``, 0 for length 0.
+    The sums are ``[shrinkages lengths rows]``, for lengths 0, 1/10, … of the trees up to ``n_lengths``; 0 for length 0.
     """
     n_trees, n = fold.other_leaves.shape
     totals, start = np.zeros((len(shrinkages), n_lengths + 1, n)), 0
@@ -125,10 +125,13 @@ def _sum_steps(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> tup
 
 
 def trees_of(length: float, n_trees: int) -> int:
-    """Return the number of the first trees whose steps count."""
+    """Return how many of the first trees have steps that count: the share ``length`` of ``n_trees``."""
     return round(length * n_trees)
 
 
 def scale_law(scale: Scale, spread: float, *, by_rank: bool = False) -> NumberLaw:
-    """Return the law of standardised residuals; with ``by_rank`` quantiles are at the ranks of conformal prediction."""
+    """Return the law of a scale's standardised residuals; ``spread`` is the mean square of residuals.
+
+    With ``by_rank`` quantiles are at the ranks of conformal prediction.
+    """
     return NumberLaw(1.0, 0.0, 1e-6 * (math.sqrt(spread) or 1.0), scale.residuals, by_rank, scale.weights)

@@ -52,9 +52,9 @@ class Strata(NamedTuple):
         return levels[0]
 
     def numbers(self, X: Any, *, first: int = 0) -> np.ndarray:
-        """Return the number of each row's stratum; a ValueError for a row whose value no row of the fit had.
+        """Return the number of each row's stratum ``[rows]``; a ValueError for a row whose value no row of the fit had.
 
-        The message counts rows from ``first``.
+        X has the columns that ``fit`` was given. The message counts rows from ``first``.
         """
         column: Any = _column(X, self.column.names, self.position)
         return self._refuse_unseen(cast(Lookup, self.column.lookups[0]).codes(column), column, "X", first)
@@ -88,7 +88,10 @@ class Strata(NamedTuple):
         return numbers
 
     def check_enough(self, numbers: np.ndarray, what: str) -> None:
-        """Raise a ValueError for a stratum with fewer of these rows than 90 % intervals by ranks need."""
+        """Raise a ValueError for a stratum with fewer rows than 90 % intervals by ranks need.
+
+        ``numbers [rows]`` are the rows' strata; the message calls the rows ``what``.
+        """
         sizes = np.bincount(numbers, minlength=len(self.values))
         if (sizes < LEAST_ROWS).any():
             least = int(np.argmin(sizes))
@@ -109,7 +112,10 @@ class Strata(NamedTuple):
 
 
 def strata_of(X: Any, by: str | int, *, is_raw: bool) -> Strata:
-    """Return the strata of rows by one of their columns; a ValueError for one that is not there."""
+    """Return the strata of the rows X by the column ``by``, a name or position; a ValueError if it is not there.
+
+    ``is_raw`` is `Strata.is_raw`. The strata of residuals, ``number``, are left empty.
+    """
     table = X if is_sparse(X) else plain_table(X)
     names = frame_names(table) if is_frame(table) else None
     position = by

@@ -56,7 +56,7 @@ class TargetMap(NamedTuple):
         return t
 
     def inverse(self, t: Any) -> np.ndarray:
-        """Return the targets of transformed targets, which are first clipped to ``low`` and ``high``; NaN stays NaN."""
+        """Return the targets of transformed targets t, which are first clipped to ``low`` and ``high``; NaN is kept."""
         return self._through(1, np.clip(np.asarray(t, np.float64), self.low, self.high))
 
     def levels(self, levels: Any) -> np.ndarray:
@@ -74,9 +74,10 @@ class TargetMap(NamedTuple):
 
 
 def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.ndarray) -> TargetMap:
-    """Return the map by steps, or by functions where steps are None; a ValueError if targets show it has no inverse.
+    """Return the map by ``steps`` that files may name, or None, and by functions: forward and inverse.
 
-    Its ends lie beyond the targets as far as inverse and map undo each other, up to `FARTHEST` ranges of the targets.
+    Raises a ValueError if the targets y show that the map has no inverse. ``low`` and ``high`` of the map lie beyond
+    the targets as far as inverse and map undo each other, up to `FARTHEST` ranges of the targets.
     """
     map_, y = TargetMap(steps, -math.inf, math.inf, True, functions), np.unique(y)
     t = map_.forward(y)
@@ -182,7 +183,10 @@ _STEPS: dict[Any, tuple[Callable, Callable]] = {
 
 
 def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
-    """Return the steps of a fitted transformer of scikit-learn, which targets show; None where it has no names."""
+    """Return the steps of a fitted transformer of scikit-learn; None if it is none that files may name.
+
+    The scale of an affine step is read from the transformed targets y.
+    """
     kind = type(transformer).__name__ if type(transformer).__module__.startswith("sklearn.") else ""
     if kind == "Pipeline":
         all_steps: Steps = ()
@@ -213,7 +217,7 @@ def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
 
 
 def _steps_of_functions(func: Any, inverse: Any) -> Steps | None:
-    """Return the steps of a function and its inverse; None if they have no names, () if there are none."""
+    """Return the steps of ``func`` and its inverse; () if both are None, and None if files may not name them."""
     if func is None and inverse is None:
         return ()
     owner = getattr(func, "__self__", None)
