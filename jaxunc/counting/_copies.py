@@ -103,10 +103,7 @@ def first_of_equals(values: Any, position: np.ndarray) -> np.ndarray:
 
 
 def row_hashes(values: Any, position: np.ndarray) -> np.ndarray:
-    """Return a hash of each row ``[rows]``, the same for rows that are equal in all values and in class.
-
-    ``position [rows]`` has each row's class.
-    """
+    """Return a hash of each row ``[rows]``, the same for rows equal in all values and in class, ``position [rows]``."""
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     return _row_hasher(values, position)(np.ones((1, values.shape[1]), bool))[0]
 

@@ -137,10 +137,7 @@ def _labels_of(y) -> tuple:
 
 
 def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
-    """Return ``leaves``, of ``n`` instances, as an array ``[instances trees]``.
-
-    Raises a ValueError unless all are leaves of these trees.
-    """
+    """Return the leaves as an array ``[n trees]``; raise a ValueError unless all are leaves of these trees."""
     leaves = np.asarray(leaves)
     if leaves.shape != (n, trees.n_trees) or leaves.dtype.kind not in "iu":
         raise ValueError(

@@ -321,10 +321,7 @@ def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def _are_proportional(counts: np.ndarray, contents: np.ndarray) -> bool:
-    """Return whether counts equal contents, both ``[leaves classes]``, but for a factor by class, as class weights are.
-
-    The factor is that of one tree: class weights may differ by tree.
-    """
+    """Return whether counts equal the contents ``[leaves classes]`` but for a factor by class, as of class weights."""
     whole = contents.sum(axis=0)
     factor = counts.sum(axis=0) / np.where(whole > 0, whole, 1)
     return bool(np.allclose(counts, contents * factor, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))

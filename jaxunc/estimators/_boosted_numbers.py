@@ -52,10 +52,7 @@ def predictions(model: Any, X: Any) -> np.ndarray:
 
 
 def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
-    """Return the residuals of the model ``grown`` for a ``sample`` of raw rows that the model has not seen.
-
-    The rows are returned as the model reads them.
-    """
+    """Return the residuals of ``grown`` for a sample of raw rows that it has not seen, with the rows as it reads."""
     model, sample = grown.model, grown.reading(sample)
     return ResidualRows(sample.X, sample.y - predictions(model, sample.X).astype(float).reshape(-1), sample.weights)
 
@@ -138,10 +135,7 @@ def check_residuals_unseen(grown: Grown) -> None:
 
 
 def rounds_of(model: Any) -> dict[str, Any]:
-    """Return parameters {name: value} with which a refit has as many rounds as a model that stopped early.
-
-    The dict is empty for models that did not, and for those of other libraries than scikit-learn.
-    """
+    """Return parameters, by name, of a refit as long as a scikit-learn model that stopped early; {} for others."""
     if library_of(model) != "sklearn":
         return {}
     if getattr(model, "do_early_stopping_", False):
@@ -224,7 +218,7 @@ class BoostedNumbers:
     _keep: Callable[[Grown], None]
 
     def _check_boosted(self, model: Any, frozen: bool) -> None:
-        """Raise a ValueError for settings of a boosted model, or of this estimator, that boosted models cannot have.
+        """Raise a ValueError for settings, of this estimator or of the model, that boosted models cannot have.
 
         ``frozen`` says whether the model came fitted.
         """

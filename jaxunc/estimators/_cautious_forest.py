@@ -225,10 +225,7 @@ class CautiousForestClassifier(CountedForest):
         return self.classes_[predicted]
 
     def explain(self, X: InstancesLike) -> Explanation:
-        """Shares of trees for each class, share of abstaining trees, the largest s that gives a single class.
-
-        See `ExplainedVote`.
-        """
+        """Shares of trees for each class and of abstaining trees, largest s that decides: see `ExplainedVote`."""
         check_is_fitted(self, "forest_")
         bound = bind(self.forest_, self.combiner_.explained())  # those of the fit: parameters may have changed since
         return Explanation(*map(np.asarray, bound(self._instances(X))))

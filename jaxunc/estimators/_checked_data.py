@@ -24,10 +24,7 @@ from jaxunc.tables import (
 
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Return weights of the rows of X, ``[instances]``; None for None, and where all are 1.
-
-    Raises a ValueError for weights that are negative or not finite.
-    """
+    """Return weights ≥ 0 of the rows of X; None for None, and where all are 1. A ValueError for other weights."""
     if sample_weight is None:
         return None
     check_readable("sample_weight", sample_weight)  # before scikit-learn, which reads the values under a mask

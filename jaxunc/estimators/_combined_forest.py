@@ -372,8 +372,5 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:
-    """Return a pool before learning, with equal probabilities as its prior.
-
-    ``n_samples`` and ``n_trees`` are not read: `combiner_for` takes them, in whose place this function is passed.
-    """
+    """Return a pool before learning, with equal priors; arguments are as for `combiner_for`, most of them unread."""
     return LearnedPool(np.full(len(prior), 1 / len(prior)))

@@ -10,10 +10,7 @@ COVERAGE = 0.9  # coverage of the intervals whose targets are counted
 
 
 class HeldShare(NamedTuple):
-    """Number of rows with a value of the column, and the share of their targets in 90 % intervals.
-
-    The share is NaN where no row has a positive weight.
-    """
+    """Number of rows with a value of the column, and the share of their targets in 90 % intervals, or NaN."""
 
     rows: int
     share: float
@@ -30,10 +27,7 @@ def check_coverage_by(by: Any) -> None:
 
 
 def held_residuals(law: NumberLaw) -> np.ndarray:
-    """Return whether each residual of a law lies in the 90 % interval of residuals, bools ``[residuals]``.
-
-    With strata the interval is that of the residual's stratum.
-    """
+    """Return whether each residual of a law lies in the 90 % interval of all residuals, or of its stratum's."""
     unit, is_held = Moments(np.zeros(1), np.ones(1), np.zeros(1)), np.zeros(len(law.residuals), bool)
     parts = [(law, slice(None))]
     if law.strata is not None:

@@ -81,10 +81,7 @@ class ForestNumbers:
         return self._hold_out(grow(fitted), held_out)
 
     def _stratum_in_order(self, calibration: "_UnseenAnswers") -> np.ndarray | None:
-        """Return the stratum of each residual of the law, in ascending order of residuals; None without strata.
-
-        The law was fitted to the answers ``calibration``.
-        """
+        """Return the stratum of each residual of ``calibration``, in ascending order of residuals; None without any."""
         moments, sample = calibration.moments, calibration.sample
         if sample.stratum is None:
             return None
@@ -158,10 +155,7 @@ class ForestNumbers:
         self._count(sample._replace(y=z), calibration.bin_weight, calibration.bin_mask, tails=False)
 
     def _moments(self, leaves: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
-        """Return moments with the variances in ``leaves``, or with those of the sample's rows where these are None.
-
-        ``times`` weighs the rows there, as for `_take`.
-        """
+        """Return moments by the variances in ``leaves``, or without them by the sample's rows, weighed by ``times``."""
         if leaves.row_moments is not None:
             return LeafMoments(leaves, shrinkage=self.shrinkage)
         return LeafMoments(leaves, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)

@@ -91,10 +91,7 @@ def check_unseen(model: Any, trees: Trees, sample: Sample, why: str | None = Non
 
 
 def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
-    """Return why a model of these trees seems to have been grown on many of the sample's rows; None if nothing says so.
-
-    The reason is a clause for an error message.
-    """
+    """Return why a model of these trees seems to have been grown on many of the sample's rows; None without signs."""
     n, members = len(sample.y), getattr(model, "estimators_", [model])
     values = encode_rows(sample.X, trees.columns).values
     first_rows = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
@@ -141,10 +138,7 @@ def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
 
 
 def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:
-    """Split a sample at random into the rows to fit a model to, and a held-out share ``size`` of its rows or groups.
-
-    A group stays together. ``seed`` is a random state as scikit-learn takes it.
-    """
+    """Split a sample by ``seed`` into rows to fit a model to, and a held-out share ``size``; a group stays together."""
     parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
     try:
         halves: Any = train_test_split(parts, test_size=size, random_state=seed)

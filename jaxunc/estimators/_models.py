@@ -76,10 +76,7 @@ def trees_agree(first: Forest, second: Forest) -> bool:
 
 
 def check_model_counts(counts: str, model: Any, forest: Forest | None = None) -> None:
-    """Raise a ValueError for ``counts="inbag"`` of a model whose leaves hold no counts.
-
-    ``forest`` is the fitted model's, and None for a model that is not fitted.
-    """
+    """Raise a ValueError for ``counts="inbag"`` of a model without counts; ``forest`` is None for unfitted models."""
     holds_none = library_of(model) in _VALUE_LIBRARIES if forest is None else not holds_counts(forest)
     if counts == "inbag" and holds_none:
         raise ValueError(

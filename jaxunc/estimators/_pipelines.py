@@ -46,10 +46,7 @@ def warn_of_threshold(estimator: Any) -> None:
 
 
 def check_steps(model_or_pipeline: Any, forest: Any) -> None:
-    """Raise a TypeError if a pipeline's last step, ``forest``, is no model, or another step of it samples.
-
-    A model alone is its own ``forest``.
-    """
+    """Raise a TypeError if ``forest``, the last step of a pipeline, is no model, or another step samples."""
     if model_or_pipeline is not forest and (forest is None or isinstance(forest, str)):
         raise TypeError(f"estimator is a pipeline whose last step is {forest!r}; make the last step a forest.")
     if samplers := [name for name, step in steps_of(model_or_pipeline) if hasattr(step, "fit_resample")]:
@@ -61,10 +58,7 @@ def check_steps(model_or_pipeline: Any, forest: Any) -> None:
 
 
 def check_model(model_or_pipeline: Any, forest: Any, *, fitted: bool) -> None:
-    """Raise a TypeError unless ``forest``, a pipeline's last step or a model alone, is a forest, and no step samples.
-
-    Of a model that came ``fitted`` the kind is not checked.
-    """
+    """Raise a TypeError unless ``forest``, the last step, is a forest or came ``fitted``, and no step samples."""
     check_steps(model_or_pipeline, forest)
     if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
         return

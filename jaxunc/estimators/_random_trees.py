@@ -208,10 +208,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         return row_hashes(codes, class_positions(tuple(self.classes_.tolist()), y))
 
     def _encode(self, X) -> np.ndarray:
-        """Return checked rows X with codes for levels, ``[instances features]``.
-
-        Raises a ValueError for NaN if the trees of the fit refuse it.
-        """
+        """Return rows X with codes for levels, ``[instances features]``; a ValueError for NaN that trees refuse."""
         values, missing = encode_instances(plain_numbers(X, self._columns.levels is not None), self._columns)
         if missing and self._chosen["missing"] == "error":
             row, column = map(int, np.argwhere(np.isnan(values))[0])

@@ -90,10 +90,7 @@ class ReadsRows:
         return X, y, check_weights(sample_weight, y)
 
     def _take_raw_columns(self, X: Any, model_or_pipeline: Any = None) -> None:
-        """Keep names, number and types of raw columns: those of a fitted ``model_or_pipeline``, else of X.
-
-        Raises a ValueError if X is None, and the fitted pipeline does not tell the number.
-        """
+        """Keep names, number and types of raw columns: those of a fitted ``model_or_pipeline``, else of X."""
         names = getattr(model_or_pipeline, "feature_names_in_", None)
         types = None if X is None else column_types(X)
         if X is None or names is not None:
@@ -142,10 +139,7 @@ class ReadsRows:
         return rows if self._reads_given or is_sparse(rows) else np.asarray(rows)
 
     def _rows_of_model(self, rows: Any, allows_nan: bool) -> Any:
-        """Return ``rows``, the output of a pipeline's steps, as its model reads them: checked numbers, or as they are.
-
-        ``allows_nan`` says whether missing values are taken.
-        """
+        """Return a pipeline's output ``rows`` as its model reads them: as numbers, checked for NaN, or as they are."""
         if self._reads_given and reads_categories(self._model()[0], rows):
             return rows
         numbers = self._check_numbers(rows, allows_nan)
@@ -165,10 +159,7 @@ class ReadsRows:
         return self._check_numbers(self._transform(X), allows_nan)
 
     def _check_numbers(self, rows: Any, allows_nan: bool) -> Any:
-        """Return ``rows``, the output of a pipeline's steps, as numbers; a ValueError for words in them.
-
-        NaN is refused unless ``allows_nan``.
-        """
+        """Return a pipeline's output ``rows`` as numbers; a ValueError for words, and for NaN unless ``allows_nan``."""
         try:
             return validate_numbers(self, rows, reset=False, from_pipeline=True, **self._data_checks(allows_nan))
         except ValueError as error:

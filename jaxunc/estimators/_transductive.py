@@ -504,10 +504,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
 
 
 def combine_labels(answers: np.ndarray, combine: str) -> np.ndarray:
-    """Return probabilities ``[instances classes]``, combined of answers by label ``[instances labels classes]``.
-
-    ``combine`` is a name in `COMBINE`: see `TransductiveClassifier`.
-    """
+    """Combine answers by label ``[instances labels classes]`` to ``[instances classes]``, by a way in `COMBINE`."""
     mean = answers.mean(axis=1)
     if combine == "mean":
         return mean
@@ -522,10 +519,7 @@ def _entropy(probability: np.ndarray) -> np.ndarray:
 
 
 def _set_seeds(model: Any, random_state: Any) -> Any:
-    """Set each random state of a model that is no integer to one drawn by ``random_state``; return the model.
-
-    So fits to the same data agree.
-    """
+    """Set random states of a model that are no integers, drawn by ``random_state``: so fits agree. Return the model."""
     rng = check_random_state(random_state)
     for name, value in sorted(model.get_params(deep=True).items()):
         if name.rpartition("__")[2] == "random_state" and not isinstance(value, int | np.integer):
@@ -571,10 +565,7 @@ def _append_row(X: Any, x: Any) -> Any:
 
 
 def _fit_copy(template: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, classes: np.ndarray) -> Any:
-    """Return a copy of ``template``, fitted to rows, labels and weights (or None).
-
-    Raises a ValueError if its classes are not ``classes``, in their order.
-    """
+    """Return a copy of ``template``, fitted to these rows; a ValueError if its classes are not ``classes``."""
     model: Any = clone(template)
     model.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
     if not np.array_equal(model.classes_, classes):

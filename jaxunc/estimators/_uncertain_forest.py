@@ -560,10 +560,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             )
 
     def _support(self) -> tuple[tuple[float, float], float]:
-        """Return the range of targets that ``support`` allows, and the step between targets; 0 without a step.
-
-        Raises a TypeError or a ValueError for a ``support`` that is no range.
-        """
+        """Return the range of targets in ``support``, and the step between targets or 0; an error if it is no range."""
         if self.support is None:
             return (-np.inf, np.inf), 0.0
         check_numbers("support", self.support)

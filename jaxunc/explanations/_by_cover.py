@@ -67,10 +67,7 @@ class Walk(NamedTuple):
 
 
 def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Walk:
-    """Return the walk through the trees whose nodes and paths are ``unrolled``.
-
-    ``cover`` has the number of rows in each leaf; other nodes are not read.
-    """
+    """Return the walk through ``unrolled`` trees; ``cover`` has the number of rows in each leaf."""
     left, above, shares = shares_of_cover(unrolled, cover)
     nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
     parent, depth, path = nodes.edge // 2, np.empty(n, int), np.full(2 * n + 1, -1)

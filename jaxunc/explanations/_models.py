@@ -99,10 +99,7 @@ def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic 
 
 
 def _sources(steps: list[Any], n: int) -> np.ndarray:
-    """Return, for each output column of transformers, the one among ``n`` raw columns of which it is made.
-
-    Raises a TypeError if it is made of several.
-    """
+    """Return, for each output column of the steps, the one of ``n`` raw columns it is made of, or raise a TypeError."""
     position = np.arange(n)
     for step in steps:
         position = position[_sources_of(step, len(position))]
@@ -149,10 +146,7 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
 
 
 def _match_names(step: Any, n: int) -> np.ndarray:
-    """Return for each output column of a step the input column, among ``n``, that its name holds.
-
-    Raises a TypeError unless each name holds one input column.
-    """
+    """Return for each output column of a step the one of ``n`` input columns in its name; a TypeError unless one is."""
     marks = [_MARK.format(j) for j in range(n)]
     step = copy.copy(step)
     vars(step).pop("feature_names_in_", None)  # otherwise the step would refuse other names

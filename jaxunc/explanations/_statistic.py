@@ -48,10 +48,7 @@ class LeafStatistic(NamedTuple):
 
 
 def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
-    """Return what is explained of a combiner for a forest's leaves.
-
-    Raises a TypeError or a ValueError where the combiner's answer is not a sum over leaves.
-    """
+    """Return what is explained of a combiner on a forest; raise an error where its answer is no sum over leaves."""
     combiner = as_combiner(combiner)
     rule = combiner
     while isinstance(rule, Weighted):
@@ -97,10 +94,7 @@ def _probability(width: float, score: np.ndarray, labels: tuple) -> LeafStatisti
 
 
 def _mean(rule: Mean, stat: dict, labels: tuple) -> LeafStatistic:
-    """Return the statistic of `Mean`: of probabilities where these are means of scores, else of class scores.
-
-    Here and below, ``stat`` is the combiner's leaf table, and ``labels`` are those of the classes.
-    """
+    """Return the statistic of `Mean`, by leaf table: of probabilities that are means of scores, else class scores."""
     score, width = stat["score"], score_width(rule.scorer)
     # Probabilities by other scorers for several classes are not sums: they are clipped and divided by their sum.
     if np.isfinite(width) and (len(labels) == 2 or rule.scorer.func is scorers.probability):
@@ -111,7 +105,7 @@ def _mean(rule: Mean, stat: dict, labels: tuple) -> LeafStatistic:
 
 
 def _beta(rule: BetaAggregation, stat: Any, labels: tuple) -> LeafStatistic:
-    """Return the statistic of `BetaAggregation`; raise a ValueError unless it is the exact one."""
+    """Return the statistic of `BetaAggregation`, by its leaf table; a ValueError for any ``statistic`` but "exact"."""
     if rule.statistic != "exact":
         raise ValueError(
             f"statistic={rule.statistic!r} of BetaAggregation reads the mean density, which is no sum of what leaves "
@@ -121,7 +115,7 @@ def _beta(rule: BetaAggregation, stat: Any, labels: tuple) -> LeafStatistic:
 
 
 def _evidence(rule: EvidenceAccumulation, stat: np.ndarray, labels: tuple) -> LeafStatistic:
-    """Return the statistic of `EvidenceAccumulation`: log odds, with the prior's share as the constant."""
+    """Return the statistic of `EvidenceAccumulation`, by leaf table: log odds, with the prior's share as constant."""
     return LeafStatistic(stat, np.asarray(rule._prior_gain(), np.float64), "class scores", labels)
 
 

@@ -443,10 +443,7 @@ def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
 def make_rows(
     row_histograms: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **fields: Any
 ) -> OobDataset:
-    """Return the data set of these histograms, with classes y and weights padded to the histograms' number of rows.
-
-    ``routed`` and further ``fields`` are those of `OobDataset`.
-    """
+    """Return the data set of these histograms, with classes y and weights padded; ``fields`` are `OobDataset`'s."""
     n_rows = len(row_histograms.code)
     return OobDataset(
         histograms=row_histograms,
@@ -566,9 +563,6 @@ def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
 
 
 def look_up_codes(forest: Forest, leaves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct count vectors ``[distinct columns]``, and the index of the vector of each of the leaves.
-
-    ``leaves`` and the indices are ``[rows trees]``.
-    """
+    """Return distinct count vectors ``[distinct columns]``, and the index of each leaf's vector ``[rows trees]``."""
     table, code = forest.leaf_rows()
     return np.asarray(table, np.float64), np.asarray(code)[np.arange(forest.n_trees), leaves]

@@ -160,10 +160,7 @@ def descend(
 
 
 def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Multiply the gradient ``slope`` by L-BFGS's inverse Hessian, made of the `Step.curvature` ``pairs``.
-
-    Nocedal and Wright 2006, algorithm 7.4.
-    """
+    """Multiply the gradient by L-BFGS's inverse Hessian of these ``pairs`` (Nocedal and Wright 2006, algorithm 7.4)."""
     direction, shares = slope, []
     for move, change in reversed(pairs):
         shares.append(move @ direction / (move @ change))
@@ -180,10 +177,7 @@ def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarra
 
 @jit(static_argnums=(0, 1, 2))
 def _value_and_slope(objective: Callable[..., Any], shape: tuple, layout: tuple, flat, problem):
-    """Return the objective and its gradient ``[numbers]`` at the vector ``flat``, which has the ``layout``.
-
-    ``objective``, ``shape`` and ``problem`` are as for `descend`, ``layout`` as `_layout` returns it.
-    """
+    """Return `descend`'s objective and its gradient at ``flat``, the vector of a ``layout`` (see `_layout`)."""
     return jax.value_and_grad(lambda at: objective(shape, _unravel(layout, at), problem))(flat)
 
 
@@ -203,10 +197,7 @@ def _layout(numbers) -> tuple[tuple, np.ndarray]:
 
 
 def _evaluate(objective, shape, layout, parts: Sequence[WeighedPart], at: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return objective and gradient at the vector ``at`` of free numbers, as weighted means over the parts.
-
-    ``layout`` is the numbers' `_layout`; other arguments are those of `descend`.
-    """
+    """Return `descend`'s objective and its gradient at a vector ``at`` of this ``layout``: means over the parts."""
     flat = jnp.asarray(at, jnp.result_type(float))
     results = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
     # All parts are dispatched before the first result is read.
@@ -223,10 +214,7 @@ def value_at(objective: Callable[..., Any], shape: tuple, numbers, parts: Sequen
 
 @jit(static_argnums=(0, 1, 2))
 def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, state, problem):
-    """Return the numbers and the state after a step of an optimiser, and objective and `Step.steepest` before it.
-
-    The other arguments are those of `follow`.
-    """
+    """Return numbers and state after a step of `follow`'s optimiser, and objective and `Step.steepest` before."""
     value_of = lambda at: objective(shape, at, problem)
     value, slope = jax.value_and_grad(value_of)(numbers)
     extended = optax.with_extra_args_support(optimizer)
@@ -236,10 +224,7 @@ def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, sta
 
 
 def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimizer) -> Iterator[Step]:
-    """Yield the start and the steps of an optimiser of optax, without end.
-
-    ``objective(shape, numbers, problem)`` is minimised, from the free ``numbers`` on; ``shape`` is static.
-    """
+    """Yield the start, ``numbers``, and the steps of an optimiser of optax for `descend`'s objective, without end."""
     state = optimizer.init(numbers)
     while True:
         after, state, value, steepest = _update(objective, shape, optimizer, numbers, state, problem)
@@ -275,10 +260,7 @@ def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
 def descend_in_parts(
     objective: Any, shape: tuple, numbers, parts: Sequence[WeighedPart], n_steps: int, report: "StepReports"
 ) -> Iterator[Step]:
-    """Return the steps of `descend` on all parts, after at most ``n_steps`` steps on the first part.
-
-    Steps on the first part go to ``report`` alone. The other arguments are those of `descend`.
-    """
+    """Return `descend`'s steps on all parts, after at most ``n_steps`` on the first part, which are reported here."""
     if len(parts) == 1:
         return descend(objective, shape, numbers, parts)
     first, curvature = parts[0]._replace(share=1.0), ()

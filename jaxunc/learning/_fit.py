@@ -210,10 +210,7 @@ def _split_start(start, spec, structure, leaves: list) -> list[Array]:
 
 
 def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, OobDataset | None]:
-    """Return the rows to learn from and the rows for validation (or None), as `fit_combiner` explains.
-
-    Raises a ValueError for a ``validation`` that does not suit the rows.
-    """
+    """Return the rows to learn from and those for validation, or None: see `fit_combiner`. Raises for wrong ones."""
     if validation is None:
         return rows, None
     if isinstance(validation, OobDataset):
@@ -244,10 +241,7 @@ def problem_of(rows: OobDataset, combiner: Combiner, leaves: list, start: list, 
 
 
 def loss_of(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return the loss of the combiner with these free numbers on the problem's rows, without the prior.
-
-    ``shape`` is (spec, structure): the combiner's parameters, and its structure as a pytree.
-    """
+    """Return the loss of the combiner of these free numbers, without the prior; ``shape`` is (spec, structure)."""
     combiner = join(shape[0], free, problem.leaves, shape[1])
     answer = combiner.finish(problem.data.merge(combiner, problem.n_trees))
     return problem.loss(answer, problem.y, problem.weight)
@@ -257,7 +251,7 @@ _loss = jit(loss_of, static_argnums=0)
 
 
 def objective(shape: tuple, free: list[Array], problem: _Problem) -> Array:
-    """Return `loss_of` the combiner with these free numbers, plus the penalty of the prior, per row."""
+    """Return `loss_of` these free numbers, plus the penalty of the prior over the rows' total weight."""
     return loss_of(shape, free, problem) + penalty(shape[0], free, problem.start) / problem.total_weight
 
 
@@ -443,10 +437,7 @@ def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, st
 
 
 def penalty(spec: tuple[Parameter | None, ...], free: list[Array], start: list[Array]) -> Float[Array, ""]:
-    """Return half the squared distance of free numbers from ``start``, each in its spread in ``spec``.
-
-    That is minus the log density of a Gaussian prior, up to a constant.
-    """
+    """Return half the squared distance from ``start``, in spreads of ``spec``: minus a Gaussian prior's log density."""
     spreads = [p.spread for p in spec if p is not None]
     parts = [jnp.sum(((u - v) / s) ** 2) for u, v, s in zip(free, start, spreads, strict=True)]
     return 0.5 * sum(parts, jnp.zeros(()))

@@ -266,10 +266,7 @@ def make_oob_dataset(model: Any, forest: Forest, X: InstancesLike, y: LabelsLike
 
 
 def _choose_source(model: Any, source: Source, n_trees: int) -> Source:
-    """Return ``source``; for "auto" the one that suits a model of ``n_trees`` trees.
-
-    Raises a ValueError for a source that the model does not allow.
-    """
+    """Return the source, chosen by model and ``n_trees`` for "auto"; a ValueError if the model does not allow it."""
     if isinstance(model, Forest):
         if source in ("auto", "leave_one_out", "held_out"):
             return "leave_one_out" if source == "auto" else source
@@ -327,10 +324,7 @@ def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: 
 
 
 def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> UnseenCounts:
-    """Return each row's counts in the trees that have the row out of bag.
-
-    ``counts`` is "inbag" or "both", as for `oob_dataset`, here and below.
-    """
+    """Return each row's counts, "inbag" or "both", in the trees that have the row out of bag."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
     check_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
@@ -423,10 +417,7 @@ def _row_taker(X):
 
 
 def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> UnseenCounts:
-    """Return each row's counts in all trees.
-
-    Raises a `KnownRowsError`, unless ``allow_leaks``, if the forest seems to be grown on these rows.
-    """
+    """Return each row's counts in all trees; a `KnownRowsError`, if leaks are not allowed, for rows that were seen."""
     count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
     leaves = find_leaves(forest, data)
     table, code = look_up_codes(forest.reading(count_sets), leaves)

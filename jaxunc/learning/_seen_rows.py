@@ -315,10 +315,7 @@ def _never_by_chance(count_wrong: Any, cells: list[tuple], draw: np.random.Gener
 
 
 def find_leak_of_numbers(model: Any, trees: Trees, values: np.ndarray | SparseRows, y: np.ndarray) -> str | None:
-    """Return evidence that a regression forest was grown on these rows, or on many of them; None without evidence.
-
-    ``values [rows features]`` are encoded, and y ``[rows]`` are their targets.
-    """
+    """Return evidence that a regression forest was grown on many of these rows, of targets y; None without any."""
     if halfway := count_halfway_tests(trees, values):
         return f"{halfway[0]} of {halfway[1]} thresholds lie just halfway between two of them"
     return find_leak_in_sizes(model, values, np.zeros(len(y), np.int64)) or _find_leak_of_targets(model, values, y)

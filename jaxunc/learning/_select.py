@@ -177,10 +177,7 @@ def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def fit_by_folds(
     candidates, rows: OobDataset, loss: Any, n_folds: int | None, key: jax.Array | None, progress: FitProgressLike
 ) -> FoldFits:
-    """Learn each candidate from all rows; starting there, learn it for each fold from the rows of the other folds.
-
-    The arguments are those of `select_combiner`.
-    """
+    """Learn candidates, as of `select_combiner`, from all rows; starting there, for each fold from the other folds."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
         raise TypeError(f"candidates={candidates!r:.60} must be a dict of combiners by names of your own.")
@@ -201,10 +198,7 @@ def fit_by_folds(
     def learn(
         family: tuple[Combiner, ...], part: OobDataset, starts: Sequence[Combiner | None], what: str
     ) -> list[FitResult]:
-        """Return a result for each combiner of a family, learned from ``part``; ``what`` names the work in progress.
-
-        ``starts`` has a combiner for each to start from, or None.
-        """
+        """Return a result for each combiner of a family, learned from ``part`` and its start; ``what`` says which."""
         receiver = name_progress(progress, what)
         return [
             fit_combiner(combiner, part, loss=loss, key=jax.random.clone(fit_key), start=start, progress=receiver)

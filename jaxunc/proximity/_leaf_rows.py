@@ -184,10 +184,7 @@ class RowCounts:
         return np.stack([np.bincount(bag, minlength=self._n) == 0 for bag in self.bags], axis=1)
 
     def _node_contents(self, t: int) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray]:
-        """Return for each node of tree ``t`` the size, the class counts or the mean target, and whether it is a leaf.
-
-        Size, and counts or mean, are None where the model does not keep them.
-        """
+        """Return for each node of tree t the size or None, the class counts or the mean, and whether it is a leaf."""
         contents = self._contents
         is_leaf = self._is_leaf[t]
         if contents.counts is not None:
@@ -197,8 +194,7 @@ class RowCounts:
         return None if contents.size is None else contents.size[t], contents.mean[t], is_leaf  # pyright: ignore
 
     def _class_weights(self, t: int, row_counts: np.ndarray) -> np.ndarray:
-        """Return the weight of each class in tree ``t`` ``[classes]``: the total of the class in the leaves, over that
-        of ``row_counts [rows]``, what each row counts without class weights."""
+        """Return the weight of each class in tree t: the class's total in its leaves, over that of ``row_counts``."""
         assert self._position is not None
         n_classes = len(self._contents.class_labels)
         if library_of(self._model) == "sklearn":  # in float64
@@ -212,10 +208,7 @@ class RowCounts:
         return np.where(np.abs(weights - 1) < CLOSE, 1.0, weights)
 
     def _matches_leaves(self, t: int, leaf: np.ndarray, row_counts: np.ndarray) -> bool:
-        """Return whether rows give what the leaves of tree ``t`` hold, if each counts ``row_counts [rows]``.
-
-        ``leaf [rows]`` is the leaf of each row in the tree.
-        """
+        """Return whether rows that count ``row_counts [rows]`` give what leaves of tree t hold; ``leaf`` has theirs."""
         size, expected, is_leaf = self._node_contents(t)
         n, total = len(is_leaf), np.bincount(leaf, row_counts, len(is_leaf))
         if size is not None and not _are_close(total[is_leaf], size[is_leaf]):

@@ -271,10 +271,7 @@ class NeighbourIndex:
             start = stop
 
     def _sums(self, leaves: np.ndarray) -> Any:
-        """Return Z P, the sums of shares over the trees that count, sparse ``[queries rows]``.
-
-        ``leaves`` are as for `_blocks`.
-        """
+        """Return Z P for queries' leaves, the sums of shares over the trees that count, sparse ``[queries rows]``."""
         from scipy.sparse import csr_array
 
         counts = leaves >= 0
@@ -334,10 +331,9 @@ class NeighbourIndex:
 
     @cached_property
     def _rows_by_tree(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The leaf of each row and its share there, both ``[trees rows]``, and the number of rows of each leaf, on the
-        device.
+        """The leaf of each row and its share there, both ``[trees rows]``, and the number of rows of each leaf.
 
-        The leaf is -2 for a row that the tree has not drawn: no query has that leaf.
+        On the device. The leaf is -2 for a row that the tree has not drawn: no query has that leaf.
         """
         shape = self._trees.n_trees, self.n_rows
         leaf, share = np.full(shape, -2, np.int32), np.zeros(shape, jnp.result_type(float))
@@ -393,10 +389,7 @@ def _weigh(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.n
 
 
 def _number_of_trees(leaves: np.ndarray) -> np.ndarray:
-    """Return how many trees count for each query ``[queries]``, NaN where none does.
-
-    ``leaves [queries trees]`` are -1 where a tree does not count.
-    """
+    """Return how many trees count for each query, whose leaf there is not -1, ``[queries]``; NaN where none does."""
     number = (leaves >= 0).sum(axis=1)
     return np.where(number > 0, number, np.nan)
 

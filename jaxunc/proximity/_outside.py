@@ -94,10 +94,7 @@ class LeafBoxes:
         return n_outside / (trees.n_trees * len(tested_columns))
 
     def _read(self, rows: Any, numbers: Encoded | None, name: str) -> tuple[np.ndarray, Encoded]:
-        """Return the leaves of rows ``[rows trees]``, and their values as numbers: ``numbers``, or read from ``rows``.
-
-        Errors call the rows ``name``.
-        """
+        """Return the leaves of rows ``[rows trees]``, and their values as numbers; errors call the rows ``name``."""
         leaves = np.asarray(leaf_index(self._trees, encode_rows(rows, self._trees.columns, name)))
         numbers = encode_rows(rows, self._columns, name, infinite=True) if numbers is None else numbers
         return leaves, numbers

@@ -70,10 +70,7 @@ class MomentSums(Combiner[Any]):
         return stat
 
     def in_doubles(self, sums: PyTree, xp: Any = np) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means, from sums in float64 as `finish` returns them.
-
-        ``xp`` is NumPy or ``jax.numpy``.
-        """
+        """Return mean, mean variance and variance of the means, from `finish`'s sums in float64, arrays of ``xp``."""
         (high, low), ((square, more), rest), number = sums["mean"], sums["square"], sums["number"]
         mean, square = (high + low) / number, (square + (more + rest)) / number
         variance = square - mean**2
@@ -516,10 +513,7 @@ def checked_weight(weight: Any, n: int, n_trees: int) -> np.ndarray:
 
 
 def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weight of the rows X in each leaf, and the variance of their targets y, both ``[trees nodes]``.
-
-    ``weight`` is as for `checked_weight`.
-    """
+    """Return the ``weight`` of the rows X in each leaf, and the variance of their targets y, both ``[trees nodes]``."""
     leaves = np.asarray(leaf_index(trees, X))
     target = checked_target(y, len(leaves), squared=True)
     weights = checked_weight(weight, len(leaves), trees.n_trees)
@@ -537,10 +531,7 @@ def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, 
 
 
 def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
-    """Return whether the errors of leaves exceed `LOST` of the gap between siblings' means, for over 1 % of pairs.
-
-    ``mean`` and ``error`` are ``[trees nodes]``.
-    """
+    """Return whether, for over 1 % of sibling leaves, ``error`` is more than `LOST` of the gap between their means."""
     is_leaf, child = np.asarray(trees.is_leaf), np.asarray(trees.child)
     left = np.where(is_leaf, 0, child)
     right = np.minimum(left + 1, child.shape[1] - 1)

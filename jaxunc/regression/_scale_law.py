@@ -130,8 +130,8 @@ def trees_of(length: float, n_trees: int) -> int:
 
 
 def scale_law(scale: Scale, spread: float, *, by_rank: bool = False) -> NumberLaw:
-    """Return the law of a scale's standardised residuals; ``spread`` is the mean square of residuals.
+    """Return the law of a scale's standardised residuals; with ``by_rank`` quantiles are at conformal ranks.
 
-    With ``by_rank`` quantiles are at the ranks of conformal prediction.
+    ``spread`` is the mean square of the residuals.
     """
     return NumberLaw(1.0, 0.0, 1e-6 * (math.sqrt(spread) or 1.0), scale.residuals, by_rank, scale.weights)

@@ -183,10 +183,7 @@ _STEPS: dict[Any, tuple[Callable, Callable]] = {
 
 
 def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
-    """Return the steps of a fitted transformer of scikit-learn; None if it is none that files may name.
-
-    The scale of an affine step is read from the transformed targets y.
-    """
+    """Return the steps of a transformer of scikit-learn that was fitted to targets y; None if files may not name it."""
     kind = type(transformer).__name__ if type(transformer).__module__.startswith("sklearn.") else ""
     if kind == "Pipeline":
         all_steps: Steps = ()
