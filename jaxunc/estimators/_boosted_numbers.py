@@ -52,7 +52,7 @@ def predictions(model: Any, X: Any) -> np.ndarray:
 
 
 def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
-    """Return the residuals of ``grown`` for a sample of raw rows that it has not seen, with the rows as it reads."""
+    """Return the residuals of ``grown`` for an unseen sample of raw rows, with the rows as its model reads them."""
     model, sample = grown.model, grown.reading(sample)
     return ResidualRows(sample.X, sample.y - predictions(model, sample.X).astype(float).reshape(-1), sample.weights)
 

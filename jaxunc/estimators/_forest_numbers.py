@@ -81,7 +81,7 @@ class ForestNumbers:
         return self._hold_out(grow(fitted), held_out)
 
     def _stratum_in_order(self, calibration: "_UnseenAnswers") -> np.ndarray | None:
-        """Return the stratum of each residual of ``calibration``, in ascending order of residuals; None without any."""
+        """Return the stratum of each residual of ``calibration``, by ascending residuals; None without strata."""
         moments, sample = calibration.moments, calibration.sample
         if sample.stratum is None:
             return None

@@ -91,7 +91,7 @@ def check_unseen(model: Any, trees: Trees, sample: Sample, why: str | None = Non
 
 
 def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
-    """Return why a model of these trees seems to have been grown on many of the sample's rows; None without signs."""
+    """Return why a model of these trees seems to be grown on many of the sample's rows; None if nothing says so."""
     n, members = len(sample.y), getattr(model, "estimators_", [model])
     values = encode_rows(sample.X, trees.columns).values
     first_rows = np.arange(n) if sample.groups is None else first_of_each(sample.groups)

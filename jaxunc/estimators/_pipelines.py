@@ -155,7 +155,7 @@ def reads_categories(model: Any, X: Any) -> bool:
 
 
 def copy_steps(model_or_pipeline: Any) -> Steps:
-    """Return a copy of the fitted transformers of a model or pipeline: another fit of theirs then changes no answer.
+    """Return a copy of a model's or pipeline's fitted transformers, so that another fit of it changes no answer.
 
     Transformers that cannot be copied are returned themselves.
     """

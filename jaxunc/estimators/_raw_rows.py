@@ -139,7 +139,7 @@ class ReadsRows:
         return rows if self._reads_given or is_sparse(rows) else np.asarray(rows)
 
     def _rows_of_model(self, rows: Any, allows_nan: bool) -> Any:
-        """Return a pipeline's output ``rows`` as its model reads them: as numbers, checked for NaN, or as they are."""
+        """Return a pipeline's output ``rows`` as the model reads: numbers (NaN if ``allows_nan``), or as they are."""
         if self._reads_given and reads_categories(self._model()[0], rows):
             return rows
         numbers = self._check_numbers(rows, allows_nan)

@@ -184,7 +184,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         self.bound_ = BoundSample(sample, combiner, **choices, progress=self.progress)
 
     def leaf_counts(self, X: InstancesLike) -> np.ndarray:
-        """Class counts of each instance's leaves ``[instances labels classes]``: a leaf for each label it is given."""
+        """Class counts of leaves ``[instances labels classes]``, by the label with which the instance was inserted."""
         check_is_fitted(self, "classes_")
         self.bound_.progress = self.progress
         return self.bound_.leaf_counts(
@@ -339,7 +339,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return self
 
     def predict_proba_by_label(self, X: InstancesLike) -> np.ndarray:
-        """Return probabilities ``[instances labels classes]``: each instance's, by a copy for each label inserted."""
+        """Return probabilities ``[instances labels classes]``, by the label with which the instance was inserted."""
         check_is_fitted(self, "estimator_")
         rows = self._restore_frame(self._data(X, reset=False))
         n, k = rows.shape[0], len(self.classes_)
@@ -486,7 +486,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return row_hashes(encode_instances(rows, fit_columns(sample)).values, position)
 
     def _restore_frame(self, X: Any) -> Any:
-        """Return an array of numbers as a frame if the training set was a frame; a TypeError for other arrays then."""
+        """Return an array of numbers as a frame if the training set was one; then a TypeError for other arrays."""
         sample: Any = self._sample[1]
         if not hasattr(sample, "iloc") or hasattr(X, "iloc"):
             return X

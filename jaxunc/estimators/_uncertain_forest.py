@@ -368,7 +368,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return self._target_map
 
     def _reader(self, model_or_pipeline: Any) -> Callable[[Any], Any]:
-        """Return the function from rows, as ``fit`` takes them, to rows as the (last) model reads them."""
+        """Return the function from rows, as ``fit`` takes them, to rows as the model (the last step) reads them."""
         steps = steps_of(model_or_pipeline)
         allows_nan = self._allows_nan()
         read = lambda X: self._rows_of_model(transformed(steps, self._restore_types(X)), allows_nan)
