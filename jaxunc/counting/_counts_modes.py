@@ -188,7 +188,7 @@ UNEQUAL = 0.8
 
 
 class PureLeavesWarning(UserWarning):
-    """Every leaf holds a single class, or a single number, so that it cannot tell how uncertain it is."""
+    """Every leaf holds a single class, or a single number, so that leaves cannot tell how uncertain they are."""
 
 
 class TooFewUnseenError(ValueError):
@@ -389,7 +389,7 @@ def warn_of_one_doubt(forest: Forest) -> None:
 
 
 def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
-    """Warn if the mode ``counts`` is of the instances that grew the trees, and leaves are pure: these hide doubt."""
+    """Warn if all leaves are pure, and the mode ``counts`` is of instances that grew the trees: this hides doubt."""
     if counts in ("inbag", "train") and has_pure_leaves(forest):
         warn(
             "every leaf of this forest holds one class alone, since its trees were grown until they did: scores read "

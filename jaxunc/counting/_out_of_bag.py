@@ -270,8 +270,8 @@ def check_grown_on(
 def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | None:
     """Return a function from a tree's number to the leaves of all rows, for trees that test categories; else None.
 
-    Such trees (scikit-learn 1.10) read codes alone. So the forest, or the estimator of a tree, is asked for the leaves
-    of raw rows ``X``: it makes the codes.
+    Such trees (scikit-learn 1.10) read codes alone. So the forest, or the estimator around a tree, which makes the
+    codes, is asked for the leaves of the raw rows ``X``.
     """
     if all(getattr(tree, "is_categorical_", None) is None for tree in model.estimators_):
         return None
@@ -449,7 +449,7 @@ def _leaf_values(root: Any) -> list:
 
 
 def _dataset(model: Any, X: Any, n: int) -> Any:
-    """Return X, of ``n`` rows, as YDF reads it: a dict of columns, with some label, which it demands and ignores."""
+    """Return X, of ``n`` rows, as YDF reads it: a dict of columns and of a label, which YDF demands and ignores."""
     features, label = model.input_features(), np.full(n, model.label_classes()[0], object)
     table = X.toarray() if is_sparse(X) else plain_table(X)
     if (frame := as_frame(table)) is not None:

@@ -86,7 +86,7 @@ def check_model_counts(counts: str, model: Any, forest: Forest | None = None) ->
 
 
 def classes_of(model: Any, forest: Forest) -> np.ndarray:
-    """Return class labels as an array: the model's ``classes_``, or one that keeps the types of a forest's labels."""
+    """Return class labels as an array: the model's ``classes_``, or the forest's labels, with their types."""
     if isinstance(model, BaseEstimator):
         return np.asarray(model.classes_)  # pyright: ignore[reportAttributeAccessIssue]
     labels = np.array(forest.class_labels)

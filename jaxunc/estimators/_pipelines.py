@@ -217,7 +217,7 @@ def _type_of(column: Any) -> str:
 
 
 def family(raw_type: str) -> str | None:
-    """Return what columns of a type, by narwhals' name, hold: "numbers", "words" or "dates"; None if it may be any."""
+    """Return what columns of a type (by narwhals' name) hold: "numbers", "words" or "dates"; None if any of these."""
     if raw_type.startswith(("Int", "UInt", "Float", "Decimal")):
         return "numbers"
     return _FAMILIES.get(raw_type, "dates" if raw_type.startswith(("Date", "Time", "Duration")) else None)

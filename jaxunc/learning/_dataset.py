@@ -68,7 +68,7 @@ class Histograms(NamedTuple):
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
         """Return the combiner's merged statistic of each row; sums are scaled from the row's trees to ``n_trees``.
 
-        That is the number of trees of the forest. Raises a ValueError for a combiner that merges by "collect".
+        ``n_trees`` is the forest's number of trees. Raises a ValueError for a combiner that merges by "collect".
         """
         stat = jax.tree.map(jnp.asarray, lift_tree(combiner, self.count_table))
         planes, structure = jax.tree.flatten(stat)

@@ -553,7 +553,7 @@ class UtilityLoss(eqx.Module):
     def _expect_utility(self, answer: Preference, y) -> Float[Array, "rows"]:
         """Return the expected utility of each row's set, if each class is in the set independently of others.
 
-        ``answer`` gives the chances by which classes beat each other; y has the true classes.
+        ``answer`` has the masses that prefer one class to another; y has the true classes.
         """
         mass = jnp.asarray(answer.mass)
         total = jnp.maximum(jnp.asarray(answer.total), jnp.finfo(mass.dtype).tiny)[..., None, None]

@@ -324,7 +324,7 @@ def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: 
 
 
 def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> UnseenCounts:
-    """Return each row's counts, "inbag" or "both", in the trees that have the row out of bag."""
+    """Return each row's ``counts``, "inbag" or "both", in the trees that have the row out of bag."""
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
     check_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
@@ -417,7 +417,7 @@ def _row_taker(X):
 
 
 def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> UnseenCounts:
-    """Return each row's counts in all trees; a `KnownRowsError`, if leaks are not allowed, for rows that were seen."""
+    """Return each row's counts in all trees; a `KnownRowsError` for rows that were seen, unless ``allow_leaks``."""
     count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
     leaves = find_leaves(forest, data)
     table, code = look_up_codes(forest.reading(count_sets), leaves)

@@ -58,7 +58,7 @@ def check_held_out(
 ) -> None:
     """Raise a `KnownRowsError`, which ends in ``advice``, if a forest with in-bag counts seems grown on these rows.
 
-    ``model`` is the fitted model of the ``forest``, or this itself. Warns if only leaves' sizes or labels suggest it.
+    ``model`` is the fitted model, or the ``forest`` itself. Warns if only leaves' sizes or labels suggest it.
     """
     y = as_labels(y)
     weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)

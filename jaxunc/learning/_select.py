@@ -198,7 +198,7 @@ def fit_by_folds(
     def learn(
         family: tuple[Combiner, ...], part: OobDataset, starts: Sequence[Combiner | None], what: str
     ) -> list[FitResult]:
-        """Return a result for each combiner of a family, learned from ``part`` and its start; ``what`` says which."""
+        """Learn each combiner of a family from ``part``, from its start on, if any; ``what`` names what is learned."""
         receiver = name_progress(progress, what)
         return [
             fit_combiner(combiner, part, loss=loss, key=jax.random.clone(fit_key), start=start, progress=receiver)
@@ -219,7 +219,7 @@ def fit_by_folds(
 
 
 def _best(fits: list[FitResult]) -> FitResult:
-    """Return the one of ``fits`` with the least loss on the rows learned from: they are of one candidate."""
+    """Return the result with the least loss, on the rows learned from, among ``fits`` of one candidate."""
     return min(fits, key=lambda fitted: fitted.loss)
 
 

@@ -38,7 +38,7 @@ class Contents(NamedTuple):
 
 
 def unwrap_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the forest inside a pipeline or estimator, and the function from raw rows to rows as the forest reads.
+    """Return the forest inside a pipeline or estimator, and the function from raw rows to those that the forest reads.
 
     Trees, models of other libraries and the path of a model file are taken, too; the function then changes nothing.
     """
@@ -79,7 +79,7 @@ def check_on_host(*tables: Any) -> None:
 
 
 def contents_of(model: Any) -> Contents:
-    """Return what the leaves of a model hold: of any that `jaxunc.from_any` takes, and of trees. Raises as it does."""
+    """Return what the leaves hold of a model that `jaxunc.from_any` takes, or of trees. Raises as `from_any` does."""
     if library_of(model) == "sklearn":
         from jaxunc.interop import GROWN, grown_leaves  # here, since they take scikit-learn
 

@@ -381,8 +381,8 @@ def _weigh(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.n
     """Return the fields of `Neighbours` but ``ids``.
 
     ``index`` and ``sums [queries k]`` are the rows of the largest sums of shares, and these sums. Of each query,
-    ``squares`` is the sum of the squares of all sums, ``total`` that of all sums, and ``number`` how many trees count,
-    NaN for none.
+    ``squares`` is the sum of the squares of all sums, ``total`` the sum of all sums, and ``number`` how many trees
+    count, NaN for none.
     """
     effective = np.divide(total.astype(float) ** 2, squares, out=np.full(len(index), np.nan), where=squares > 0)
     return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective

@@ -67,7 +67,7 @@ def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.nd
 class LeafBoxes:
     """The rows of every leaf of a forest, for repeated queries; the function `outside_share` asks it once.
 
-    ``forest`` is any model that `neighbours` takes, and ``rows`` are as its trees read them. ``numbers`` are the rows'
+    ``forest`` is a model as `contents_of` takes it, and ``rows`` are as its trees read them. ``numbers`` are the rows'
     values, needed if ``rows`` are encoded already as positions among the trees' cuts.
     """
 

@@ -318,9 +318,9 @@ def target_bins(
 
 
 def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: float) -> list[int]:
-    """Return positions in ``values`` where a bin is cut, so that no half of its rows lies `LOPSIDED` times as wide.
+    """Return the positions where a bin is cut until no half of its rows is `LOPSIDED` times as wide as the other.
 
-    ``values`` ascend and are distinct, ``times`` says how often each counts, and the bin is a range of them, from
+    ``values`` ascend and are distinct, ``times`` says how often each counts, and the bin has the values from position
     ``ends[0]`` up to ``ends[1]``. A half with fewer than ``fewest`` rows is not cut off.
     """
     start, stop = ends

@@ -288,9 +288,9 @@ class BoundLaw:
         return max(low, ends[0]), min(high, ends[1])
 
     def asking(self, coverage: Any, quantiles: Any, limits: Any = None) -> "BoundLaw":
-        """Return the same model with other coverages, ``quantiles``' levels and limits in ``request``.
+        """Return the same model with other coverages, levels of quantiles and limits in ``request``.
 
-        Each is a number, several, or None for no columns of its kind.
+        Each argument is a number, several, or None for no columns.
 
         Raises what `interval_levels`, `checked_levels` and `checked_limits` do, and a ValueError for a repeated number.
         """

@@ -52,8 +52,8 @@ class LeafScales:
     .. math:: m(x) = g\Big(b + \sum_t v_t(x)\Big), \quad s^2(x) = \text{floor} + \exp\Big(c + \sum_t u_t(x)\Big)
 
     with :math:`v_t` the model's own values, g the inverse of its link, and :math:`u_t` what `scale_steps` learns of
-    residuals of rows that the model has not seen. ``answer`` returns m, and s² in the place of the aleatoric variance:
-    s² holds both kinds of doubt, and the epistemic variance is 0.
+    residuals of rows that the model has not seen. ``answer`` returns m, and s² in the place of the aleatoric variance.
+    The epistemic variance is 0: residuals do not tell it from the aleatoric one.
     """
 
     separates_doubt = False

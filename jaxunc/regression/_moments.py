@@ -531,7 +531,7 @@ def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, 
 
 
 def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
-    """Return whether, for over 1 % of sibling leaves, ``error`` is more than `LOST` of the gap between their means."""
+    """Return whether, for over 1 % of sibling leaf pairs, ``error`` exceeds `LOST` of the gap between their means."""
     is_leaf, child = np.asarray(trees.is_leaf), np.asarray(trees.child)
     left = np.where(is_leaf, 0, child)
     right = np.minimum(left + 1, child.shape[1] - 1)

@@ -111,7 +111,7 @@ def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: 
 def _sum_steps(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> tuple[float, np.ndarray]:
     """Return (base of log s², sums of steps of the first trees) for a fold's other rows.
 
-    The sums are ``[shrinkages lengths rows]``, for lengths 0, 1/10, … of the trees up to ``n_lengths``; 0 for length 0.
+    The sums are ``[shrinkages lengths rows]``, for 0 to ``n_lengths`` tenths of the trees; 0 for no trees.
     """
     n_trees, n = fold.other_leaves.shape
     totals, start = np.zeros((len(shrinkages), n_lengths + 1, n)), 0
