@@ -102,8 +102,8 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
 
     A leaf's value is :math:`\nu \sum_i w_i r_i / (\sum_i w_i h_i + \lambda)` over the rows that grew it: w are their
     weights, r their residuals before the leaf's stage, h the slopes of the link's inverse. So one ν and one λ fit all
-    leaves if ``X`` (as the model reads it), targets ``y`` and ``weight`` grew them, but not for other rows. False, too,
-    where trees grew on parts of the rows, or for another loss.
+    leaves if these rows grew them: ``X`` as the model reads it, targets ``y`` and ``weight``. For other rows they do
+    not. False, too, where trees grew on parts of the rows, or for another loss.
     """
     n_stages = min(model.n_trees // model.trees_per_stage, FIRST_STAGES)
     first = model.first_stages(n_stages)
@@ -246,8 +246,8 @@ class BoostedNumbers:
         """Fit scales of leaves, and the law of errors, to residuals of rows that their model has not seen.
 
         ``grow(sample, **settings)`` returns a model fitted to a sample, or the user's model if it came ``frozen``;
-        ``counts`` is as for the class, without ``"auto"``. Return None, in the place of the answers that a forest's fit
-        returns, and the stratum of each residual of the law ``[residuals]``, or None without strata.
+        ``counts`` is as for the class, without ``"auto"``. Return None, in place of a forest's answers, and the stratum of each
+        residual of the law ``[residuals]``, or None without strata.
         """
         whole, leaf_sample, ranked_sample, refits = self._fit_and_split(grow, sample, frozen, counts)
         fold = fold_numbers(leaf_sample, self.random_state)

@@ -229,8 +229,8 @@ class ForestNumbers:
     def _cross_fit(self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool) -> "_UnseenAnswers":
         """Keep a forest, and return answers for each fold of the sample from leaves that count the other folds.
 
-        The trees are those of the ``frozen`` forest, which must not have seen any row, or of a forest that ``grow``
-        grows on the other folds.
+        The trees are those of the ``frozen`` forest, which must not have seen any row, or are grown on the other folds
+        by ``grow``.
         """
         whole, fold_answers = grow(sample), []
         leaves = leaf_means(whole.model)

@@ -540,8 +540,8 @@ def _rows(X: Any, which: Any) -> Any:
 def _answer_part(template, X, y, weights, classes, part) -> np.ndarray:
     """Return probabilities ``[instances labels classes]`` for the instances of ``part``.
 
-    For each instance and label, a copy of ``template`` is fitted to the training set ``X``, ``y``, ``weights`` (or
-    None) and this instance with this label, one of ``classes``.
+    For each instance and label, one of ``classes``, they are those of a copy of ``template``. The copy is fitted to the
+    training set ``X``, ``y``, ``weights`` (or None) and this instance with this label.
     """
     answers = np.empty((part.shape[0], len(classes), len(classes)))
     if weights is not None:

@@ -424,7 +424,7 @@ def _ratio_of_labels(tree_leaves: list[tuple], part: np.ndarray, y: np.ndarray, 
 
 
 def _jackknife(estimates: np.ndarray) -> tuple[float, float]:
-    """Return the last estimate, made from all parts, and its jackknife error by the other ones, each without a part."""
+    """Return the last estimate, made from all rows, and its jackknife error by the others, each without a part."""
     *without, estimate = estimates
     return estimate, math.sqrt((PARTS - 1) * np.var(without))
 

@@ -138,8 +138,8 @@ def _find_lack(model: Any, contents: Contents, kind: str) -> str | None:
 class RowCounts:
     """A function that returns what each row counts in a tree ``[rows]``, checked against what the leaves hold.
 
-    ``contents`` are those of the model's leaves, and the ``n`` ``rows`` are those that grew the model, as it reads
-    them, with targets or labels ``y`` or None. Raises a ValueError or TypeError for invalid targets and weights, and an
+    ``contents`` are those of the model's leaves. The ``n`` ``rows`` grew the model; they come as it reads them, with
+    targets or labels ``y`` or None. Raises a ValueError or TypeError for invalid targets and weights, and an
     `OtherRowsError` if the rows do not give the leaves' contents.
     """
 

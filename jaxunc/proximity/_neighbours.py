@@ -348,8 +348,8 @@ class NeighbourIndex:
 def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, depth: int, kind: str):
     """Return what `_weigh` takes for each query, and the mark of the queries' values.
 
-    That is the rows of the ``k`` largest sums of shares, the sums, the sum of all squares, the number of trees with
-    rows (for the kind "leaves" the number of rows), and of trees that count. Rows are -1 where there are no more; of
+    That is the rows of the ``k`` largest sums of shares, the sums, and the sum of all squares. Then come the number of
+    trees with rows (for the kind "leaves" the number of rows), and of trees that count. Rows are -1 where there are no more; of
     equal sums the lower row comes first. ``rows_by_tree`` is `NeighbourIndex._rows_by_tree`. ``leaves [queries trees]``
     are the queries' leaves; where None, the queries ``x`` are walked by ``plan`` to ``depth``, ``block`` at a time.
     """
@@ -381,7 +381,7 @@ def _weigh(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.n
     """Return the fields of `Neighbours` but ``ids``.
 
     ``index`` and ``sums [queries k]`` are the rows of the largest sums of shares, and these sums. Of each query,
-    ``squares`` is the sum of the squares of all sums, ``total`` the sum of all sums, and ``number`` how many trees
+    ``squares`` is the sum of the squares of all sums, and ``total`` the sum of all sums. ``number`` says how many trees
     count, NaN for none.
     """
     effective = np.divide(total.astype(float) ** 2, squares, out=np.full(len(index), np.nan), where=squares > 0)

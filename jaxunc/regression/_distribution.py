@@ -327,7 +327,7 @@ class NumberDistribution:
         return results if np.ndim(y) == 2 else results[:, 0]
 
     def _as_numbers(self, y: Any, name: str) -> np.ndarray:
-        """Return y, called ``name`` in errors, as float64 ``[instances k]``; raises for other shapes, NaN and infinity."""
+        """Return y, ``name`` in errors, as float64 ``[instances k]``; raises for other shapes, NaN and infinity."""
         check_numbers(name, y)
         numbers, n = np.asarray(y, np.float64), len(self)
         if numbers.ndim > 2 or (numbers.ndim and len(numbers) != n):

@@ -76,8 +76,8 @@ class TargetMap(NamedTuple):
 def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.ndarray) -> TargetMap:
     """Return the map by ``steps`` that files may name, or None, and by functions: forward and inverse.
 
-    Raises a ValueError if the targets y show that the map has no inverse. ``low`` and ``high`` of the map lie beyond
-    the targets as far as inverse and map undo each other, up to `FARTHEST` ranges of the targets.
+    Raises a ValueError if the targets y show that the map has no inverse. ``low`` and ``high`` lie beyond the
+    targets as far as inverse and map undo each other, up to `FARTHEST` ranges of the targets.
     """
     map_, y = TargetMap(steps, -math.inf, math.inf, True, functions), np.unique(y)
     t = map_.forward(y)
