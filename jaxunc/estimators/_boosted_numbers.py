@@ -246,8 +246,8 @@ class BoostedNumbers:
         """Fit scales of leaves, and the law of errors, to residuals of rows that their model has not seen.
 
         ``grow(sample, **settings)`` returns a model fitted to a sample, or the user's model if it came ``frozen``;
-        ``counts`` is as for the class, without ``"auto"``. Return None, in place of a forest's answers, and the stratum of each
-        residual of the law ``[residuals]``, or None without strata.
+        ``counts`` is as for the class, without ``"auto"``. Return None, in place of a forest's answers, and the stratum
+        of each residual of the law ``[residuals]``, or None without strata.
         """
         whole, leaf_sample, ranked_sample, refits = self._fit_and_split(grow, sample, frozen, counts)
         fold = fold_numbers(leaf_sample, self.random_state)

@@ -349,9 +349,10 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
     """Return what `_weigh` takes for each query, and the mark of the queries' values.
 
     That is the rows of the ``k`` largest sums of shares, the sums, and the sum of all squares. Then come the number of
-    trees with rows (for the kind "leaves" the number of rows), and of trees that count. Rows are -1 where there are no more; of
-    equal sums the lower row comes first. ``rows_by_tree`` is `NeighbourIndex._rows_by_tree`. ``leaves [queries trees]``
-    are the queries' leaves; where None, the queries ``x`` are walked by ``plan`` to ``depth``, ``block`` at a time.
+    trees with rows (for the kind "leaves" the number of rows), and of trees that count. Rows are -1 where there are no
+    more; of equal sums the lower row comes first. ``rows_by_tree`` is `NeighbourIndex._rows_by_tree`. ``leaves [queries
+    trees]`` are the queries' leaves; where None, the queries ``x`` are walked by ``plan`` to ``depth``, ``block`` at a
+    time.
     """
     leaf, share, length = rows_by_tree
     (n_trees, n_places), n_nodes = plan.nodes.shape, len(length) // len(leaf)

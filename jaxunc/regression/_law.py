@@ -142,9 +142,9 @@ class NumberLaw(NamedTuple):
     def quantile(self, moments: Moments | None, levels: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
         """Return quantiles ``[instances levels]``, before they are mapped back, rounded and clipped to the support.
 
-        ``leaf_quantiles [instances levels]`` are b or ζ of the class, and may be None for a weight of 1. ``moments`` may
-        be None for a weight of 0 that is not local. ``xp`` is NumPy or ``jax.numpy``. Raises a ValueError for ranks that need more
-        rows than the law was fitted to.
+        ``leaf_quantiles [instances levels]`` are b or ζ of the class, and may be None for a weight of 1. ``moments``
+        may be None for a weight of 0 that is not local. ``xp`` is NumPy or ``jax.numpy``. Raises a ValueError for ranks
+        that need more rows than the law was fitted to.
         """
         if leaf_quantiles is not None and not self.reads_moments:
             return leaf_quantiles
