@@ -91,7 +91,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         return CountedSample(forest, rows, labels, sample_weight, weights, mask, numbers)
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:
-        """Return a fitted model's forest, and (rows, labels, weights, groups) to count, for `_fit_forest`."""
+        """Return a fitted model's forest, and (rows, labels, weights, groups) to count; arguments as `_fit_forest`."""
         whole, model, _ = self._open()
         self._steps, self._raw_types = copy_steps(whole), None
         X = known_to_sklearn(X) if self._steps else X
@@ -106,7 +106,7 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
     def _grow_forest(
         self, X, y, sample_weight, groups, learns: bool, combiner_for: Callable[..., Combiner]
     ) -> tuple[Forest, tuple]:
-        """Fit a copy of the model; return its forest, and (rows, labels, weights, groups), for `_fit_forest`."""
+        """Fit the model's copy; return its forest, and (rows, labels, weights, groups); arguments as `_fit_forest`."""
         whole, model, _ = self._open()
         self._steps, self._raw_types = steps_of(whole), None
         X = known_to_sklearn(X) if self._steps else X

@@ -10,7 +10,7 @@ COVERAGE = 0.9  # coverage of the intervals whose targets are counted
 
 
 class HeldShare(NamedTuple):
-    """Number of rows with a value of the column, and the share of their targets in 90 % intervals; NaN for none."""
+    """Number of rows with a value of the column, and the share of their targets in 90 % intervals; NaN for no rows."""
 
     rows: int
     share: float

@@ -517,7 +517,7 @@ class _Lines:
     ) -> list[np.ndarray]:
         """Return a list of `integrals` from each knot, at the level ``start``, over ``width``.
 
-        ``knot`` has positions in the flat ``values``.
+        ``knot`` has positions in the flat ``values``; z² is left out without ``squares``.
         """
         z, rise = self.values.take(knot), self._slope.take(knot) * width
         first = width * (z + rise / 2)

@@ -247,7 +247,7 @@ class LawOutputs(NamedTuple):
 
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
-        """Names of the columns of intervals, quantiles and ``exceeds``; with one coverage, it is not in the names."""
+        """Names of the columns of intervals, quantiles and ``exceeds``; a single coverage is not in the names."""
         several = [f"_{coverage:.12g}" for coverage in self.coverage] if len(self.coverage) > 1 else [""]
         ends = [end + name for name in several for end in ("lower", "upper")] if self.coverage else []
         levels, limits = ([f"{number:.12g}" for number in each] for each in self[1:])

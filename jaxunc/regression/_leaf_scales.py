@@ -79,7 +79,7 @@ class LeafScales:
 
     @property
     def columns(self) -> Columns:
-        """The columns of data."""
+        """The columns of the data that the trees read."""
         return self.kept.trees.columns
 
     @property

@@ -271,7 +271,7 @@ class LeafMoments:
 
     @property
     def columns(self) -> Columns:
-        """The columns of data."""
+        """The columns of the data that the trees read."""
         return self.bound.columns
 
     @property

@@ -38,14 +38,14 @@ class Fold(NamedTuple):
 class Scale(NamedTuple):
     """Settings by which steps of leaves make s² of a row, and residuals divided by s."""
 
-    shrinkage: float
+    shrinkage: float  # λ of `scale_steps`
     gain: float
     """What steps are multiplied by."""
     length: float
     """The share of the trees whose steps count."""
     factor: float
     """What s² is multiplied by, so that standardised residuals have a mean square of 1."""
-    floor: float
+    floor: float  # number that is added to s²
     residuals: np.ndarray
     """Standardised residuals of the rows of all folds, in ascending order."""
     weights: np.ndarray
