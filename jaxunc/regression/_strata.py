@@ -102,7 +102,7 @@ class Strata(NamedTuple):
             )
 
     def rename_levels(self, levels: Levels) -> "Strata":
-        """Return the strata for rows that hold the values in ``levels``, in place of their codes, which fit was given."""
+        """Return the strata for rows that hold values of ``levels``, in place of their codes, which fit was given."""
         every = (*levels.values, None)
         named = [every[int(code)] for code in self._levels.values]
         known = tuple(value for value in named if value is not None)
