@@ -36,7 +36,7 @@ DETAILS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``jaxunc compare`` to its parser."""
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file (default: breast-cancer data of scikit-learn)")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes, or a number")
@@ -155,20 +155,20 @@ def _notation(args: argparse.Namespace) -> Notation:
 
 
 def _add_class_and_costs(settings: Settings, table: Table, args: argparse.Namespace) -> Settings:
-    """Return the settings with the class to be found and the costs, both checked against the table's classes."""
+    """Return the settings with the class to be found and the costs of ``args``, checked against the table's classes."""
     costs = None if args.costs is None else np.asarray(cost_matrix(args.costs, table.class_labels)).tolist()
     return replace(settings, positive=positive_class(table, args.positive), costs=costs)
 
 
 def _collect_options(args: argparse.Namespace, **more: str) -> dict[str, Any]:
-    """Return {field of `Settings`: value} of the options that were set; ``more`` is {field: further option}."""
+    """Return {field of `Settings`: value} of the options that ``args`` sets; ``more`` is {field: further option}."""
     names = "combiners" if getattr(args, "laws", None) is None else "laws"
     options = {"combiners": names, "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
     return {name: value for name, option in options.items() if (value := getattr(args, option)) is not None}
 
 
 def _show(results: Results, folder: str | None) -> None:
-    """Print the results, and write the page if there is a folder."""
+    """Print the results, and write their page into the folder if there is one."""
     console = Console(highlight=False)
     show(console, results)
     if folder is not None:
@@ -180,7 +180,7 @@ _WIDEST = 100
 
 
 def show(console: Console, results: Results) -> None:
-    """Print which combiner to use, the data and notes on them, a row for each combiner, and how the study was run."""
+    """Print results on a console: what to use, notes on the data, a row for each combiner, how the study was run."""
     say, judgement = _speaker(console), verdict(results, results.records())
     for line, style in ((decision(results, judgement), "bold"), *((line, "") for line in further(results, judgement))):
         say(line.replace("`", ""), style=style)
@@ -197,7 +197,7 @@ def show(console: Console, results: Results) -> None:
 
 
 def _speaker(console: Console) -> Callable[..., None]:
-    """Return a function that prints a line of text, wrapped at a readable width."""
+    """Return a function of a text and a style of rich that prints it on the console, in lines of readable width."""
     width = min(console.width, _WIDEST)
 
     def say(line: str, style: str = "") -> None:
@@ -207,7 +207,10 @@ def _speaker(console: Console) -> Callable[..., None]:
 
 
 def _table(console: Console, verdict: Verdict) -> RichTable:
-    """Return the table of combiners, sorted by the main loss; marks show which ones tests tell from the default."""
+    """Return a verdict's table of combiners, sorted by the main loss, with marks that the console can print.
+
+    A mark shows that tests tell a combiner from the default, better or worse.
+    """
     up, down = "^v" if console.options.ascii_only else "↑↓"
     marks = _marks(console)
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="")
@@ -229,12 +232,15 @@ def _table(console: Console, verdict: Verdict) -> RichTable:
 
 
 def _marks(console: Console) -> str:
-    """Return three marks as one text: for no told difference, for better and for worse than the default."""
+    """Return three marks that the console can print: for no told difference, better and worse than the default."""
     return " +-" if console.options.ascii_only else " ▲▼"
 
 
 def _terms(console: Console, verdict: Verdict, n_classes: int) -> list[str]:
-    """Return sentences to print below the table of combiners: what means, marks and measures stand for."""
+    """Return sentences to print on the console below the `_table` of a verdict: what means, marks, measures are.
+
+    ``n_classes`` is the number of classes, 0 for numbers.
+    """
     better, worse = _marks(console)[1:]
     base = verdict.base
     marks = "" if base is None else f" {better} better, {worse} worse than {base}, as far as tests tell."

@@ -1,7 +1,8 @@
 """Displays of predictions and of compared combiners: reliability, rejection, uncertainties, leaf sizes.
 
 The constructor makes a display; ``from_predictions`` or ``from_values`` makes one and draws it. ``plot`` draws on the
-axes that are passed, or on those of `axes_of`. Lines differ by marker and dashes, too, for those who see no colours.
+axes ``ax`` of Matplotlib, or if they are None on those of `axes_of`: pyplot's if they are empty, else new ones. Lines
+differ by marker and dashes, too, for those who see no colours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,10 +62,10 @@ DisplayT = TypeVar("DisplayT", bound="Display")
 
 
 class Display:
-    """What displays do alike once their data are drawn."""
+    """Base of displays: what all do once their data are drawn."""
 
     def _finish(self: DisplayT, ax: Any, **labels: Any) -> DisplayT:
-        """Make the axes `plain`, set their ``labels`` and limits, and return the display, which knows them from now."""
+        """Make the axes `plain`, set their ``labels`` and limits, keep them as ``ax_``, and return the display."""
         plain(ax)
         ax.set(**labels)
         self.ax_, self.figure_ = ax, ax.figure
@@ -107,12 +108,19 @@ class ReliabilityDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "ReliabilityDisplay":
-        """Make and plot a curve from arguments of `jaxunc.metrics.reliability_curve`; other keywords go to `plot`."""
+        """Make and plot a curve of class probabilities ``probs`` ``[instances classes]`` and classes ``y``.
+
+        These, ``n_bins`` and ``strategy`` are arguments of `jaxunc.metrics.reliability_curve`. ``name`` is for the
+        legend; ``ax`` (the axes) and further keywords go to `plot`.
+        """
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, reference: bool = True, **kwargs: Any) -> "ReliabilityDisplay":
-        """Draw the curve, and with ``reference`` the diagonal of perfect calibration. Keywords go to ``ax.plot``."""
+        """Draw the curve on ``ax`` (default: pyplot's empty axes, or new ones); other keywords go to ``ax.plot``.
+
+        With ``reference`` the diagonal of perfect calibration is drawn, too.
+        """
         ax = axes_of(ax)
         if reference:
             diagonal(ax)
@@ -156,12 +164,16 @@ class RejectionDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "RejectionDisplay":
-        """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
+        """Make and plot a curve from ``certainty`` and ``correct`` ``[instances]``, at ``n_points``.
+
+        These are arguments of `jaxunc.metrics.accuracy_rejection_curve`. ``name`` is for the legend; ``ax`` (the
+        axes) and further keywords go to `plot`.
+        """
         curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> "RejectionDisplay":
-        """Draw the curve. Keywords go to ``ax.plot``."""
+        """Draw the curve on ``ax`` (default: pyplot's empty axes, or new ones); other keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
         return self._finish(ax, xlabel="share rejected, least certain first", ylabel="accuracy on the rest")
@@ -198,12 +210,16 @@ class RiskCoverageDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "RiskCoverageDisplay":
-        """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
+        """Make and plot a curve from ``certainty`` and ``correct`` ``[instances]``, at ``n_points``.
+
+        These are arguments of `jaxunc.metrics.risk_coverage_curve`. ``name`` is for the legend; ``ax`` (the
+        axes) and further keywords go to `plot`.
+        """
         curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> "RiskCoverageDisplay":
-        """Draw the curve. Keywords go to ``ax.plot``."""
+        """Draw the curve on ``ax`` (default: pyplot's empty axes, or new ones); other keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         (self.line_,) = ax.plot(*map(_floats, self.curve), label=self.name, **kwargs)
         return self._finish(ax, xlabel="coverage (share answered)", ylabel="risk (share of errors)")
@@ -268,7 +284,10 @@ class UncertaintyDisplay(Display):
         return cls(counted).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
-        """Draw the squares; ``cmap`` colours the share of errors from 0 to 1/2 and more."""
+        """Draw the squares on ``ax`` (default: pyplot's empty axes, or new ones).
+
+        ``cmap`` colours the share of errors from 0 to 1/2 and more, which ``colorbar`` explains beside the axes.
+        """
         ax = axes_of(ax)
         size, errors, *edges = (np.asarray(part, float) for part in self.counted)
         steps = [e[1] - e[0] for e in edges]
@@ -324,11 +343,14 @@ class LeafSizeDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "LeafSizeDisplay":
-        """Make and plot a display from a value for each combiner and leaf size."""
+        """Make a display of the class's arguments and plot it; ``ax`` (the axes) and further keywords go to `plot`."""
         return cls(leaf_sizes, values, measure=measure).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":
-        """Draw each combiner with its look in ``lines`` (default: `lines_for`), or as a faint line if it has none."""
+        """Draw each combiner on ``ax`` (default: pyplot's empty axes, or new ones).
+
+        ``lines`` is {combiner: its look}, by default `lines_for` all; combiners without a look are faint lines.
+        """
         ax = axes_of(ax)
         lines = lines_for(list(self.values)) if lines is None else lines
         self.lines_ = {}

@@ -60,7 +60,7 @@ _LEAST_LOG = float(np.log(np.finfo(np.float64).eps))
 _DIGITS = 7
 # Instances whose leaves are compared at once: ten classes of 100 trees take 40 MB.
 _BATCH = 1024
-# Training rows whose leaves are held at once: six comparisons with 100 trees take 20 MB.
+# Training rows whose leaves are held at once: their comparisons with six doubtful rows in 100 trees take 20 MB.
 _ALIKE_BATCH = 2**15
 Answers = Callable[[np.ndarray], Answer]  # function from instances to their answers
 
@@ -125,7 +125,7 @@ def evaluate(
 ) -> Outcome:
     """Return the outcome of combiners, by name, on the leaves of a forest and the instances of a test fold.
 
-    ``learned`` has an answer function for each combiner that learns or that is a given model. Labels ``y`` and the
+    ``learned`` is {combiner: answer function} of the combiners that learn or are a given model. Labels ``y`` and the
     ``positive`` class are positions in ``forest.class_labels``. ``costs`` are ``[truth decision]``, or None.
     """
     rules = {name: COMPARED_COMBINERS[name].make(forest) for name in combiners if name not in learned}
@@ -167,12 +167,15 @@ def evaluate(
 
 
 def cheapest_decisions(probability: Any, costs: Float[np.ndarray, "classes classes"]) -> Int[np.ndarray, "instances"]:
-    """Return each instance's decision of least expected cost, by costs ``[truth decision]``; among equals the first."""
+    """Return each instance's decision of least expected cost, among equals the first.
+
+    ``probability`` is ``[instances classes]``, and ``costs`` are ``[truth decision]``.
+    """
     return np.argmin(np.asarray(probability, float) @ costs, axis=1)
 
 
 def _measure_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]:
-    """Return one combiner's entry of `Outcome.positive`.
+    """Return one combiner's entry of `Outcome.positive`, from its answer.
 
     ``y`` says which instances are positive; ``positive`` is the class's position. Instances may tie in the combiner's
     ranking: "top" is the mean over all their orders, average precision takes each group of ties as one step.
@@ -196,7 +199,10 @@ def _measure_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str,
 
 
 def _doubtful(answers: dict[str, Any], y: np.ndarray) -> list[dict[str, Any]]:
-    """Return `Outcome.doubtful`, with rows as positions among the instances of the fold."""
+    """Return `Outcome.doubtful`, with rows as positions among the instances of the fold.
+
+    ``answers`` has those of the combiners "mean", "uncertainty" and (for few classes) "leaves"; ``y`` has the classes.
+    """
     total, aleatoric, epistemic = (np.asarray(part, float) for part in answers["uncertainty"])
     probs, scores = np.asarray(answers["mean"].probability, float), np.asarray(answers["mean"].class_scores)
     leaves = np.median(np.asarray(answers["leaves"]).sum(axis=2), axis=1) if "leaves" in answers else None
@@ -217,9 +223,9 @@ def _doubtful(answers: dict[str, Any], y: np.ndarray) -> list[dict[str, Any]]:
 def rows_alike(
     trees: Trees, X: Float[np.ndarray, "rows features"], doubtful: Float[np.ndarray, "doubtful features"]
 ) -> Int[np.ndarray, "doubtful alike"]:
-    """Return the `N_ALIKE` training rows that share a leaf with each doubtful row in the most trees.
+    """Return the positions of the `N_ALIKE` training rows ``X`` that share a leaf with a doubtful row in most trees.
 
-    Of equals the row of lower position comes first.
+    The row with the most shared leaves comes first; of equals the row of lower position.
     """
     leaves = np.asarray(leaf_index(trees, doubtful))[:, None]
     meetings = [
@@ -243,7 +249,7 @@ class _Leaves(Combiner[Array]):
         return counts
 
     def finish(self, stat) -> Float[Array, "... trees classes"]:
-        """Return the counts of all trees."""
+        """Return the counts of all trees, which ``stat`` holds."""
         return stat
 
 
@@ -257,12 +263,12 @@ class _Answers(NamedTuple):
 
 @jit
 def _measure(answers: _Answers, y: Int[Array, "instances"]):
-    """Return what `_measure_one` does, with a leading axis of combiners in each array."""
+    """Return what `_measure_one` does for the answers of all combiners, with a leading axis of combiners."""
     return jax.vmap(lambda answer: _measure_one(answer, y))(answers)
 
 
 def _measure_one(answer: _Answers, y):
-    """Return {measure: value}, the reliability curve, and accuracies (least coverage first) of one combiner.
+    """Return {measure: value}, the reliability curve, and accuracies (least coverage first) of one combiner's answer.
 
     Accuracy is that of the largest class score. AUC is one class against the rest, averaged over the classes. The Brier
     score is the mean squared error of the probability of class 1; for more classes, summed over all.
@@ -297,7 +303,7 @@ def _finite(difference: Float[Array, "instances"]) -> Float[Array, "instances"]:
 def _ranking_keys(
     probs: Float[Array, "instances classes"], log_probs: Float[Array, "instances classes"]
 ) -> Float[Array, "instances classes"]:
-    """Return keys for AUC in the order of the probabilities, even of those that round to 0 or 1."""
+    """Return keys for AUC in the order of ``probs``; by ``log_probs`` even of those that round to 0 or 1."""
     classes, tiny = jnp.arange(probs.shape[1]), 1e-30
     others = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
     # Probabilities that round to 1 are ordered by what the other classes have, those near 0 by their logarithms.
@@ -306,7 +312,7 @@ def _ranking_keys(
 
 
 def _bins(confidence, accuracy, size) -> dict[str, list]:
-    """Return one combiner's entry of `Outcome.reliability`, from the means of each bin and its size."""
+    """Return one combiner's entry of `Outcome.reliability`, from mean confidence, accuracy and size of each bin."""
     filled = size > 0
     return {
         "size": size.astype(int).tolist(),
@@ -325,7 +331,8 @@ def uncertainty_map(
 ) -> UncertaintyMap:
     r"""Return two-dimensional histograms by aleatoric and epistemic uncertainty, of all instances and of wrong ones.
 
-    With the edges :math:`e_a = u\,a/B` of an axis whose upper limit is u:
+    With the edges :math:`e_a = u\,a/B` of an axis of B = ``n_bins`` bins, whose limit u is in ``upper`` (aleatoric,
+    epistemic), and ``correct`` 1 for a right prediction, 0 for a wrong one:
 
     .. math:: size_{ab} = \sum_i [e_a \le aleatoric_i < e_{a+1}]\,[e_b \le epistemic_i < e_{b+1}], \qquad
               errors_{ab} = \text{the same sum over the wrong predictions}
@@ -367,7 +374,10 @@ def uncertainty_map(
 
 @jit
 def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
-    """Return the numbers of instances and of errors in each pair of bins ``[aleatoric bins, epistemic bins]``."""
+    """Return the numbers of instances and of errors in each pair of bins ``[aleatoric bins, epistemic bins]``.
+
+    Each axis has one more of its edges than bins. Instances with NaN, or ``correct`` not 0 or 1, are left out.
+    """
     n_bins = aleatoric_edges.shape[0] - 1
     row, column = _bin_of(aleatoric, aleatoric_edges), _bin_of(epistemic, epistemic_edges)
     is_valid = (correct >= 0) & (correct < 2) & ~jnp.isnan(aleatoric) & ~jnp.isnan(epistemic)
@@ -383,7 +393,7 @@ def _bin_of(values, edges):
 def _evaluate_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, dict[str, float | None]], dict[str, list[int]]]:
-    """Return `Outcome.sets` and `Outcome.set_sizes`, from the counts of all leaves."""
+    """Return `Outcome.sets` and `Outcome.set_sizes`, from the counts of the leaves that instances reach."""
     measures, sizes = jax.tree.map(np.asarray, _measure_sets(leaves, y))
     finite = lambda value: _rounded(value) if np.isfinite(value) else None
     names = [str(s) for s in STRENGTHS]
@@ -397,7 +407,10 @@ def _evaluate_sets(
 def _measure_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, Float[Array, "strengths"]], Int32[Array, "strengths classes"]]:
-    """Return `SET_MEASURES` of the nondominated sets for each of `STRENGTHS`, and how many sets have each size."""
+    """Return `SET_MEASURES` of the nondominated sets for each of `STRENGTHS`, and how many sets have each size.
+
+    ``leaves`` holds the counts of the leaf that an instance reaches in each tree.
+    """
     n_classes = leaves.shape[-1]
 
     def at(s):
@@ -421,7 +434,10 @@ def _measure_sets(
 def _interval_bins(
     probability: Float[Array, "instances classes"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, list]:
-    """Return `Outcome.intervals`, in bins ((b - 1)/B, b/B]."""
+    """Return `Outcome.intervals`, in bins ((b - 1)/B, b/B], B = `N_BINS`, of ``probability``, the mean class frequency.
+
+    ``interval`` is the averaged interval of each class ``[instances classes]``.
+    """
     parts = [np.asarray(part) for part in (probability, *interval)]
     n_classes = parts[0].shape[1]
     # With two classes the interval of class 0 mirrors that of class 1, and would count every instance twice.
@@ -441,14 +457,14 @@ def _interval_bins(
 def _brier_range(
     probability: Float[Array, "instances 2"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, float]:
-    """Return `Outcome.brier_range`."""
+    """Return `Outcome.brier_range`, of the mean class frequency ``probability`` and the averaged interval."""
     lower, upper = metrics.interval_brier(Interval(interval.lower[:, 1], interval.upper[:, 1]), y)
     mean = np.mean((np.asarray(probability, float)[:, 1] - y) ** 2)
     return dict(zip(BRIER_RANGE, map(_rounded, (lower, mean, upper)), strict=True))
 
 
 def _polling(leaves: Num[Array, "instances trees classes"], y: Int[Array, "instances"]) -> dict[str, float]:
-    """Return `Outcome.polling`, from the counts of all leaves."""
+    """Return `Outcome.polling`, from the counts of the leaves that instances reach, and classes ``y``."""
     n_trees, n_classes = leaves.shape[1:]
     votes = votes_of_counts(np.asarray(leaves), np.arange(n_trees)).astype(np.int32)
     result = stop_after(votes, n_classes, confidence=CONFIDENCE)

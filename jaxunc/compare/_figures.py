@@ -1,7 +1,8 @@
 """Figures of the report page, as SVG: outcomes averaged over test folds and drawn by the displays of this room.
 
 A description of each figure puts its numbers into words. Sets and intervals are shown at one leaf size of each kind of
-forest.
+forest. Arguments of several functions: ``records``, the frame that `Results.records` returns; ``names``, the combiners
+that stand out (`choose_highlights`).
 """
 
 import io
@@ -94,14 +95,17 @@ def choose_highlights(results: Results, rankings: dict[str, Ranking], leader: st
 
 
 def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Picture]:
-    """Draw the average ranks by each measure: `RANK_ROWS` combiners, those of ``names`` and then the best others."""
+    """Draw the average ranks by each measure of ``rankings``, {measure: its ranking}.
+
+    `RANK_ROWS` combiners are drawn, those of ``names`` (in bold) and then the best others.
+    """
     pictures = []
     for measure, ranking in rankings.items():
         chosen = [*names, *(name for name in ranking.combiners if name not in names)][:RANK_ROWS]
         rows = [i for i, name in enumerate(ranking.combiners) if name in chosen]
 
         def draw(ax: Axes, ranking: Ranking = ranking, rows: list[int] = rows) -> None:
-            """Plot a combiner's average rank in each row, hollow where tests tell it from the best one."""
+            """Plot a combiner's average rank in each row, hollow where tests tell the combiner from the best."""
             for row, i in enumerate(rows):
                 look: Any = {"color": PALETTE[0], "markerfacecolor": "none" if ranking.different[0, i] else None}
                 ax.plot([ranking.ranks[i]], [row], "o", **look)
@@ -119,7 +123,10 @@ def rank_pictures(rankings: dict[str, Ranking], names: Sequence[str]) -> list[Pi
 
 
 def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
-    """Draw two measures against the leaf size, for each kind of forest; no pictures if there is one leaf size alone."""
+    """Draw two measures against the leaf size, for each kind of forest; no pictures if there is one leaf size alone.
+
+    The combiners in ``names`` stand out. ``records`` is the frame of `Results.records`.
+    """
     settings, lines = results.settings, lines_for(names)
     if len(settings.leaf_sizes) < 2:
         return []
@@ -146,7 +153,7 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
 
 
 def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
-    """Return two pictures: the leader's 90% intervals, and the observed against the nominal coverage of each law.
+    """Return two pictures: the 90% intervals of the verdict's leader, and each law's observed and nominal coverage.
 
     Each law is shown on the forest on which it is best (`Verdict.best_forests`).
     """
@@ -180,7 +187,7 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
 
 
 def _show_most(ax: Axes, values: list[list[float]]) -> None:
-    """Set limits of the y axis that leave out the worst tenth of the values, which could flatten the rest."""
+    """Set limits of the y axis of ``ax`` that leave out the worst tenth of the values, which could flatten the rest."""
     low, high = np.quantile(values, [0.0, 0.9]) if ax.get_ylabel() != "accuracy" else np.quantile(values, [0.1, 1.0])
     margin = 0.15 * (high - low) or 0.01
     ax.set_ylim(low - margin, high + margin)
@@ -189,7 +196,7 @@ def _show_most(ax: Axes, values: list[list[float]]) -> None:
 def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list[Picture]:
     """Draw three curves for each kind of forest: reliability, accuracy-rejection and risk-coverage.
 
-    Each combiner is drawn at its best leaf size.
+    Each combiner in ``names`` is drawn at its best leaf size. ``records`` is the frame of `Results.records`.
     """
     lines = lines_for(names)
     leaves: Any = best_leaf_sizes(records)
@@ -232,7 +239,7 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
 
 
 def positive_picture(results: Results, verdict: Verdict) -> Picture:
-    """Draw the share of the positive class against its probability, in bins, for the default and the leader."""
+    """Draw the share of the positive class against its probability, in bins, for the verdict's default and leader."""
     name = _axis_label(str(results.settings.positive))
     lines, sentences, largest = {}, [], 0.0
     for combiner in dict.fromkeys(entry for entry in (verdict.base, verdict.leader) if entry is not None):
@@ -270,7 +277,7 @@ def positive_picture(results: Results, verdict: Verdict) -> Picture:
 
 
 def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
-    """Return one combiner's reliability curve over several test folds; empty bins hold zeros."""
+    """Return one combiner's reliability curve over the outcomes of several test folds; empty bins hold zeros."""
     size, hits, confidence = (
         np.sum([outcome.reliability[combiner][part] for outcome in outcomes], axis=0)
         for part in ("size", "hits", "confidence")
@@ -280,7 +287,10 @@ def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
 
 
 def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw instances and errors by aleatoric and epistemic uncertainty, at one leaf size of each kind of forest."""
+    """Draw instances and errors by aleatoric and epistemic uncertainty, at one leaf size of each kind of forest.
+
+    ``records`` is the frame of `Results.records`.
+    """
     n_classes = len(results.about["data"]["classes"])
     edges = np.linspace(0, np.log2(n_classes), N_CELLS + 1)
     pictures = []
@@ -302,7 +312,10 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def set_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw determinacy and accuracy, utilities, and sizes of sets of classes against s; none if there are no sets."""
+    """Draw determinacy and accuracy, utilities, and sizes of sets of classes against s; none if there are no sets.
+
+    ``records`` is the frame of `Results.records`.
+    """
     if not has_sets(results):
         return []
     mean, accuracy = set_averages(results, records), baseline_accuracy(results, records)
@@ -322,9 +335,9 @@ def set_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dict[str, float] | None = None) -> Picture:
-    """Return a picture of a measure of sets against s: ``lines`` is {name: value for each of `STRENGTHS`}.
+    """Return a picture, with this title, of a measure of sets against s.
 
-    ``always`` is {name: value that does not depend on s}.
+    ``lines`` is {name: value for each of `STRENGTHS`}, and ``always`` {name: value that does not depend on s}.
     """
 
     def draw(ax: Axes) -> None:
@@ -353,7 +366,7 @@ def _set_sizes(title: str, shares) -> Picture:
 def interval_pictures(results: Results, records: Any) -> list[Picture]:
     """Draw reliability with the bins' intervals; for two classes and several leaf sizes also ranges of the Brier score.
 
-    No pictures if there are too many classes for intervals.
+    No pictures if there are too many classes for intervals. ``records`` is the frame of `Results.records`.
     """
     if not has_sets(results):
         return []
@@ -367,7 +380,7 @@ def interval_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results) -> Picture:
-    """Return a picture of reliability with intervals; ``bins`` are those of `interval_means`."""
+    """Return a picture, with this title, of reliability with intervals; ``bins`` are those of `interval_means`."""
     classes = list(results.about["data"]["classes"])
     name = _axis_label(classes[1]) if len(classes) == 2 else "a class"
 
@@ -387,7 +400,7 @@ def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results
 
 
 def _brier_range(title: str, results: Results, forest: str) -> Picture:
-    """Return a picture of the Brier score and its range against the leaf size, for one kind of forest."""
+    """Return a picture, with this title, of a kind of forest's Brier score and its range against the leaf size."""
     leaf_sizes = results.settings.leaf_sizes
     lower, mean, upper = (brier_ranges(results, forest)[name] for name in BRIER_RANGE)
 
@@ -410,7 +423,10 @@ def _brier_range(title: str, results: Results, forest: str) -> Picture:
 def draw_picture(
     title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE
 ) -> Picture:
-    """Return a picture of one plot: ``draw`` fills its axes, ``size`` is its width and height in inches."""
+    """Return a picture with this title and description of one plot.
+
+    ``draw`` fills the plot's axes; ``size`` is width and height in inches.
+    """
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())

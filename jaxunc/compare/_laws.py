@@ -33,9 +33,9 @@ MEASURES_OF_LAWS = {
     "seconds": None,
 }
 """{measure of laws: whether larger is better}; None for a measure that is not tested. ``worst_fifth`` is the least
-coverage among five groups of rows, by the standard deviation that their leaves give, over all test parts together."""
+coverage among five groups of rows, by the standard deviation that their leaves give, over all test folds together."""
 N_FIFTHS = 5
-N_DRAWN = 24  # number of rows of a test part whose intervals are kept
+N_DRAWN = 24  # number of rows of a test fold whose intervals are kept
 
 
 class NumberOutcome(NamedTuple):
@@ -97,7 +97,10 @@ def evaluate_laws(
 
 
 def _measures(quantiles: np.ndarray, y: np.ndarray, seconds: float) -> dict[str, float]:
-    """Return the entry of `NumberOutcome.measures` of one law; ``quantiles [rows levels]`` are at `LEVELS`."""
+    """Return the entry of `NumberOutcome.measures` of one law, whose fit and answer took ``seconds``.
+
+    ``quantiles [rows levels]`` are those at `LEVELS`, and ``y`` the targets.
+    """
     ends = quantiles[:, [0, -1]]
     return {
         "interval_score": _digits(metrics.interval_score(ends, y, coverage=COVERAGE)),
@@ -133,12 +136,12 @@ def are_sound(outcome: NumberOutcome, laws: Sequence[str]) -> bool:
 
 
 def observed_coverages(outcomes: Sequence[NumberOutcome], law: str) -> list[float]:
-    """Return the observed coverage of a law's intervals for each of `COVERAGES`, over several test folds."""
+    """Return the observed coverage of a law's intervals for each of `COVERAGES`, over the outcomes of test folds."""
     n_rows = sum(sum(outcome.fifths["size"]) for outcome in outcomes)
     return (np.sum([outcome.covered[law] for outcome in outcomes], axis=0) / n_rows).tolist()
 
 
 def worst_fifth(outcomes: Sequence[NumberOutcome], law: str) -> float:
-    """Return the least coverage of a law's scored intervals among the fifths, each joined over several test folds."""
+    """Return the least coverage of a law's scored intervals among the fifths, over the outcomes of test folds."""
     held, size = (np.sum([outcome.fifths[name] for outcome in outcomes], axis=0) for name in (law, "size"))
     return float((held[size > 0] / size[size > 0]).min())

@@ -1,4 +1,4 @@
-"""Models whose leaves a study reads: a fitted one from a file, and a forest that it fits anew to each training part."""
+"""Models of files whose leaves a study reads: one that stays as fitted, and a forest that is fitted for each split."""
 
 import dataclasses
 import hashlib
@@ -35,12 +35,15 @@ _CHUNK_ROWS = 2**16
 class GivenModel(NamedTuple):
     """A fitted model on whose leaves combiners are compared; it reads codes of levels, which its table holds."""
 
-    trees: Trees  # the trees; a study counts its training parts in their leaves
+    trees: Trees  # the trees; a study counts the training rows of each split in their leaves
     model: Answering  # the model itself, which answers instances
     about: dict[str, Any]  # the file's "name" and "sha256", "n_trees", and "boosted": whether the trees are boosted
 
     def answers(self, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
-        """Return two answer functions: of `MODEL` and, by Platt's regression on these rows, of `MODEL_CALIBRATED`."""
+        """Return {name: answer function} of `MODEL`, and of `MODEL_CALIBRATED` by Platt's regression on these rows.
+
+        ``X`` are the rows as the trees test them, ``y`` their classes as positions.
+        """
         fitted: Any = LogisticRegression(C=100.0, max_iter=1000).fit(_evidence(self.model.answer(X)), y)
 
         def calibrated(rows: np.ndarray) -> Answer:
@@ -59,8 +62,9 @@ def read_given_model(
 ) -> tuple[Table, GivenModel]:
     """Read a fitted model, from a file of `jaxunc.save` or one that `jaxunc.from_any` reads, and a table for it.
 
-    The table holds nominal columns as the model's codes; columns are found by name where the model knows names. The
-    target holds labels of the model.
+    The table, of the file ``data``, holds nominal columns as the model's codes. Its columns are found by name where the
+    model knows names, and ``target`` names the one with labels of the model. ``notation`` has the marks in numbers that
+    the user tells of a text file.
 
     Raises a ValueError if a file cannot be read, the model is not a classifier of trees with probabilities or takes a
     pipeline's raw columns, columns are missing, or the target is missing or holds a label that the model lacks.
@@ -102,8 +106,8 @@ def _adapt_to_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
 def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...]:
     """Return features as the model's trees test them, classes as positions in ``labels``, a frame, and notes.
 
-    Rows without a label are left out, which a note says. The frame has no columns; its index holds the number of each
-    row in the file, from 1.
+    ``wanted`` has the model's columns, and keeps the target. Rows without a label are left out, which a note says. The
+    frame has no columns; its index holds the number of each row in the file, from 1.
     """
     columns, (target,) = wanted.columns, wanted.keep
     if columns.names is not None and target in columns.names:
@@ -137,13 +141,13 @@ def _targets(chunk: DataChunk) -> list[str | None]:
 
 
 def _evidence(answer: Answer) -> np.ndarray:
-    """Return log probabilities, at least -80, as features of a calibration; for two classes their difference."""
+    """Return an answer's log probabilities, at least -80, as features of a calibration; for two classes 1 less 0."""
     logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 
 
 class RefittedModel(NamedTuple):
-    """A forest of scikit-learn, or a pipeline that ends in one, fitted anew to each training part."""
+    """A forest of scikit-learn, or a pipeline that ends in one, fitted anew to the training rows of each split."""
 
     steps: Pipeline | None  # steps before the forest, which read raw columns; None if it reads the table's numbers
     forest: Any  # the forest as an estimator of scikit-learn
@@ -153,7 +157,7 @@ class RefittedModel(NamedTuple):
     def fit(
         self, table: Table, train: np.ndarray, seed: int
     ) -> tuple[Any, Callable[..., np.ndarray], Any, tuple[str, ...]]:
-        """Fit clones of the steps and of the forest to the rows of the table at the positions ``train``.
+        """Fit clones of the steps and, with a seed, of the forest to the table's rows at the positions ``train``.
 
         Return the fitted forest, a function from positions of rows to the features that the forest reads, these
         features of the rows at ``train``, and their names (none if the steps do not tell them).
@@ -239,7 +243,7 @@ def read_refitted_model(path: str, table: Table) -> RefittedModel:
 
 
 def _facts(path: str | Path, n_trees: int, boosted: bool, **further: Any) -> dict[str, Any]:
-    """Return what results keep of a model: its file's name and digest, its trees, and ``further`` facts."""
+    """Return what results keep of a model's file: name and digest, ``n_trees``, ``boosted``, and ``further`` facts."""
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return {"name": Path(path).name, "n_trees": n_trees, "boosted": boosted, **further, "sha256": digest}
 

@@ -1,4 +1,8 @@
-"""The report page of a finished study: one HTML file, without outside resources."""
+"""The report page of a finished study: one HTML file, without outside resources.
+
+Arguments of several functions: ``results``, the study; ``records``, the frame that its `Results.records` returns;
+``verdict``, what `verdict` returns for both.
+"""
 
 import base64
 import os
@@ -71,7 +75,10 @@ _SMALLER_IS_BETTER = {"calibration_error": False, "risk_coverage": False}
 
 
 def write_page(folder: str | Path, results: Results) -> Path:
-    """Write ``report.html`` and return its path. Raises an OSError if it cannot be written."""
+    """Write the page of a study's results, ``report.html``, into the folder, and return its path.
+
+    Raises an OSError if it cannot be written.
+    """
     path = Path(folder) / "report.html"
     partial = path.with_suffix(".html.partial")
     partial.write_text(page(results), encoding="utf-8")
@@ -147,7 +154,7 @@ def page(results: Results) -> str:
 
 
 def _contents(results: Results, verdict: Verdict, figures: dict[str, list[Picture]]) -> dict[str, str]:
-    """Return {anchor: title} of the sections that the page has, in their order."""
+    """Return {anchor: title} of the sections that the page has, in order; ``figures`` is {section: its pictures}."""
     of_classes = not results.settings.numbers
     places = {
         "laws": "" if of_classes else "Do the intervals keep their word?",
@@ -171,7 +178,8 @@ def _contents(results: Results, verdict: Verdict, figures: dict[str, list[Pictur
 def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, Any]]]:
     """Return {kind of forest: a row for each combiner, the best mean rank first}.
 
-    A cell of a row has a mean and a standard deviation over test folds, and whether the mean is the best.
+    A cell of a row has mean and standard deviation over test folds, and whether the mean is the best. ``records`` is
+    the frame of `Results.records`.
     """
     mean, leaves = averages(records), best_leaf_sizes(records)
     order = table_of_ranks(records).index
@@ -195,7 +203,7 @@ def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, An
 
 
 def _short_rows(verdict: Verdict) -> list[dict[str, Any]]:
-    """Return a row of the short table for each of `shown_rows`; marks show which ones tests tell from the default."""
+    """Return a row of the short table for each of `shown_rows`; marks show what tests tell from the default."""
     rows, measures = [], shown_measures(verdict)
     for name in shown_rows(verdict):
         signs = {m: 0 if name == BASE_RATES else verdict.differs(m, name, verdict.base) for m in measures}
@@ -209,12 +217,15 @@ def _short_rows(verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _top_names(verdict: Verdict) -> list[str]:
-    """Return the leader and, if it is another combiner, the default."""
+    """Return the verdict's leader and, if it is another combiner, the default."""
     return list(dict.fromkeys(name for name in (verdict.leader, verdict.base) if name is not None))
 
 
 def _top_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
-    """Return a row for each of `TOPS`: per cent of positives in that part of the rows; the leader's lift and gain."""
+    """Return a row for each of `TOPS`: per cent of positives in that share of the rows; the leader's lift and gain.
+
+    Lift is that per cent over the share of positives in all rows, gain the share of all positives that is found.
+    """
     base_rate = shares(results)[str(results.settings.positive)]
     rows = []
     for top in TOPS:
@@ -232,7 +243,7 @@ def _top_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
-    """Return the most doubtful rows of the table, in order, on the best forest of the default (else of the leader)."""
+    """Return the most doubtful rows of the data, in order, on the best forest of the default (else of the leader)."""
     # The folds of the first repeat alone: they hold each row of the table once.
     outcomes = outcomes_of(results, *verdict.best_forests[verdict.base or verdict.leader])[: results.settings.n_folds]
     labels = list(results.about["data"]["classes"])
@@ -252,7 +263,10 @@ def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
-    """Return a row for each kind of forest and s, with the measures of `SET_TITLES` as text; none without sets."""
+    """Return a row for each kind of forest and s, with the measures of `SET_TITLES` as text; none without sets.
+
+    ``records`` is the frame of `Results.records`.
+    """
     leaves, mean = shown_leaf_sizes(results, records), set_averages(results, records)
     always = baseline_accuracy(results, records)
     rows = []
@@ -276,7 +290,7 @@ def _poll_rows(results: Results) -> list[dict[str, Any]]:
 
 
 def _measures(records: Any) -> list[str]:
-    """Return the names of the measures in the tables of the appendix."""
+    """Return the names of the measures in the tables of all combiners: those that are columns of ``records``."""
     return [name for name in (*COMPARED_MEASURES, *MEASURES_OF_LAWS) if name in records]
 
 

@@ -17,7 +17,7 @@ def count(number: int, noun: str) -> str:
 
 
 def data_line(results: Results) -> str:
-    """Return a line on the data: their name and sizes, the classes, and how a target of numbers was taken."""
+    """Return a line on a study's data: name and sizes, the classes, and what a target of numbers was taken for."""
     data = results.about["data"]
     sizes = f"{data['name']}: {count(data['n_instances'], 'instance')}, {count(data['n_features'], 'feature')}"
     how_taken = f"; {data['taken']}" if "taken" in data else ""
@@ -29,7 +29,7 @@ def data_line(results: Results) -> str:
 
 
 def data_notes(results: Results) -> list[str]:
-    """Return notes: what was done to the data, what is doubtful about them, and which combiners were left out."""
+    """Return notes on a study: what was done to the data, what is doubtful there, which combiners were left out."""
     data = results.about["data"]
     notes = [f"Warning: {warning}" for warning in data["warnings"]] + list(data["notes"])
     if results.settings.numbers:
@@ -46,7 +46,7 @@ def data_notes(results: Results) -> list[str]:
 
 
 def model_line(results: Results) -> str | None:
-    """Return a sentence on the given model and what is compared with it; None if forests were grown."""
+    """Return a sentence on a study's given model and what is compared with it; None if forests were grown."""
     model = results.about.get("model")
     if model is None:
         return None
@@ -65,7 +65,7 @@ def model_line(results: Results) -> str | None:
 
 
 def run_line(results: Results) -> str:
-    """Return sentences on the forests that were grown or counted, the cross-validation, the counts and the seed."""
+    """Return sentences on a study's forests, grown or counted, its cross-validation, its counts and its seed."""
     settings = results.settings
     if settings.is_given:
         return (
@@ -90,7 +90,7 @@ def run_line(results: Results) -> str:
 
 
 def doubt(row: dict[str, Any]) -> str:
-    """Return a clause on why a row is doubtful: its leaves are mixed, or its trees disagree, on few rows or many."""
+    """Return a clause on why a row of `Outcome.doubtful` is doubtful: mixed leaves, or trees that disagree."""
     n = row["leaf_rows"]
     behind = "" if n is None else f" (median {n:.3g} rows)"
     if row["aleatoric"] >= row["epistemic"]:
@@ -101,7 +101,7 @@ def doubt(row: dict[str, Any]) -> str:
 
 
 def unsupported(results: Results, records: Any) -> list[str]:
-    """Return sentences on what the numbers do not support, and why."""
+    """Return sentences on what the numbers of a study do not support, and why; ``records`` is `Results.records`."""
     settings = results.settings
     sentences = _on_given_model(results)
     nouns = "laws" if settings.numbers else "combiners"
@@ -157,7 +157,7 @@ def _on_given_model(results: Results) -> list[str]:
 
 
 def _sizes(settings: Settings) -> str:
-    """Return the number of trees in the forests, in words."""
+    """Return the number of trees in the forests of these settings, in words."""
     trees = count(settings.n_trees, "tree")
     if "single-tree" not in settings.forests:
         return trees

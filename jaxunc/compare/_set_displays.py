@@ -47,11 +47,14 @@ class SetSizeDisplay(Display):
     def from_values(
         cls, strengths: Sequence[float | int], shares: Any, *, ax: Any = None, **kwargs: Any
     ) -> "SetSizeDisplay":
-        """Make and plot a display from the share of each set size, for each s."""
+        """Make a display of the class's arguments and plot it; ``ax`` (the axes) and further keywords go to `plot`."""
         return cls(strengths, shares).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":
-        """Draw the bars, in colours that are evenly spaced in ``cmap``: the default draws larger sets darker."""
+        """Draw the bars on ``ax`` (default: pyplot's empty axes, or new ones).
+
+        Their colours are evenly spaced in ``cmap``: the default draws larger sets darker.
+        """
         ax = axes_of(ax)
         positions = np.arange(len(self.strengths))
         n_sizes = self.shares.shape[1]
@@ -120,11 +123,14 @@ class StrengthDisplay(Display):
         reference: Mapping[str, float] | None = None,
         ax: Any = None,
     ) -> "StrengthDisplay":
-        """Make and plot a display from a value for each name and s."""
+        """Make a display of the class's arguments and plot it; ``ax`` (the axes) goes to `plot`."""
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
     def plot(self, ax: Any = None) -> "StrengthDisplay":
-        """Draw a line for each name. The values of s stand at equal distances, since their ratios matter."""
+        """Draw a line for each name on ``ax`` (default: pyplot's empty axes, or new ones).
+
+        The values of s stand at equal distances, since their ratios matter.
+        """
         ax = axes_of(ax)
         x = list(range(len(self.strengths)))
         self.lines_, self.references_ = {}, {}
@@ -137,7 +143,7 @@ class StrengthDisplay(Display):
 
 
 class IntervalReliabilityDisplay(Display):
-    """Share of class 1 against its probability, in bins: a bar shows the interval of each bin, a band those of all.
+    """Share of class 1 against its probability, in bins, with the mean interval of each bin as a bar.
 
     Parameters
     ----------
@@ -155,7 +161,8 @@ class IntervalReliabilityDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_, bars_, band_
-        The drawn parts (after `plot`); the band, which folds where frequencies fall, is None if it is not drawn.
+        The drawn parts (after `plot`): axes, figure, line, the bins' intervals, and the area between their ends, which
+        is None if it is not drawn.
 
     Raises
     ------
@@ -193,18 +200,18 @@ class IntervalReliabilityDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "IntervalReliabilityDisplay":
-        """Make and plot a display from values of each bin."""
+        """Make a display of the class's arguments and plot it; ``ax`` (the axes) and further keywords go to `plot`."""
         return cls(probability, frequency, lower, upper, name=name, size=size).plot(ax, **kwargs)
 
     def plot(
         self, ax: Any = None, *, reference: bool = True, band: bool = True, **kwargs: Any
     ) -> "IntervalReliabilityDisplay":
-        """Draw the line, a bar for each interval, and with ``reference`` the diagonal. Keywords go to ``ax.plot``.
+        """Draw the line, a bar for each interval, the diagonal, and the band between the intervals' ends.
 
         Parameters
         ----------
         ax
-            Axes to draw on; default: those of a new figure.
+            Axes to draw on; default: pyplot's if they are empty, else those of a new figure.
         reference
             Draw the diagonal, too.
         band
@@ -287,11 +294,15 @@ class ComplexityDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "ComplexityDisplay":
-        """Make and plot a display from a value of each line and the ends of the range, for each tree."""
+        """Make a display of the class's arguments and plot it; ``ax`` (the axes) goes to `plot`."""
         return cls(trees, values, lower, upper, measure=measure, **kwargs).plot(ax)
 
     def plot(self, ax: Any = None, *, band: str | None = "range") -> "ComplexityDisplay":
-        """Draw the lines, and the range as a band with markers at its ends; ``band`` is its name in the legend."""
+        """Draw the lines, and the range as a band with a vertical line at each tree.
+
+        ``ax`` are the axes to draw on (default: pyplot's empty axes, or new ones). ``band`` is the name of the range in
+        the legend; None leaves it out there.
+        """
         ax = axes_of(ax)
         positions = list(range(len(self.trees)))
         self.band_ = ax.fill_between(
@@ -362,18 +373,27 @@ class PredictionIntervalDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "PredictionIntervalDisplay":
-        """Make and plot a display of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
+        """Make and plot a display of ``estimator.predict_interval(X, coverage=coverage)``, and true targets ``y``.
+
+        ``ax`` (the axes) and further keywords go to `plot`.
+        """
         return cls(_intervals(estimator, X, coverage), y, name=name).plot(ax, **kwargs)
 
     @classmethod
     def from_predictions(
         cls, interval: Any, y: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> "PredictionIntervalDisplay":
-        """Make and plot a display of intervals ``[instances 2]`` and true values of the target ``[instances]``."""
+        """Make and plot a display of intervals ``[instances 2]`` and true values of the target ``[instances]``.
+
+        ``ax`` (the axes) and further keywords go to `plot`.
+        """
         return cls(interval, y, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, most: int = 200, **kwargs: Any) -> "PredictionIntervalDisplay":
-        """Draw the intervals, or ``most`` of them, evenly chosen by width. Keywords go to ``ax.vlines``."""
+        """Draw the intervals, or ``most`` of them, evenly chosen by width; other keywords go to ``ax.vlines``.
+
+        ``ax`` are the axes to draw on; default: pyplot's if they are empty, else those of a new figure.
+        """
         ax = axes_of(ax)
         order = np.argsort(self.interval[:, 1] - self.interval[:, 0], kind="stable")
         order = order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int))]
@@ -397,7 +417,7 @@ class CoverageDisplay(Display):
         Share of instances whose target the intervals hold, at each coverage, ``[coverages]``.
     n
         Number of instances, for the band in which an observed share lies with probability 95% if the coverage is as
-        asked for: by the binomial distribution, at each coverage by itself. None draws no band.
+        asked for: by the binomial distribution, at each coverage by itself. None: no band is drawn.
     name
         Name in the legend.
 
@@ -446,7 +466,10 @@ class CoverageDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "CoverageDisplay":
-        """Make and plot a curve of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
+        """Make and plot a curve of ``estimator.predict_interval(X, coverage=…)`` for each of ``coverages`` in (0, 1).
+
+        ``y`` are the true targets ``[instances]``. ``ax`` (the axes) and further keywords go to `plot`.
+        """
         intervals = np.stack([_intervals(estimator, X, float(coverage)) for coverage in coverages])
         return cls.from_predictions(intervals, y, coverages=coverages, name=name, ax=ax, **kwargs)
 
@@ -454,7 +477,10 @@ class CoverageDisplay(Display):
     def from_predictions(
         cls, intervals: Any, y: Any, *, coverages: Any, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> "CoverageDisplay":
-        """Make and plot a curve from intervals ``[coverages instances 2]`` and true targets ``[instances]``."""
+        """Make and plot a curve from intervals ``[coverages instances 2]`` and true targets ``[instances]``.
+
+        ``ax`` (the axes) and further keywords go to `plot`.
+        """
         ends, truth = np.asarray(intervals, float), np.asarray(y, float)
         if ends.ndim != 3 or ends.shape[1:] != (*truth.shape, 2) or not len(truth):
             raise ValueError(
@@ -470,7 +496,7 @@ class CoverageDisplay(Display):
         Parameters
         ----------
         ax
-            Axes to draw on; default: those of a new figure.
+            Axes to draw on; default: pyplot's if they are empty, else those of a new figure.
         reference, band
             Whether to draw the line and, if ``n`` is known, the band.
         **kwargs
@@ -495,7 +521,7 @@ class CoverageDisplay(Display):
 
 
 def _intervals(estimator: Any, X: Any, coverage: float) -> Any:
-    """Return the estimator's prediction intervals ``[instances 2]``; a TypeError if it does not make any."""
+    """Return the estimator's prediction intervals of a coverage ``[instances 2]``; a TypeError if it makes none."""
     if not hasattr(estimator, "predict_interval"):
         raise TypeError(
             f"estimator is a {type(estimator).__name__} without predict_interval; pass a fitted "

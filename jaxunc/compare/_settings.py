@@ -99,7 +99,7 @@ FORESTS_OF_NUMBERS: dict[str, Callable[[int, int, int], Any]] = {
 """{kind of forest that predicts a number: a function from (trees, leaf size, seed) to an estimator with bags}."""
 
 GIVEN, REFITTED = "given model", "refitted model"
-"""The kind of forest of a given model that stays as fitted, and of one that is fitted anew to each training part."""
+"""The kind of forest of a given model that stays as fitted, and of one that is fitted anew to each split's rows."""
 
 
 @dataclass(frozen=True)
@@ -202,13 +202,16 @@ class Settings:
 
     @classmethod
     def for_model(cls, n_trees: int, *, refitted: bool = False, **chosen: Any) -> "Settings":
-        """Return settings of a study of one model, which is counted anew or ``refitted`` on each training part."""
+        """Return settings of a study of one model, counted anew or ``refitted`` on the training rows of each fold.
+
+        ``n_trees`` is the number of its trees, and ``chosen`` are further fields.
+        """
         kind, counts = (REFITTED, "inbag") if refitted else (GIVEN, "held_out")
         return cls(forests=(kind,), leaf_sizes=(0,), n_trees=n_trees, counts=counts, **chosen)
 
     @property
     def has_model(self) -> bool:
-        """Whether the study is of one given model, fitted or to be refitted."""
+        """Whether the study is of one given model, which stays as fitted or is refitted."""
         return tuple(self.forests) in ((GIVEN,), (REFITTED,)) and tuple(self.leaf_sizes) == (0,)
 
     @property
@@ -248,7 +251,10 @@ class Settings:
 
 
 def chosen_combiners(settings: Settings) -> tuple[str, ...]:
-    """Return the combiners of the settings, or if they name none all that their counts allow; a model's rows aside."""
+    """Return the names of the combiners in the settings; if they name none, all that suit ``settings.counts``.
+
+    The latter are without `MODEL` and `MODEL_CALIBRATED`.
+    """
     learns = settings.counts == "inbag" or settings.is_given
     possible = (row.name for row in _OFFERED if not row.is_model and (learns or not row.learns))
     return tuple(settings.combiners) or tuple(possible)
@@ -273,7 +279,7 @@ def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
 
 
 def _check_range(option: str, value: int, least: int, meaning: str) -> None:
-    """Raise a ValueError unless the value is in [least, 2³¹)."""
+    """Raise a ValueError, which names the option and its meaning, unless its value is in [least, 2³¹)."""
     if not least <= value < 2**31:
         raise ValueError(f"{option}={value} ({meaning}) is out of range; expected an integer from {least} to 2^31 - 1.")
 
@@ -288,6 +294,6 @@ class Cell(NamedTuple):
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Return all cells of a study, in order."""
+    """Return the cell of each forest of a study with these settings, in order: the fold changes fastest."""
     axes = (settings.forests, settings.leaf_sizes, range(settings.n_repeats), range(settings.n_folds))
     return [Cell(*values) for values in product(*axes)]

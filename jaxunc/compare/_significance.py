@@ -42,8 +42,9 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
     .. math:: r_{bj} = 1 + \#\{i: i \text{ better than } j\} + \tfrac12 \#\{i \ne j: i \text{ ties with } j\}
 
     Multiples of 1/2 in [1, methods]; each row adds to methods · (methods + 1) / 2. One block or one method will do.
-    Ties are between neighbours in order: three values, each close to the next, all tie. For values printed with d
-    decimals keep ``decimals`` above d. Cost O(b k log k). Reference: Demšar 2006, section 3.2.2.
+    ``values`` closer than 10^-``decimals`` tie, as neighbours in order: three of them, each close to the next, all tie.
+    For values printed with d decimals keep ``decimals`` above d. Cost O(b k log k) for b blocks and k methods.
+    Reference: Demšar 2006, section 3.2.2.
 
     Examples
     --------
@@ -59,7 +60,7 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
 
 
 def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float[np.ndarray, "methods"]:
-    """Mean rank of each method over the blocks, from `ranks`.
+    """Mean rank of each method over the blocks, from `ranks`, whose arguments (``decimals``: ties) these are.
 
     Each is in [1, methods], smaller is better. An average rank depends on which other methods are compared.
 
@@ -75,8 +76,9 @@ def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) 
 def corrected_t_test(differences: Real[Array | np.ndarray, "... splits"], *, test_share: float) -> CorrectedT:
     r"""Nadeau and Bengio's t-test of two methods that were compared on splits of one data set.
 
-    With d̄ and s² the mean and the variance (with n - 1) of the differences on n ≥ 2 splits, those of repeated
-    cross-validations in a row, and τ in (0, 1) the share of instances that each split tests on (0.1 for ten folds):
+    With d̄ and s² the mean and the variance (with n - 1) of the differences on n ≥ 2 splits, for repeated
+    cross-validations the folds of all repetitions. ``test_share`` is τ in (0, 1), the share of instances that each
+    split tests on (0.1 for ten folds):
 
     .. math:: t = \frac{\bar d}{\sqrt{\big(\frac1n + \frac{\tau}{1 - \tau}\big)\, s^2}}
 
@@ -117,7 +119,10 @@ def corrected_t_test(differences: Real[Array | np.ndarray, "... splits"], *, tes
 def significant_difference(
     differences: Real[Array | np.ndarray, "splits"], *, test_share: float, p_value: float
 ) -> float:
-    """Mean difference, ≥ 0, at which `corrected_t_test` has this p-value if differences scatter as these do."""
+    """Mean difference, ≥ 0, at which `corrected_t_test` has this p-value if differences scatter as these do.
+
+    ``test_share`` in (0, 1) is the share of instances that each split tests on.
+    """
     n = len(differences)
     scale = float(np.std(differences, ddof=1)) * (1 / n + test_share / (1 - test_share)) ** 0.5
     return float(scipy.stats.t.isf(p_value / 2, n - 1)) * scale
@@ -128,8 +133,9 @@ def pairwise_corrected_t(
 ) -> PairwiseTests:
     """`corrected_t_test` of all pairs of methods on splits of one data set, p-values adjusted by `holm`.
 
-    Only the wins depend on ``larger_is_better``. Two methods that tie on all splits have p = 1, and two that differ by
-    the same number on all splits p = 0.
+    ``values`` has a row for each split, which tests on ``test_share`` of the instances. Differences below
+    10^-``decimals`` are ties. Only the wins depend on ``larger_is_better``. Two methods that tie on all splits have
+    p = 1, and two that differ by the same number on all splits p = 0.
 
     Examples
     --------
@@ -157,9 +163,11 @@ def pairwise_tests(
     decimals: int,
     adjust: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> PairwiseTests:
-    """Apply the test ``p_value`` to the differences of each pair of methods, and adjust the p-values (default: `holm`).
+    """Apply the test ``p_value`` to the differences of each pair of methods, and ``adjust`` the p-values.
 
-    Differences that are ties are 0 for the test, and count as wins of neither method.
+    ``p_value`` is a function from differences ``[blocks]`` to a p-value. ``adjust`` takes the p-values of all pairs
+    ``[tests]`` (default: `holm`). Differences below 10^-``decimals`` are ties: 0 for the test, and wins of neither
+    method.
     """
     values, threshold = _checked_values(values), _tie_threshold(decimals)
     check_bool("larger_is_better", larger_is_better)
@@ -212,7 +220,7 @@ def _checked_p_values(p_values):
 
 
 def _checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks methods"]:
-    """Return the values in float64; an error unless there are enough blocks and methods, and all are finite."""
+    """Return the values in float64; an error unless all are finite, of ``least`` blocks and methods or more."""
     values = _checked_numbers(values, name="values")
     if values.ndim != 2 or min(values.shape) < least:
         number, alone = "one", ""

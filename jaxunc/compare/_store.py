@@ -73,7 +73,7 @@ class Results(NamedTuple):
         return Settings(**self.about["settings"])
 
     def records(self) -> pd.DataFrame:
-        """Return a row per forest and combiner: forest, leaf_size, repeat, fold, combiner, and the measures.
+        """Return a frame, a row per forest and combiner: forest, leaf_size, repeat, fold, combiner, and the measures.
 
         For two classes these are also ``average_precision`` and ``top_1`` … ``top_20``; ``cost`` if costs were
         given.
@@ -88,7 +88,7 @@ class Results(NamedTuple):
 
 
 def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str, float]:
-    """Return {measure: value} of measures of classifiers alone; empty for the law of a `NumberOutcome`.
+    """Return {measure: value} of one combiner, for measures of classifiers alone; empty for a `NumberOutcome`.
 
     With two classes these are average precision and the shares in `TOPS`; with costs also the mean cost.
     """
@@ -101,7 +101,9 @@ def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str
 
 
 def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel | None = None) -> dict[str, Any]:
-    """Return the description of a study and its data, as the file holds it.
+    """Return the description of a study of a table, and of the table, as the file holds it.
+
+    ``given`` is the model, in a study of a given model; else None.
 
     Raises a ValueError if the positive class is not a class of the table, or no combiner suits the classes.
     """
@@ -138,6 +140,8 @@ def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel
 class Store:
     """The folder of one study, from which an interrupted run goes on; it is made if it does not exist.
 
+    The study is told by its table, its settings and, if it is of a given model, by the model, ``given``.
+
     Raises a ValueError if the folder cannot be written to, or its files are damaged or those of another study.
     """
 
@@ -156,7 +160,7 @@ class Store:
         return len(self.outcomes) == len(self._cells)
 
     def add(self, cell: Cell, outcome: Outcome | NumberOutcome) -> None:
-        """Keep an outcome, on disk at once."""
+        """Keep the outcome of a cell, on disk at once."""
         self.outcomes[cell] = outcome
         # Lines are appended: an interruption can damage the last one only, which `_read_unfinished` removes.
         with (self.folder / UNFINISHED).open("a", encoding="utf-8") as file:
@@ -251,7 +255,7 @@ class Store:
         return cell, outcome
 
     def _check_same(self, document: dict[str, Any], file: str) -> None:
-        """Raise a ValueError that names the differences unless a file's description is that of this study."""
+        """Raise a ValueError, with the differences, unless the description ``document`` in ``file`` is this study's."""
         differences = [(name, document.get(name), expected) for name, expected in self.about.items()]
         differences = [entry for entry in differences if entry[1] != entry[2]]
         if not differences:
@@ -264,7 +268,9 @@ class Store:
 
 
 def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs: bool) -> bool:
-    """Return whether each part of an outcome, read from a file, has these combiners and classes, and the right sizes.
+    """Return whether each field of an outcome, read from a file, has these combiners and classes, and the right sizes.
+
+    It has mean costs only if the study is one ``with_costs``.
 
     Raises a KeyError, TypeError, AttributeError or ValueError where a part is of another kind than expected.
     """
@@ -320,7 +326,10 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _difference(name: str, kept_value: Any, expected: Any) -> str:
-    """Return how a part of a kept description differs from the expected one; of dicts, in their first difference."""
+    """Return a clause on how the entry ``name`` of a description, ``kept_value``, differs from the expected value.
+
+    Of two dicts it is on the first key at which they differ.
+    """
     if isinstance(kept_value, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *kept_value) if kept_value.get(k) != expected.get(k))
         name, kept_value, expected = f"{name}.{key}", kept_value.get(key), expected.get(key)

@@ -1,7 +1,7 @@
 """The study: forests under repeated cross-validation, and every combiner on the leaves of the same forests.
 
-`run` shows progress and keeps outcomes. `study` splits the data, has a forest grown or counted anew on each training
-part, learns the combiners that learn, and evaluates all combiners on the test part.
+`run` shows progress and keeps outcomes. `study` splits the data. For each split it grows a forest on the training rows
+or counts them anew, learns the combiners that learn, and evaluates all combiners on the test fold.
 """
 
 import sys
@@ -146,9 +146,9 @@ def study(
 ) -> Iterator[tuple[Cell, Outcome | NumberOutcome]]:
     """Yield each cell of the settings, in their order, with the outcome of its forest; one forest per core at a time.
 
-    Cells in ``skip`` are left out. With a `GivenModel` no forests are grown: its leaves count the training part. A
-    `RefittedModel` is fitted anew to each training part. For targets that are numbers, laws are compared instead of
-    combiners, and folds are not stratified.
+    Cells in ``skip`` are left out. If ``given`` is a `GivenModel`, no forests are grown: its leaves count the training
+    rows of each split. A `RefittedModel` is fitted anew to these. For targets that are numbers, laws are compared
+    instead of combiners, and folds are not stratified.
 
     Raises a ValueError if rows are too few, a class has fewer than there are folds or is in none of the samples that a
     forest counts, or no combiner suits the number of classes.
@@ -167,7 +167,7 @@ def study(
     settings_of_classes["costs"] = None if settings.costs is None else np.asarray(settings.costs)
 
     def run(cell: Cell) -> tuple[Cell, Outcome | NumberOutcome]:
-        """Return a cell and its outcome: grow, count or refit on the training part, answer the test part."""
+        """Return a cell and its outcome: grow, count or refit on the training rows, answer the test fold."""
         i = cell.repeat * settings.n_folds + cell.fold
         train, test = (distinct[part] for part in splits[i])
         if copy_groups is not None:
@@ -209,7 +209,10 @@ def study(
 
 
 def _root_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[str]:
-    """Return up to three raw columns, those that most trees test at their roots; none if raw columns are unknown."""
+    """Return up to three raw columns, those that most trees test at their roots; none if raw columns are unknown.
+
+    ``names`` are those of the columns that the forest reads, which a transformer may have made of the table's.
+    """
     if table.frame is None:
         return []
     raw = [str(name) for name in table.frame.columns]
@@ -248,7 +251,10 @@ def _grow(
     train: Int[np.ndarray, "train"],
     groups: Int[np.ndarray, "train"],
 ) -> tuple[Any, Forest]:
-    """Grow the forest of a cell; return the model that `learn` takes, and the forest, counted as the settings say.
+    """Grow the forest of a cell, with a seed, on the table's rows at the positions ``train``.
+
+    Return the model that `learn` takes, and the forest, counted as the settings say. ``groups`` holds a number for each
+    of these rows, the same for copies.
 
     Raises a ValueError if a class is too rare to be held out, or is in none of the samples that the trees count.
     """
@@ -285,7 +291,10 @@ def _grow(
 
 
 def check_folds(table: Table, n_folds: int) -> None:
-    """Raise a ValueError unless each fold has two rows and each class; for numbers, unless `FEWEST` are to train on."""
+    """Raise a ValueError if the table has fewer than two rows for each fold, or a class fewer rows than folds.
+
+    For numbers there are no classes; but `FEWEST` rows must remain to train on.
+    """
     if len(table.y) < 2 * n_folds:
         raise ValueError(
             f"DATA has {len(table.y)} rows, too few for --folds={n_folds}; expected at least {2 * n_folds}, "
@@ -330,12 +339,12 @@ def learn(
 
 
 def _pool(rows: OobDataset) -> Answers:
-    """Return the answer function of a learned pool."""
+    """Return the answer function of a `LearnedPool` that learned from the rows."""
     return rows.bind(fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows).combiner).answer
 
 
 def _calibrated(rows: OobDataset) -> Answers:
-    """Return the answer function of the calibrated mean that has the least loss out of bag."""
+    """Return the answer function of the calibrated mean that has the least loss on the rows."""
     fits = [fit_combiner(candidate, rows) for candidate in rows.default_candidates()["calibrated mean"]]
     return rows.bind(min(fits, key=lambda fitted: fitted.loss).combiner).answer
 

@@ -63,7 +63,7 @@ DECIMALS = 6  # number of decimals to which means are compared: smaller differen
 
 
 class Ranking(NamedTuple):
-    """The combiners by one measure, over the test parts of the cross-validation."""
+    """The combiners (or laws) of a study, ranked by one measure over the test folds."""
 
     combiners: tuple[str, ...]  # names of the combiners, best first
     ranks: Float[np.ndarray, "combiners"]  # average ranks, 1 is best
@@ -74,20 +74,20 @@ class Ranking(NamedTuple):
 def baseline_of(combiners: Iterable[str]) -> str | None:
     """Return the default that others are compared with: a given model, else `BASELINE`; for laws, `PLAIN`.
 
-    Return None if it is not among the combiners.
+    Return None if it is not among ``combiners``, the names of those that were run.
     """
     return next((name for name in (MODEL, BASELINE, PLAIN) if name in combiners), None)
 
 
 def forest_name(forest: Any, leaf_size: Any) -> str:
-    """Return the name of a kind of forest at a leaf size; leaf size 0, that of a given model, is not mentioned."""
+    """Return the name of a forest, its kind and leaf size; leaf size 0, that of a given model, is not mentioned."""
     return f"{forest}, leaf size {leaf_size}" if leaf_size else str(forest)
 
 
 def averages(records: Any) -> pd.DataFrame:
-    """Return mean and standard deviation over test folds, for each forest and combiner, from `Results.records`.
+    """Return mean and standard deviation over test folds, for each kind of forest and combiner.
 
-    Rows: (forest, combiner); columns: (measure, "mean" | "std").
+    Rows: (kind of forest, combiner); columns: (measure, "mean" | "std"). ``records`` is the frame of `Results.records`.
     """
     measures = [name for name in (*COMPARED_MEASURES, *MEASURES_OF_LAWS) if name in records]
     # Over leaf sizes first: the spread is then that between test folds, not between leaf sizes.
@@ -96,9 +96,9 @@ def averages(records: Any) -> pd.DataFrame:
 
 
 def best_leaf_sizes(records: Any) -> pd.Series:
-    """Return the leaf size with the least mean loss (the smallest of equals), for each forest and combiner.
+    """Return the leaf size with the least mean loss (the smallest of equals), for each kind of forest and combiner.
 
-    The loss is the Brier score, for laws the interval score.
+    The loss is the Brier score, for laws the interval score. ``records`` is the frame of `Results.records`.
     """
     by = "brier" if "brier" in records else "interval_score"
     loss = records.groupby(["forest", "combiner", "leaf_size"], sort=False)[by].mean().round(DECIMALS)
@@ -106,10 +106,10 @@ def best_leaf_sizes(records: Any) -> pd.Series:
 
 
 def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
-    """Return {kind of forest: leaf size} of the figures on forests, not on combiners: the best one of `BASELINE`.
+    """Return {kind of forest: leaf size} for figures that show forests, not combiners: the size that is best for one.
 
-    If `BASELINE` was not run, the first combiner takes its place. Leaf size 1 is shown only if it is the only one: its
-    leaves are pure, and leave no uncertainty.
+    That combiner is `BASELINE`, or the first if `BASELINE` was not run. Leaf size 1 is shown only if there is no other:
+    its leaves are pure, and leave no uncertainty. ``records`` is the frame of `Results.records`.
     """
     leaves: Any = best_leaf_sizes(records[records["leaf_size"] > 1] if results.settings.leaf_sizes[-1] > 1 else records)
     combiner = BASELINE if BASELINE in results.about["combiners"] else next(iter(results.about["combiners"]))
@@ -117,27 +117,27 @@ def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
 
 
 def ranked_measures(records: Any) -> dict[str, bool]:
-    """Return the measures that rank combiners (or laws, for numbers), as {measure: whether larger is better}."""
+    """Return {measure: whether larger is better} of the measures that rank the combiners or laws in ``records``."""
     if "interval_score" not in records:
         return RANKED_MEASURES
     return {name: larger for name, larger in MEASURES_OF_LAWS.items() if larger is not None}
 
 
 def outcomes_of(results: Results, forest: str, leaf_size: int) -> list[Any]:
-    """Return the outcomes of a kind of forest and a leaf size, one for each test fold."""
+    """Return the outcomes of a kind of forest and a leaf size, one for each test fold, repetition by repetition."""
     return [outcome for cell, outcome in results.outcomes.items() if cell[:2] == (forest, leaf_size)]
 
 
 def has_sets(results: Results) -> bool:
-    """Return whether there are `MOST_CLASSES` classes or fewer, so that forests answered with sets and intervals."""
+    """Return whether a study has `MOST_CLASSES` classes or fewer, so that forests answered with sets and intervals."""
     return len(results.about["data"]["classes"]) <= MOST_CLASSES
 
 
 def set_averages(results: Results, records: Any) -> Any:
     """Return means over test folds of the measures of sets, at one leaf size for each kind of forest.
 
-    Rows: (forest, s), none where there are too many classes; columns: `SET_MEASURES`. The accuracy of single classes is
-    that of all folds together, NaN if there is none.
+    Rows: (kind of forest, s), none where there are too many classes; columns: `SET_MEASURES`. The accuracy of single
+    classes is that of all test folds together, NaN if there is none. ``records`` is the frame of `Results.records`.
     """
     chosen = shown_leaf_sizes(results, records).items()
     rows = [
@@ -155,14 +155,17 @@ def set_averages(results: Results, records: Any) -> Any:
 
 
 def poll_averages(results: Results) -> Any:
-    """Return means over test folds of `POLL_MEASURES`, a row for each kind of forest and leaf size."""
+    """Return a study's means over test folds of `POLL_MEASURES`, a row for each kind of forest and leaf size."""
     rows = [{**cell._asdict(), **outcome.polling} for cell, outcome in results.outcomes.items() if outcome.polling]
     table: Any = pd.DataFrame(rows, columns=pd.Index(["forest", "leaf_size", *POLL_MEASURES]))
     return table.groupby(["forest", "leaf_size"], sort=False).mean()
 
 
 def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
-    """Return {kind of forest: accuracy} of `BASELINE` at the leaf sizes of `set_averages`; empty if it was not run."""
+    """Return {kind of forest: accuracy} of `BASELINE` at `shown_leaf_sizes`; empty if `BASELINE` was not run.
+
+    ``records`` is the frame of `Results.records`.
+    """
     part = records[records["combiner"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
     return {cell[0]: float(part[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in part}
 
@@ -176,15 +179,16 @@ def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
 
 
 def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
-    """Return {name in `BRIER_RANGE`: the mean over test folds, for each leaf size}."""
+    """Return {name in `BRIER_RANGE`: the mean over test folds for each leaf size}, of one kind of forest."""
     by_size = [[o.brier_range for o in outcomes_of(results, forest, size)] for size in results.settings.leaf_sizes]
     return {name: [float(np.mean([fold[name] for fold in folds])) for folds in by_size] for name in BRIER_RANGE}
 
 
 def table_of_ranks(records: Any) -> pd.DataFrame:
-    """Return the mean rank of each combiner by each measure over all forests, from `Results.records`; 1 is best.
+    """Return the mean rank of each combiner by each measure, over all forests and test folds; 1 is best.
 
-    Rows: combiners, best first; columns: the measures, and "all", their mean. Ties share their mean rank.
+    Rows: combiners, best first; columns: the measures, and "all", their mean. Ties share their mean rank. ``records``
+    is the frame of `Results.records`.
     """
     columns = {}
     for name, larger in ranked_measures(records).items():
@@ -198,8 +202,8 @@ def table_of_ranks(records: Any) -> pd.DataFrame:
 def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
     """Rank the combiners by one measure, and test which of them differ.
 
-    The values of a test part are averaged over forests and leaf sizes. The corrected resampled t-test compares two
-    combiners over the parts, which share training data; p-values are corrected by Holm over all pairs.
+    The values on a test fold are averaged over kinds of forests and leaf sizes. The corrected resampled t-test compares
+    two combiners over the test folds, which share training data; p-values are corrected by Holm over all pairs.
 
     Parameters
     ----------
@@ -208,7 +212,7 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
     measure
         ``"accuracy"``, ``"auc"``, ``"brier"`` or ``"log_loss"``; for laws ``"interval_score"`` or ``"pinball_loss"``.
     n_folds
-        Folds of the cross-validation, by which the test is corrected.
+        Number of folds in a repetition of the cross-validation, by which the test is corrected.
 
     Returns
     -------
@@ -229,6 +233,9 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
 
 
 def _by_forest(records: Any, measure: str) -> Any:
-    """Return the values of a measure ``[forests combiners]``, with combiners in the order of the records."""
+    """Return a frame of a measure, from that of `Results.records`: a column for each combiner, in the order there.
+
+    Its rows are (kind of forest, leaf size, repetition, fold).
+    """
     rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="combiner", values=measure)
     return rows[list(dict.fromkeys(records["combiner"]))]

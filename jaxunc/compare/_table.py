@@ -71,8 +71,8 @@ def study_table(
 ) -> Table:
     """Read a file of CSV, Parquet or Arrow and prepare it for forests of trees; ``target`` names the column to predict.
 
-    The columns to ``drop`` are left out. ``numbers`` says whether the target is a number or classes; None lets the
-    column decide. ``notation`` has the marks in numbers that the user tells of a text file.
+    The columns to ``drop`` are left out. ``numbers`` is True for a target that is a number and False for classes; None
+    lets the column decide. ``notation`` has the marks in numbers that the user tells of a text file.
 
     String, categorical, date and bool columns become the ranks of their values in sorted order. Missing values stay
     missing (NaN). Columns that hold one value or none are left out, as are rows without a target. `Table.notes` says
@@ -100,7 +100,7 @@ def study_table(
 
 
 def positive_class(table: Table, name: str | None) -> str | None:
-    """Return the class to be found: the named one, else the rarer of two; None without a name if there are not two.
+    """Return the class to be found: the one of that name, else the rarer of two; None if there is neither.
 
     Raises a ValueError if the name is not a class of the table, or there are more than two classes.
     """
@@ -120,7 +120,7 @@ def positive_class(table: Table, name: str | None) -> str | None:
 
 
 def _describe_classes(column: pd.Series) -> str:
-    """Return a remark that numbers were taken for classes; empty for other columns, and for two different values."""
+    """Return a remark that a column's numbers were taken for classes; empty for other columns, and for two values."""
     n_values = int(cast(Any, column.nunique()))
     if not is_numeric(column) or n_values < 3:
         return ""
@@ -128,15 +128,15 @@ def _describe_classes(column: pd.Series) -> str:
 
 
 def _describe_number(y: np.ndarray, column: pd.Series, numbers: bool | None) -> str:
-    """Return a remark that the target was taken for a number, with the option for classes unless it was asked for."""
+    """Return a remark that the target was taken for a number; if ``numbers`` did not say so, with the other option."""
     remark = f"{column.name!r} is taken for a number, of {len(np.unique(y))} different values"
     return remark if numbers else f"{remark}; --combiners takes it for classes"
 
 
 def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the target in units of its spread's power of ten, and a note of the unit, if the spread is small or huge.
+    """Return targets ``y`` in units of their spread's power of ten if it is small or huge, and a note with their name.
 
-    Other targets stay, without a note. Studies take differences below 1e-6 for ties, whatever the unit.
+    Others stay, without a note. Studies take differences below 1e-6 for ties, whatever the unit.
     """
     spread = float(np.std(y))
     if 1e-2 <= spread < 1e7:
@@ -148,7 +148,7 @@ def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
 def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
     """Return {column: its values as numbers}, notes of what was done, and the positions of columns of ranks.
 
-    Raises a ValueError if all columns are constant or empty, or one holds infinite values.
+    Raises a ValueError if all columns are constant or empty, or one holds infinite values; ``path`` names the file.
     """
     values, encoded, constant, empty = {}, [], [], []
     for name in frame.columns:
@@ -198,7 +198,10 @@ def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
 
 
 def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) -> tuple[str, ...]:
-    """Return a warning, as a tuple of one sentence, if rows look like copies, values and target; else ()."""
+    """Return a warning, as a tuple of one sentence, if rows of ``X`` and ``y`` look like copies; else ().
+
+    ``target`` is the word for an entry of ``y``.
+    """
     groups = copies_of(X.astype(np.float32), y)
     if groups is None:
         return ()

@@ -1,8 +1,9 @@
 """The verdict of a study: which combiner or law to use, in sentences that statistical tests support.
 
-In each test part a combiner is read on the forest where its log loss is least over the *other* parts: no part chooses
-for itself. Every combiner, and the base rates, is compared with the default of forests and with the leader. The
-corrected resampled t-test compares two of them over the parts, and Holm corrects the p-values of one measure. Laws of
+A test fold is a pair (repetition, fold), and a forest a pair (kind, leaf size). On a test fold a combiner is read on
+the forest whose log loss is least for it over the *other* test folds: no fold chooses for itself. Each combiner, and
+the base rates, is compared with the *default* (`baseline_of`) and with the *leader*, the combiner to use. The corrected
+resampled t-test compares two of them over the test folds, and Holm corrects the p-values of one measure. Laws of
 numbers are treated likewise, by their interval score.
 """
 
@@ -22,7 +23,7 @@ from ._store import Results
 from ._summary import DECIMALS, TITLES, baseline_of, forest_name, outcomes_of
 
 RARE = 0.2  # share of rows below which a class is rare
-FEW_PARTS = 5  # number of test parts below which the corrected test hardly ever finds a difference
+FEW_PARTS = 5  # number of test folds below which the corrected test hardly ever finds a difference
 _MOST_NAMED = 4  # largest number of combiners that a sentence names
 _LEVEL = 0.05  # level of the tests: p-values below it tell a difference
 
@@ -30,19 +31,24 @@ _LEVEL = 0.05  # level of the tests: p-values below it tell a difference
 class Verdict(NamedTuple):
     """The combiner or law to use, and the comparisons that say so."""
 
-    base: str | None  # the default that all are compared with; None if it was not run
-    leader: str  # the combiner to use; the default itself if nothing is better
-    means: Any  # frame of means over test parts: a row for each combiner and the base rates, a column for each measure
+    base: str | None  # name of the default that all are compared with; None if it was not run
+    leader: str  # name of the combiner or law to use; the default itself if nothing is better
+    means: Any  # frame of means over test folds: a row for each combiner and the base rates, a column for each measure
     best_forests: dict[str, tuple[str, int]]  # {combiner: (kind, leaf size) of the forest where its main loss is least}
     p_values: dict[tuple[str, str, str], float]
-    """{(measure, combiner, other): p}, corrected by Holm; ``other`` is the default or the leader."""
-    larger: dict[str, bool | None]  # {measure: whether larger is better}; None for a measure that is not tested
+    """{(measure, name, other): p-value of their difference}, corrected by Holm over the pairs of each measure. ``name``
+    is a combiner, a law or the base rates, and ``other`` the default or the leader."""
+    larger: dict[str, bool | None]
+    """{measure: whether larger is better}, None if the measure is not tested; the keys are all measures, in order."""
     criterion: str  # the measure that chose the leader
     significant_difference: Mapping[tuple[str, str], float] = MappingProxyType({})
-    """{(combiner, other): the least mean difference in the main loss that would pass Holm's first step}."""
+    """{(name, other): the least mean difference of the main loss that the test would find at Holm's strictest step}."""
 
     def differs(self, measure: str, name: str, other: str | None) -> int:
-        """Return 1 if tests tell that ``name`` is better than ``other``, -1 if worse, 0 if they do not tell."""
+        """Return 1 if tests by a measure tell that ``name`` is better than ``other``, -1 if worse, 0 if they do not.
+
+        It is 0 for pairs that were not tested, and where ``other`` is None.
+        """
         p = self.p_values.get((measure, name, str(other)), self.p_values.get((measure, str(other), name), 1.0))
         if p >= _LEVEL:
             return 0
@@ -67,14 +73,14 @@ class Verdict(NamedTuple):
 
     @property
     def keeps_default(self) -> bool:
-        """Whether the default is the one to use."""
+        """Whether the default itself is the combiner or law to use."""
         return self.leader == self.base
 
     @property
     def rejects_all(self) -> bool:
-        """Whether none is to be used: tests find the leader no better than the base rates, nor a law than the default.
+        """Whether no combiner or law is to be used; False if costs decide.
 
-        It is False if costs decide.
+        That is so if tests find the leader no better than the base rates, and a law no better than the default, too.
         """
         by, others = self.criterion, [BASE_RATES, self.base] if self.noun == "law" else [BASE_RATES]
         return by != "cost" and all(self.differs(by, self.leader, other) != 1 for other in others)
@@ -88,8 +94,8 @@ class Verdict(NamedTuple):
     def ties(self) -> list[str]:
         """Combiners that tests do not tell from the leader and that are close to it, the best first.
 
-        Close means at most half as far from the leader as the default is. The base rates take the place of a default
-        that leads or was not run.
+        Close means: by the mean of `criterion`, at most half as far from the leader as the default is. The base rates
+        take the place of a default that leads or was not run.
         """
         by, against = self.criterion, BASE_RATES if self.keeps_default or self.base is None else self.base
         distance = (self.means[by] - self.means.at[self.leader, by]).abs().sort_values(kind="stable")
@@ -100,7 +106,7 @@ class Verdict(NamedTuple):
 
 
 def measures_of(results: Results) -> dict[str, bool | None]:
-    """Return {measure: whether larger is better} of a study, deciding measures first; None if it is not tested."""
+    """Return {measure: whether larger is better} of a study, deciding measures first; None for untested ones."""
     if results.settings.numbers:
         return MEASURES_OF_LAWS
     costs = {"cost": False} if results.settings.costs is not None else {}
@@ -110,12 +116,12 @@ def measures_of(results: Results) -> dict[str, bool | None]:
 
 
 def is_binary(results: Results) -> bool:
-    """Return whether there are two classes, of which one is to be found."""
+    """Return whether the study is of two classes, one of which is to be found."""
     return len(results.about["data"]["classes"]) == 2
 
 
 def shares(results: Results) -> dict[str, float]:
-    """Return {class: its share of the rows}."""
+    """Return {class: its share of the data's rows}."""
     sizes = results.about["data"]["classes"]
     return {label: size / sum(sizes.values()) for label, size in sizes.items()}
 
@@ -123,9 +129,10 @@ def shares(results: Results) -> dict[str, float]:
 def verdict(results: Results, records: Any) -> Verdict:
     """Return the verdict of a study: its combiners or laws compared, and the one to use.
 
-    Cost decides if costs are given, then log loss, then Brier score (of laws: interval score, then pinball loss). The
-    first measure by which tests find something better than the default names the leader; else the default stays. The
-    default gives way to the least main loss, too, if tests find this better than the base rates and the default not.
+    ``records`` is the frame of `Results.records`. Cost decides if costs are given, then log loss, then Brier score (of
+    laws: interval score, then pinball loss). The first measure by which tests find a combiner better than the default
+    names the leader; else the default stays. The default also gives way to the combiner of the least main loss if tests
+    find this one better than the base rates, and the default not.
     """
     larger = measures_of(results)
     main = "interval_score" if results.settings.numbers else "log_loss"
@@ -165,7 +172,10 @@ def verdict(results: Results, records: Any) -> Verdict:
 
 
 def _compare(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict) -> Verdict:
-    """Return the verdict with ``p_values`` and ``significant_difference`` of comparisons with leader and default."""
+    """Return the verdict with ``p_values`` and ``significant_difference`` of comparisons with leader and default.
+
+    ``values`` is {measure: frame}, with a row for each test fold and a column for each combiner and the base rates.
+    """
     p_values, least_differences = {}, {}
     references = dict.fromkeys(name for name in (verdict.base, verdict.leader) if name is not None)
     test_share = 1 / results.settings.n_folds
@@ -187,10 +197,11 @@ def _compare(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict
 def _read_best_forests(
     records: Any, measures: list[str], by: str
 ) -> tuple[dict[str, pd.DataFrame], dict[str, tuple[str, int]]]:
-    """Return {measure: frame ``[parts combiners]``}, and {combiner: (kind, leaf size) of its best forest}.
+    """Return {measure: frame ``[test_folds combiners]``}, and {combiner: (kind, leaf size) of its best forest}.
 
-    A value is that on the forest whose loss ``by`` is least for the combiner over the other parts. The best forest has
-    the least loss over all parts.
+    ``records`` is the frame of `Results.records`, ``measures`` are columns of it, and ``by`` is the one that is the
+    loss. A test fold is a pair (repetition, fold). A combiner's value there is that on the forest whose loss is least
+    for it over all *other* test folds. Its best forest has the least loss over all test folds.
     """
     axes = ["combiner", "forest", "leaf_size", "repeat", "fold"]
     names = list(dict.fromkeys(records["combiner"]))
@@ -230,12 +241,12 @@ def _share(results: Results) -> float:
 
 
 def top_for(results: Results) -> int:
-    """Return the entry of `TOPS` nearest to the positive class's share in per cent, by their ratio."""
+    """Return the entry of `TOPS` nearest, by ratio, to the per cent of the positive class in the study's rows."""
     return min(TOPS, key=lambda top: abs(np.log(100 * _share(results) / top)))
 
 
 def decision(results: Results, verdict: Verdict) -> str:
-    """Return the sentence that says what to use: combiners stand between backticks, classes between asterisks."""
+    """Return the sentence that says which combiner or law to use: its name between backticks, classes in asterisks."""
     if len(verdict.best_forests) == 1:
         return f"Nothing to decide: `{verdict.leader}` alone was run."
     if verdict.noun == "law":
@@ -288,9 +299,10 @@ def decision(results: Results, verdict: Verdict) -> str:
 
 
 def _use_none(results: Results, what: str, than: str, losses: Any, write: Callable[[float], str]) -> str:
-    """Return the sentence that nothing is told to be better than base rates, or that test parts are too few to tell.
+    """Return the sentence that no combiner is told to be better than the base rates, or that test folds are too few.
 
-    ``losses`` holds a loss for each combiner and the base rates, which ``write`` turns into text.
+    ``what`` is a word for what combiners or laws answer, and ``than`` one for the base rates and the loss. ``losses``
+    is a series of losses by combiner, with the base rates; ``write`` turns a loss into text.
     """
     rates, others = losses[BASE_RATES], losses.drop(BASE_RATES)
     n_parts = results.settings.n_repeats * results.settings.n_folds
@@ -306,7 +318,10 @@ def _use_none(results: Results, what: str, than: str, losses: Any, write: Callab
 
 
 def _sensitivity(results: Results, verdict: Verdict, name: str, other: Any) -> str:
-    """Return a sentence on the least difference of interval scores that tests could tell; empty if it is unknown."""
+    """Return a sentence on the least difference in interval score of ``name`` and ``other`` that tests could tell.
+
+    It is empty if that difference is unknown. Both are laws or the base rates; ``other`` may be None.
+    """
     sizes = verdict.significant_difference
     least = sizes.get((name, str(other)), sizes.get((str(other), name), 0.0))
     n_parts = results.settings.n_repeats * results.settings.n_folds
@@ -372,7 +387,7 @@ def _where(verdict: Verdict, name: str) -> str:
 
 
 def _at_the_top(results: Results, verdict: Verdict) -> str:
-    """Return a clause on how many of 100 rows called most likely are positive; empty if the class is not rare."""
+    """Return a clause on how many of 100 rows called most likely positive are so; empty unless the class is rare."""
     if not is_binary(results) or (share := _share(results)) >= RARE:
         return ""
     top = f"top_{top_for(results)}"
@@ -459,7 +474,7 @@ def further(results: Results, verdict: Verdict) -> list[str]:
 
 
 def shown_rows(verdict: Verdict) -> list[str]:
-    """Return the names in the short table, each once, in the order of its rows.
+    """Return the names of the rows of the page's short table, in order, each once.
 
     They are the leader, at most `_MOST_NAMED` of its ties, the rival if the default stays, the default, the base rates.
     """
@@ -469,9 +484,10 @@ def shown_rows(verdict: Verdict) -> list[str]:
 
 
 def shown_measures(verdict: Verdict) -> list[str]:
-    """Return the measures in the short table: cost, main loss, untested ones, and those that tell a difference.
+    """Return the measures in the page's short table: cost, the main loss, those untested, and those that tell.
 
-    The difference is one of a shown row from the default. Shares of positives among the top rows have another table.
+    A measure tells if by it tests tell a shown row from the default. Shares of positives among the top rows have
+    another table.
     """
     rows = [name for name in shown_rows(verdict) if name != BASE_RATES]
     plain = [m for m in verdict.larger if m not in _tops()]
@@ -492,30 +508,33 @@ def meaning(verdict: Verdict, name: str) -> str:
 
 
 def arrow(verdict: Verdict, measure: str, up: str = "↑", down: str = "↓") -> str:
-    """Return a space and the mark of a measure's better direction; an empty text if it has none."""
+    """Return a space and ``up`` or ``down``, the measure's better direction; an empty text if it has none."""
     return {True: f" {up}", False: f" {down}", None: ""}[verdict.larger[measure]]
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a value as text without a zero before the point: .154."""
+    """Return a value as text, with ``digits`` behind the point and without a zero before it: .154."""
     text = f"{value:.{digits}f}"
     return text[1:] if text.startswith("0.") else text
 
 
 def shown_value(measure: str, value: float) -> str:
-    """Return a value as tables have it: a cost for 100 rows, a law's score or width with four digits."""
+    """Return a measure's value as tables have it: a cost for 100 rows, a law's score or width with four digits."""
     if measure in ("interval_score", "pinball_loss", "width"):
         return f"{value:.4g}" if value < 1e4 else f"{value:.0f}"
     return _cost(value) if measure == "cost" else number(value)
 
 
 def _cost(value: float) -> str:
-    """Return the cost of 100 rows as text."""
+    """Return the cost of 100 rows as text, of ``value`` for one."""
     return f"{100 * value:.2f}" if value < 1 else f"{100 * value:.0f}"
 
 
 def _pair(value: float, other: float, measure: str = "log_loss") -> str:
-    """Return "… against …", with enough digits to tell two values apart, at most six (four of a law's scores)."""
+    """Return "… against …" for two values of a measure, with digits that tell them apart.
+
+    They are three to six digits behind the point; of a law's measures always those of `shown_value`.
+    """
     if measure in MEASURES_OF_LAWS:
         return f"{shown_value(measure, value)} against {shown_value(measure, other)}"
     digits = next((d for d in (3, 4, 5) if round(value, d) != round(other, d)), 6)
