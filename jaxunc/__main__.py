@@ -35,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _CommandParser(_Parser):
-    """A parser of one command, which imports the command when it parses."""
+    """A parser of the arguments of one command, which imports the command's module when it parses."""
 
     def __init__(self, *, command: str, **kwargs: Any):
         super().__init__(**kwargs)
@@ -98,14 +98,17 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _command_module(name: str) -> Any:
-    """Return a module with ``DETAILS``, ``add_arguments(parser)``, ``run(args)`` and ``interrupted(args)``."""
+    """Return the module of the command of that name.
+
+    It has ``DETAILS``, ``add_arguments(parser)``, ``run(args)`` and ``interrupted(args)``.
+    """
     # Imported only now: each command needs packages that other commands do not.
     return import_module(_APPLICATIONS.get(name, f"jaxunc.commands._{name}"))
 
 
 @contextmanager
 def _name_absent_packages(parser: _Parser) -> Iterator[None]:
-    """Report that a package of an extra is absent in one line, with the command that installs it, and exit.
+    """Return a context that reports an absent package of the extra ``cli``, or onnx, by ``parser.fail``, which exits.
 
     Any other ImportError is a bug, and keeps its traceback.
     """

@@ -31,7 +31,7 @@ def integer_from(least: int) -> Callable[[str], int]:
 
 
 def unknown(text: str, names: Iterable[str]) -> str:
-    """Return the message that a word is not among the names: these names, and which is most like the word."""
+    """Return the message that ``text`` is not among the names: all of these, and the one most like it."""
     choices = tuple(names)
     return f"{text!r} is unknown.{suggest(text, choices)} Known are {', '.join(choices)}"
 
@@ -74,7 +74,7 @@ def printed(text: str) -> str:
 
 
 def add_marks(parser: argparse.ArgumentParser) -> None:
-    """Add the options ``--decimal`` and ``--thousands``, the marks in numbers of text files."""
+    """Add to a parser the options ``--decimal`` and ``--thousands``, the marks in numbers of text files."""
     add = parser.add_argument
     add("--decimal", metavar="MARK", help="mark before decimals in text files: . or , (default: as the file shows)")
     add("--thousands", metavar="MARK", help="mark between thousands there: . , ' or a space (default: as it shows)")
@@ -90,7 +90,7 @@ _OPTIONS |= {name: f"--{name}".replace("_", "-") for name in _ALIKE.split()}
 def in_options(message: str, options: set[str]) -> str:
     """Return a message as one paragraph, with keywords as options: ``--counts oob`` for ``counts='oob'``.
 
-    ``options`` are the command's options; keywords of others stay as they are.
+    ``options`` are those of the command, such as ``"--counts"``; keywords without such an option stay as they are.
     """
     text = " ".join(message.split())
     for keyword, option in _OPTIONS.items():

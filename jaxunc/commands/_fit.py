@@ -90,7 +90,7 @@ ESTIMATORS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``jaxunc fit`` to its parser."""
     add = parser.add_argument
     add("data", nargs="?", metavar="DATA", help="CSV or Parquet file to fit on")
     add("--target", metavar="COLUMN", help="the column of DATA that holds the classes, or a number")
@@ -143,7 +143,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _print_coverage(args: argparse.Namespace, model: Any) -> None:
-    """Print how often intervals hold the truth for each value of the column of ``--coverage-by``, rarest first."""
+    """Print how often the model's intervals hold the truth for each value of the column of ``--coverage-by``.
+
+    The value with the least coverage comes first. Without that option nothing is printed.
+    """
     shares = getattr(model, "coverage_by_value_", None) or {}
     for value, (rows, share) in sorted(shares.items(), key=lambda each: each[1].share)[:MOST_VALUES]:
         held = f"hold {100 * share:.0f}% of {rows} rows" if rows else "were tried on no row"
@@ -152,7 +155,7 @@ def _print_coverage(args: argparse.Namespace, model: Any) -> None:
 
 
 def _check_read(path: str, model: Any) -> None:
-    """Print a note if ``jaxunc predict`` cannot read the saved pipeline, or cannot read text files with it."""
+    """Print a note if ``jaxunc predict`` cannot read the pipeline saved at ``path``, or no text files with it."""
     from jaxunc.storage import load
 
     if model._raw_types is None:
@@ -259,7 +262,7 @@ def _flag(name: str) -> str:
 
 
 def _fit_new(args: argparse.Namespace) -> Any:
-    """Return an estimator fitted to the rows of the file, and print notes on the data."""
+    """Return an estimator fitted to the rows of the file DATA, and print notes on the data."""
     import pandas as pd
 
     from jaxunc.streaming import wished_notation
@@ -323,7 +326,7 @@ def _forest(args: argparse.Namespace, ending: str) -> Any:
 
 
 def _keywords(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the keywords of the options of these names: their values, or their defaults unless those are None."""
+    """Return {keyword: value} of the options of these names; options that are absent have their defaults, if any."""
     values = {name: getattr(args, name) for name in names}
     values = {name: OPTIONS[name].default if value is None else value for name, value in values.items()}
     return {OPTIONS[name].keyword: value for name, value in values.items() if value is not None}
@@ -373,7 +376,7 @@ def _fit_without_rows(args: argparse.Namespace, fitted: Any) -> Any:
 
 
 def _fit_to_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
-    """Fit an estimator around a fitted forest to rows, from which it learns or whose counts it takes; print which."""
+    """Return an estimator around a fitted forest, fitted to rows: it learns from these or counts them; print which."""
     from sklearn.frozen import FrozenEstimator
 
     from ._training import counts_of_rows

@@ -57,7 +57,7 @@ def interrupted(args: argparse.Namespace) -> str:
 
 
 def _check_whole(path: str) -> str:
-    """Return words on a file that loads, or lacks only the user's own classes; else raise a ValueError."""
+    """Return words on a sound file, which may need classes of the user's own; raise a ValueError for any other."""
     from jaxunc.storage import load
 
     try:

@@ -23,7 +23,7 @@ _BY_FIELD_S = {"CautiousReport": {"interval", "set"}, "GeneralizedVote": {"set"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+    """Add the arguments of ``jaxunc predict`` to its parser."""
     add = parser.add_argument
     libraries = "XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.json, .cbm), treelite or ONNX"
     add("model", metavar="MODEL", help=f"a file that jaxunc saved, or a classifier of {libraries}")
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _bar() -> "Iterator[Callable[[RunProgress], None]]":
-    """Return a context that gives a function of `RunProgress`, which shows a bar on standard error."""
+    """Return a context that gives a function from `RunProgress` to None, which moves a bar on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -99,7 +99,7 @@ def _bar() -> "Iterator[Callable[[RunProgress], None]]":
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Raise a ValueError for an option that would change nothing."""
+    """Raise a ValueError for ``--s`` or ``--confidence`` where it would change no answer."""
     if args.s is None and args.confidence is None:
         return  # to describe a model of another library, the whole file would be read
     from jaxunc.streaming import describe_model, load_model, reads_s

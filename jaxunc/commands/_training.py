@@ -88,7 +88,8 @@ def training_data(
     """Return the rows of a file that have a target; raise a ValueError if its data cannot be fitted.
 
     Targets are numbers if ``numbers`` is True, and labels if it is False; None decides by the column. ``drop`` and
-    ``words`` are the columns that ``--drop`` and ``--words`` name. ``wish`` has the notation that the options ask for.
+    ``words`` are the columns that ``--drop`` and ``--words`` name. ``with_booleans``, for scikit-learn, makes floats of
+    bools with gaps. ``wish`` has the notation that the options ask for.
     """
     table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     _check_types(table.schema, path, target)
@@ -108,7 +109,8 @@ def training_data(
 def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbers: bool, wish: Notation) -> Data:
     """Return the rows of a file that have a target, for the fitted model ``fitted``.
 
-    Columns that the model was not fitted on are left out, whatever they hold.
+    Columns that the model was not fitted on are left out, whatever they hold, as are those that ``--drop`` names,
+    ``drop``. Targets are ``numbers`` or labels. ``wish`` has the notation that the options ask for.
     """
     table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     frame = as_frame(table)
@@ -167,7 +169,7 @@ def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
 
 
 def _check_types(schema: pa.Schema, path: str, target: str) -> None:
-    """Raise a ValueError if columns hold lists or bytes, or columns besides the target dates or times."""
+    """Raise a ValueError if by the schema columns hold lists or bytes, or columns besides the target dates or times."""
     several = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary)
     if nested := [field.name for field in schema if any(is_so(field.type) for is_so in several)]:
         raise ValueError(
@@ -191,7 +193,10 @@ def _many_integers(column: pd.Series) -> list[str]:
 
 
 def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> None:
-    """Raise a ValueError, with the row's number in the file, for a float that is infinite or beyond float32."""
+    """Raise a ValueError, with the row's number in the file, for a float of ``X`` that is infinite or beyond float32.
+
+    The rows of ``X`` are those of the file, read in the notation ``wish``, that have a ``target``.
+    """
 
     def number(row):
         return int(row_numbers(path, target, wish)[row])
@@ -219,7 +224,7 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
 
 
 def with_levels(model: Any, columns: Columns) -> Any:
-    """Return the estimator, which was fitted to codes, after giving it the columns in which values are looked up."""
+    """Return the estimator, fitted to codes, after giving it the columns that made these: it then looks values up."""
     if (by := getattr(model, "coverage_by", None)) is not None:
         _name_strata(model, cast(Any, columns.levels)[cast(Any, columns.names).index(by)])
     _change_columns(model, lambda _: columns)
@@ -229,7 +234,7 @@ def with_levels(model: Any, columns: Columns) -> Any:
 
 
 def _name_strata(model: Any, levels: Levels | None) -> None:
-    """Replace strata of an estimator that are codes by the levels of these codes; do nothing without levels."""
+    """Replace strata of an estimator that are codes by the levels of these codes; leave them if ``levels`` is None."""
     if levels is None:
         return
     names = (*levels.values, None)

@@ -17,15 +17,16 @@ MOST_SETS = 12
 """Largest number of classes for which all sets are listed."""
 
 UTILITIES = {50: (1.0, 0.0), 65: (1.6, -0.6), 80: (2.2, -1.2)}
-"""a and b of the utility a/k + b/k² of a right set of k classes, by name; ``"u65"`` and so on mean the same."""
+"""{name: (a, b)} of the utility a/k + b/k² of a set of k classes that holds the truth; ``"u65"`` means 65."""
 SLACK = 1e-3
 """By how much the sum of probabilities may miss 1: room for sums over many trees in float32."""
 
 
 def checked_probability(name: str, values_given: Any) -> Float[Array | np.ndarray, "... classes"]:
-    """Return probabilities as floats in the precision of the computation; JAX arrays stay JAX's, others are NumPy's.
+    """Return the probabilities ``values_given`` as floats of the precision in which JAX will compute.
 
-    Raises a ValueError, outside a trace, unless they are finite, not negative, and add to 1 in each row.
+    JAX arrays stay JAX's, others are NumPy's. Raises a ValueError, which calls them ``name``, unless they are numbers
+    with a class axis; outside a trace also unless they are finite, not negative, and add to 1 in each row.
     """
     check_numbers(name, values_given)
     check_class_axis(values_given, name)
@@ -46,7 +47,7 @@ def is_of_jax(*arrays: Any) -> bool:
 
 
 def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
-    """Return ``decide(share, *of_rows)`` for probabilities ``[... classes]`` and arrays ``[...]`` by row.
+    """Return ``decide(share, *of_rows)`` for probabilities ``share [... classes]`` and arrays ``of_rows [...]``.
 
     NumPy's rows are padded, so that tables of any length need few compiled programs; their decisions are NumPy's.
     """
@@ -129,7 +130,7 @@ def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
     """Return a function from probabilities ``[... classes]`` to sets (bools), by the utility of a set of each size."""
 
     def best(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
-        """Return the set of the highest expected utility for each row, as bools."""
+        """Return the set of the highest expected utility for each row of probabilities ``share``, as bools."""
         # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
         # Where even a right answer of that size costs, it holds the least probable ones: those are likely to be wrong.
         by_size = jnp.broadcast_to(utility, share.shape)
@@ -147,7 +148,7 @@ def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
 def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... classes"]) -> tuple[Array, Array]:
     """Return the summed probability of the first 1, 2, … classes by ascending key, and each class's rank from 0.
 
-    Classes with equal keys keep their order.
+    ``share`` holds the probabilities. Classes with equal keys keep their order.
     """
     order = jnp.argsort(key, axis=-1, stable=True)
     within = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
@@ -155,7 +156,10 @@ def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... cla
 
 
 def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
-    """Return the utility of a set that holds the truth, by its size 1 … classes; raise a ValueError if it is bad."""
+    """Return the utility of a set that holds the truth, by its size 1 … ``n_classes``.
+
+    ``utility`` is a name of `UTILITIES`, or these numbers themselves; others raise a ValueError.
+    """
     if np.ndim(utility) == 0:
         if isinstance(utility, str):
             check_one_of("utility", utility, [f"u{kind}" for kind in UTILITIES])
@@ -173,9 +177,10 @@ def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
 
 
 def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[[Array], Any]:
-    """Return a function from probabilities ``[... classes]`` to sets (bools), by utilities ``[sets classes]``.
+    """Return a function from probabilities ``[... classes]`` of a dtype to sets (bools), by ``utility [sets classes]``.
 
-    Raises a ValueError if the utilities or the sets (None: all sets) do not fit.
+    ``sets`` says which classes are in each set, bools ``[sets classes]``; None: all sets, if the classes are few.
+    Raises a ValueError if utilities or sets do not fit.
     """
     values = np.asarray(utility, float)
     if sets is None:
@@ -203,7 +208,7 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
 def expected_values(
     share: Float[Array, "... classes"], by_class: Float[Array, "classes sets"]
 ) -> Float[Array, "... sets"]:
-    """Return Σ_c P(c) u(A, c) for each set A, added class by class.
+    """Return Σ_c P(c) u(A, c) for each set A, added class by class; ``share`` is P, and ``by_class`` is u.
 
     A product of matrices would round differently for different numbers of rows.
     """

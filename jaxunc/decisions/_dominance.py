@@ -86,10 +86,10 @@ def _remaining(mass, total, excess):
 
 
 class CautiousAnswer(NamedTuple):
-    """The full answer of a cautious forest."""
+    """What `CautiousReport` answers: the set, class, probabilities, intervals and votes of a cautious forest."""
 
     membership: Bool[Array | np.ndarray, "... classes"]
-    """Whether each class is in the set: `nondominated` of the preference."""
+    """Whether each class is in the set: `nondominated` of ``preference``."""
     predicted: Int32[Array | np.ndarray, "..."]
     """The class of the set with the largest probability (the lowest index on ties)."""
     probability: Float[Array | np.ndarray, "... classes"]
@@ -105,7 +105,7 @@ class CautiousAnswer(NamedTuple):
         return ("class", "probability", "interval", "set")
 
     def columns(self, output: str) -> dict[str, np.ndarray]:
-        """Return ``{output: array}``: classes, probabilities or bools of sets; or what `Interval.columns` gives."""
+        """Return ``{output: array}`` for an output of `outputs`; for "interval" what `Interval.columns` gives."""
         if output == "interval":
             return self.interval.columns(output)
         arrays = {"class": self.predicted, "probability": self.probability, "set": self.membership}
@@ -169,11 +169,11 @@ class CautiousReport(Combiner[CautiousAnswer]):
         return ExplainedVote(self.vote.s, self.vote.mass)
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Lift the leaves for the vote and for the intervals."""
+        """Return the statistics of leaves with these counts, for the vote and for the intervals."""
         return {"vote": self.vote.lift(counts), "averaged": self.averaged.lift(counts)}
 
     def finish(self, stat: PyTree) -> CautiousAnswer:
-        """Finish the vote and the intervals, and decide by them."""
+        """Return the answer: vote and intervals from the merged statistics ``stat``, and the decisions by them."""
         preference, interval = self.vote.finish(stat["vote"]), self.averaged.finish(stat["averaged"])
         membership = nondominated(preference)
         unknown = 1 - sum_in_order(jnp.asarray(interval.lower), keepdims=True)
@@ -242,7 +242,10 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
 
 @jit
 def _interval_dominance(lower, upper):
-    """Return `interval_dominance` of bounds ``[... classes]`` without checks; for two classes a tie rejects class 0."""
+    """Return `interval_dominance` of the bounds ``lower`` and ``upper [... classes]``, without checks.
+
+    For two classes a tie, a lower bound of class 1 equal to class 0's upper bound, rejects class 0.
+    """
     low, high = lower[..., :, None], upper[..., None, :]
     low, high, beside = same_rank(low, high, ~jnp.eye(lower.shape[-1], dtype=bool))
     preferred = (low > high) & beside
@@ -260,8 +263,8 @@ def maximality(
     .. math:: c' \text{ is rejected} \iff \max_c n_c - n_{c'} \ge s
 
     Booleans ``[... classes]``, at least one True. Exact for integer counts. For this model interval dominance gives the
-    same set, except that equality rejects here. Empty leaf: all classes. Gradient: none. Parameters, errors and
-    warnings: those of `jaxunc.scorers.idm_interval`.
+    same set, except that equality rejects here. Empty leaf: all classes. Gradient: none. Parameters (``counts`` of
+    leaves, strength ``s``), errors and warnings: those of `jaxunc.scorers.idm_interval`.
 
     References
     ----------

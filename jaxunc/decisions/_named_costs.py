@@ -102,7 +102,7 @@ def least_cost(
 
 
 def _checked(costs: Any, n_classes: int) -> Any:
-    """Return the costs as they are; raise a ValueError unless they are ``[classes decisions]``, ≥ 0 and finite."""
+    """Return the costs as they are; raise an error unless they are numbers ``[classes decisions]``, ≥ 0 and finite."""
     check_numbers("costs", costs)
     shape = np.shape(costs)
     if len(shape) != 2 or shape[0] != n_classes or not shape[1]:
@@ -130,7 +130,10 @@ def check_costs(values: np.ndarray) -> None:
 def _least_cost_decision(
     costs: Float[Array, "classes decisions"], share: Float[Array, "... classes"], reject: Any = None
 ) -> Array:
-    """Return each instance's decision of least expected cost, int32 ``[...]``, -1 where rejecting costs less."""
+    """Return each row's decision of least expected cost, int32 ``[...]``, -1 where rejecting costs less.
+
+    ``share`` holds the class probabilities, and ``reject [...]`` what a rejection costs; None: nothing is rejected.
+    """
     n_classes, n_decisions = costs.shape
     slack = max(_ULPS, n_classes) * jnp.finfo(share.dtype).eps
     expected = expected_values(share, costs)
@@ -176,14 +179,14 @@ def plain_costs(costs: Any) -> Any:
 
 
 def _row(truth: Any, row: Any) -> dict[str, float]:
-    """Return ``{decision: cost}`` for one truth, with names as strings; raise unless ``row`` is such a mapping."""
+    """Return ``row``, the costs for one truth, as {decision: cost} with names as strings; a TypeError if no mapping."""
     if not isinstance(row, Mapping):
         raise TypeError(f"costs[{truth!r}] is {row!r:.60}; pass the cost of each decision: {{'yes': {{'no': 5}}}}.")
     return {str(decision): _number(f"{truth}:{decision}", cost) for decision, cost in row.items()}
 
 
 def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:
-    """Return the costs in a file, or in a JSON text, by truth; or of other texts a list of (TRUTH:DECISION, cost)."""
+    """Return {truth: {decision: cost}} if ``text`` names a file or is JSON, else its pairs (TRUTH:DECISION, cost)."""
     if os.path.isfile(text):
         return _of_file(Path(text))
     if text.lstrip().startswith("{"):
@@ -200,7 +203,7 @@ def _read_text(text: str) -> Mapping[str, Any] | list[tuple[str, str]]:
 
 
 def _costs_by_name(text: str, pairs: list[tuple[str, str]], names: Sequence[str] | None) -> dict[str, dict[str, float]]:
-    """Return ``{truth: {decision: cost}}`` from pairs TRUTH:DECISION with costs; messages quote ``text``.
+    """Return ``{truth: {decision: cost}}`` from pairs (TRUTH:DECISION, cost); messages quote ``text``.
 
     A pair is cut at the colon with one of ``names`` (the classes) on both sides, else at the first colon. Raises a
     ValueError if several colons could be meant, a pair comes twice, or a cost is not a finite number ≥ 0.
@@ -240,7 +243,7 @@ def _of_file(path: Path) -> Mapping[str, Any]:
 
 
 def _of_json(text: str, where: str) -> Mapping[str, Any]:
-    """Return ``{truth: {decision: cost}}`` from a JSON text; errors name its place ``where``."""
+    """Return ``{truth: {decision: cost}}`` from a JSON text; errors say ``where`` it comes from."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):

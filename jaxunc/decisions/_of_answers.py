@@ -121,7 +121,10 @@ def conformal_sets(
 
 
 def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probabilities of the calibration rows and their classes, as NumPy arrays; raise unless they fit."""
+    """Return the probabilities of the calibration rows ``[rows classes]`` and their labels ``[rows]``, as NumPy arrays.
+
+    Raises a ValueError unless they fit ``n_classes`` and one another.
+    """
     if not is_concrete(calibration, labels):
         raise ValueError("calibration and labels are traced, but ranked on the host; pass known arrays.")
     check_numbers("calibration", calibration)
@@ -146,7 +149,8 @@ def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray,
 def numbers_to_rank(probability: np.ndarray, position: np.ndarray) -> np.ndarray:
     """Return the number ``[rows]`` by which each row is ranked for conformal sets, larger is better.
 
-    It is the probability of the row's class ``position``, or 1 where that class is the most probable (first on ties).
+    It is the probability of the row's class, ``position [rows]`` of ``probability [rows classes]``; or 1 where that
+    class is the most probable (first on ties).
     """
     of_class = np.take_along_axis(probability, position[:, None], axis=1)[:, 0]
     return np.where(probability.argmax(axis=1) == position, 1, of_class) if len(of_class) else of_class
@@ -162,10 +166,11 @@ def least_probabilities(
     names: Any = None,
     weight: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the least probability with which each class is in a set, ``[classes]``.
+    """Return the least probability with which each class is in a conformal set of a coverage, ``[classes]``.
 
-    Rows count in the ranks by their weights (> 0), the new row by `unit_weight`. Raises a ValueError, in which
-    ``names`` name the classes, if there are too few rows.
+    ``ranked`` holds the `numbers_to_rank` of the calibration rows, and ``position`` their classes. Rows count in the
+    ranks by their weights (> 0), the new row by `unit_weight`; with ``by_class``, each class's rows by themselves.
+    Raises a ValueError, in which ``names`` name the classes, if there are too few rows.
     """
     least, weight = np.empty(n_classes, ranked.dtype), np.ones(len(ranked)) if weight is None else weight
     for c in range(n_classes) if by_class else [None]:
@@ -188,13 +193,16 @@ def least_probabilities(
 
 @jit
 def _members(share, least):
-    """Return sets ``[... classes]``: classes at least as probable as ``least``, and the most probable class."""
+    """Return sets ``[... classes]``: classes whose ``share`` is at least ``least [classes]``, and the most probable."""
     most_probable = jnp.argmax(share, axis=-1)[..., None] == jnp.arange(share.shape[-1])
     return (share >= jnp.broadcast_to(least, share.shape)) | most_probable
 
 
 def as_shares(probability: Any) -> np.ndarray:
-    """Return probabilities ``[rows classes]`` that add to 1; 1/C for rows of NaN or zeros, as boosted models answer."""
+    """Return ``probability [rows classes]``, scaled where rows do not add to 1; 1/C in rows of NaN or zeros.
+
+    Boosted models answer such rows.
+    """
     probability = np.asarray(probability)
     total = probability.sum(axis=1, keepdims=True)
     shares = np.divide(probability, total, out=np.full_like(probability, 1 / probability.shape[1]), where=total > 0)
@@ -202,7 +210,10 @@ def as_shares(probability: Any) -> np.ndarray:
 
 
 def best_sets(probability: Any, named: np.ndarray, utility: Any = 65) -> np.ndarray:
-    """Return the sets of the highest expected utility ``[rows classes]``, with the classes ``named`` added."""
+    """Return sets of the highest expected utility ``[rows classes]``, to which each row's class in ``named`` is added.
+
+    ``probability`` is ``[rows classes]``, and ``utility`` that of `expected_utility_set`.
+    """
     return _with(expected_utility_set(as_shares(probability), utility), named)
 
 
@@ -221,7 +232,11 @@ class Calibration:
     def kept(
         probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None), weight: Any = None
     ) -> np.ndarray:
-        """Return the array ``kept`` for probabilities ``[rows classes]``: of ``rows`` alone, and of weights above 0."""
+        """Return the array ``kept`` of the class, for calibration rows with ``probability [rows classes]``.
+
+        ``position`` holds their classes, and ``weight`` their weights (None: all alike). Only ``rows`` are kept, and of
+        these the ones whose weights are above 0.
+        """
         ranked = numbers_to_rank(
             as_shares(probability).astype(np.float32), position
         )  # as new rows are: `promised_sets`
@@ -232,27 +247,37 @@ class Calibration:
         return kept[:, :2] if weight is None or len(np.unique(kept[:, 2])) == 1 else kept
 
     def least(self, coverage: float, by_class: bool, labels: Sequence[Any]) -> np.ndarray:
-        """Return the least probability with which each class is in a set; errors name classes by their labels."""
+        """Return the least probability with which each class is in a set, as `least_probabilities` does.
+
+        Errors name the classes by their labels.
+        """
         check_coverage(coverage, by_class)
         how = {"by_class": by_class, "names": labels, "weight": self.weight}
         return least_probabilities(self.ranked, self.position, len(labels), coverage, **how)
 
 
 def check_coverage(coverage: Any, by_class: Any) -> None:
-    """Raise a TypeError or a ValueError unless these are settings of conformal sets."""
+    """Raise an error unless ``coverage`` is a number in (0, 1), and ``by_class`` a bool: settings of conformal sets."""
     check_within("coverage", coverage, "(0, 1)", ": how often sets are to hold the truth")
     check_bool("by_class", by_class)
 
 
 def promised_sets(probability: Any, named: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """Return sets ``[rows classes]``: classes at least as probable as ``least``, the most probable, and ``named``."""
+    """Return conformal sets ``[rows classes]`` by ``probability``: classes at or above ``least``, and two more classes.
+
+    These are each row's most probable class and the class in ``named [rows]``, which the model predicts.
+    """
     # Rounded as the calibration rows were, so that equal probabilities stay equal.
     shares = as_shares(probability).astype(np.float32)
     return _with(shares >= least.astype(np.float32), shares.argmax(axis=1), named)
 
 
 def decided(probability: Any, named: np.ndarray, costs: np.ndarray | None, reject: NumbersLike | None) -> np.ndarray:
-    """Return classes ``[rows]`` of the least expected cost (without costs: ``named``), -1 where rejected."""
+    """Return classes ``[rows]`` of the least expected cost by ``probability [rows classes]``, -1 where rejected.
+
+    Without ``costs`` they are those in ``named [rows]``, which the model predicts. `least_cost` explains ``costs`` and
+    ``reject``.
+    """
     positions = least_cost(as_shares(probability), costs, reject=reject)
     return np.where(positions < 0, positions, named) if costs is None else np.asarray(positions)
 

@@ -189,7 +189,7 @@ def log_loss(probs: Real[Array | np.ndarray, "instances classes"], y: Labels) ->
 
 
 def log_loss_from_logs(log_probs: Real[Array | np.ndarray, "instances classes"], y: Labels) -> Float[Array, ""]:
-    r"""Return the `log_loss` from logarithms of the probabilities, such as a combiner's ``log_probability``.
+    r"""Return the `log_loss` from ``log_probs``, logarithms of probabilities, such as a combiner's ``log_probability``.
 
     +inf if a class occurred whose logarithm is -inf. A row must hold logarithms of a distribution, within 0.001.
     Otherwise as `log_loss`. Gradient: -1/n for the class that occurred, which makes it the loss to train with.
@@ -297,7 +297,7 @@ def calibration_error(
 
 @jit(static_argnames=("n_bins", "norm", "strategy"))
 def _calibration_error(probs, y, n_bins, norm, strategy):
-    """Return the calibration error, a scalar, of checked probabilities ``[instances classes]`` and labels."""
+    """Return `calibration_error`, a scalar, of checked arguments."""
     n, n_classes = probs.shape
     confidence, correct, bin_of = _binned(probs, y, n_bins, strategy)
     excess = confidence - correct.astype(probs.dtype)
@@ -393,7 +393,7 @@ def reliability_curve(
 
 @jit(static_argnames=("n_bins", "strategy"))
 def _reliability_curve(probs, y, n_bins, strategy):
-    """Return the reliability curve of checked probabilities ``[instances classes]`` and labels."""
+    """Return `reliability_curve` of checked arguments."""
     confidence, correct, bin_of = _binned(probs, y, n_bins, strategy)
 
     def in_bin(b):
@@ -421,7 +421,7 @@ def _checked_bins(n_bins: int, strategy: str) -> int:
 def _binned(
     probs: Float[Array, "instances classes"], y: Int32[Array, "instances"], n_bins: int, strategy: str
 ) -> tuple[Float[Array, "instances"], Bool[Array, "instances"], Int32[Array, "instances"]]:
-    """Return the confidence of each instance, whether its predicted class is the true one, and its bin."""
+    """Return the confidence of each instance, whether its most probable class is the true one, and its bin from 0."""
     n = probs.shape[0]
     confidence = jnp.max(probs, axis=-1)
     if strategy == "uniform":

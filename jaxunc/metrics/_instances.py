@@ -25,7 +25,7 @@ _SLACK = 1e-3
 def as_array(values, *, name: str, numbers: bool = True) -> Array | np.ndarray:
     """Return JAX arrays as they are (gathered if sharded), other values as a NumPy copy, which JAX may read later.
 
-    With ``numbers``, raises a TypeError unless they are numbers.
+    With ``numbers``, raises a TypeError, which calls the values ``name``, unless they are numbers.
     """
     check_readable(name, values)
     if isinstance(values, jax.Array):
@@ -36,7 +36,10 @@ def as_array(values, *, name: str, numbers: bool = True) -> Array | np.ndarray:
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
-    """Return the labels as int32; raise a TypeError for their dtype, a ValueError unless they are class indices."""
+    """Return ``n_instances`` labels as int32; raise an error unless they are class indices in [0, ``n_classes``).
+
+    It is a TypeError for their dtype, else a ValueError; messages call them ``name``.
+    """
     y = as_array(y, name=name, numbers=False)
     remedy = "Turn other labels into indices: np.searchsorted(class_labels, labels)."
     if not (jnp.issubdtype(y.dtype, jnp.integer) or jnp.issubdtype(y.dtype, jnp.bool_)):
@@ -63,7 +66,7 @@ def check_columns(prediction, *, name: str) -> None:
 
 
 def check_column(values, *, name: str, remedy: str) -> None:
-    """Raise a ValueError unless the values are ``[instances]``."""
+    """Raise a ValueError, which ends with the sentence ``remedy``, unless the values are ``[instances]``."""
     if values.ndim != 1:
         raise ValueError(
             f"{name} has shape {values.shape}; expected [instances], a number for each prediction made. {remedy}"
@@ -77,7 +80,10 @@ def check_no_nan(prediction, *, name: str) -> None:
 
 
 def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float[Array, "instances classes"]:
-    """Return probabilities (or their logarithms) as floats; raise a ValueError unless each row is a distribution."""
+    """Return a prediction, probabilities or with ``logs`` their logarithms, as floats.
+
+    Raises a ValueError unless it is ``[instances classes]`` and each row a distribution, within 0.001.
+    """
     prediction = as_array(prediction, name=name)
     check_columns(prediction, name=name)
     if is_concrete(prediction):
@@ -102,12 +108,12 @@ def as_floats(prediction) -> Float[Array, "..."]:
 
 
 def one_hot(y: Int32[Array, "instances"], n_classes: int) -> Bool[Array, "instances classes"]:
-    """Return bools, True in the column of each instance's class."""
+    """Return bools with ``n_classes`` columns, True in that of each instance's class."""
     return y[:, None] == jnp.arange(n_classes, dtype=y.dtype)[None, :]
 
 
 def nan_unless_classes(value: Array, y: Int32[Array, "instances"], n_classes: int) -> Array:
-    """Return the value, or NaN if any label is not a class: under a trace no error can be raised."""
+    """Return the value, or NaN if any label is none of ``n_classes``: under a trace no error can be raised."""
     return jnp.where(jnp.all((y >= 0) & (y < n_classes)), value, jnp.nan)
 
 
@@ -167,6 +173,6 @@ def mean(values: Float[Array, "instances"]) -> Float[Array, ""]:
 
 
 def _added(parts: TwoFloat) -> TwoFloat:
-    """Return the two-float sum over the leading axis, added in order."""
+    """Return the two-float sum of ``parts`` over their leading axis, added in order."""
     start = TwoFloat(jnp.zeros_like(parts.high[0]), jnp.zeros_like(parts.low[0]))
     return lax.scan(lambda sum_so_far, part: (sum_so_far.plus(part), None), start, parts)[0]

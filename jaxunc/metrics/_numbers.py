@@ -193,7 +193,7 @@ def crps(
 
 @jit
 def _crps(apart, shares):
-    """Return the mean score, from points less targets ``[instances points]`` and the points' probabilities."""
+    """Return the mean score, from ``apart [instances points]``, points less targets, and ``shares``, probabilities."""
     order = jnp.argsort(apart, axis=1)
     apart = jnp.take_along_axis(apart, order, axis=1)
     shares = jnp.take_along_axis(jnp.broadcast_to(shares, apart.shape), order, axis=1)
@@ -206,7 +206,7 @@ def _crps(apart, shares):
 
 
 def _checked(predicted: Any, y: Any, name: str) -> tuple[Any, Any]:
-    """Return checked predictions ``[instances k]`` and targets as floats, in float64 if both are NumPy's."""
+    """Return checked ``predicted [instances k]`` and targets ``y`` as floats, in float64 if both are NumPy's."""
     predicted, y = as_array(predicted, name=name), as_array(y, name="y")
     if predicted.ndim != 2 or not predicted.shape[1]:
         raise ValueError(f"{name} has shape {predicted.shape}; expected [instances k], a row for each instance.")

@@ -104,7 +104,10 @@ def _auc_one_vs_rest(score, y):
 
 
 def _area(score, positive):
-    """Return the area under the ROC curve of one score; NaN if a class is missing or a score is NaN."""
+    """Return the area under the ROC curve of one score ``[instances]``, with bools for which instances are positive.
+
+    It is NaN if all or none are positive, or a score is NaN.
+    """
     dtype = as_floats(score).dtype
     keys, positive = lax.sort((sort_key(score), positive), num_keys=1)
     negatives_before, negatives_through = _count_by_ties(keys, ~positive)
@@ -199,9 +202,9 @@ def risk_coverage_curve(
 
     .. math:: \mathrm{risk}(\gamma) = \frac{M(t)}{t}, \qquad t = \gamma n
 
-    Returns ``coverage`` (1/m, 2/m, …, 1) and ``risk``, each ``[points]``. Arguments, errors, ties, exactness, cost and
-    gradient are those of `accuracy_rejection_curve`. Wrong predictions are counted, so that small risks keep their
-    digits.
+    Returns ``coverage`` (1/m, 2/m, …, 1) and ``risk``, each ``[points]``. ``certainty``, ``correct``, ``n_points`` (m),
+    errors, ties, exactness, cost and gradient are those of `accuracy_rejection_curve`. Wrong predictions are counted,
+    so that small risks keep their digits.
 
     References
     ----------
@@ -226,7 +229,8 @@ def area_under_risk_coverage(certainty: Real[Array | np.ndarray, "instances"], c
 
     A scalar in [0, 1]: 0 if all predictions are right, 1 if all are wrong, and the share of wrong ones if all
     certainties are equal. It depends both on how good the predictions are and on how well they are ranked: compare
-    certainties of the same predictions. The sum is compensated; all else is as for `risk_coverage_curve`.
+    certainties of the same predictions. The sum is compensated; all else is as for `risk_coverage_curve`, ``certainty``
+    and ``correct``, too.
 
     References
     ----------
@@ -242,7 +246,10 @@ def area_under_risk_coverage(certainty: Real[Array | np.ndarray, "instances"], c
 
 
 def _share_by_coverage(certainty, correct, n_points, counted):
-    """Return the share of kept instances with ``correct == counted``, at each coverage j/m, j = 1 … m."""
+    """Return the share of kept instances with ``correct == counted``, at each coverage j/m, j = 1 … m = ``n_points``.
+
+    Those with the largest ``certainty`` are kept. The arguments are not checked yet; ``n_points`` None means m = n.
+    """
     certainty = as_array(certainty, name="certainty")
     check_column(certainty, name="certainty", remedy="From probabilities take the largest of each row.")
     n = certainty.shape[0]
@@ -262,7 +269,7 @@ def _share_by_coverage(certainty, correct, n_points, counted):
 def _share_among_kept(certainty, correct, counted, last, part):
     """Return the share of hits among the ``last + part`` most certain instances, for each pair of these ``[points]``.
 
-    A hit has ``correct == counted``. Equal certainties are kept in equal parts.
+    A hit has ``correct == counted``. Of equal certainties the same share of each instance is kept.
     """
     # The bitwise complement reverses the order of integers without overflow.
     keys, hit = lax.sort((~sort_key(certainty), correct == counted), num_keys=1)

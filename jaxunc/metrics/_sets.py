@@ -85,7 +85,10 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
 
 @jit
 def _each_its_own(interval: Interval, y) -> Interval:
-    """Return the best and the worst mean squared error, where each instance chooses its probability by itself."""
+    """Return the best and the worst mean squared error, where each instance chooses its probability by itself.
+
+    ``interval`` holds probabilities of class 1 ``[instances]``, and ``y`` the classes.
+    """
 
     def loss(p):
         return nan_unless_classes(mean(jnp.where(y == 1, (1 - p) ** 2, p**2)), y, 2)
@@ -96,7 +99,10 @@ def _each_its_own(interval: Interval, y) -> Interval:
 
 @jit
 def _by_leaf(interval: Interval, y, leaf) -> Interval:
-    """Return the best and the worst mean squared error, where all instances of a leaf have one probability."""
+    """Return the best and the worst mean squared error, where all instances of a leaf have one probability.
+
+    ``interval`` holds probabilities of class 1 ``[instances]``, equal within a leaf; ``leaf`` numbers the leaves.
+    """
     n = y.shape[0]
     order = jnp.argsort(leaf)
     first, _ = group_edges(leaf[order])
@@ -155,7 +161,10 @@ def _checked_interval(interval: Interval) -> Interval:
 
 
 def _of_class_one(lower, upper):
-    """Return the ends of class 1 from those of two classes ``[instances 2]``: the narrower one on each side."""
+    """Return the ends of class 1's intervals from ``lower`` and ``upper`` of both classes ``[instances 2]``.
+
+    On each side it is the narrower of class 1's end and 1 less that of class 0. Raises a ValueError if they cross.
+    """
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
     of_one, other = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
     dtypes = [end.dtype for end in (lower, upper) if jnp.issubdtype(end.dtype, jnp.floating)]
@@ -310,7 +319,8 @@ def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: b
               \text{indeterminate only: } \frac{\sum_{i: |Y_i| > 1} |Y_i|}{\sum_i [|Y_i| > 1]}
 
     A scalar in [1, classes], or [2, classes]; NaN if there is no set to average. Counted as integers, up to 2³¹ in all.
-    For two classes the mean size is 2 less the determinacy. All else is as for `determinacy`.
+    For two classes the mean size is 2 less the determinacy. All else is as for `determinacy`, ``membership`` and ``y``,
+    too.
 
     References
     ----------
@@ -405,7 +415,7 @@ def discounted_utility(membership: Sets, y: Labels, *, kind: Literal[65, 80, 50]
 
 @jit(static_argnames="kind")
 def _discounted_utility(membership, y, kind):
-    """Return the mean utility of checked sets ``[instances classes]``, by the coefficients of ``kind``."""
+    """Return `discounted_utility` of checked arguments."""
     n_classes = membership.shape[1]
     sizes = _sizes_of(membership)
     right = jnp.any(membership & one_hot(y, n_classes), axis=1)
@@ -416,7 +426,7 @@ def _discounted_utility(membership, y, kind):
 
 
 def _checked_sets(membership) -> Bool[Array, "instances classes"]:
-    """Return the sets as a JAX array; raise a TypeError unless bools, a ValueError for a bad shape or an empty set."""
+    """Return ``membership`` as a JAX array; a TypeError unless bools, a ValueError for a bad shape or an empty set."""
     membership = as_array(membership, name="membership", numbers=False)
     if membership.dtype != bool:
         raise TypeError(
@@ -437,10 +447,10 @@ def _checked_sets(membership) -> Bool[Array, "instances classes"]:
 
 
 def _sizes_of(membership: Bool[Array, "instances classes"]) -> Int32[Array, "instances"]:
-    """Return the number of classes in each set."""
+    """Return the number of classes in each set of ``membership``."""
     return jnp.sum(membership, axis=1, dtype=jnp.int32)
 
 
 def _nan_unless_sets(value: Float[Array, ""], sizes: Int32[Array, "instances"]) -> Float[Array, ""]:
-    """Return the value, or NaN if a set is empty: under a trace no error can be raised."""
+    """Return the value, or NaN if one of the sets' sizes is 0: under a trace no error can be raised."""
     return jnp.where(jnp.all(sizes > 0), value, jnp.nan)
