@@ -237,7 +237,7 @@ def _marks(console: Console) -> str:
 
 
 def _terms(console: Console, verdict: Verdict, n_classes: int) -> list[str]:
-    """Return sentences to print on the console below the `_table` of a verdict: what means, marks, measures are.
+    """Return sentences to print on the console below the `_table` of a verdict, on its means, marks and measures.
 
     ``n_classes`` is the number of classes, 0 for numbers.
     """

@@ -48,7 +48,7 @@ N_BINS = 10  # number of bins of confidence, or of probability, in reliability d
 N_POINTS = 20  # number of points of accuracy-rejection curves: coverages 1/20, 2/20, … 1
 N_CELLS = 16  # number of bins of uncertainty along each axis
 TOPS = (1, 5, 10, 20)
-"""Parts of the rows, in per cent, that are called most likely positive: the share of positives in each is measured."""
+"""Shares of the rows, in per cent, that are called most likely positive; the share of positives in each is measured."""
 EDGES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99)
 """Edges between bins of the positive class's probability: fine near 0 for rare classes, and equal in all folds, so that
 bins add over folds."""

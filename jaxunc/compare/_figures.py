@@ -350,7 +350,7 @@ def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dic
 
 
 def _set_sizes(title: str, shares) -> Picture:
-    """Return a picture of ``shares [strengths classes]``: for each s, the share of sets with 1, 2, … classes."""
+    """Return a picture, with this title, of ``shares [strengths classes]``: of the sets for s, with 1, 2, … classes."""
 
     def draw(ax: Axes) -> None:
         SetSizeDisplay(STRENGTHS, shares).plot(ax)

@@ -121,7 +121,7 @@ def _digits(value: Any) -> float:
 
 
 def are_sound(outcome: NumberOutcome, laws: Sequence[str]) -> bool:
-    """Return whether each part of an outcome, read from a file, has these laws and the right sizes."""
+    """Return whether each field of an outcome, read from a file, has these laws and the right sizes."""
     every, n_rows = {*laws, BASE_RATES}, sum(outcome.fifths["size"])
     kept = {name for name in MEASURES_OF_LAWS if name != "worst_fifth"}
     return (

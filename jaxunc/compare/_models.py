@@ -141,7 +141,10 @@ def _targets(chunk: DataChunk) -> list[str | None]:
 
 
 def _evidence(answer: Answer) -> np.ndarray:
-    """Return an answer's log probabilities, at least -80, as features of a calibration; for two classes 1 less 0."""
+    """Return an answer's log probabilities ``[instances classes]``, at least -80, as features of a calibration.
+
+    For two classes it is one column: the logarithm of class 1 less that of class 0.
+    """
     logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 

@@ -224,7 +224,7 @@ def _top_names(verdict: Verdict) -> list[str]:
 def _top_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
     """Return a row for each of `TOPS`: per cent of positives in that share of the rows; the leader's lift and gain.
 
-    Lift is that per cent over the share of positives in all rows, gain the share of all positives that is found.
+    Lift is the share of positives there over that in all rows, and gain the share of all positives that are there.
     """
     base_rate = shares(results)[str(results.settings.positive)]
     rows = []

@@ -60,7 +60,7 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
 
 
 def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float[np.ndarray, "methods"]:
-    """Mean rank of each method over the blocks, from `ranks`, whose arguments (``decimals``: ties) these are.
+    """Mean rank of each method over the blocks; ``values``, ``decimals`` and the direction are as for `ranks`.
 
     Each is in [1, methods], smaller is better. An average rank depends on which other methods are compared.
 
@@ -76,8 +76,8 @@ def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) 
 def corrected_t_test(differences: Real[Array | np.ndarray, "... splits"], *, test_share: float) -> CorrectedT:
     r"""Nadeau and Bengio's t-test of two methods that were compared on splits of one data set.
 
-    With d̄ and s² the mean and the variance (with n - 1) of the differences on n ≥ 2 splits, for repeated
-    cross-validations the folds of all repetitions. ``test_share`` is τ in (0, 1), the share of instances that each
+    d̄ and s² are the mean and the variance (with n - 1) of the differences on n ≥ 2 splits; the splits of a repeated
+    cross-validation are the folds of all repetitions. ``test_share`` is τ in (0, 1), the share of instances that each
     split tests on (0.1 for ten folds):
 
     .. math:: t = \frac{\bar d}{\sqrt{\big(\frac1n + \frac{\tau}{1 - \tau}\big)\, s^2}}

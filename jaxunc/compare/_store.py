@@ -8,11 +8,11 @@ is one object:
 * ``data``: name, sizes, classes, notes and warnings, and a hash of the values;
 * ``settings``: those of the command line; ``combiners``: the names of those that were compared; ``model``, only in a
   study of a given model: its description;
-* ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the parts of an `Outcome`:
+* ``forests``: for each forest its ``forest``, ``leaf_size``, ``repeat``, ``fold`` and the fields of an `Outcome`:
   ``measures``, ``reliability``, ``rejection``, ``uncertainty``, (since version 3) ``sets``, now for more s, (since
   version 4) ``set_sizes``, ``intervals`` and ``brier_range``, (since version 5) ``polling`` and (since version 6)
-  ``positive``, ``costs`` and ``doubtful``; a part that does not suit the number of classes is empty. For numbers the
-  parts are those of a `NumberOutcome`, ``combiners`` are laws, and ``classes`` is empty.
+  ``positive``, ``costs`` and ``doubtful``; a field that does not suit the number of classes is empty. For numbers the
+  fields are those of a `NumberOutcome`, ``combiners`` are laws, and ``classes`` is empty.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class Results(NamedTuple):
     """A finished study."""
 
     about: dict[str, Any]
-    """Description of the study: the parts of the file but ``forests``."""
+    """Description of the study: the entries of ``results.json`` but ``forests``."""
     outcomes: dict[Cell, Any]
     """Outcome of each forest, in order: an `Outcome`, or of numbers a `NumberOutcome`."""
 
@@ -133,7 +133,7 @@ def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel
     }
     if given is not None:
         about["model"] = given.about
-    # As JSON gives it back, with lists for tuples: descriptions are compared with those of files.
+    # As it comes back from JSON, with lists for tuples: descriptions are compared with those of files.
     return json.loads(json.dumps(about))
 
 
@@ -186,7 +186,7 @@ class Store:
         with self._explain_errors():
             document = json.loads(path.read_text(encoding="utf-8"))
             entries = document.pop("forests")
-        self._check_same(document, RESULTS)  # before the entries: an older format lacks some parts
+        self._check_same(document, RESULTS)  # before the entries: those of an older format lack some fields
         with self._explain_errors():
             outcomes = dict(self._parse(entry) for entry in entries)
         if set(outcomes) != set(self._cells):
@@ -272,7 +272,7 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs
 
     It has mean costs only if the study is one ``with_costs``.
 
-    Raises a KeyError, TypeError, AttributeError or ValueError where a part is of another kind than expected.
+    Raises a KeyError, TypeError, AttributeError or ValueError where a field is of another kind than expected.
     """
     cautious = n_classes <= MOST_CLASSES
     strengths = [str(s) for s in STRENGTHS if cautious]
@@ -304,9 +304,9 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs
 def _numbers(outcome: Outcome) -> list[Any]:
     """Return all values of an outcome that should be finite numbers.
 
-    The texts of a doubtful row's columns are left out, and None as the accuracy of no single class or as the leaf rows
-    of a doubtful row. Raises a KeyError, TypeError or AttributeError where sets or doubtful rows are not as in an
-    `Outcome`.
+    The texts of a doubtful row's columns are left out. So is None where it may stand: as the row's "leaf_rows", or as
+    the ``single_set_accuracy`` of sets none of which is a single class. Raises a KeyError, TypeError or AttributeError
+    where sets or doubtful rows are not as in an `Outcome`.
     """
     sets = [
         [value for name, value in measures.items() if (name, value) != ("single_set_accuracy", None)]

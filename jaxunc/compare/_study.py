@@ -1,7 +1,7 @@
 """The study: forests under repeated cross-validation, and every combiner on the leaves of the same forests.
 
-`run` shows progress and keeps outcomes. `study` splits the data. For each split it grows a forest on the training rows
-or counts them anew, learns the combiners that learn, and evaluates all combiners on the test fold.
+`run` shows progress and keeps outcomes. `study` splits the data. For each split it grows a forest on the training rows,
+or counts them in given trees. It learns the combiners that learn, and evaluates all combiners on the test fold.
 """
 
 import sys
@@ -322,9 +322,9 @@ def learn(
 ) -> dict[str, Answers]:
     """Learn the combiners in ``names``, of "learned", "calibrated" and "isotonic"; return {name: answer function}.
 
-    ``model`` is what grew the forest on these instances, or the forest itself if its tests do not depend on labels.
-    ``groups`` holds a number for each instance, the same for copies. If a class has fewer distinct instances than
-    `N_FOLDS`, nothing is learned, and each combiner answers as the mean does.
+    ``X`` and ``y`` are the training instances. ``model`` is what grew the forest on them, or the forest itself if its
+    tests do not depend on labels. ``groups`` holds a number for each instance, the same for copies. If a class has
+    fewer distinct instances than `N_FOLDS`, nothing is learned, and each combiner answers as the mean does.
     """
     if not names:
         return {}

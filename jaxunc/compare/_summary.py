@@ -106,10 +106,10 @@ def best_leaf_sizes(records: Any) -> pd.Series:
 
 
 def shown_leaf_sizes(results: Results, records: Any) -> dict[str, int]:
-    """Return {kind of forest: leaf size} for figures that show forests, not combiners: the size that is best for one.
+    """Return {kind of forest: leaf size at which figures of one leaf size show it}.
 
-    That combiner is `BASELINE`, or the first if `BASELINE` was not run. Leaf size 1 is shown only if there is no other:
-    its leaves are pure, and leave no uncertainty. ``records`` is the frame of `Results.records`.
+    It is the best size for `BASELINE`; if that was not run, for the first combiner. Leaf size 1 is shown only if there
+    is no other: its leaves are pure, and leave no uncertainty. ``records`` is the frame of `Results.records`.
     """
     leaves: Any = best_leaf_sizes(records[records["leaf_size"] > 1] if results.settings.leaf_sizes[-1] > 1 else records)
     combiner = BASELINE if BASELINE in results.about["combiners"] else next(iter(results.about["combiners"]))
@@ -171,7 +171,7 @@ def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
 
 
 def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
-    """Return the bins of `Outcome.intervals` over several test folds, with means for sums; empty bins are left out."""
+    """Return `Outcome.intervals` of the outcomes together, with each bin's means for sums; empty bins are left out."""
     sums = {name: np.sum([o.intervals[name] for o in outcomes], axis=0) for name in outcomes[0].intervals}
     filled = sums["size"] > 0
     means = {name: (total[filled] / sums["size"][filled]).tolist() for name, total in sums.items()}

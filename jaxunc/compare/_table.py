@@ -134,9 +134,9 @@ def _describe_number(y: np.ndarray, column: pd.Series, numbers: bool | None) -> 
 
 
 def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return targets ``y`` in units of their spread's power of ten if it is small or huge, and a note with their name.
+    """Return targets ``y`` in units of their spread's power of ten if it is small or huge, and a note of the unit.
 
-    Others stay, without a note. Studies take differences below 1e-6 for ties, whatever the unit.
+    Others stay, without a note. ``target`` is their name. Studies take differences below 1e-6 for ties in any unit.
     """
     spread = float(np.std(y))
     if 1e-2 <= spread < 1e7:

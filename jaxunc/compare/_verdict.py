@@ -1,10 +1,10 @@
 """The verdict of a study: which combiner or law to use, in sentences that statistical tests support.
 
-A test fold is a pair (repetition, fold), and a forest a pair (kind, leaf size). On a test fold a combiner is read on
-the forest whose log loss is least for it over the *other* test folds: no fold chooses for itself. Each combiner, and
-the base rates, is compared with the *default* (`baseline_of`) and with the *leader*, the combiner to use. The corrected
-resampled t-test compares two of them over the test folds, and Holm corrects the p-values of one measure. Laws of
-numbers are treated likewise, by their interval score.
+A test fold is a pair (repetition, fold), and a forest a pair (kind, leaf size). On each test fold a combiner's measures
+are read on one forest: the one with its least log loss over the *other* test folds, so that no fold chooses for itself.
+Each combiner, and the base rates, is compared with the *default* (`baseline_of`) and with the *leader*, the combiner to
+use. The corrected resampled t-test compares two of them over the test folds, and Holm corrects the p-values of one
+measure. Laws of numbers are treated likewise, by their interval score.
 """
 
 from collections.abc import Callable, Mapping
@@ -146,7 +146,7 @@ def verdict(results: Results, records: Any) -> Verdict:
             by_part[BASE_RATES] = rates[measure]
     means = pd.DataFrame({measure: by_part.mean() for measure, by_part in values.items()}).round(DECIMALS)
     if outcomes:
-        means["seconds"] = values["seconds"].median()  # the first parts compile, and would dominate a mean
+        means["seconds"] = values["seconds"].median()  # the first folds compile, and would dominate a mean
         means["worst_fifth"] = pd.Series({law: worst_fifth(parts, law) for law, parts in outcomes.items()})
     base = baseline_of(best_forests)
     fallback: Any = None
@@ -405,7 +405,7 @@ def _accuracy(results: Results, verdict: Verdict) -> str:
     classes, accuracy = shares(results), verdict.means["accuracy"]
     most = max(classes, key=lambda label: classes[label])
     if verdict.differs("accuracy", verdict.leader, BASE_RATES) != 1:
-        # A small lead over the most frequent class says nothing; a large one may rest on too few parts.
+        # A small lead over the most frequent class says nothing; a large one may rest on too few test folds.
         if accuracy[verdict.leader] - classes[most] < (1 - classes[most]) / 10:
             return f"; accuracy says nothing here, since *{most}* is right for {classes[most]:.1%}"
         return (

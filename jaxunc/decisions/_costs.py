@@ -25,8 +25,8 @@ SLACK = 1e-3
 def checked_probability(name: str, values_given: Any) -> Float[Array | np.ndarray, "... classes"]:
     """Return the probabilities ``values_given`` as floats of the precision in which JAX will compute.
 
-    JAX arrays stay JAX's, others are NumPy's. Raises a ValueError, which calls them ``name``, unless they are numbers
-    with a class axis; outside a trace also unless they are finite, not negative, and add to 1 in each row.
+    JAX arrays stay JAX's, others are NumPy's. Raises an error, which calls them ``name``, unless they are numbers with
+    a class axis. Outside a trace it is raised, too, unless they are finite, not negative, and add to 1 in each row.
     """
     check_numbers(name, values_given)
     check_class_axis(values_given, name)

@@ -22,12 +22,12 @@ from ._costs import is_of_jax
 def nondominated(preference: Preference) -> Bool[Array | np.ndarray, "... classes"]:
     r"""Return the classes that no half of the votes' mass rejects.
 
-    For two classes, with the belief and the plausibility of class 1:
+    For two classes, with bel and pl the belief and the plausibility of class 1:
 
     .. math:: \{0\} \text{ if } pl < \tfrac12, \quad \{1\} \text{ else if } bel \ge \tfrac12, \quad
               \{0, 1\} \text{ otherwise.}
 
-    For more, c' is rejected if B(c ≻ c') ≥ ½ of the mass for some c.
+    For more, c' is rejected if for some c the votes that prefer c to c' have at least half of the mass.
 
     Parameters
     ----------

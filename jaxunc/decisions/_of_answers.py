@@ -232,10 +232,10 @@ class Calibration:
     def kept(
         probability: Any, position: np.ndarray, rows: np.ndarray | slice = slice(None), weight: Any = None
     ) -> np.ndarray:
-        """Return the array ``kept`` of the class, for calibration rows with ``probability [rows classes]``.
+        """Return the array from which a `Calibration` is made, for rows with ``probability [rows classes]``.
 
-        ``position`` holds their classes, and ``weight`` their weights (None: all alike). Only ``rows`` are kept, and of
-        these the ones whose weights are above 0.
+        ``position`` holds their classes, and ``weight`` their weights (None: all alike). Of these rows those that
+        ``rows`` selects are kept (positions, bools or a slice), if their weights are above 0.
         """
         ranked = numbers_to_rank(
             as_shares(probability).astype(np.float32), position
@@ -247,10 +247,7 @@ class Calibration:
         return kept[:, :2] if weight is None or len(np.unique(kept[:, 2])) == 1 else kept
 
     def least(self, coverage: float, by_class: bool, labels: Sequence[Any]) -> np.ndarray:
-        """Return the least probability with which each class is in a set, as `least_probabilities` does.
-
-        Errors name the classes by their labels.
-        """
+        """Return `least_probabilities` of these rows for a coverage; errors name the classes by their labels."""
         check_coverage(coverage, by_class)
         how = {"by_class": by_class, "names": labels, "weight": self.weight}
         return least_probabilities(self.ranked, self.position, len(labels), coverage, **how)

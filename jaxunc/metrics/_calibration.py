@@ -236,7 +236,8 @@ def calibration_error(
 ) -> Float[Array, ""]:
     r"""Expected calibration error of the predicted class (top label), by bins of confidence; smaller is better.
 
-    With conf the largest probability of an instance, acc whether its class is the true one, averaged over bin b:
+    With conf the largest probability of an instance, and acc whether its class is the true one, both averaged over the
+    :math:`n_b` instances of bin b:
 
     .. math:: \ell_1: \sum_b \frac{n_b}{n} |acc_b - conf_b|, \qquad
               \ell_2: \sqrt{\sum_b \frac{n_b}{n} (acc_b - conf_b)^2}, \qquad

@@ -20,7 +20,7 @@ def interval_score(
 ) -> Float[Array, ""]:
     r"""Mean width of prediction intervals and what their misses cost, in one number; smaller is better.
 
-    With the interval [l, u] and α = 1 - coverage:
+    With the interval [l, u], α = 1 - coverage and :math:`x_+ = \max(x, 0)`:
 
     .. math:: \frac1n \sum_i (u_i - l_i) + \frac2\alpha (l_i - y_i)_+ + \frac2\alpha (y_i - u_i)_+
 
@@ -85,11 +85,11 @@ def pinball_loss(
     Parameters
     ----------
     predicted
-        Predictions ``[instances levels]``, such as ``predict(X, quantiles=...)`` returns.
+        Predicted quantiles q ``[instances levels]``, such as ``predict(X, quantiles=...)`` returns.
     y
         What came true ``[instances]``.
     quantiles
-        Their levels τ in [0, 1], ``[levels]``, in the order of the columns.
+        The k levels τ of the quantiles, in [0, 1], ``[levels]``, in the order of the columns.
 
     Returns
     -------
@@ -138,16 +138,16 @@ def crps(
     .. math:: \frac1n \sum_i \Big(\sum_j p_{ij} |v_{ij} - y_i|
               - \tfrac12 \sum_{jk} p_{ij} p_{ik} |v_{ij} - v_{ik}|\Big)
 
-    which is :math:`\int (F_i(x) - [x \ge y_i])^2 dx`.
+    which is :math:`\int (F_i(x) - [x \ge y_i])^2 dx`, with F the distribution function.
 
     Parameters
     ----------
     values
-        Points ``[instances points]`` in any order: members of an ensemble, or quantiles at the levels (j - ½)/k.
+        k points v ``[instances points]`` in any order: members of an ensemble, or quantiles at the levels (j - ½)/k.
     y
         What came true ``[instances]``.
     probs
-        Probabilities of the points, ``[instances points]``. Default: all alike.
+        Probabilities p of the points, ``[instances points]``. Default: all alike.
 
     Returns
     -------

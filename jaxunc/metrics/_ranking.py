@@ -140,7 +140,8 @@ def accuracy_rejection_curve(
 ) -> RejectionCurve:
     r"""Accuracy over the instances that are kept when the least certain share is rejected.
 
-    With the instances in order of certainty, the most certain first, and H(t) the right ones among the first t:
+    With ρ that share, the n instances in order of certainty, the most certain first, and H(t) the right ones among the
+    first t:
 
     .. math:: \mathrm{acc}(\rho) = \frac{H(t)}{t}, \qquad t = (1 - \rho)\, n
 
@@ -198,7 +199,8 @@ def risk_coverage_curve(
 ) -> RiskCoverageCurve:
     r"""Risk over the instances that are kept, by their share: 1 minus the `accuracy_rejection_curve`, from its end.
 
-    With the instances in order of certainty, the most certain first, and M(t) the wrong ones among the first t:
+    With γ that share, the n instances in order of certainty, the most certain first, and M(t) the wrong ones among the
+    first t:
 
     .. math:: \mathrm{risk}(\gamma) = \frac{M(t)}{t}, \qquad t = \gamma n
 

@@ -214,6 +214,8 @@ _COEFFICIENTS = {50: (1.0, 0.0), 65: (1.6, 0.6), 80: (2.2, 1.2)}
 def determinacy(membership: Sets, y: Labels | None = None) -> Float[Array, ""]:
     r"""Share of instances for which a single class is predicted.
 
+    With :math:`Y_i` the set of instance i:
+
     .. math:: \frac1n \sum_i [|Y_i| = 1]
 
     Parameters
@@ -261,6 +263,8 @@ def _determinacy(membership):
 
 def single_set_accuracy(membership: Sets, y: Labels) -> Float[Array, ""]:
     r"""Accuracy on the instances for which a single class is predicted.
+
+    With :math:`Y_i` the set of instance i, and :math:`y_i` its class:
 
     .. math:: \frac{\sum_i [Y_i = \{y_i\}]}{\sum_i [|Y_i| = 1]}
 
@@ -314,6 +318,8 @@ def _single_set_accuracy(membership, y):
 
 def set_size(membership: Sets, y: Labels | None = None, *, indeterminate_only: bool = False) -> Float[Array, ""]:
     r"""Mean number of classes in the sets; with ``indeterminate_only``, in the sets of more than one class.
+
+    With :math:`Y_i` the set of instance i:
 
     .. math:: \frac1n \sum_i |Y_i|, \qquad
               \text{indeterminate only: } \frac{\sum_{i: |Y_i| > 1} |Y_i|}{\sum_i [|Y_i| > 1]}
