@@ -98,10 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _command_module(name: str) -> Any:
-    """Return the module of the command of that name.
-
-    It has ``DETAILS``, ``add_arguments(parser)``, ``run(args)`` and ``interrupted(args)``.
-    """
+    """Return a command's module: ``DETAILS``, ``add_arguments(parser)``, ``run(args)`` and ``interrupted(args)``."""
     # Imported only now: each command needs packages that other commands do not.
     return import_module(_APPLICATIONS.get(name, f"jaxunc.commands._{name}"))
 

@@ -143,10 +143,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _print_coverage(args: argparse.Namespace, model: Any) -> None:
-    """Print how often the model's intervals hold the truth for each value of the column of ``--coverage-by``.
-
-    The value with the least coverage comes first. Without that option nothing is printed.
-    """
+    """Print the coverage of the model's intervals for values of the column of ``--coverage-by``, the least first."""
     shares = getattr(model, "coverage_by_value_", None) or {}
     for value, (rows, share) in sorted(shares.items(), key=lambda each: each[1].share)[:MOST_VALUES]:
         held = f"hold {100 * share:.0f}% of {rows} rows" if rows else "were tried on no row"

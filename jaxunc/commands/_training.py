@@ -193,9 +193,9 @@ def _many_integers(column: pd.Series) -> list[str]:
 
 
 def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> None:
-    """Raise a ValueError, with the row's number in the file, for a float of ``X`` that is infinite or beyond float32.
+    """Raise a ValueError, with the row's number in the file, for a float that is infinite or beyond float32.
 
-    The rows of ``X`` are those of the file, read in the notation ``wish``, that have a ``target``.
+    Rows without a ``target`` have numbers, too, so that the file is read once more, in the notation ``wish``.
     """
 
     def number(row):

@@ -207,10 +207,7 @@ def _speaker(console: Console) -> Callable[..., None]:
 
 
 def _table(console: Console, verdict: Verdict) -> RichTable:
-    """Return a verdict's table of combiners, sorted by the main loss, with marks that the console can print.
-
-    A mark shows that tests tell a combiner from the default, better or worse.
-    """
+    """Return a verdict's table of combiners, by the main loss; marks show which ones tests tell from the default."""
     up, down = "^v" if console.options.ascii_only else "↑↓"
     marks = _marks(console)
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="")
@@ -237,10 +234,7 @@ def _marks(console: Console) -> str:
 
 
 def _terms(console: Console, verdict: Verdict, n_classes: int) -> list[str]:
-    """Return sentences to print on the console below the `_table` of a verdict, on its means, marks and measures.
-
-    ``n_classes`` is the number of classes, 0 for numbers.
-    """
+    """Return sentences on means, marks and measures, to print below `_table`; ``n_classes`` is 0 for numbers."""
     better, worse = _marks(console)[1:]
     base = verdict.base
     marks = "" if base is None else f" {better} better, {worse} worse than {base}, as far as tests tell."

@@ -374,10 +374,7 @@ def uncertainty_map(
 
 @jit
 def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
-    """Return the numbers of instances and of errors in each pair of bins ``[aleatoric bins, epistemic bins]``.
-
-    Each axis has one more of its edges than bins. Instances with NaN, or ``correct`` not 0 or 1, are left out.
-    """
+    """Return the numbers of instances and of errors ``[aleatoric bins, epistemic bins]`` between these edges."""
     n_bins = aleatoric_edges.shape[0] - 1
     row, column = _bin_of(aleatoric, aleatoric_edges), _bin_of(epistemic, epistemic_edges)
     is_valid = (correct >= 0) & (correct < 2) & ~jnp.isnan(aleatoric) & ~jnp.isnan(epistemic)
@@ -407,10 +404,7 @@ def _evaluate_sets(
 def _measure_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, Float[Array, "strengths"]], Int32[Array, "strengths classes"]]:
-    """Return `SET_MEASURES` of the nondominated sets for each of `STRENGTHS`, and how many sets have each size.
-
-    ``leaves`` holds the counts of the leaf that an instance reaches in each tree.
-    """
+    """Return `SET_MEASURES` of the nondominated sets for each of `STRENGTHS`, and how many sets have each size."""
     n_classes = leaves.shape[-1]
 
     def at(s):
@@ -434,10 +428,7 @@ def _measure_sets(
 def _interval_bins(
     probability: Float[Array, "instances classes"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, list]:
-    """Return `Outcome.intervals`, in bins ((b - 1)/B, b/B], B = `N_BINS`, of ``probability``, the mean class frequency.
-
-    ``interval`` is the averaged interval of each class ``[instances classes]``.
-    """
+    """Return `Outcome.intervals`, from mean class frequencies and averaged intervals, in bins ((b - 1)/B, b/B]."""
     parts = [np.asarray(part) for part in (probability, *interval)]
     n_classes = parts[0].shape[1]
     # With two classes the interval of class 0 mirrors that of class 1, and would count every instance twice.

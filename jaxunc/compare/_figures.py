@@ -1,8 +1,7 @@
 """Figures of the report page, as SVG: outcomes averaged over test folds and drawn by the displays of this room.
 
 A description of each figure puts its numbers into words. Sets and intervals are shown at one leaf size of each kind of
-forest. Arguments of several functions: ``records``, the frame that `Results.records` returns; ``names``, the combiners
-that stand out (`choose_highlights`).
+forest.
 """
 
 import io
@@ -287,10 +286,7 @@ def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
 
 
 def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw instances and errors by aleatoric and epistemic uncertainty, at one leaf size of each kind of forest.
-
-    ``records`` is the frame of `Results.records`.
-    """
+    """Draw instances and errors by both uncertainties, for each kind of forest at its best leaf size in ``records``."""
     n_classes = len(results.about["data"]["classes"])
     edges = np.linspace(0, np.log2(n_classes), N_CELLS + 1)
     pictures = []
@@ -312,10 +308,7 @@ def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def set_pictures(results: Results, records: Any) -> list[Picture]:
-    """Draw determinacy and accuracy, utilities, and sizes of sets of classes against s; none if there are no sets.
-
-    ``records`` is the frame of `Results.records`.
-    """
+    """Draw accuracy and determinacy, utilities, and sizes of sets against s, from ``records``; none without sets."""
     if not has_sets(results):
         return []
     mean, accuracy = set_averages(results, records), baseline_accuracy(results, records)
@@ -423,10 +416,7 @@ def _brier_range(title: str, results: Results, forest: str) -> Picture:
 def draw_picture(
     title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE
 ) -> Picture:
-    """Return a picture with this title and description of one plot.
-
-    ``draw`` fills the plot's axes; ``size`` is width and height in inches.
-    """
+    """Return a picture, with its title and description: ``draw`` fills axes of ``size``, width and height in inches."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())

@@ -97,10 +97,7 @@ def evaluate_laws(
 
 
 def _measures(quantiles: np.ndarray, y: np.ndarray, seconds: float) -> dict[str, float]:
-    """Return the entry of `NumberOutcome.measures` of one law, whose fit and answer took ``seconds``.
-
-    ``quantiles [rows levels]`` are those at `LEVELS`, and ``y`` the targets.
-    """
+    """Return one law's entry of `NumberOutcome.measures`; ``quantiles [rows levels]`` at `LEVELS` took ``seconds``."""
     ends = quantiles[:, [0, -1]]
     return {
         "interval_score": _digits(metrics.interval_score(ends, y, coverage=COVERAGE)),

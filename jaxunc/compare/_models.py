@@ -40,10 +40,7 @@ class GivenModel(NamedTuple):
     about: dict[str, Any]  # the file's "name" and "sha256", "n_trees", and "boosted": whether the trees are boosted
 
     def answers(self, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
-        """Return {name: answer function} of `MODEL`, and of `MODEL_CALIBRATED` by Platt's regression on these rows.
-
-        ``X`` are the rows as the trees test them, ``y`` their classes as positions.
-        """
+        """Return {name: answer function} of `MODEL`, and of `MODEL_CALIBRATED` by Platt's regression on these rows."""
         fitted: Any = LogisticRegression(C=100.0, max_iter=1000).fit(_evidence(self.model.answer(X)), y)
 
         def calibrated(rows: np.ndarray) -> Answer:
@@ -141,10 +138,7 @@ def _targets(chunk: DataChunk) -> list[str | None]:
 
 
 def _evidence(answer: Answer) -> np.ndarray:
-    """Return an answer's log probabilities ``[instances classes]``, at least -80, as features of a calibration.
-
-    For two classes it is one column: the logarithm of class 1 less that of class 0.
-    """
+    """Return an answer's log probabilities, at least -80, as features; for two classes class 1's less class 0's."""
     logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 

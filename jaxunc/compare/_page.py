@@ -1,8 +1,4 @@
-"""The report page of a finished study: one HTML file, without outside resources.
-
-Arguments of several functions: ``results``, the study; ``records``, the frame that its `Results.records` returns;
-``verdict``, what `verdict` returns for both.
-"""
+"""The report page of a finished study: one HTML file, without outside resources."""
 
 import base64
 import os
@@ -75,10 +71,7 @@ _SMALLER_IS_BETTER = {"calibration_error": False, "risk_coverage": False}
 
 
 def write_page(folder: str | Path, results: Results) -> Path:
-    """Write the page of a study's results, ``report.html``, into the folder, and return its path.
-
-    Raises an OSError if it cannot be written.
-    """
+    """Write a study's page, ``report.html``, into the folder and return its path; raises an OSError if that fails."""
     path = Path(folder) / "report.html"
     partial = path.with_suffix(".html.partial")
     partial.write_text(page(results), encoding="utf-8")
@@ -263,10 +256,7 @@ def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
-    """Return a row for each kind of forest and s, with the measures of `SET_TITLES` as text; none without sets.
-
-    ``records`` is the frame of `Results.records`.
-    """
+    """Return a row for each kind of forest and s: means of ``records`` by `SET_TITLES`, as text; none without sets."""
     leaves, mean = shown_leaf_sizes(results, records), set_averages(results, records)
     always = baseline_accuracy(results, records)
     rows = []

@@ -251,10 +251,7 @@ class Settings:
 
 
 def chosen_combiners(settings: Settings) -> tuple[str, ...]:
-    """Return the names of the combiners in the settings; if they name none, all that suit ``settings.counts``.
-
-    The latter are without `MODEL` and `MODEL_CALIBRATED`.
-    """
+    """Return the combiners that the settings name; if none, all that their counts allow but a given model's rows."""
     learns = settings.counts == "inbag" or settings.is_given
     possible = (row.name for row in _OFFERED if not row.is_model and (learns or not row.learns))
     return tuple(settings.combiners) or tuple(possible)

@@ -121,7 +121,7 @@ def significant_difference(
 ) -> float:
     """Mean difference, ≥ 0, at which `corrected_t_test` has this p-value if differences scatter as these do.
 
-    ``test_share`` in (0, 1) is the share of instances that each split tests on.
+    ``test_share`` is as there.
     """
     n = len(differences)
     scale = float(np.std(differences, ddof=1)) * (1 / n + test_share / (1 - test_share)) ** 0.5

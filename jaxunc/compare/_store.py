@@ -101,9 +101,7 @@ def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str
 
 
 def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel | None = None) -> dict[str, Any]:
-    """Return the description of a study of a table, and of the table, as the file holds it.
-
-    ``given`` is the model, in a study of a given model; else None.
+    """Return the description of a study and its table, as the file holds it; ``given`` is the given model, if any.
 
     Raises a ValueError if the positive class is not a class of the table, or no combiner suits the classes.
     """
@@ -138,9 +136,7 @@ def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel
 
 
 class Store:
-    """The folder of one study, from which an interrupted run goes on; it is made if it does not exist.
-
-    The study is told by its table, its settings and, if it is of a given model, by the model, ``given``.
+    """The folder of one study, from which an interrupted run goes on; it is made if absent. ``given`` is as for `run`.
 
     Raises a ValueError if the folder cannot be written to, or its files are damaged or those of another study.
     """
@@ -268,9 +264,7 @@ class Store:
 
 
 def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs: bool) -> bool:
-    """Return whether each field of an outcome, read from a file, has these combiners and classes, and the right sizes.
-
-    It has mean costs only if the study is one ``with_costs``.
+    """Return whether the fields of an outcome, read from a file, suit combiners, number of classes, and ``with_costs``.
 
     Raises a KeyError, TypeError, AttributeError or ValueError where a field is of another kind than expected.
     """
@@ -326,10 +320,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _difference(name: str, kept_value: Any, expected: Any) -> str:
-    """Return a clause on how the entry ``name`` of a description, ``kept_value``, differs from the expected value.
-
-    Of two dicts it is on the first key at which they differ.
-    """
+    """Return how the entry ``name`` of a description, kept and expected, differs; of dicts, the first difference."""
     if isinstance(kept_value, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *kept_value) if kept_value.get(k) != expected.get(k))
         name, kept_value, expected = f"{name}.{key}", kept_value.get(key), expected.get(key)

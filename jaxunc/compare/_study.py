@@ -291,9 +291,9 @@ def _grow(
 
 
 def check_folds(table: Table, n_folds: int) -> None:
-    """Raise a ValueError if the table has fewer than two rows for each fold, or a class fewer rows than folds.
+    """Raise a ValueError unless each of the folds can have two rows of the table, and one of each class.
 
-    For numbers there are no classes; but `FEWEST` rows must remain to train on.
+    For numbers, raise it unless `FEWEST` rows are left to train on.
     """
     if len(table.y) < 2 * n_folds:
         raise ValueError(

@@ -162,10 +162,7 @@ def poll_averages(results: Results) -> Any:
 
 
 def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
-    """Return {kind of forest: accuracy} of `BASELINE` at `shown_leaf_sizes`; empty if `BASELINE` was not run.
-
-    ``records`` is the frame of `Results.records`.
-    """
+    """Return {kind of forest: accuracy in ``records``} of `BASELINE` at `shown_leaf_sizes`; empty if it was not run."""
     part = records[records["combiner"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
     return {cell[0]: float(part[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in part}
 
@@ -233,9 +230,6 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
 
 
 def _by_forest(records: Any, measure: str) -> Any:
-    """Return a frame of a measure, from that of `Results.records`: a column for each combiner, in the order there.
-
-    Its rows are (kind of forest, leaf size, repetition, fold).
-    """
+    """Return a measure in ``records``: rows (forest, leaf_size, repeat, fold), a column for each combiner in order."""
     rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="combiner", values=measure)
     return rows[list(dict.fromkeys(records["combiner"]))]

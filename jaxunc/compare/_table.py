@@ -198,10 +198,7 @@ def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
 
 
 def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) -> tuple[str, ...]:
-    """Return a warning, as a tuple of one sentence, if rows of ``X`` and ``y`` look like copies; else ().
-
-    ``target`` is the word for an entry of ``y``.
-    """
+    """Return a warning, as a tuple of one sentence, if rows are copies; else (). ``target`` is the word for a ``y``."""
     groups = copies_of(X.astype(np.float32), y)
     if groups is None:
         return ()

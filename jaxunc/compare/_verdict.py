@@ -45,10 +45,7 @@ class Verdict(NamedTuple):
     """{(name, other): the least mean difference of the main loss that the test would find at Holm's strictest step}."""
 
     def differs(self, measure: str, name: str, other: str | None) -> int:
-        """Return 1 if tests by a measure tell that ``name`` is better than ``other``, -1 if worse, 0 if they do not.
-
-        It is 0 for pairs that were not tested, and where ``other`` is None.
-        """
+        """Return 1 if tests by a measure find ``name`` better than ``other``, -1 if worse, 0 if not, or if untested."""
         p = self.p_values.get((measure, name, str(other)), self.p_values.get((measure, str(other), name), 1.0))
         if p >= _LEVEL:
             return 0
@@ -318,10 +315,7 @@ def _use_none(results: Results, what: str, than: str, losses: Any, write: Callab
 
 
 def _sensitivity(results: Results, verdict: Verdict, name: str, other: Any) -> str:
-    """Return a sentence on the least difference in interval score of ``name`` and ``other`` that tests could tell.
-
-    It is empty if that difference is unknown. Both are laws or the base rates; ``other`` may be None.
-    """
+    """Return a sentence on the least difference in interval score of two laws that tests would tell; "" if unknown."""
     sizes = verdict.significant_difference
     least = sizes.get((name, str(other)), sizes.get((str(other), name), 0.0))
     n_parts = results.settings.n_repeats * results.settings.n_folds
@@ -484,10 +478,9 @@ def shown_rows(verdict: Verdict) -> list[str]:
 
 
 def shown_measures(verdict: Verdict) -> list[str]:
-    """Return the measures in the page's short table: cost, the main loss, those untested, and those that tell.
+    """Return the measures in the page's short table: cost, the main loss, untested ones, and those that tell.
 
-    A measure tells if by it tests tell a shown row from the default. Shares of positives among the top rows have
-    another table.
+    A measure tells if tests by it tell a shown row from the default. The shares in `TOPS` have another table.
     """
     rows = [name for name in shown_rows(verdict) if name != BASE_RATES]
     plain = [m for m in verdict.larger if m not in _tops()]
@@ -531,10 +524,7 @@ def _cost(value: float) -> str:
 
 
 def _pair(value: float, other: float, measure: str = "log_loss") -> str:
-    """Return "… against …" for two values of a measure, with digits that tell them apart.
-
-    They are three to six digits behind the point; of a law's measures always those of `shown_value`.
-    """
+    """Return "… against …" for two values of a measure, with digits that tell them apart; of laws as `shown_value`."""
     if measure in MEASURES_OF_LAWS:
         return f"{shown_value(measure, value)} against {shown_value(measure, other)}"
     digits = next((d for d in (3, 4, 5) if round(value, d) != round(other, d)), 6)

@@ -158,7 +158,7 @@ def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... cla
 def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
     """Return the utility of a set that holds the truth, by its size 1 … ``n_classes``.
 
-    ``utility`` is a name of `UTILITIES`, or these numbers themselves; others raise a ValueError.
+    ``utility`` is a name in `UTILITIES`, or these numbers; others raise a ValueError.
     """
     if np.ndim(utility) == 0:
         if isinstance(utility, str):

@@ -242,10 +242,7 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
 
 @jit
 def _interval_dominance(lower, upper):
-    """Return `interval_dominance` of the bounds ``lower`` and ``upper [... classes]``, without checks.
-
-    For two classes a tie, a lower bound of class 1 equal to class 0's upper bound, rejects class 0.
-    """
+    """Return `interval_dominance` of unchecked bounds ``[... classes]``; for two classes a tie rejects class 0."""
     low, high = lower[..., :, None], upper[..., None, :]
     low, high, beside = same_rank(low, high, ~jnp.eye(lower.shape[-1], dtype=bool))
     preferred = (low > high) & beside

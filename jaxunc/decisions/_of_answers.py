@@ -121,10 +121,7 @@ def conformal_sets(
 
 
 def _checked(calibration: Any, labels: Any, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probabilities of the calibration rows ``[rows classes]`` and their labels ``[rows]``, as NumPy arrays.
-
-    Raises a ValueError unless they fit ``n_classes`` and one another.
-    """
+    """Return probabilities of calibration rows ``[rows classes]`` and labels as NumPy arrays; raise unless they fit."""
     if not is_concrete(calibration, labels):
         raise ValueError("calibration and labels are traced, but ranked on the host; pass known arrays.")
     check_numbers("calibration", calibration)
@@ -199,10 +196,7 @@ def _members(share, least):
 
 
 def as_shares(probability: Any) -> np.ndarray:
-    """Return ``probability [rows classes]``, scaled where rows do not add to 1; 1/C in rows of NaN or zeros.
-
-    Boosted models answer such rows.
-    """
+    """Return probabilities ``[rows classes]`` that add to 1; 1/C for rows of NaN or zeros, as boosted models answer."""
     probability = np.asarray(probability)
     total = probability.sum(axis=1, keepdims=True)
     shares = np.divide(probability, total, out=np.full_like(probability, 1 / probability.shape[1]), where=total > 0)
@@ -260,9 +254,9 @@ def check_coverage(coverage: Any, by_class: Any) -> None:
 
 
 def promised_sets(probability: Any, named: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """Return conformal sets ``[rows classes]`` by ``probability``: classes at or above ``least``, and two more classes.
+    """Return conformal sets by ``probability [rows classes]``: classes at least as probable as ``least [classes]``.
 
-    These are each row's most probable class and the class in ``named [rows]``, which the model predicts.
+    Each row's most probable class, and its class in ``named [rows]``, are added.
     """
     # Rounded as the calibration rows were, so that equal probabilities stay equal.
     shares = as_shares(probability).astype(np.float32)
@@ -270,11 +264,7 @@ def promised_sets(probability: Any, named: np.ndarray, least: np.ndarray) -> np.
 
 
 def decided(probability: Any, named: np.ndarray, costs: np.ndarray | None, reject: NumbersLike | None) -> np.ndarray:
-    """Return classes ``[rows]`` of the least expected cost by ``probability [rows classes]``, -1 where rejected.
-
-    Without ``costs`` they are those in ``named [rows]``, which the model predicts. `least_cost` explains ``costs`` and
-    ``reject``.
-    """
+    """Return the classes ``[rows]`` of `least_cost`, without costs those of ``named [rows]``; -1 where rejected."""
     positions = least_cost(as_shares(probability), costs, reject=reject)
     return np.where(positions < 0, positions, named) if costs is None else np.asarray(positions)
 

@@ -36,10 +36,7 @@ def as_array(values, *, name: str, numbers: bool = True) -> Array | np.ndarray:
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
-    """Return ``n_instances`` labels as int32; raise an error unless they are class indices in [0, ``n_classes``).
-
-    It is a TypeError for their dtype, else a ValueError; messages call them ``name``.
-    """
+    """Return ``n_instances`` labels as int32; a TypeError for their dtype, a ValueError if not in [0, ``n_classes``)."""
     y = as_array(y, name=name, numbers=False)
     remedy = "Turn other labels into indices: np.searchsorted(class_labels, labels)."
     if not (jnp.issubdtype(y.dtype, jnp.integer) or jnp.issubdtype(y.dtype, jnp.bool_)):
@@ -80,10 +77,7 @@ def check_no_nan(prediction, *, name: str) -> None:
 
 
 def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float[Array, "instances classes"]:
-    """Return a prediction, probabilities or with ``logs`` their logarithms, as floats.
-
-    Raises a ValueError unless it is ``[instances classes]`` and each row a distribution, within 0.001.
-    """
+    """Return probabilities (``logs``: their logarithms) as floats; a ValueError unless each row is a distribution."""
     prediction = as_array(prediction, name=name)
     check_columns(prediction, name=name)
     if is_concrete(prediction):

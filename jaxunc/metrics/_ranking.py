@@ -104,9 +104,9 @@ def _auc_one_vs_rest(score, y):
 
 
 def _area(score, positive):
-    """Return the area under the ROC curve of one score ``[instances]``, with bools for which instances are positive.
+    """Return the area under the ROC curve of one score ``[instances]``, with bools for the ``positive`` instances.
 
-    It is NaN if all or none are positive, or a score is NaN.
+    It is NaN if a class is missing or a score is NaN.
     """
     dtype = as_floats(score).dtype
     keys, positive = lax.sort((sort_key(score), positive), num_keys=1)
@@ -248,10 +248,7 @@ def area_under_risk_coverage(certainty: Real[Array | np.ndarray, "instances"], c
 
 
 def _share_by_coverage(certainty, correct, n_points, counted):
-    """Return the share of kept instances with ``correct == counted``, at each coverage j/m, j = 1 … m = ``n_points``.
-
-    Those with the largest ``certainty`` are kept. The arguments are not checked yet; ``n_points`` None means m = n.
-    """
+    """Return the share with ``correct == counted`` of the most certain j n/m instances, j = 1 … m = ``n_points``."""
     certainty = as_array(certainty, name="certainty")
     check_column(certainty, name="certainty", remedy="From probabilities take the largest of each row.")
     n = certainty.shape[0]

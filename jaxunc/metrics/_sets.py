@@ -85,10 +85,7 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
 
 @jit
 def _each_its_own(interval: Interval, y) -> Interval:
-    """Return the best and the worst mean squared error, where each instance chooses its probability by itself.
-
-    ``interval`` holds probabilities of class 1 ``[instances]``, and ``y`` the classes.
-    """
+    """Return the best and the worst mean squared error, where each instance chooses its probability in its interval."""
 
     def loss(p):
         return nan_unless_classes(mean(jnp.where(y == 1, (1 - p) ** 2, p**2)), y, 2)
@@ -99,10 +96,7 @@ def _each_its_own(interval: Interval, y) -> Interval:
 
 @jit
 def _by_leaf(interval: Interval, y, leaf) -> Interval:
-    """Return the best and the worst mean squared error, where all instances of a leaf have one probability.
-
-    ``interval`` holds probabilities of class 1 ``[instances]``, equal within a leaf; ``leaf`` numbers the leaves.
-    """
+    """Return the best and the worst mean squared error, where all instances of a leaf have one probability."""
     n = y.shape[0]
     order = jnp.argsort(leaf)
     first, _ = group_edges(leaf[order])
@@ -161,10 +155,7 @@ def _checked_interval(interval: Interval) -> Interval:
 
 
 def _of_class_one(lower, upper):
-    """Return the ends of class 1's intervals from ``lower`` and ``upper`` of both classes ``[instances 2]``.
-
-    On each side it is the narrower of class 1's end and 1 less that of class 0. Raises a ValueError if they cross.
-    """
+    """Return the ends of class 1's intervals, on each side the narrower, from those of both classes ``[instances 2]``."""
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
     of_one, other = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
     dtypes = [end.dtype for end in (lower, upper) if jnp.issubdtype(end.dtype, jnp.floating)]
