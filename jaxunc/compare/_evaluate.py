@@ -374,7 +374,7 @@ def uncertainty_map(
 
 @jit
 def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
-    """Return the numbers of instances and of errors ``[aleatoric bins, epistemic bins]`` between these edges."""
+    """Return numbers of instances, and of those not ``correct``, ``[aleatoric bins, epistemic bins]``, by the edges."""
     n_bins = aleatoric_edges.shape[0] - 1
     row, column = _bin_of(aleatoric, aleatoric_edges), _bin_of(epistemic, epistemic_edges)
     is_valid = (correct >= 0) & (correct < 2) & ~jnp.isnan(aleatoric) & ~jnp.isnan(epistemic)

@@ -343,7 +343,7 @@ def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dic
 
 
 def _set_sizes(title: str, shares) -> Picture:
-    """Return a picture, with this title, of ``shares [strengths classes]``: of the sets for s, with 1, 2, … classes."""
+    """Return a picture, with this title, of ``shares [strengths classes]``, of sets with 1, 2, … classes for each s."""
 
     def draw(ax: Axes) -> None:
         SetSizeDisplay(STRENGTHS, shares).plot(ax)

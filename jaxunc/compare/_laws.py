@@ -97,7 +97,7 @@ def evaluate_laws(
 
 
 def _measures(quantiles: np.ndarray, y: np.ndarray, seconds: float) -> dict[str, float]:
-    """Return one law's entry of `NumberOutcome.measures`; ``quantiles [rows levels]`` at `LEVELS` took ``seconds``."""
+    """Return one law's entry of `NumberOutcome.measures`, by quantiles ``[rows levels]`` at `LEVELS` and seconds."""
     ends = quantiles[:, [0, -1]]
     return {
         "interval_score": _digits(metrics.interval_score(ends, y, coverage=COVERAGE)),

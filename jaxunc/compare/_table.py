@@ -198,7 +198,7 @@ def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
 
 
 def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) -> tuple[str, ...]:
-    """Return a warning, as a tuple of one sentence, if rows are copies; else (). ``target`` is the word for a ``y``."""
+    """Return a warning, as a tuple of one sentence, if rows are copies; else (). ``target`` is the word for ``y``."""
     groups = copies_of(X.astype(np.float32), y)
     if groups is None:
         return ()

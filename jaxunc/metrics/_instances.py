@@ -36,7 +36,7 @@ def as_array(values, *, name: str, numbers: bool = True) -> Array | np.ndarray:
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
-    """Return ``n_instances`` labels as int32; a TypeError for their dtype, a ValueError if not in [0, ``n_classes``)."""
+    """Return ``n_instances`` labels as int32; a TypeError for their dtype, a ValueError unless below ``n_classes``."""
     y = as_array(y, name=name, numbers=False)
     remedy = "Turn other labels into indices: np.searchsorted(class_labels, labels)."
     if not (jnp.issubdtype(y.dtype, jnp.integer) or jnp.issubdtype(y.dtype, jnp.bool_)):

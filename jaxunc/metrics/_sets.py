@@ -155,7 +155,7 @@ def _checked_interval(interval: Interval) -> Interval:
 
 
 def _of_class_one(lower, upper):
-    """Return the ends of class 1's intervals, on each side the narrower, from those of both classes ``[instances 2]``."""
+    """Return the ends of class 1's intervals: the narrower on each side, of those of both classes ``[instances 2]``."""
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
     of_one, other = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
     dtypes = [end.dtype for end in (lower, upper) if jnp.issubdtype(end.dtype, jnp.floating)]
