@@ -320,7 +320,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _difference(name: str, kept_value: Any, expected: Any) -> str:
-    """Return how the entry ``name`` of a description, kept and expected, differs; of dicts, the first difference."""
+    """Return how an entry of a description differs, ``kept_value`` from ``expected``; of dicts, the first place."""
     if isinstance(kept_value, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *kept_value) if kept_value.get(k) != expected.get(k))
         name, kept_value, expected = f"{name}.{key}", kept_value.get(key), expected.get(key)

@@ -315,7 +315,10 @@ def _use_none(results: Results, what: str, than: str, losses: Any, write: Callab
 
 
 def _sensitivity(results: Results, verdict: Verdict, name: str, other: Any) -> str:
-    """Return a sentence on the least difference in interval score of two laws that tests would tell; "" if unknown."""
+    """Return a sentence on the least difference in interval score of ``name`` and ``other`` that tests would tell.
+
+    Both are laws or the base rates. It is empty if that difference is unknown, or ``other`` is None.
+    """
     sizes = verdict.significant_difference
     least = sizes.get((name, str(other)), sizes.get((str(other), name), 0.0))
     n_parts = results.settings.n_repeats * results.settings.n_folds

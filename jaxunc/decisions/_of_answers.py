@@ -264,7 +264,7 @@ def promised_sets(probability: Any, named: np.ndarray, least: np.ndarray) -> np.
 
 
 def decided(probability: Any, named: np.ndarray, costs: np.ndarray | None, reject: NumbersLike | None) -> np.ndarray:
-    """Return the classes ``[rows]`` of `least_cost`, without costs those of ``named [rows]``; -1 where rejected."""
+    """Return classes ``[rows]``: `least_cost` of ``probability``, -1 where rejected; without costs those ``named``."""
     positions = least_cost(as_shares(probability), costs, reject=reject)
     return np.where(positions < 0, positions, named) if costs is None else np.asarray(positions)
 

@@ -248,7 +248,10 @@ def area_under_risk_coverage(certainty: Real[Array | np.ndarray, "instances"], c
 
 
 def _share_by_coverage(certainty, correct, n_points, counted):
-    """Return the share with ``correct == counted`` of the most certain j n/m instances, j = 1 … m = ``n_points``."""
+    """Return the share with ``correct == counted`` of the j n/m instances of most ``certainty``, j = 1 … m.
+
+    m is ``n_points``, or n if that is None.
+    """
     certainty = as_array(certainty, name="certainty")
     check_column(certainty, name="certainty", remedy="From probabilities take the largest of each row.")
     n = certainty.shape[0]
@@ -266,7 +269,7 @@ def _share_by_coverage(certainty, correct, n_points, counted):
 
 @jit
 def _share_among_kept(certainty, correct, counted, last, part):
-    """Return the share of hits among the ``last + part`` most certain instances, for each pair of these ``[points]``.
+    """Return the share of hits among the ``last + part`` instances of most ``certainty``, for each pair ``[points]``.
 
     A hit has ``correct == counted``. Of equal certainties the same share of each instance is kept.
     """

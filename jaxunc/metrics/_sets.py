@@ -96,7 +96,10 @@ def _each_its_own(interval: Interval, y) -> Interval:
 
 @jit
 def _by_leaf(interval: Interval, y, leaf) -> Interval:
-    """Return the best and the worst mean squared error, where all instances of a leaf have one probability."""
+    """Return the best and the worst mean squared error, where all instances of a leaf have one probability.
+
+    ``interval`` has the ends for class 1 ``[instances]``; where they differ within a leaf, the result is NaN.
+    """
     n = y.shape[0]
     order = jnp.argsort(leaf)
     first, _ = group_edges(leaf[order])
