@@ -19,7 +19,7 @@ from jaxunc.forest import Trees
 from ._plan import PIECE, Borders, Plan, Sets, column_keys, descend
 
 BLOCKS = (2048, 1024, 512, 256)
-"""Sizes of a block on a CPU, in instances: the largest one is taken for which the keys stay below `SPLIT_BYTES`."""
+"""Sizes of a block on a CPU, in instances: the largest is taken whose keys stay below `SPLIT_BYTES`."""
 CHUNK_BLOCKS = 8
 """Number of blocks of the largest size in a large call on the host."""
 
@@ -28,7 +28,7 @@ SPLIT_BYTES = 2**19
 operand."""
 
 FEW, FEW_PAIRS = 64, 2**17
-"""Most instances of a block, and most pairs of an instance and a tree, for which a CPU walks all trees at once."""
+"""Most instances of a block, and most pairs of an instance and a tree, with which a CPU walks all trees at once."""
 
 LEAST_TOGETHER = 32
 """Fewest instances that a CPU walks together; fewer are walked one by one (`walk_one`), or in a `small_block`."""
@@ -39,12 +39,12 @@ program in the calling thread if it counts fewer than 1000 operations, a loop's 
 longer than walking 100 trees."""
 
 GAP = 16
-"""Number of unused entries between two rows of keys. Rows whose distance is a multiple of 4096 bytes share the lines of
-a cache, which holds eight of them: tests at the top would take twice as long."""
+"""Number of unused entries between two rows of keys. Rows at a distance of a multiple of 4096 bytes compete for the
+same lines of a cache, which holds eight such rows: tests at the top would take twice as long."""
 
 GAP_OF_CODES = 64
-"""Number of unused entries between two rows of codes, for the reason of `GAP`: a cache line also of codes that are
-stored as bytes (`jaxunc.additive`)."""
+"""Number of unused entries between two rows of codes, for the reason of `GAP`. They fill a cache line even where codes
+are bytes (`jaxunc.additive`)."""
 
 DEVICE_BYTES = 950_000_000
 """Most bytes that one block may take for its intermediate values on an accelerator."""
@@ -59,21 +59,25 @@ def default_walk() -> Walk:
 
 
 def walks_at_once(block: int, n_trees: int) -> bool:
-    """Whether a block of ``block`` instances walks all trees at once on a CPU."""
+    """Whether a CPU walks a block of ``block`` instances through all ``n_trees`` trees at once."""
     return block <= FEW and block * n_trees <= FEW_PAIRS
 
 
 def unrolled_depth(walk: Walk, trees: Trees) -> int:
-    """Return the number of levels to unroll: the trees' depth, -1 if it is traced; 0 in the walk "blocks"."""
+    """Return the number of levels that the walk "levels" unrolls: the trees' depth, -1 if it is traced.
+
+    It is 0 in the walk "blocks", which unrolls no level.
+    """
     if walk == "blocks":
         return 0
     return trees.depth if is_concrete(trees.tree_depth) else -1
 
 
 def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOCKS[0], small_block: int = 1) -> int:
-    """Return the number of instances that are walked at a time, in the walk "blocks" at most ``n_instances``.
+    """Return the number of instances of a block, in the walk "blocks" at most ``n_instances``, the size of the batch.
 
-    ``small_block`` is the most instances of a block on a CPU if there are fewer than `LEAST_TOGETHER`.
+    ``n_columns`` is the number of keys and words of an instance. In the walk "blocks" a batch of fewer than
+    `LEAST_TOGETHER` instances has blocks of at most ``small_block``.
     """
     if walk == "levels":
         # An instance takes 12 bytes a tree (a place, and the 8 bytes gathered for it), and 4 bytes for each key.
@@ -88,9 +92,10 @@ def block_size(walk: Walk, n_trees: int, n_columns: int, n_instances: int = BLOC
 def by_column(
     keys: Int32[Array, "block columns"], sets: Sets | None = None, *, missing: bool = False
 ) -> Int32[Array, "rows row"]:
-    """Return the keys of a block for `walk_tree`: a row for each column, `GAP` entries longer than the block.
+    """Return the keys of a block as `walk_tree` takes them: a row for each column, `GAP` entries longer than the block.
 
-    Behind them are the rows of words of sets. ``missing`` tells whether the keys are for data with missing values.
+    ``keys`` are those of `column_keys`, made with the same ``missing``. Behind their rows is a row for each word of
+    ``sets``, or none for None.
     """
     # Transposed by itself and written into a buffer: a pad, or what the compiler turns into one, took twice as long.
     n_rows = keys.shape[1] + (0 if sets is None else len(sets.row))
@@ -102,7 +107,10 @@ def by_column(
 def keys_and_words(
     keys: Int32[Array, "block columns"], sets: Sets, *, missing: bool
 ) -> Int32[Array, "block columns_and_words"]:
-    """Return the keys of a block, and behind them the words of sets, for walks through all trees at once."""
+    """Return the keys of a block, and behind them the words of ``sets``, for walks through all trees at once.
+
+    ``keys`` are those of `column_keys`, made with the same ``missing``.
+    """
     (block, n), n_words = keys.shape, len(sets.row)
     room = jnp.concatenate([keys.T, jnp.zeros((n_words, block), jnp.int32)])
     together = n_words if block > 1 else 4
@@ -110,17 +118,18 @@ def keys_and_words(
 
 
 def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, together: int = 1):
-    """Return ``rows`` with the words of sets filled in, one row each, behind the rows of the ``n_columns`` columns.
+    """Return ``rows`` with the words of ``sets`` filled in.
 
-    An instance's word has a bit for each set of the word: whether that set sends the instance right. ``together``
-    words, a divisor of their number, are looked up at a time.
+    The first ``n_columns`` rows hold the keys of ``block`` instances, made by `column_keys` with the same ``missing``.
+    Each further row is filled with a word, which tells for each of its sets whether the set sends the instance right.
+    ``together`` words are looked up at a time; it divides the number of words.
     """
     # The larger of a missing value's two keys is beyond all borders: the second copy of a column has it.
     borders = sets.borders._replace(column=sets.borders.column + (n_columns // 2 if missing else 0))
     codes, none = codes_of(rows, block, borders), jnp.uint32(0)
 
     def write(i, rows):
-        """Return ``rows`` with the i-th ``together`` words written, each looked up by the code of its row."""
+        """Return ``rows`` with the words from ``i * together`` on, ``together`` of them, looked up by codes."""
         start = lax.dynamic_slice_in_dim(sets.start, i * together, together)
         if together == 1:
             code = lax.dynamic_slice(codes, (sets.row[i].astype(jnp.uint32), none), (1, block))
@@ -135,14 +144,14 @@ def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: boo
 def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) -> Int32[Array, "rows codes"]:
     """Return the codes of a block's values, ``[rows, block + GAP_OF_CODES]``; entries behind the block are 0.
 
-    A code is the number of borders of its row that are below the value (`Borders`). The first ``block`` entries of each
-    row of ``keys`` are the keys of a column. The gap keeps the rows apart in the cache.
+    A code is the number of a row's ``borders`` that are below the value (`Borders`). Each row of ``keys`` has the keys
+    of one column: ``block`` entries, and a gap behind them.
     """
     none = jnp.uint32(0)  # unsigned, so that JAX adds no operations for negative indices
     column, row = borders.column.astype(jnp.uint32), borders.row.astype(jnp.uint32)
 
     def count(i, codes):
-        """Add, for the i-th piece of borders, how many of them are below each value of the piece's row."""
+        """Return ``codes`` with those of the i-th piece's row increased by the piece's borders below each value."""
         values = lax.dynamic_slice(keys, (column[row[i]], none), (1, block))
         below = lax.dynamic_slice(codes, (row[i], none), (1, block))
         for j in range(PIECE):
@@ -154,7 +163,7 @@ def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) ->
 
 
 def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array, "1 columns"]:
-    """Return the keys of one instance, equal to those of `column_keys`, made `CHEAP_COLUMNS` at a time."""
+    """Return `column_keys` of one instance, with the same ``missing``, made `CHEAP_COLUMNS` keys at a time."""
 
     def piece(copies, start, _):
         some = lax.dynamic_slice_in_dim(x, start, size, axis=1)
@@ -167,7 +176,7 @@ def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array,
 
 
 def keys_of_few(x: Float[Array, "block features"], *, missing: bool) -> Int32[Array, "block columns"]:
-    """Return the keys of few instances, equal to those of `column_keys`, made for one at a time by `keys_of_one`."""
+    """Return `column_keys` of few instances, with the same ``missing``, made for one at a time by `keys_of_one`."""
 
     def write(keys, start, _):
         row = keys_of_one(lax.dynamic_slice_in_dim(x, start, 1), missing=missing)
@@ -177,7 +186,10 @@ def keys_of_few(x: Float[Array, "block features"], *, missing: bool) -> Int32[Ar
 
 
 def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
-    """Return the place of the leaf that each instance of a block reaches in one tree, given as one entry of a plan."""
+    """Return the place of the leaf that each instance of a block reaches in one tree.
+
+    ``tree`` is one tree's slice of a plan, without the axis of trees. ``keys`` are those of `by_column`.
+    """
     # Gathers are from flat arrays, with indices in range: an index of two axes would be checked, which is slower.
     row, n_places = keys.shape[1], tree.nodes.shape[0]
     instance, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
@@ -193,9 +205,10 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
 def walk_few(
     plan: Plan, keys: Int32[Array, "block columns"], sets: Sets | None = None, *, missing: bool = False
 ) -> Int32[Array, "trees block"]:
-    """Return the places of the leaves that a small block reaches, as indices into the flat ``[trees places]`` arrays.
+    """Return the leaves that a small block reaches, as indices into ``plan``'s flattened ``[trees places]`` arrays.
 
-    All trees are walked together, since a step of a loop costs as much as hundreds of pairs of an instance and a tree.
+    ``keys`` are those of `column_keys`, made with the same ``missing``. ``sets`` are those that nodes test, if any. All
+    trees are walked together: a step of a loop costs as much as hundreds of pairs of an instance and a tree.
     """
     block, (n_trees, n_places) = len(keys), plan.nodes.shape
     rows = by_column(keys, sets, missing=missing)
@@ -210,12 +223,15 @@ def walk_few(
 def walk_one(
     plan: Plan, keys: Int32[Array, "1 columns"], tables: Sequence[Array] = ()
 ) -> tuple[Int32[Array, "trees"], list[Array]]:
-    """Return (places of the leaves that one instance reaches, entries of each table there), ``[trees]`` each.
+    """Return (leaves that one instance reaches, entries of each of ``tables`` there), arrays ``[trees]``.
 
-    Places are indices into the flat ``[trees places]`` arrays. As many trees are walked together as keep the program
-    cheap (`CHEAP_TREES`). XLA on CPU never splits an update in place over threads: so places and values are written by
-    updates, in loops of unknown length (`_walk_in_place`). The two halves of a node are read from two copies of the
-    nodes: from one copy XLA would read the larger half separately, and split that read over threads.
+    Leaves are indices into the flattened ``[trees places]`` arrays of ``plan``, and of ``tables``. ``keys`` are those
+    of `column_keys`, behind which lie the words of sets if nodes test sets.
+
+    As many trees are walked together as keep the program cheap (`CHEAP_TREES`). XLA on CPU never splits an update in
+    place over threads: so leaves and entries are written by updates, in loops of unknown length (`_walk_in_place`). The
+    two halves of a node are read from two copies of the nodes: from one copy XLA would read the larger half separately,
+    and split that read over threads.
     """
     n_trees, n_places = plan.nodes.shape
     n_groups = -(-n_trees // (CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2))
@@ -224,7 +240,7 @@ def walk_one(
     flat = [table.reshape(-1) for table in tables]
 
     def walk_group(i, out):
-        """Return ``out``, places and entries of the tables, with those of the i-th group of trees written."""
+        """Return ``out``, the leaves and the entries of each table, with those of the i-th group of trees written."""
         first = jnp.minimum(i * size, n_trees - size)
         start = (first + jnp.arange(size, dtype=jnp.int32)) * n_places
         depth = jnp.max(lax.dynamic_slice_in_dim(plan.depth, first, size), initial=0)
@@ -239,10 +255,14 @@ def walk_one(
 
 
 def _walk_in_place(down: Callable, start: Int32[Array, "pairs"], entered, depth, keys) -> Int32[Array, "pairs"]:
-    """Return the places ``depth`` levels below ``entered`` as indices into the flat arrays, walked by updates in place.
+    """Return where each pair of an instance and a tree is after ``depth`` levels, as indices into the flattened arrays.
 
-    ``start`` is the first index of each pair's tree, and ``down`` a function of `_descend_flat`. The number of levels
-    so far lies behind the places in one array, so that all is one chain of operations.
+    A walk begins at ``entered``: a place for each pair, or one place for all. ``start`` is the index of the first place
+    of each pair's tree. ``down`` makes one step, as `_descend_flat` returns it. The result varies between devices as
+    ``keys`` do (`varying_as`).
+
+    Each step overwrites one array: the indices, and behind them the number of steps so far. So all is one chain of
+    updates, which XLA does not split over threads.
     """
     n = len(start)
 
@@ -262,9 +282,10 @@ def look_up_together(
 ) -> Shaped[Array, "pairs_and_one"]:
     """Return the entries of a table at the leaves that a small block reaches in ``number`` trees from ``first`` on.
 
-    The result has the entries tree by tree, and behind them one without a meaning, so that they are written by an
-    update. These trees are walked together, and written in place as in `walk_one`. The last tree is repeated if
-    ``number`` goes beyond it. Keys are those of `by_column`, but ``[columns 1]`` for one instance.
+    The result has the entries of one tree after the other, an entry for each instance. Behind them is an entry without
+    a meaning, so that the others are written by an update. ``keys`` are those of `by_column`, but ``[columns 1]`` for
+    one instance. If the plan has fewer trees, its last one is repeated. The trees are walked together, as in
+    `walk_one`.
     """
     row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
     block, flat_keys = max(row - GAP, 1), keys.reshape(-1)
@@ -282,9 +303,10 @@ def look_up_together(
 
 
 def _descend_flat(plan: Plan, key_of: Callable, *, copied: Sequence[str] = ()) -> Callable:
-    """Return `descend` for all trees: a function from indices into the flat ``[trees places]`` arrays to places.
+    """Return the function that makes one step in all trees of ``plan``, by `descend`.
 
-    ``copied`` names what is read from a copy of the nodes: "child", "column".
+    It takes indices into the flattened ``[trees places]`` arrays, and returns the next place in the same tree for each.
+    ``key_of`` is as for `descend`. ``copied`` names what is read from a copy of the nodes: "child", "column".
     """
     nodes, with_sets = plan.nodes.reshape(-1), plan.top_mask is not None
     feature = None if plan.feature is None else plan.feature.reshape(-1)
@@ -293,10 +315,10 @@ def _descend_flat(plan: Plan, key_of: Callable, *, copied: Sequence[str] = ()) -
 
 
 def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block"]:
-    """Return the exit by which each instance of a block leaves the top of one tree.
+    """Return the exit by which each instance of a block leaves the top of one tree; arguments as for `walk_tree`.
 
-    Each test of the top is made for all instances at once on the row of its column, without a gather. Where it goes
-    right it rules out the exits on its left; the instance leaves by the first exit that remains.
+    Each test of the top is made for all instances at once on the row of its column, without a gather. A test that goes
+    right rules out the exits on its left. The instance leaves by the first exit that remains.
     """
     block = keys.shape[1] - GAP
     left = varying_as(keys, jnp.full(block, -1, jnp.int32))
@@ -306,7 +328,7 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
 
 
 def _tests_of(tree: Plan, keys: Int32[Array, "columns row"]) -> list[Bool[Array, "block"]]:
-    """Return for each test of the top whether it sends each instance of a block right."""
+    """Return for each test of a tree's top whether it sends each instance right; arguments as for `walk_tree`."""
     block, tests = keys.shape[1] - GAP, []
     for i in range(tree.top_key.shape[0]):
         # Unsigned, so that JAX adds no operations for negative indices.
@@ -321,7 +343,8 @@ def select_leaves(
 ) -> list[Shaped[Array, "block"]]:
     """Return for each column of ``leaves`` the value at the leaf that each instance reaches in one complete tree.
 
-    The top has all its tests (`complete_top`). The lowest level selects first, so that neither a leaf's number nor a
+    A column has the value of the leaf behind each exit, since the top has all the tree's tests (`complete_top`).
+    ``tree`` and ``keys`` are as for `walk_tree`. The lowest level selects first: so neither a leaf's number nor a
     gather is needed, which would keep the compiler from using vectors.
     """
     block, goes_right = keys.shape[1] - GAP, _tests_of(tree, keys)
@@ -337,11 +360,14 @@ def select_leaves(
 
 
 def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> Int32[Array, "block trees"]:
-    """Return the places of the leaves that instances reach, as indices into the flat ``[trees places]`` arrays.
+    """Return the leaves that instances reach, as indices into ``plan``'s flattened ``[trees places]`` arrays.
 
-    For one kernel per level the ``depth`` must be known; -1 makes a loop with several kernels per level. Keys and nodes
-    must exist before the first level, and each level must end before the next begins: the barriers see to it. The two
-    halves of a node must be read from two copies (the compiler joins the loads again). Else a level is several kernels.
+    ``keys`` are those of `column_keys`, behind which lie the words of sets if nodes test sets. ``depth`` is the number
+    of levels (`unrolled_depth`), each of which is one kernel; -1 makes a loop with several kernels per level.
+
+    For one kernel per level keys and nodes must exist before the first level, and each level must end before the next
+    begins: the barriers see to that. The two halves of a node must be read from two copies of the nodes (the compiler
+    joins the loads again).
     """
     block, n_columns = keys.shape
     n_trees, n_places = plan.nodes.shape
@@ -366,7 +392,10 @@ def walk_pairs(
     tree: Int32[Array, "pairs"],
     node: Int32[Array, "pairs"],
 ) -> Int32[Array, "pairs"]:
-    """Return the leaf below each pair's ``node`` of ``tree``, for the pair's ``instance``; nodes, not places."""
+    """Return the leaf that each pair's ``instance`` reaches from ``node`` of ``tree``; nodes, not places.
+
+    ``plan`` and ``keys`` (of `column_keys`) are for the same trees, both with or both without missing values.
+    """
     n_places, n_columns, flat_keys = plan.nodes.shape[1], keys.shape[1], keys.reshape(-1)
     down = _descend_flat(plan, lambda column: take(flat_keys, instance * n_columns + column))
 
@@ -379,10 +408,11 @@ def walk_pairs(
 
 
 def over_blocks(body: Callable, carry: PyTree, n_instances: int, size: int, number: Array | None = None) -> PyTree:
-    """Return the last carry of ``carry = body(carry, start, first)`` for each block ``start … start + size - 1``.
+    """Return the last carry of ``carry = body(carry, start, first)``, called for one block after the other.
 
-    The last block is not padded but moved back to end with the instances; those before ``first`` were in the block
-    before. ``number`` is the number of blocks if it is traced; the blocks must then not overlap.
+    A block is the instances ``start … start + size - 1`` of ``n_instances``. The last block is not padded but moved
+    back to end with the instances; those before ``first`` were in the block before. ``number`` is the number of blocks
+    if it is traced: ``size`` must then divide ``n_instances``.
     """
     size = min(size, n_instances)
     n_blocks = -(-n_instances // size) if number is None else number
