@@ -10,9 +10,9 @@ An instance's answer depends on its row alone. On a CPU the trees are merged one
 of an answer is the same for any blocks and any parts of the trees. Accelerators merge all trees in one reduction, which
 rounds float sums in another order, as `join` does; all other merges are exact.
 
-A forest may also come in parts: `start` → `advance` by one range of trees (`of_trees`) after the other → `result`, with
-`join` for carries of neighbouring ranges. This package itself does not do so: it is for loops that users write, and for
-tests that parts give the bits of the whole.
+A forest may also come in ranges of trees: `start` → `advance` by one range (`of_trees`) after the other → `result`,
+with `join` for carries of neighbouring ranges. This package itself does not do so: it is for loops that users write,
+and for tests that ranges give the bits of the whole.
 """
 
 import dataclasses
@@ -67,11 +67,12 @@ STEPS = 5
 """Number of trees that one step of a loop merges for few instances: merging these costs less than a step's overhead."""
 
 MERGED_NUMBERS, CACHED_NUMBERS, SMALLEST_BLOCK = 2**22, 2**16, 64
-"""Most numbers of wide planes that are merged in a call; most in a block on a CPU; fewest instances of a block."""
+"""Most numbers of planes that a call merges where planes are wide; most of a block on a CPU; fewest instances of such a
+block."""
 
 QUICK_DEPTH, CHEAP_TESTS = 4, 120
-"""Depth of the deepest complete trees in which few instances select leaf values sooner than they walk; most tests of a
-block in such a tree that keep the program cheap (`CHEAP_TREES` in ``_walk.py``), where leaves have one column."""
+"""Depth of the deepest complete trees in which few instances select leaf values sooner than they walk. Most tests, of
+all instances of a block, that keep the program cheap where leaf values have one column (`CHEAP_TREES`)."""
 
 _ARRAYS = ("plan", "tables", "scalars", "totals", "rows", "sets")
 
@@ -92,21 +93,24 @@ class Spec(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout, compact_trees: CompactTrees, *, missing: bool, walk: Walk) -> "Spec":
-        """Return the structure of trees whose leaf table has this layout."""
+        """Return the structure of packed trees: of ``compact_trees``, with a leaf table of this layout.
+
+        ``missing`` and ``walk`` are the fields.
+        """
         complete = complete_depth(compact_trees.trees, len(layout.columns)) if walk == "blocks" else 0
         return cls(layout, missing, walk, unrolled_depth(walk, compact_trees.trees), compact_trees.n_words, complete)
 
     def n_columns(self, n_features: int) -> int:
-        """Return the number of columns of keys and words; with missing values each column is there twice."""
+        """Return the number of columns of keys and words for data of ``n_features``; keys are doubled for missing."""
         return n_features * (1 + self.missing) + self.words
 
     def selects(self, block: int) -> bool:
-        """Whether a block of ``block`` instances selects leaf values, which needs complete trees."""
+        """Whether a block of ``block`` instances selects leaf values (`select_leaves`); only in complete trees."""
         return self.complete > 0 and (block >= LEAST_TOGETHER or self.complete <= QUICK_DEPTH)
 
     @property
     def small_block(self) -> int:
-        """Most instances of a block of less than `LEAST_TOGETHER`: one, or as many as select leaves at a low cost."""
+        """Most instances of a block if a batch has fewer than `LEAST_TOGETHER`: 1, or as many as select cheaply."""
         if not self.selects(1):
             return 1
         # Each column makes the tests again, and more columns take longer to merge and to finish.
@@ -128,7 +132,7 @@ class Carry(NamedTuple):
     planes: list[Any]
     """For each plane a tuple of arrays, its merge's carry: ``[instances]``, ``[instances numbers]`` if it is wide."""
     scalars: list[Any]
-    """Merged numbers per tree: ``[]`` for all instances, or ``[instances]`` under a mask."""
+    """For each number per tree its merge's carry: arrays ``[]`` for all instances, or ``[instances]`` under a mask."""
 
 
 class PackedTrees(eqx.Module):
@@ -149,7 +153,10 @@ class PackedTrees(eqx.Module):
 
     @classmethod
     def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, walk: Walk) -> "PackedTrees":
-        """Return trees packed with a leaf table (see `merge_leaves`), for data with or without missing values."""
+        """Return trees packed with a leaf table, for data with or without ``missing`` values.
+
+        ``table`` and ``merge`` are the ``leaf_table`` and ``merge`` of `merge_leaves`.
+        """
         planes, scalars, layout = cut(table, merge, trees.n_trees, trees.n_nodes)
         compact_trees = compact(trees)
         spec = Spec.of(layout, compact_trees, missing=missing, walk=walk)
@@ -160,9 +167,10 @@ class PackedTrees(eqx.Module):
 
     @classmethod
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
-        """Return trees packed with statistics ``[rows ...]`` of distinct counts, for data without missing values.
+        """Return trees packed with statistics of distinct count vectors, for data without missing values.
 
-        ``code [trees nodes]`` has the row of each node. Statistics are packed before they are expanded to the nodes.
+        ``lifted`` has arrays ``[rows ...]``, and ``code [trees nodes]`` the row of each node. ``merge`` is a pytree
+        prefix of ``lifted`` with names of merges. Statistics are packed before they are expanded to the nodes.
         """
         columns, scalars, rows, layout = cut_rows(lifted, merge, trees.n_trees)
         compact_trees = compact(trees)
@@ -185,10 +193,10 @@ class PackedTrees(eqx.Module):
     def merge(
         self, X: Float[Array, "instances features"], tree_mask: Any = None, blocks: tuple[Any, ...] | None = None
     ) -> PyTree:
-        """Return the merged statistic of all trees, or of those that the mask ``[instances trees]`` has.
+        """Return the merged statistic of all trees, or of those that count for an instance by ``tree_mask``.
 
-        ``blocks`` is (number of instances in a block, number of blocks, which may be traced). Default: all instances,
-        in blocks of the size that suits the walk.
+        ``blocks`` is (number of instances of a block, number of blocks that are walked, which may be traced). Default:
+        all instances, in blocks of the size that suits the walk.
         """
         return self.result(self.merge_to_carry(X, tree_mask, blocks))
 
@@ -199,10 +207,10 @@ class PackedTrees(eqx.Module):
         return Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:])
 
     def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
-        """Return the merged planes of these trees behind those of ``carry``, which may be None; block by block.
+        """Return ``carry`` (None for no trees) with the planes of these trees merged into it, block by block.
 
         Under a mask the numbers per tree are merged, too: both in ``carry`` and in the result they lie behind the
-        planes. ``blocks`` is as for `merge`.
+        planes. ``X``, ``mask`` and ``blocks`` are as for `merge`.
         """
         spec, n = self.spec, X.shape[0]
         shapes = partial(spec.layout.shapes, scalars=mask is not None)
@@ -222,7 +230,7 @@ class PackedTrees(eqx.Module):
             merge_block = self._few if at_once else self._by_tree
 
         def include_block(out, start, _):
-            """Return ``out`` with the carry of the block at ``start``; this carry itself if there is one block."""
+            """Return ``out`` with the carry of the block at ``start`` written; that carry alone if it is the only one."""
             # Keys are made for one block at a time: the keys of all instances would take as much memory as the data.
             keys_of = keys_of_few if spec.walk == "blocks" and size < LEAST_TOGETHER else column_keys
             keys = keys_of(rows(X, start), missing=spec.missing)
@@ -243,7 +251,11 @@ class PackedTrees(eqx.Module):
         return over_blocks(include_block, out, n, size, number) if n else out
 
     def _by_tree(self, merging: Merging, carry, keys, mask):
-        """Return the carry of a block of instances with all trees merged, which are walked one by one, in order."""
+        """Return the carry of a block with all trees merged into it, which are walked one by one, in order.
+
+        ``merging`` is that of the carry's entries. ``keys`` are those of `column_keys`, and ``mask`` is ``[block
+        trees]`` or None.
+        """
         # A row for each column, since the walk reads the same column for many instances of a block.
         rows, layout = by_column(keys, self.sets, missing=self.spec.missing), self.spec.layout
 
@@ -263,7 +275,7 @@ class PackedTrees(eqx.Module):
         return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
 
     def _few(self, merging: Merging, carry, keys, mask):
-        """Return the carry of a small block with all trees merged, which are walked at once and merged in order."""
+        """Return the carry of `_by_tree` for a small block: the trees are walked at once, and merged in order."""
         if len(keys) == 1:
             keys = self._with_words(keys)
             elements = [values[:, None] for values in walk_one(self.plan, keys, self.tables)[1]]
@@ -273,7 +285,10 @@ class PackedTrees(eqx.Module):
         return self._in_order(merging, carry, elements, mask, len(keys))
 
     def _in_order(self, merging: Merging, carry, elements, mask, block: int):
-        """Return the carry with the table elements ``[trees block]`` of a block's leaves merged, tree by tree."""
+        """Return the carry with a block's leaves merged into it, tree by tree.
+
+        ``elements`` are those of each table at the leaves, ``[trees block]``; ``mask`` is ``[block trees]`` or None.
+        """
         scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, block)) for s in self.scalars]
         in_mask = None if mask is None else mask.T
 
@@ -284,7 +299,7 @@ class PackedTrees(eqx.Module):
         return merging.scan(visit, carry, (elements, scalars, in_mask), unroll=STEPS)
 
     def _by_level(self, merging: Merging, carry, keys, mask):
-        """Return the carry of a block with all trees merged, which are walked at once and merged by one reduction."""
+        """Return the carry of `_by_tree`, but with trees that are walked at once and merged by one reduction."""
         # `walk_levels` returns places in the flat arrays of all trees, so tables are flat, too.
         place = walk_levels(self.plan, self._with_words(keys), self.spec.depth)
         elements = [take(table.reshape(-1), place) for table in self.tables]
@@ -299,9 +314,10 @@ class PackedTrees(eqx.Module):
         return keys if self.sets is None else keys_and_words(keys, self.sets, missing=self.spec.missing)
 
     def _values(self, merging: Merging, columns, scalars, mask):
-        """Return the planes' values, given the table's columns at the leaves that instances have reached.
+        """Return the planes' values, given the ``columns`` of the leaf table at the leaves that instances have reached.
 
-        Under a mask they are neutral where it is False, and numbers per tree (``scalars``) lie behind them.
+        Under a mask values are neutral where it is False, and those of ``scalars``, the numbers per tree, lie behind
+        the planes'. ``merging`` is that of all of them.
         """
         values = values_of(columns, self.rows, self.spec.layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
@@ -316,7 +332,7 @@ class PackedTrees(eqx.Module):
         return rejoin(self.spec.layout, *self.results(carry))
 
     def start(self, n_instances: int, *, masked: bool = False) -> Carry:
-        """Return the carry of no trees; ``masked`` tells whether `advance` will get a mask."""
+        """Return the carry of no trees for ``n_instances``; ``masked`` tells whether `advance` will get a mask."""
         layout = self.spec.layout
         shape = (n_instances,) if masked else ()
         return Carry(
@@ -330,9 +346,10 @@ class PackedTrees(eqx.Module):
         X: Float[Array, "instances features"],
         tree_mask: Bool[Array, "instances trees"] | None = None,
     ) -> Carry:
-        """Return the carry with these trees merged into it, in their order; under a mask those that count.
+        """Return ``carry`` with these trees merged into it, in their order; under a mask those that count.
 
-        The result equals bit for bit the carry of all trees at once; in the walk "levels", up to rounding.
+        After the last range of trees the carry equals that of all trees at once: bit for bit, or up to rounding in the
+        walk "levels".
         """
         # Without a mask a number per tree is the same for all instances: they were merged when the trees were packed.
         if tree_mask is None:
@@ -349,12 +366,12 @@ class PackedTrees(eqx.Module):
         )
 
     def for_missing(self, compact_trees: CompactTrees) -> "PackedTrees":
-        """Return the same packed trees for data with missing values, given the trees that were packed."""
+        """Return the same packed trees for data with missing values; ``compact_trees`` are those that were packed."""
         spec = self.spec._replace(missing=True)
         return dataclasses.replace(self, plan=_plan_of(compact_trees, missing=True, top=self.plan.top), spec=spec)
 
     def by_columns(self, trees: Trees) -> "PackedTrees":
-        """Return the same packed trees with the column numbers of ``trees``, which are otherwise the same trees."""
+        """Return the same packed trees with the column numbers of ``trees``, whose nodes are otherwise the same."""
         compact_trees = compact(trees)
         plan = _plan_of(compact_trees, missing=self.spec.missing, top=self.plan.top)
         return dataclasses.replace(self, plan=plan, sets=compact_trees.sets)
@@ -393,7 +410,11 @@ class PackedTrees(eqx.Module):
 
 
 def _plan_of(compact_trees: CompactTrees, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
-    """Return the plan of compact trees; its top is ``top``, or all tests of complete trees, or the tallest nodes."""
+    """Return the plan of compact trees, for data with or without ``missing`` values.
+
+    Its top is ``top``. For None it is all tests of trees that are completed to the depth ``complete``, or for 0 the
+    tallest nodes.
+    """
     if top is None:
         top = complete_top(compact_trees.trees, complete) if complete else tall_top(compact_trees.trees)
     return make_plan(compact_trees.trees, missing=missing, top=top, bit=compact_trees.bit)
@@ -403,9 +424,10 @@ def _plan_of(compact_trees: CompactTrees, *, missing: bool, complete: int = 0, t
 def pack_by_place(
     planes: list[Array], plan: Plan, layout: Layout, node: Int32[Array, "trees kept"] | None = None
 ) -> tuple[list[Array], list[Array]]:
-    """Return (tables by places ``[trees places]``, rows of wide planes) of planes ``[trees nodes ...]``.
+    """Return (tables of elements ``[trees places]``, rows of each wide plane) of planes ``[trees nodes ...]``.
 
-    ``node`` are the nodes that the plan has (`CompactTrees.node`), None for all.
+    ``planes`` and ``layout`` are those of `cut`. ``node`` are the nodes that the plan has (`CompactTrees.node`), None
+    for all.
     """
     columns, rows = columns_of_planes([_take_nodes(plane, node) for plane in planes], layout)
     return [plan.by_place(packed) for packed in pack(columns, layout)], rows
@@ -414,7 +436,10 @@ def pack_by_place(
 def _expand_by_place(
     columns: list[Any], code: Int32[Array, "trees nodes"], plan: Plan, layout: Layout, node: Any
 ) -> list[Array]:
-    """Return tables by places ``[trees places]`` of columns ``[distinct]``, given the row ``code`` of each node."""
+    """Return tables of elements ``[trees places]`` of columns ``[distinct]``, given the row ``code`` of each node.
+
+    ``columns`` and ``layout`` are those of `cut_rows`; ``node`` is as for `pack_by_place`.
+    """
     if not on_host(code, plan):
         return _expand_program(columns, code, plan, layout, node)
     host_plan, code, node = jax.tree.map(np.asarray, (plan, code, node))
@@ -424,7 +449,7 @@ def _expand_by_place(
 
 @jit(static_argnums=3)
 def _expand_program(columns: list[Array], code: Array, plan: Plan, layout: Layout, node: Array | None) -> list[Array]:
-    """Return the result of `_expand_by_place` by a program, for arrays that are not on the host."""
+    """Return `_expand_by_place`, with its arguments, by a program: for arrays that are not on the host."""
     rows = plan.by_place(_take_nodes(code, node))
     return [take(packed, rows) for packed in pack(columns, layout)]
 
@@ -435,7 +460,7 @@ def _take_nodes(table: Any, node: Any) -> Any:
 
 
 def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
-    """Return the carry of numbers per tree over all trees; an empty list without any."""
+    """Return the carry of ``scalars``, the numbers per tree, over all trees by their ``merging``; [] for none."""
     return _scalars_program(merging, scalars) if scalars else []
 
 
@@ -445,10 +470,10 @@ def _scalars_program(merging: Merging, scalars: list[Float[Array, "trees"]]) -> 
 
 
 def of_jax(tree: PyTree) -> PyTree:
-    """Return a pytree with arrays of JAX in place of NumPy's, if it has packed trees of NumPy's 64-bit integers.
+    """Return a pytree with arrays of JAX in place of NumPy's, if it has plans or packed trees of NumPy's integers.
 
-    These come from `jax.device_get`. In its 32-bit mode JAX would drop half of each element. Other pytrees are returned
-    as they are.
+    Such come from `jax.device_get`. In its 32-bit mode JAX would drop half of each 64-bit element. Other pytrees are
+    returned as they are.
     """
     is_packed = lambda node: isinstance(node, Plan | PackedTrees)
     packed = [node for node in jax.tree.leaves(tree, is_leaf=is_packed) if is_packed(node)]

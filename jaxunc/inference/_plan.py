@@ -47,10 +47,11 @@ from jaxunc.forest import (
 
 MOST_WORDS, MOST_ENTRIES = 320, 100_000
 """Most words of sets, and most entries of their tables: more would drive the keys of small blocks out of the cache.
-Sets of further trees are walked as intervals."""
+Tests of further sets, those of the last trees, stay several nodes."""
 
 BITS, WHOLE = 31, 31
-"""Number of sets in a word, whose sign bit is free; the bit of nodes that test no set, which stands for all bits."""
+"""Number of sets in a word, whose sign bit is free; the number in place of a bit's for nodes that test no set, which
+stands for all bits (`mask_of`)."""
 
 MOST_TESTS = 31
 """Most tests of a top: one less than its exits, each of which is a bit of a 32-bit word."""
@@ -89,7 +90,10 @@ class Borders(NamedTuple):
 
     @classmethod
     def of(cls, row: np.ndarray, border: np.ndarray, column: np.ndarray) -> "Borders":
-        """Return borders cut into pieces: ``border`` sorted by ``row`` and size; ``column`` is that of each row."""
+        """Return the borders cut into pieces.
+
+        ``border`` has all borders, sorted by their ``row`` of codes, then by size. ``column`` is that of each row.
+        """
         column = padded_rows(column, power_of_two(len(column)))
         n_pieces = -(-np.bincount(row, minlength=len(column)) // PIECE)  # of each row
         number, first = int(n_pieces.sum()), np.cumsum(n_pieces) - n_pieces
@@ -104,13 +108,13 @@ class Sets(NamedTuple):
     """The sets of values that nodes of all trees test, as bits of words; a word has up to 31 sets of one column."""
 
     borders: Borders
-    """Borders by which values get codes: no set tells values between two neighbouring borders apart."""
+    """Borders by which values become codes: values between two neighbouring borders are in the same sets."""
     row: Int32[Array, "words"]
     """The row of codes by which each word is looked up; 0 for padding words."""
     start: Int32[Array, "words"]
-    """Index in ``table`` of each word's first entry; a word has an entry for each code, and the last for missing."""
+    """Index in ``table`` of each word's first entry. A word has an entry for each code; the last code is of NaN."""
     table: Int32[Array, "entries"]
-    """For a word and a code a bit for each set of the word: whether the set sends the code right."""
+    """The entries of all words: for a code a bit for each set of the word, whether the set sends the code right."""
 
 
 class CompactTrees(NamedTuple):
@@ -164,7 +168,7 @@ class Plan(NamedTuple):
 
 
 def _restored(arrays: tuple[Any, ...]) -> Plan:
-    """Return the plan with these fields, given as NumPy arrays."""
+    """Return the plan whose fields are ``arrays``, NumPy arrays in the order of the fields."""
     # JAX takes 64-bit integers from the host in its 64-bit mode alone.
     with jax.enable_x64(True):
         # Not `jnp.asarray`, which is a program: in a forked process it would fail before the error could be reported.
@@ -172,16 +176,17 @@ def _restored(arrays: tuple[Any, ...]) -> Plan:
 
 
 def node_at(plan: Plan, place: Int32[Array, "..."]) -> Int32[Array, "..."]:
-    """Return the nodes at places of one tree, given as one entry of a plan."""
+    """Return the node at each ``place`` of one tree; ``plan`` is the tree's slice of a plan, without a tree axis."""
     exits = plan.n_exits
     return jnp.where(place < exits, take(plan.top.entry, jnp.minimum(place, exits - 1)), place - exits)
 
 
 def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array | None = None) -> Plan:
-    """Return the plan of trees for data with or without missing values; the first two levels are the default top.
+    """Return the plan of trees for data with or without missing values; ``top`` defaults to the first two levels.
 
-    With missing values every column is there twice. NaN is the smallest value in the first copy and the largest in the
-    second; nodes that send NaN right read the second. This takes a quarter more time. ``bit`` is `CompactTrees.bit`.
+    If values may be ``missing``, the keys hold every column twice (`column_keys`), which takes a quarter more time. NaN
+    is the smallest value in the first copy and the largest in the second; nodes that send NaN right read the second.
+    Of compact trees ``bit`` is `CompactTrees.bit`, else None.
     """
     arrays, settings = (_arrays(trees), top, bit), {"n_features": trees.n_features, "missing": missing}
     if not on_host(arrays):
@@ -190,7 +195,7 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
 
 
 def known_plan(trees: Trees) -> Plan:
-    """Return the plan of concrete trees for data with missing values, cached; also while a program is traced."""
+    """Return the plan of concrete trees for data with missing values, cached; concrete even while JAX traces."""
     make = lambda: make_plan(trees, missing=True, top=tall_top(trees))
     return _PLANS.get(_arrays(trees), trees.n_features, make)
 
@@ -200,15 +205,16 @@ _PLANS: KeptWhileAlive[Plan] = KeptWhileAlive()
 
 
 def _arrays(trees: Trees) -> tuple[Array, Array, Array, Array, Array]:
-    """Return (feature, threshold, child, missing_right, tree_depth)."""
+    """Return (feature, threshold, child, missing_right, tree_depth), the fields of ``trees`` that are arrays."""
     return trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
 
 
 def complete_depth(trees: Trees, n_columns: int) -> int:
     """Return the depth to which trees are completed, so that tests select leaf values (`select_leaves`); 0 if not.
 
-    They are if the tests of a complete tree, times the columns of leaf values, are at most `MOST_TESTS`: each column is
-    a kernel that makes all tests again. Trees without a test have the depth 1. Traced trees are not completed.
+    Trees are completed if the tests of a complete tree, times ``n_columns``, are at most `MOST_TESTS`. Each of the
+    ``n_columns`` columns of leaf values is a kernel that makes all tests again. Trees without a test have the depth 1.
+    Traced trees are not completed.
     """
     if not is_concrete(trees):
         return 0
@@ -217,9 +223,10 @@ def complete_depth(trees: Trees, n_columns: int) -> int:
 
 
 def complete_top(trees: Trees, depth: int) -> Top:
-    """Return the top that has all tests of trees of at most this depth, level by level from the root, as in a heap.
+    """Return the top that has all tests of trees of at most ``depth``, level by level from the root, as in a heap.
 
-    Tests below a leaf are the leaf itself: no key is beyond its threshold, so every instance goes left, to the leaf.
+    Where a tree has no node, below a leaf, the leaf makes the test: no key is beyond its threshold, so every instance
+    goes left, again to the leaf.
     """
     make = lambda: Top(*jax.device_put(_complete_arrays(np.asarray(trees.child), depth)))
     return _COMPLETE.get((trees.child,), depth, make)
@@ -230,7 +237,7 @@ _COMPLETE: KeptWhileAlive[Top] = KeptWhileAlive()
 
 
 def _complete_arrays(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tuple[np.ndarray, ...]:
-    """Return the arrays of `complete_top` in the order of `Top`'s fields, for trees with these children."""
+    """Return the arrays of `complete_top` in the order of `Top`'s fields; ``child`` is `Trees.child`."""
     n_trees, trees = len(child), np.arange(len(child))
     heap = np.zeros((n_trees, 2 ** (depth + 1) - 1), np.int32)
     for i in range(2**depth - 1):
@@ -257,7 +264,7 @@ _TOPS: KeptWhileAlive[Top] = KeptWhileAlive()
 
 
 def compact(trees: Trees) -> CompactTrees:
-    """Return trees in which tests of intervals are one node each; trees with forks, or traced ones, as they are."""
+    """Return trees in which each test of intervals is one node; trees with forks, or traced ones, as they are."""
     if not is_concrete(trees) or trees.forks is not None:
         return CompactTrees(trees)
     made = _COMPACT.get(_arrays(trees), trees.columns, lambda: _compact(trees, interval_tests(trees)))
@@ -269,9 +276,9 @@ _COMPACT: KeptWhileAlive[CompactTrees | None] = KeptWhileAlive()
 
 
 def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
-    """Return trees in which ``tests`` of intervals are one node each, as far as the limits allow (`_count_sets`).
+    """Return ``trees`` in which each of their ``tests`` of intervals is one node, if its set is kept (`_count_sets`).
 
-    None without such tests, or if no set is kept within `MOST_WORDS` and `MOST_ENTRIES`.
+    ``tests`` are those of `interval_tests`. None without such tests, or if no set is kept.
     """
     if tests is None or not len(tests.tree):
         return None
@@ -305,7 +312,10 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
 
 
 def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
-    """Return how many sets of each column are kept: of the first trees, up to `MOST_WORDS` and `MOST_ENTRIES`."""
+    """Return how many sets of each column are kept, those of the first trees, up to `MOST_WORDS` and `MOST_ENTRIES`.
+
+    ``sets`` are those of `column_sets`, an entry for each column, of ``n_trees`` trees.
+    """
     last = np.arange(n_trees)
     n_words = np.array([-(-np.searchsorted(column_set.tree, last, "right") // BITS) for column_set in sets])
     n_entries = np.array([column_set.goes_right.shape[1] for column_set in sets]) @ n_words
@@ -314,7 +324,10 @@ def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
 
 
 def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "words codes"]:
-    """Return the words of one column's sets: bit j of word i tells whether set ``i * BITS + j`` sends a code right."""
+    """Return the words of one column's sets, given which codes each set sends right.
+
+    Bit j of word i belongs to set ``i * BITS + j``.
+    """
     n_words, n_codes = ceil_div(len(goes_right), BITS), goes_right.shape[1]
     bits = np.zeros((n_words * BITS, n_codes), np.int32)
     bits[: len(goes_right)] = goes_right
@@ -324,7 +337,7 @@ def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "wor
 
 
 def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
-    """Return the sets of all columns, padded, given the borders and the words ``[words codes]`` of each column."""
+    """Return the sets of all ``columns``, padded; ``tables`` are the words ``[words codes]`` of each column."""
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     sizes = np.array([table.shape[1] for table in tables])[row]
     more, n_entries = multiple_of(8, len(row)) - len(row), int(sizes.sum())
@@ -339,7 +352,8 @@ def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.
 def _two_levels(child, depth, xp) -> Top:
     """Return the top of the first two levels: three tests, four exits.
 
-    A leaf that stands for a test has two exits, both to itself, and its test goes left.
+    ``child`` and ``depth`` are `Trees.child` and `Trees.tree_depth`, arrays of the module ``xp`` (NumPy or JAX's). A
+    leaf that stands for a test has two exits, both to itself, and its test goes left.
     """
     root = xp.zeros((len(child), 1), np.int32)
 
@@ -357,7 +371,10 @@ def _two_levels(child, depth, xp) -> Top:
 
 
 def _make_plan(arrays: tuple[Any, ...], top: Top | None, bit, *, n_features: int, missing: bool, xp: Any = jnp) -> Plan:
-    """Return `make_plan` of trees with these arrays (`_arrays`), by NumPy or JAX, whichever module ``xp`` is."""
+    """Return `make_plan` of trees with ``arrays`` (`_arrays`) and ``n_features`` columns, computed by ``xp``.
+
+    ``xp`` is the module of the arrays, NumPy or ``jax.numpy``. The other arguments are those of `make_plan`.
+    """
     feature, threshold, child, missing_right, depth = arrays
     top = top or _two_levels(child, depth, xp)
     feature = xp.maximum(feature, 0)  # in an empty leaf it is negative, the number of its fork
@@ -387,13 +404,13 @@ _plan_program = jit(_make_plan, static_argnames=("n_features", "missing"))
 
 
 def _by_place(entry: Any, table: Any) -> Any:
-    """Return a table ``[trees nodes]`` as a table ``[trees places]``, given the node behind each exit."""
+    """Return a table ``[trees nodes]`` as a table ``[trees places]``; ``entry`` has the node behind each exit."""
     xp: Any = np if isinstance(table, np.ndarray) else jnp
     return xp.concatenate([xp.take_along_axis(table, entry, axis=1), table], axis=1)
 
 
 def padded_plan(plan: Plan, more: int) -> Plan:
-    """Return the plan with ``more`` trees behind its own trees, each of a single leaf."""
+    """Return the plan with ``more`` trees of a single leaf behind its trees."""
     none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
     feature = None if plan.feature is None else none
     mask = None if plan.top_mask is None else none
@@ -405,7 +422,11 @@ def padded_plan(plan: Plan, more: int) -> Plan:
 
 
 def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int32[Array, "instances columns"]:
-    """Return the order keys of instances that a plan made with the same ``missing`` compares."""
+    """Return the order keys of instances that a plan made with the same ``missing`` compares.
+
+    With ``missing`` the columns are there twice, NaN being the smallest value of the first copy and the largest of the
+    second. Otherwise there must be no NaN.
+    """
     key = order_key(x)
     if not missing:
         return key
@@ -427,9 +448,10 @@ def descend(
 ) -> Int32[Array, "..."]:
     """Return the place within its tree that the test of the node at ``place`` leads to, for each instance.
 
-    ``place`` is an index into ``nodes``, the places of one tree or of several; each tree has ``n_places``. ``key_of``
-    returns each instance's key in a column. ``for_child`` and ``for_column`` are copies of ``nodes``, from which the
-    child and the column are read (`walk_levels` and `walk_one` say why).
+    ``nodes`` and ``feature`` are those of a `Plan`, of one tree or flattened over several; ``place`` is an index into
+    them. Each tree has ``n_places``. ``key_of`` returns each instance's key, or word, in a column. ``with_sets`` tells
+    whether the plan's nodes test sets. ``for_child`` and ``for_column`` are copies of ``nodes``, from which the child
+    and the column are read (`walk_levels` and `walk_one` say why).
     """
     as_integer = lambda word: lax.bitcast_convert_type(word, jnp.int32)  # free where XLA counts operations
     child_bits = (n_places - 1).bit_length()
@@ -446,7 +468,7 @@ def descend(
 
 
 def mask_of(bit: Int32[Array | np.ndarray, "..."]) -> Any:
-    """Return an int32 with only this bit set; with all bits set for `WHOLE`, the number of the sign bit."""
+    """Return an int32 in which only the bit of this number is set; for `WHOLE`, the sign bit's number, all bits are."""
     mask = np.int32(1) << bit
     return mask | (mask >> 31)
 
@@ -454,8 +476,7 @@ def mask_of(bit: Int32[Array | np.ndarray, "..."]) -> Any:
 def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the fields of a `Top`, in their order, whose tests are the nodes with the longest paths below them.
 
-    ``child`` holds each node's left child, in a leaf the leaf itself (`Trees.child`). Nodes to which several paths lead
-    are not tests of the top.
+    ``child`` is `Trees.child`. Nodes to which several paths lead are not tests of the top.
     """
     n_trees, n_nodes = child.shape
     (height, rank), trees = _heights(child), np.arange(n_trees)[:, None]
@@ -493,13 +514,13 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
 
 
 def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (height, rank) of each node, both ``[trees nodes]``.
+    """Return (height, rank) of each node, both ``[trees nodes]``, given `Trees.child`.
 
-    The height is the number of tests on the longest path below the node, 0 for nodes that no path leads to. The rank is
-    the height, but 0 for nodes that several paths lead to.
+    The height is the number of tests on the longest path from the node to a leaf, 0 for nodes that no path leads to.
+    The rank is the height, but 0 for nodes that several paths lead to.
     """
     n_trees, n_nodes = child.shape
-    # Nodes are numbered over all trees.
+    # Here a node's number is its index in the flattened arrays of all trees. None: no node has two parents.
     node = np.arange(n_trees) * n_nodes
     left_of = (child + node[:, None]).ravel()
     has_several_paths = has_several_parents(left_of)

@@ -5,10 +5,13 @@ each. Planes of votes are not: an entry of such a plane is a tree's mass or 0, a
 planes are stored as bits, in spare bits of other columns (the sign of probabilities, the high bits of leaf sizes), or
 else in columns of 32 bits, so that fewer numbers are looked up. This needs concrete values on the host (`cut_rows`).
 
-An array of more than `WIDE` numbers is one *wide* plane: a column has the row of each node, and the rows are a separate
-array, behind one row of neutral values. So the size of a program does not grow with the number of classes.
+An array of the statistic with more than `WIDE` numbers a leaf is one *wide* plane. Its numbers are kept in an array of
+*rows* ``[rows width]``, whose first row has neutral values; a column says which row each node has. So the size of a
+program does not grow with the number of classes.
 
-Elements are integers that hold bits, so that functions which change all floats of a bound forest leave them alone.
+An *element* is an integer that holds the bits of one or two columns' entries, so that functions which change all floats
+of a bound forest leave it alone. A *number per tree* is an entry of the statistic that is the same in all leaves of a
+tree. The *layout* of a statistic tells where each of these is stored.
 """
 
 import itertools
@@ -27,17 +30,17 @@ from jaxunc.combiners import Merging, merge_kinds
 from ._drive import join
 
 WIDE = 32
-"""Most numbers per leaf in an array of the statistic for which each number is a plane; more are one wide plane."""
+"""Most numbers a leaf in an array of the statistic that become a plane each; more become one wide plane."""
 
 UNIT = -1
-"""Stands for the index of the mass whose entries are all 1, which needs no column (`mass_among`)."""
+"""In place of a plane's index: a mass of 1 in every entry, which needs no column (`mass_among`)."""
 
 
 class Source(NamedTuple):
     """Where the entries of a plane are stored: static, hashable."""
 
     column: int | None
-    """The column with the entries that are not 0; None if these are all 1, or stored in rows."""
+    """The column with the entries that are not 0; None if all of these are 1, or are stored in rows."""
     word: int | None = None
     """The column with a bit for each entry, set if the entry is not 0; None without bits."""
     bit: int = 0
@@ -45,7 +48,7 @@ class Source(NamedTuple):
     rows: int | None = None
     """Index of a wide plane's array of rows, which hold entries, or bits (``has_bits``); None for other planes."""
     width: int | None = None
-    """Number of numbers of a wide plane; None for other planes."""
+    """How many numbers a wide plane has for each node; None for other planes."""
     has_bits: bool = False
     """Whether the rows hold a bit for each entry, set if the entry is not 0."""
 
@@ -53,7 +56,7 @@ class Source(NamedTuple):
 class Layout(NamedTuple):
     """How a statistic was cut into planes and numbers per tree: static, hashable."""
 
-    structure: Any  # a jax.tree_util.PyTreeDef
+    structure: Any  # of the statistic: a jax.tree_util.PyTreeDef
     trailing: tuple[tuple[int, ...] | None, ...]
     """Shape of each array of the statistic behind ``[trees nodes]``; None for numbers per tree."""
     planes: Merging
@@ -65,7 +68,7 @@ class Layout(NamedTuple):
     columns: tuple[str, ...]
     """The dtype of each column. If a plane is wide, the last column has the row of each node."""
     groups: tuple[tuple[int, ...], ...]
-    """For each element the indices of its columns, one or two."""
+    """For each array of elements the indices of its columns, one or two."""
 
     @property
     def is_wide(self) -> bool:
@@ -74,11 +77,14 @@ class Layout(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Number of numbers in all planes together."""
+        """How many numbers all planes together have for each node."""
         return sum(source.width or 1 for source in self.sources)
 
     def shapes(self, n_instances: int, *, scalars: bool = False) -> list[tuple[int, ...]]:
-        """Return the shape of each merged plane, and with ``scalars`` of each number per tree under a mask."""
+        """Return the shape of each plane merged for ``n_instances``.
+
+        With ``scalars`` the shapes of the numbers per tree follow, as merged under a mask: for each instance.
+        """
         widths = [source.width for source in self.sources] + [None] * (len(self.scalars.kinds) if scalars else 0)
         return [(n_instances,) if width is None else (n_instances, width) for width in widths]
 
@@ -91,7 +97,8 @@ class Layout(NamedTuple):
 def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[list[Array], list[Array], Layout]:
     """Return (planes ``[trees nodes]``, numbers per tree ``[trees]``, layout) of a leaf table.
 
-    Wide planes are ``[trees nodes width]``. Raises a ValueError if an array has another shape, a merge is unknown, or
+    ``merge`` is a pytree prefix of ``leaf_table`` with names of merges as leaves. Wide planes are ``[trees nodes
+    width]``. Raises a ValueError if an array is neither ``[trees nodes ...]`` nor ``[trees]``, a merge is unknown, or
     numbers per tree are to be collected.
     """
     arrays, structure = jax.tree.flatten(leaf_table)
@@ -127,7 +134,10 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
 
 
 def columns_of_planes(planes: list[Array], layout: Layout) -> tuple[list[Array], list[Array]]:
-    """Return (columns ``[trees nodes]``, rows of wide planes) of the planes that `cut` made: a row for each node."""
+    """Return (columns ``[trees nodes]``, rows ``[rows width]`` of each wide plane), given planes and layout of `cut`.
+
+    Each node has a row; the last column holds its index.
+    """
     wide = [(plane, acc) for plane, acc in zip(planes, layout.planes.planes, strict=True) if plane.ndim > 2]
     columns = [plane for plane in planes if plane.ndim == 2]
     rows = [_behind_neutral(plane.reshape(-1, plane.shape[2]), acc.neutral) for plane, acc in wide]
@@ -137,7 +147,7 @@ def columns_of_planes(planes: list[Array], layout: Layout) -> tuple[list[Array],
 
 
 def _behind_neutral(rows: Any, neutral: int | float) -> Array:
-    """Return rows behind one row of neutral values, which padding trees read."""
+    """Return ``rows`` behind a row that is ``neutral`` in every entry, which padding trees read."""
     first = (1, rows.shape[1])
     if isinstance(rows, np.ndarray):
         return jax.device_put(join([np.full(first, neutral, rows.dtype), rows]))
@@ -145,10 +155,11 @@ def _behind_neutral(rows: Any, neutral: int | float) -> Array:
 
 
 def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarray], list[Array], list[Array], Layout]:
-    """Return (columns, numbers per tree, rows of wide planes, layout) of a statistic of distinct count vectors.
+    """Return (columns ``[distinct]``, numbers per tree, rows of each wide plane, layout) of a lifted statistic.
 
-    ``lifted`` has arrays ``[distinct ...]``, and numbers for all trees. In contrast to `cut` a column has an entry for
-    each count vector, not for each node. Runs on the host.
+    ``lifted`` has arrays ``[distinct ...]``, an entry for each distinct count vector, and numbers for all trees.
+    ``merge`` is as for `cut`. In contrast to `cut` columns have an entry for each count vector, not for each node. Runs
+    on the host.
     """
     arrays, structure = jax.tree.flatten(lifted)
     arrays, kinds = [np.asarray(array) for array in arrays], merge_kinds(merge, lifted)
@@ -192,25 +203,28 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
 
 
 def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
-    """Return the merging of planes, given (merge, dtype) of each."""
+    """Return the merging of planes, given (name of its merge, name of its dtype) of each plane."""
     return Merging(tuple(kind for kind, _ in kinds_and_dtypes), tuple(dtype for _, dtype in kinds_and_dtypes))
 
 
 def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the columns of each element: two columns of 32-bit numbers of any kind, or one column of other numbers."""
+    """Return which columns share an element (`Layout.groups`), given the name of each column's dtype.
+
+    Two columns of 32-bit numbers of any kind share one. A column of other numbers, or a last single one, has its own.
+    """
     words = [i for i, dtype in enumerate(dtypes) if jnp.dtype(dtype).itemsize == 4]
     pairs = [tuple(words[i : i + 2]) for i in range(0, len(words), 2)]
     return (*pairs, *((i,) for i in range(len(dtypes)) if i not in words))
 
 
 def pack(columns: list[Any], layout: Layout) -> list[Any]:
-    """Return an array of elements for each group of columns, of NumPy if the columns are, else of JAX."""
+    """Return an array of elements for each group of ``layout``'s columns, of NumPy if the columns are, else of JAX."""
     members = [[columns[i] for i in group] for group in layout.groups]
     return [pair_bits(*both) if len(both) == 2 else as_bits(*both) for both in members]
 
 
 def unpack(packed: list[Array], layout: Layout) -> list[Array]:
-    """Return the columns, in their order, given the elements of each group."""
+    """Return the columns in ``layout``'s order, given the elements that `pack` returned, or what was read of them."""
     columns: dict[int, Array] = {}
     for group, elements in zip(layout.groups, packed, strict=True):
         dtypes = [jnp.dtype(layout.columns[i]) for i in group]
@@ -220,14 +234,20 @@ def unpack(packed: list[Array], layout: Layout) -> list[Array]:
 
 
 def neutral_columns(layout: Layout) -> list[float]:
-    """Return a number for each column that makes all planes neutral; planes of bits are neutral at 0."""
+    """Return for each column of ``layout`` the entry that makes all planes stored in it neutral.
+
+    It is 0 for planes that are stored as bits, and for the column of rows, whose first row is neutral.
+    """
     both = zip(layout.sources, layout.planes.planes, strict=True)
     neutral = {s.column: m.neutral for s, m in both if s.word is None and s.width is None}
     return [float(neutral.get(i, 0)) for i in range(len(layout.columns))]
 
 
 def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
-    """Return the merged statistic in the structure that was cut, given merged planes and merged numbers per tree."""
+    """Return the merged statistic in the structure of the one that was cut into ``layout``.
+
+    ``merged`` are the merged planes, ``merged_scalars`` the merged numbers per tree.
+    """
     planes, numbers, arrays = iter(zip(merged, layout.sources, strict=True)), iter(merged_scalars), []
     for shape in layout.trailing:
         if shape is None:
@@ -243,7 +263,7 @@ def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
 
 
 def _stack(columns: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
-    """Return planes ``[...]`` as one array ``[... *shape]``; for ``()`` the single plane."""
+    """Return planes ``[...]``, called columns, as one array ``[... *shape]``; for the shape ``()`` the single plane."""
     if not shape:
         return columns[0]
     return jnp.stack(columns, axis=-1).reshape(*columns[0].shape, *shape)
@@ -255,10 +275,13 @@ class StoredColumns:
     def __init__(self) -> None:
         self.arrays: list[np.ndarray] = []
         self.spare: list[tuple[int, int]] = []
-        """(column, bit) for each bit that is 0 in all entries of the column, and may store another plane."""
+        """(column, bit) for each bit that is 0 in all entries of the column, and may still store another plane."""
 
     def add(self, planes: Shaped[np.ndarray, "distinct planes"], *, lends: bool) -> list[Source]:
-        """Add a column for each plane, and return the planes' sources; with ``lends`` spare bits may be used."""
+        """Add a column for each plane, and return the planes' sources.
+
+        With ``lends`` spare bits of these columns may store planes that are added later.
+        """
         first = len(self.arrays)
         self.arrays += [np.array(plane) for plane in planes.T]
         if lends:
@@ -267,7 +290,10 @@ class StoredColumns:
         return [Source(i) for i in range(first, len(self.arrays))]
 
     def add_bits(self, planes: Shaped[np.ndarray, "distinct planes"], column: int | None) -> list[Source]:
-        """Add a bit for each entry, and return the planes' sources; entries that are not 0 equal ``column``'s, or 1."""
+        """Add planes that are stored as bits, and return their sources.
+
+        Entries that are not 0 must equal those of the column with the index ``column``, or be 1 for None.
+        """
         n = planes.shape[1]
         if len(self.spare) < n:
             first = len(self.arrays)
@@ -287,9 +313,10 @@ def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, 
 
 
 def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
-    """Return the positions of bits that are 0 in all numbers of a 32-bit column, the highest first; of floats the sign.
+    """Return the positions of bits that are 0 in all numbers of a 32-bit column, the highest first.
 
-    There are none if a number is NaN or has a minus sign, or if the column has another width.
+    Of floats only the sign is such a bit. There are none if a number is NaN or has a minus sign, or if the numbers do
+    not have 32 bits.
     """
     if column.dtype.itemsize != 4 or not np.all(column >= 0):
         return ()
@@ -299,7 +326,10 @@ def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
 
 
 def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, np.ndarray]) -> int | None:
-    """Return the key of the mass that every entry other than 0 equals; `UNIT` if all such entries are 1, None else."""
+    """Return the key of the mass among ``masses`` that all entries of ``planes`` other than 0 equal.
+
+    ``masses`` has planes ``[distinct]`` by their index. `UNIT` if all such entries are 1; None if no mass is theirs.
+    """
     is_nonzero = planes != 0
     if np.array_equal(planes, is_nonzero):
         return UNIT
@@ -308,16 +338,17 @@ def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, 
 
 
 def is_short(planes: Shaped[np.ndarray, "distinct planes"], n_trees: int) -> bool:
-    """Whether sums of planes over the trees are exact in 32 bits: small integers, or floats that are 0 or 1."""
+    """Whether sums of planes over ``n_trees`` trees are exact in 32 bits: small integers, or floats that are 0 or 1."""
     if planes.dtype.kind in "iu":
         return planes.min(initial=0) >= 0 and n_trees * int(planes.max(initial=0)) < 2**32
     return planes.dtype == jnp.result_type(float) and n_trees < 2**24 and np.array_equal(planes, planes != 0)
 
 
 def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[Array]:
-    """Return the values of all planes at the nodes that were looked up, given the numbers of the columns there.
+    """Return the values of all planes of ``layout`` at some nodes, given the entries of its ``columns`` there.
 
-    Planes of bits are extracted from the columns that store them. Wide planes have a last axis, taken from ``rows``.
+    ``rows`` has the array of rows of each wide plane; values of wide planes have a row's axis as their last one. Planes
+    of bits are extracted from the columns that store them.
     """
     sources = layout.sources
     bit_masks = [~sum(1 << source.bit for source in sources if source.word == i) for i in range(len(columns))]
@@ -325,13 +356,13 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
     bits = {i: columns[i].view(jnp.uint32) for i in words}
 
     def read_column(i: int) -> Array:
-        """Return column i of numbers, without the bits of planes that it stores."""
+        """Return the entries of column i, without the bits of other planes that it stores."""
         if i not in words:
             return columns[i]
         return (bits[i] & jnp.uint32(bit_masks[i] & 0xFFFFFFFF)).view(columns[i].dtype)
 
     def read_plane(source: Source, dtype: str) -> Array:
-        """Return the values of the plane that ``source`` describes."""
+        """Return the values, of type ``dtype``, of the plane that is stored as ``source`` says."""
         if source.rows is not None and not source.has_bits:
             return take_rows(rows[source.rows], columns[-1])
         value = jnp.ones((), dtype) if source.column is None else read_column(source.column)
