@@ -49,11 +49,11 @@ from ._plan import CompactTrees, compact
 from ._walk import BLOCKS, CHUNK_BLOCKS, FEW, Walk, default_walk
 
 MOST_COLLECTED = 2**22
-"""Most values of a collected plane, one for each instance and tree, that one call makes; one instance has all trees."""
+"""Most values of a collected plane, one for each instance and tree, that a call makes, unless one instance has more."""
 
 ONE_PROGRAM = 256
-"""Most rows of a part that one program merges and finishes, since calling a program takes 30 µs. Larger parts take two
-programs: all read-outs share the one that merges, and forests of all sizes the one that finishes."""
+"""Most rows of a chunk that one program merges and finishes, since calling a program takes 30 µs. Larger chunks take
+two programs: all read-outs share the one that merges, and forests of all sizes the one that finishes."""
 
 FEW_COLLECTED = 512
 """Most rows of a call where the collected values of ``BLOCKS[0]`` rows would be more than `MOST_COLLECTED`."""
@@ -69,7 +69,7 @@ class ByTable(eqx.Module):
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByTable":
-        """Return the engine, with the leaves' counts lifted and the trees packed."""
+        """Return the engine of a concrete forest and combiner, with the counts lifted and the trees packed."""
         trees = _with_sets(forest.trees)
         if (by_rows := lifted_rows(forest, combiner)) is not None:
             lifted, code = by_rows
@@ -79,12 +79,15 @@ class ByTable(eqx.Module):
 
     @property
     def walk(self) -> Walk:
-        """The way instances are walked to their leaves."""
+        """The walk that the trees were packed for."""
         return self.packed.spec.walk
 
     @staticmethod
     def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
-        """Return whether this engine serves: no empty leaf is followed, and a host's leaf table is not too large."""
+        """Return whether this engine serves: no empty leaf is followed, and in the walk "blocks" the table is small.
+
+        A leaf table is small unless it `is_large`.
+        """
         return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
 
     def for_missing(self) -> "ByTable":
@@ -93,18 +96,24 @@ class ByTable(eqx.Module):
         return ByTable(self.forest, packed, self.compact_trees)
 
     def on(self, trees: Trees) -> "ByTable":
-        """Return the engine of ``trees``, the same trees with other column numbers; the leaf table is shared."""
+        """Return the engine of ``trees``: the same trees on other columns, such as only those tested (`narrow_trees`).
+
+        The leaf table is shared.
+        """
         return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _with_sets(trees))
 
     def call(self) -> "TableCall":
-        """Return the parts of the engine that a call reads."""
+        """Return the members of the engine that a call reads."""
         packed = self.packed
         n_tests = int(np.sum(np.asarray(packed.plan.depth))) if is_concrete(packed.plan.depth) else 0
         shapes = shapes_of(packed.spec, packed.n_trees, self.forest.n_features, n_tests)
         return TableCall(packed.spec, packed.arrays, shapes)
 
     def lower(self, n_instances: int, combiner: Combiner) -> jax.stages.Lowered:
-        """Return the lowered program that merges the first chunk of ``n_instances``, or on accelerators answers all."""
+        """Return the lowered program that merges the first chunk of ``n_instances``.
+
+        In the walk "levels" it is the program that answers them all by the combiner's class scores.
+        """
         call = self.call()
         if call.spec.walk == "levels":
             x = jax.ShapeDtypeStruct((n_instances, self.forest.n_features), jnp.float32)
@@ -116,13 +125,13 @@ class ByTable(eqx.Module):
 
 
 def _with_sets(trees: Trees) -> CompactTrees | None:
-    """Return the compact trees if some of their nodes test sets, else None."""
+    """Return the compact trees (`compact`) if some of their nodes test sets, else None."""
     compact_trees = compact(trees)
     return None if compact_trees.sets is None else compact_trees
 
 
 class TableCall(NamedTuple):
-    """The parts of an engine `ByTable` that a call reads, looked up once for all calls.
+    """What a call reads of an engine `ByTable`, looked up once for all calls.
 
     Looking up an attribute of a module takes 1 µs, and a call of one row 30 µs. The arrays of `PackedTrees` are a
     tuple, which JAX flattens faster than a module.
@@ -139,7 +148,11 @@ class TableCall(NamedTuple):
 
 
 def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host."""
+    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host.
+
+    ``call`` is that of the engine for data with or without missing values, as ``values`` are. ``readout`` is one of
+    `READOUTS`. ``mask`` is a tree mask of NumPy or None. ``threads`` run the calls of parts.
+    """
     spec, arrays, shapes = call
 
     def score(part: Part) -> PyTree:
@@ -153,9 +166,10 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
 
 
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
-    """Return the shapes of calls for ``n_trees`` packed trees; ``n_tests`` is as for `call_shapes`.
+    """Return the shapes of calls for ``n_trees`` trees, packed as ``spec`` says, and data of ``n_features`` columns.
 
-    Calls have fewer rows where planes are wide, and on the host where trees' values are collected.
+    ``n_tests`` is as for `call_shapes`. Calls have fewer rows where planes are wide, and in the walk "blocks" where
+    trees' values are collected.
     """
     on_host, layout, collects = spec.walk == "blocks", spec.layout, spec.layout.planes.collects
     n_columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
@@ -173,7 +187,11 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
 
 @partial(HostProgram, static_argnums=(0, 1))
 def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
-    """Return the merged statistic of a chunk; with ``n_blocks`` only of its first blocks of ``block`` instances."""
+    """Return the merged statistic of the rows ``x`` of a chunk, of packed trees with ``arrays`` and ``spec``.
+
+    ``n_blocks`` is the number of the first blocks, of ``block`` instances each, that are walked: None for all rows.
+    ``mask`` is a tree mask of the rows or None.
+    """
     return PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
 
 
@@ -181,9 +199,9 @@ def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyT
 def answer_and_mark(
     spec: Spec, block: int, combiner: Combiner, readout: str | None, arrays: tuple, x, mask
 ) -> tuple[PyTree, Array]:
-    """Return (answers, mark) of a batch on an accelerator, which works on at most ``block`` instances at a time.
+    """Return (answers, mark) of a batch ``x`` on an accelerator, which works on at most ``block`` instances at a time.
 
-    The mark says whether values are missing or infinite (`in_blocks`).
+    Other arguments are as for `merge_and_finish`. The mark says whether values are missing or infinite (`in_blocks`).
     """
     return in_blocks(partial(merge_and_finish.function, spec, block, combiner, readout, arrays), block, x, mask)
 
@@ -192,13 +210,17 @@ def answer_and_mark(
 def merge_and_finish(
     spec: Spec, block: int, combiner: Combiner, readout: str | None, arrays: tuple, x, mask, n_blocks=None
 ) -> PyTree:
-    """Return the answers of a chunk; with ``n_blocks`` only its first blocks of ``block`` instances are walked."""
+    """Return the answers for a chunk, or one ``readout`` of them (`READOUTS`); arguments as for `merge_chunk`."""
     stat = PackedTrees(*arrays, spec=spec).merge(x, mask, None if n_blocks is None else (block, n_blocks))
     return finish_rows(combiner, readout, stat, len(x))
 
 
 def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -> PyTree:
-    """Return the answers for the merged statistics of ``n`` instances, with equal bits for one instance or several."""
+    """Return the answers, or one ``readout`` of them (`READOUTS`), for a merged statistic of ``n`` instances.
+
+    An answer has the same bits for one instance as among several. ``stat`` has arrays ``[instances ...]``, and numbers
+    for all instances.
+    """
     if n > 1:
         return read_answer(combiner.finish(stat), readout)
     # A single instance is finished as two equal ones. XLA divides several numbers by a common one through its
@@ -210,7 +232,7 @@ def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -
 
 @jit(static_argnums=1)
 def _finish_chunk(combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
-    """Return the answer of a chunk's merged statistic, or one read-out of it."""
+    """Return the answers for a chunk's ``merged`` statistic, or one ``readout`` of them (`READOUTS`)."""
     return read_answer(combiner.finish(merged), readout)
 
 
@@ -233,7 +255,7 @@ class Answering(Protocol):
         ...
 
     def blank_answer(self) -> Any:
-        """Return an answer for one instance, all zeros, of the right shapes and types."""
+        """Return an answer for one instance that holds only zeros, of the shapes and types that `answer` returns."""
         ...
 
 
@@ -243,11 +265,11 @@ class OfSums(Protocol):
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The bound forests."""
+        """The bound forests, called the model's parts."""
         ...
 
     def over(self, place: Callable[[Any], Any], /) -> Any:
-        """Return the same model with ``place`` applied to each bound forest, such as a function that shards it."""
+        """Return the same model with ``place(part)`` for each of its bound forests, such as the sharded forest."""
         ...
 
     def of_sums(self, *stats: PyTree) -> dict[str, Any]:
@@ -309,7 +331,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
         """The forest that was bound."""
 
     def blank_answer(self) -> AnswerT:
-        """Return an answer for one instance, all zeros, of the right shapes and types."""
+        """Return an answer for one instance that holds only zeros, of the shapes and types that `answer` returns."""
         return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), self._answer_of_one)
 
     @cached_property
@@ -332,12 +354,12 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
     @overload
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT: ...
     def __call__(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Return class scores ``[instances classes]``; for some combiners what their `Combiner.__call__` returns."""
+        """Return class scores ``[instances classes]``, or whatever the combiner's ``__call__`` returns for counts."""
         return self._run(X, tree_mask, "class_scores")
 
     @typed_by_answer
     def score(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> Any:
-        """Return the published binary score ``[instances]``, positive for class 1."""
+        """Return the combiner's published score ``[instances]`` of two classes, positive for class 1."""
         return self._run(X, tree_mask, "score")
 
     @typed_by_answer
@@ -351,7 +373,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
         return self._run(X, tree_mask, "log_probability")
 
     def answer(self, X: InstancesLike, *, tree_mask: MaskLike | None = None) -> AnswerT:
-        """Return the combiner's whole answer: all of its read-outs in one object."""
+        """Return the combiner's whole answer for instances ``X``: all of its read-outs in one object."""
         return self._run(X, tree_mask, None)
 
     @abc.abstractmethod
@@ -360,7 +382,7 @@ class ReadOuts(OfForest, abc.ABC, Generic[AnswerT]):
 
     @abc.abstractmethod
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return one read-out of the answer for instances ``X``, or the whole answer for None."""
+        """Return the ``readout`` (one of `READOUTS`) of the answer for instances ``X``; the whole answer for None."""
 
 
 EachT = TypeVar("EachT")
@@ -386,7 +408,7 @@ def bind(
     forest
         The forest.
     combiner
-        The combiner; or combiners by name, for which instances are walked once, and which answer by name.
+        The combiner. Or combiners by name: instances are walked once for all, and the answer has theirs by name.
     threads
         Number of host threads that run compiled programs on a CPU. Default: one per core that this process may use.
     walk
@@ -486,7 +508,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         self._is_concrete = is_concrete(engine, combiner)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """Return the lowered program for ``n_instances``, to compile and measure it.
+        """Return the program for ``n_instances`` as JAX's `jax.stages.Lowered`, to compile and measure it.
 
         Parameters
         ----------
@@ -578,7 +600,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return bind(self.forest, combiner, threads=self.threads, walk=self.engine.walk)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return one read-out, or the whole answer for None; traced instances are answered within their program."""
+        """Return the ``readout`` of the answer (`READOUTS`); traced instances are answered within their program."""
         columns, n_trees, on_device = self._call_settings
         if not (self._is_concrete and is_concrete(X, tree_mask)):
             with own_settings():
@@ -618,9 +640,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return call
 
     def _run_on_device(self, values, missing: bool | None, mask, readout: str | None) -> PyTree:
-        """Return an accelerator's answer for instances of the host or of a device.
+        """Return an accelerator's answer, or one ``readout`` of it, for ``values`` of the host or of a device.
 
-        Whether values are missing is kept, as the guess for the next batch.
+        ``missing`` tells whether values are missing; None if nobody has looked: the program then does. What is found is
+        kept, as the guess for the next batch.
         """
 
         def program(with_missing: bool, x, mask) -> tuple[PyTree, Array]:
@@ -647,7 +670,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _traceable(self) -> Callable[[Any, Any, str | None], PyTree]:
-        """The function that answers traced instances: (encoded instances, mask or None, read-out or None) → answer.
+        """The function that answers traced instances: (instances of `encode_traced`, mask, read-out) → answer.
 
         It is jitted, so that `vmap` or `grad` without `jit` run it as one program. Operation by operation, combiners
         would round differently.
@@ -663,7 +686,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
-        """(bound forest on the columns that its trees test, their positions); (itself, None) if they test all."""
+        """(bound forest on the columns that its trees test, positions of these columns); (itself, None) if on all."""
         engine = self.engine
         trees, positions = narrow_trees(engine.forest.trees)
         if positions is None:
@@ -680,7 +703,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return bind(forest, self.combiner, threads=self.threads, walk=self.engine.walk)
 
     def _engine(self, missing: bool) -> Engine:
-        """Return the engine for data with or without missing values; cached unless it is traced."""
+        """Return the engine for data with or without ``missing`` values; cached unless it is traced."""
         engine = self.engine
         if not missing or not isinstance(engine, ByTable):  # `ByRows` and `Traced` always take missing values
             return engine
@@ -698,7 +721,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @classmethod
     def tree_unflatten(cls, threads: int, children: Any) -> "BoundForest":
-        """Return the bound forest made of what `tree_flatten_with_keys` returned."""
+        """Return the bound forest made of the number of ``threads`` and of ``children`` (engine, combiner)."""
         engine, combiner = children
         return cls(engine, combiner, threads)
 
@@ -712,7 +735,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
-    """Return the merged statistic inside a caller's program; the engine is for data with missing values."""
+    """Return the merged statistic of instances ``X`` inside a caller's program; ``mask`` is a tree mask or None.
+
+    The engine is for data with missing values.
+    """
     if isinstance(engine, ByTable):
         # Lifted statistics are constants here: for gradients the forest has to be bound in the program.
         return jax.tree.map(lax.stop_gradient, engine.packed.merge(X, mask))
@@ -726,7 +752,7 @@ EXPORTED_BLOCKS = (FEW, 512, 2048)
 def _export_program(
     engine: Engine, combiner: Combiner, readout: str | None, platforms: Sequence[str] | None
 ) -> export.Exported:
-    """Return the exported program of an engine for data with missing values; it holds the forest as constants."""
+    """Return the program of `BoundForest.export`; the engine, for data with missing values, is constants in it."""
 
     def answer(x: jax.Array) -> PyTree:
         return _name_arrays(_answer_any_number(engine, combiner, readout, x, None))
@@ -739,7 +765,7 @@ def _export_program(
 
 
 def _answer_any_number(engine: Engine, combiner: Combiner, readout: str | None, x: jax.Array, mask: Any) -> PyTree:
-    """Return the answer for a symbolic number of instances; the engine is for data with missing values."""
+    """Return the answer, or one ``readout``, for a symbolic number of instances ``x``; arguments as for `_merge`."""
     # The barriers hide that these are constants. With constants the compiler would round differently than it does in a
     # bound forest's programs, where they are arguments.
     engine, combiner = jax.tree.map(lax.optimization_barrier, (engine, combiner))
@@ -753,7 +779,7 @@ def _answer_any_number(engine: Engine, combiner: Combiner, readout: str | None, 
 
 
 def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: jax.Array, mask: Any) -> PyTree:
-    """Return the answers for all instances, made in blocks of ``size``; the last block is padded."""
+    """Return the answers of ``answer_block(rows, mask)`` for all instances, in blocks of ``size``, the last padded."""
     n = x.shape[0]
     n_rows = n // size * size + size  # one block at least, possibly empty, so that shapes are known for n = 0
     rows = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))

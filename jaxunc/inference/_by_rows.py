@@ -4,8 +4,8 @@ It serves forests whose leaf table would be large, and forests whose empty leave
 empty leaf a further row is appended. In the mode "sum" it is a row of counts, the sum over the leaves that the instance
 reaches, and is lifted like all rows. In the mode "average" it is the average of the statistics of those leaves.
 
-`answer_by_rows` goes stretch by stretch of instances: it routes them block by block, makes the rows, and merges rows of
-each block in one program, `_merge_rows`.
+`answer_by_rows` goes by *stretches* of `STRETCH` instances, each cut into blocks. It routes the instances of a stretch
+to their leaves, makes the rows, and merges the rows of each block in one program, `_merge_rows`.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from ._walk import Walk
 STRETCH = 2**15
 """Number of instances whose sums of counts are lifted together, each distinct sum once."""
 ROW_COUNTS = 2**20
-"""Number of counts (instances times trees times classes) that a block has about, to limit its memory."""
+"""About how many counts (instances times trees times classes) a block has, to limit its memory."""
 
 
 class BlockLeaves(NamedTuple):
@@ -41,7 +41,7 @@ class BlockLeaves(NamedTuple):
     leaves: np.ndarray
     """The leaf of each instance in each tree, ``[instances trees]``."""
     empty: Empty
-    """The pairs of an instance and a tree that end in an empty leaf and are followed on."""
+    """The pairs of an instance and a tree in which the instance ends in an empty leaf, and is routed on."""
     sums: np.ndarray
     """Sum of the counts of the leaves that each pair of ``empty`` reaches, ``[pairs classes]``; ``[0]`` in the mode
     "average"."""
@@ -62,20 +62,27 @@ class ByRows(eqx.Module):
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByRows":
-        """Return the engine, its trees packed; a ValueError for a combiner that does not suit the forest."""
+        """Return the engine, with a plan for missing values; a ValueError if the combiner does not suit the forest.
+
+        In the walk "blocks" several threads route instances, in "levels" one.
+        """
         Traced.of(forest, combiner)
         plan = make_plan(forest.trees, missing=True, top=tall_top(forest.trees))
         return cls(forest, forest.reading(combiner.count_sets), plan, walk)
 
     def on(self, trees: Trees) -> "ByRows":
-        """Return the engine of ``trees``, the same trees with other column numbers."""
+        """Return the engine of ``trees``: the same trees on other columns, as `narrow_trees` makes them."""
         plan = make_plan(trees, missing=True, top=self.plan.top)
         forest, reading = (dataclasses.replace(member, trees=trees) for member in (self.forest, self.reading))
         return ByRows(forest, reading, plan, self.walk)
 
 
 def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
-    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host."""
+    """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host.
+
+    ``readout`` is one of `READOUTS`, ``mask`` a tree mask of NumPy or None. In the walk "blocks" the blocks of a
+    stretch are shared by ``threads``.
+    """
     forest, reading = engine.forest, engine.reading
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     size = int(np.clip(ROW_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
@@ -98,7 +105,7 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
 
 
 def _route(engine: ByRows, x) -> BlockLeaves:
-    """Return the leaves that the instances ``x`` reach; in the mode "sum" also the sums behind empty leaves."""
+    """Return the leaves that the instances ``x`` of a block reach; in the mode "sum" also the sums of `BlockLeaves`."""
     forest = engine.forest
     leaves = np.asarray(planned_leaf_index(forest.trees, engine.plan, x, engine.walk))
     if not forest.follows_forks:
@@ -111,9 +118,10 @@ def _route(engine: ByRows, x) -> BlockLeaves:
 
 
 def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dict[Part, BlockLeaves]) -> RowsAnswer:
-    """Return the function that answers blocks where empty leaves have sums of counts, if any are followed.
+    """Return the function that answers the ``blocks`` of a stretch; empty leaves that are followed have sums of counts.
 
-    It reads rows of the count table ``table``, and behind them the distinct sums of all blocks in ``blocks``.
+    ``table`` and ``code [trees nodes]`` are those of `Forest.leaf_rows`. The function reads rows of the table, and
+    behind them the distinct sums of all ``blocks``. It returns one read-out, or for None the whole answer.
     """
     sums = [block.sums for block in blocks.values()]
     distinct, place = distinct_rows(np.concatenate(sums))
@@ -127,7 +135,7 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
     stat = None if by_tree else jax.tree.map(_concatenate_rows, *(lift_rows(combiner, rows) for rows in tables))
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
-        """Return the answer of a block, whose empty leaves are read from rows of sums behind the count table."""
+        """Return the answer of the block ``part``, whose empty leaves have rows of sums behind the count table."""
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
         rows[block.empty.instance, block.empty.tree] = rows_of_part[part]
         if by_tree:
@@ -138,9 +146,10 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
 
 
 def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, code) -> RowsAnswer:
-    """Return the function that answers blocks where empty leaves have averages of statistics.
+    """Return the function that answers blocks of the stretch ``x`` where empty leaves have averages of statistics.
 
-    It reads rows of lifted statistics, and behind them the averages of the block's empty leaves.
+    ``code [trees nodes]`` is that of `Forest.leaf_rows`. The function reads rows of lifted statistics, and behind them
+    the averages of the block's empty leaves. It returns one read-out, or for None the whole answer.
     """
     if by_tree := has_tree_fields(combiner):  # a row for each leaf of each tree
         stat = jax.tree.map(np.asarray, leaf_table(engine.forest, combiner))
@@ -152,7 +161,7 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
     planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(arrays, is_plane, strict=True) if plane]
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
-        """Return the answer of a block, whose empty leaves are read from rows of averages behind the statistics."""
+        """Return the answer of the block ``part``, whose empty leaves have rows of averages behind the statistics."""
 
         def read(tree, node):
             # +inf is the neutral value of a minimum; in an average 0 stands for it.
@@ -179,10 +188,10 @@ def _merge_rows(
     mask: Bool[Array, "instances trees"] | None,
     is_plane: tuple[bool, ...] | None = None,
 ) -> PyTree:
-    """Return the answer, or one read-out of it, for instances that reach ``rows`` of the planes of ``stat``.
+    """Return the answer, or the ``readout`` of it, for instances whose leaves in each tree are ``rows`` of ``stat``.
 
-    An array of ``stat`` that is not a plane has a number for each tree, or one number for all trees. ``is_plane`` tells
-    which arrays are planes; None stands for those with an axis.
+    ``stat`` is a lifted statistic. Its arrays are planes ``[rows ...]``, or have a number for each tree, or one number
+    for all trees. ``is_plane`` tells which arrays are planes; None stands for those with an axis.
     """
     arrays, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(array.ndim > 0 for array in arrays)
@@ -194,11 +203,14 @@ def _merge_rows(
 
 
 def _concatenate_rows(first: Any, second: Any) -> Any:
-    """Return ``first`` and behind it ``second``, the same array lifted from two tables; of two equal numbers one."""
+    """Return ``first`` and behind it ``second``, the same array lifted from two tables; of two numbers the first."""
     return jax.device_put(np.concatenate([first, second])) if first.ndim else first
 
 
 def _append_averages(plane: np.ndarray, total: np.ndarray, sizes: np.ndarray, number: int) -> np.ndarray:
-    """Return a plane's rows, and behind them ``number`` rows: the averages ``total / sizes``, then zeros."""
+    """Return a plane's rows, and behind them ``number`` rows: the averages ``total / sizes``, and zeros to fill up.
+
+    ``total`` has a sum over leaves for each empty pair, and ``sizes`` the number of these leaves.
+    """
     averages = total / np.maximum(sizes, 1).reshape(-1, *[1] * (total.ndim - 1))
     return np.concatenate([plane.astype(np.result_type(plane, np.float32)), padded_rows(averages, number)])

@@ -28,25 +28,28 @@ from ._drive import MOST_DENSE, Chunk, Part, join_parts, trim
 from ._walk import over_blocks
 
 TRANSFER_BYTES = 2**28
-"""Most bytes of a part: the host's rows, their masks and their answers. Two parts are on the device at a time."""
+"""Most bytes of a part: its rows, their masks and their answers. Two parts are on the device at a time."""
 
 LEAST_ROWS = 1024
-"""Number of rows of the smallest program for rows of the host: fewer rows take as long."""
+"""Fewest rows of a program for rows of the host, padding included: fewer take as long."""
 
 FINITE, MISSING, BEYOND = 0, 1, 2
-"""Marks of rows: all values are finite, some are NaN, some are infinite. The largest mark of the values counts."""
+"""Marks of rows: all values are finite, some are NaN, some are infinite. The mark is the largest that a value has."""
 
 Program: TypeAlias = Callable[[bool, Any, Any], tuple[PyTree, Array]]
-"""(whether missing values are told apart, rows, tree mask or None) → (answers, mark of the rows or marks of parts)."""
+"""Function (whether missing values are told apart, rows, tree mask or None) → (answers, mark of all rows).
+
+On a mesh it returns several marks, one for each position along 'data'."""
 
 
 def in_blocks(
     answer_block: Callable[..., PyTree], block: int, x: Shaped[Array, "instances features"], *beside: Any
 ) -> tuple[PyTree, Array]:
-    """Return (answers, mark): a function's answers for rows ``x``, at most ``block`` at a time, and the rows' mark.
+    """Return (answers of ``answer_block`` for the rows ``x``, made for at most ``block`` at a time, mark of the rows).
 
-    ``x`` has a row at least: batches without rows come here padded (`device_parts`). ``answer_block`` takes float32
-    rows, and the same rows of the arrays ``beside``, which may be None. A number among its answers stands for all rows.
+    ``answer_block`` takes float32 rows, and the same rows of each array in ``beside``, such as a tree mask, or None for
+    None. A number among its answers stands for all rows. ``x`` has a row at least: batches without rows come here
+    padded (`device_parts`).
     """
     n = len(x)
     size = ceil_div(n, ceil_div(n, block))
@@ -128,7 +131,11 @@ def answer_on_device(
 def _answer(
     run: Callable, values: Any, mask: Any, cut_in_parts: Callable, refused: int, n_devices: int
 ) -> tuple[PyTree, int]:
-    """Return (answers, mark); for a mark of ``refused`` or more the answers may be None."""
+    """Return (answers, mark) of all rows ``values``; if the mark is ``refused`` or more the answers may be None.
+
+    ``run(rows, mask)`` is a `Program` without its first argument. One call of it answers rows that lie on ``n_devices``
+    devices. Other rows are answered in the parts that ``cut_in_parts(rows)`` returns.
+    """
     if isinstance(values, jax.Array) and len(values) and len(values.devices()) == n_devices:
         # JAX refuses a mask on another device than the rows'.
         beside = isinstance(mask, jax.Array) and mask.devices() == values.devices()
@@ -149,12 +156,12 @@ def _answer(
 
 
 def _largest_mark(mark: Any) -> int:
-    """Return the mark of all rows: the largest, if a mesh returned several marks."""
+    """Return the mark of all rows as an integer: the largest, if a mesh returned several marks."""
     return int(np.asarray(mark).max() if mark.ndim else mark)
 
 
 def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tuple[Part, Any]]:
-    """Yield (part, ``score(part)``) for each part; the next part is sent to the device before one is yielded."""
+    """Yield (part, ``score(part)``) for each part; each call for the next part is made before a result is yielded."""
     queue: deque[tuple[Part, Any]] = deque()
     for part in parts:
         queue.append((part, score(part)))
@@ -164,7 +171,11 @@ def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tupl
 
 
 def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = LEAST_ROWS) -> list[Part]:
-    """Return the parts in which rows of the host are sent: each of a power of two rows, the last one padded."""
+    """Return the parts in which rows of the host are sent, each of as many rows as `TRANSFER_BYTES` allow.
+
+    All but the last have a power of two rows; the last is padded to a `padded_size`, ``least`` rows or more. A row, its
+    mask and its answer take ``row_bytes``.
+    """
     most = max(TRANSFER_BYTES // row_bytes, 1)
     if isinstance(values, SparseRows):
         most = min(most, max(MOST_DENSE // max(values.shape[1], 1), 1))
@@ -174,5 +185,5 @@ def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = L
 
 
 def padded_size(n: int, least: int = LEAST_ROWS) -> int:
-    """Return the smallest size for ``n`` rows: between powers of two there are four sizes at equal distances."""
+    """Return the smallest size for ``n`` rows that is at least ``least``; there are four sizes to each power of two."""
     return max(least, multiple_of(max(power_of_two(n) // 8, 1), n))

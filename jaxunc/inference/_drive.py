@@ -40,7 +40,7 @@ class Chunk(NamedTuple):
     rows: int
     """Number of rows of the call's arrays, padding included."""
     block: int
-    """Number of instances that are walked at a time: a call walks as many blocks as hold instances."""
+    """Number of instances that are walked at a time. A call does not walk blocks that hold only padding."""
 
 
 class Part(NamedTuple):
@@ -57,7 +57,7 @@ class Part(NamedTuple):
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks that hold instances; one at least."""
+        """Number of blocks that hold instances; one even without instances."""
         return max(1, -(-self.n_instances // self.chunk.block))
 
     @property
@@ -71,7 +71,10 @@ class Part(NamedTuple):
         return self.n_instances == self.chunk.rows
 
     def of(self, array):
-        """Return the part's rows of an array, dense, and padded by zeros to ``chunk.rows``; None for None."""
+        """Return the part's rows of ``array``, which has all instances, padded by zeros to ``chunk.rows``.
+
+        Rows of `SparseRows` are made dense. None for None.
+        """
         if array is None:
             return None
         rows = array[self.start : self.stop]
@@ -93,12 +96,12 @@ class Shapes(NamedTuple):
     small: tuple[Chunk, ...] = ()
     """Shapes for the instances that are left, in ascending order of rows."""
     call_cost: int = 384
-    """Fixed cost of a call, as a number of instances that take as long: its programs, and the loops over trees."""
+    """Fixed time of a call (its programs, the loops over trees), as a number of instances that take as long."""
     thread_cost: int = 512
-    """Cost of a further thread, as a number of instances that take as long: waking it, and handing over its answer."""
+    """Time to wake another thread and to hand over its answer, as a number of instances that take as long."""
 
     def of_at_most(self, rows: int, block: int) -> "Shapes":
-        """Return shapes of at most ``rows`` instances, in blocks of at most ``block``; at least one shape is left."""
+        """Return the shapes of at most ``rows`` rows, their blocks cut to at most ``block``; one shape at least."""
         smallest = self.small[0] if self.small else self.single
         fit = [c for c in (*self.small, self.single) if c.rows <= rows]
         fit = fit or [Chunk(*[min(smallest.rows, max(rows, 1))] * 2)]
@@ -107,15 +110,15 @@ class Shapes(NamedTuple):
 
 
 SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Rows of the small shapes on a CPU: powers of two, since calls often have as many, and to cut off padding takes longer
-than eight rows. Up to 16 instances go in blocks of one or a few, in the calling thread; blocks of padding are not
-walked. Up to 64 instances walk all trees at once, or select leaves tree by tree."""
+"""Rows of the small shapes on a CPU: powers of two, since batches often have as many instances. To cut off padding
+takes longer than eight rows. Up to 16 instances go in blocks of one or a few, in the calling thread. Up to 64 instances
+walk all trees at once, or select leaves tree by tree."""
 
 LEAST_SHARED = 64
 """Rows of the smallest shape in which several threads share a batch."""
 
 DISPATCHED = 10_000
-"""Fixed cost of a call of an accelerator, as a number of instances that take as long (`Shapes.call_cost`)."""
+"""`Shapes.call_cost` of an accelerator."""
 
 HANDOVER = 2**20
 """Number of tests that take as long as waking another thread: up to 1 ms on a virtual machine, since that thread wakes
@@ -123,9 +126,9 @@ one of XLA's."""
 
 
 def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, small_block: int = 1) -> Shapes:
-    """Return the shapes of calls that walk ``n_trees`` trees, on ``n_columns`` columns of keys.
+    """Return the shapes of calls that walk ``n_trees`` trees, with ``n_columns`` keys and words for an instance.
 
-    ``n_tests`` is about the number of tests that an instance meets in all trees; at 0, if it is not known, other
+    ``n_tests`` is about the number of tests that an instance meets in all trees; 0 if it is not known, so that other
     threads share only large batches. ``small_block`` is as for `block_size`.
     """
     block = block_size(walk, n_trees, n_columns)
@@ -140,10 +143,11 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, smal
 
 @lru_cache(maxsize=1024)
 def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
-    """Return the parts of a batch: large ones and then single ones, as many for each thread, and then the rest.
+    """Return the parts of a batch: first those of ``shapes.large``, then those of ``shapes.single``, then the rest.
 
-    The threads share the rest in parts of the shape by which they end first. The last part has the smallest shape that
-    holds it. A batch without instances is one empty part.
+    Each of the ``threads`` gets as many of the large ones as others, and as many of the single ones. The rest is shared
+    in parts of the shape with which the threads end first. The last part has the smallest shape that holds it. A batch
+    without instances is one empty part.
     """
     single, large, small, *_ = shapes
     chunks, rest = [], n_instances
@@ -161,7 +165,7 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
 
 
 def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
-    """Return the shape whose parts take the threads the least time, for the last ``n_instances`` of a batch."""
+    """Return that of ``shapes`` in whose parts the threads answer the last ``n_instances`` of a batch soonest."""
     min_rows = min(LEAST_SHARED, n_instances, shapes.single.rows)
     shared = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min_rows]
 
@@ -176,7 +180,7 @@ def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
 def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) -> PyTree:
     """Return the answers of ``score`` for all parts, without padding, joined along the instances, as JAX arrays.
 
-    A number in an answer stands for all instances.
+    The parts are shared by ``threads``. A number in an answer stands for all instances.
     """
     first = parts[0]
     if len(parts) > 1 or not (first.is_full or _is_frequent(first)):
@@ -188,7 +192,10 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) 
 
 
 def _is_frequent(part: Part) -> bool:
-    """Whether padding is cut off on the device: of few instances, if as many were answered `MOST_UNCOMPILED` times."""
+    """Whether a program cuts off a part's padding: of few rows, after `MOST_UNCOMPILED` parts of as many instances.
+
+    This part is counted.
+    """
     if part.chunk.rows > MOST_SHORTENED:
         return False
     _CALLS[part.n_instances] += 1
@@ -196,8 +203,9 @@ def _is_frequent(part: Part) -> bool:
 
 
 MOST_SHORTENED, MOST_UNCOMPILED = 64, 32
-"""Most rows of a call whose padding is cut off on the device, and number of calls before. It takes 8 µs in place of the
-50 to 90 by way of the host; but 20 to 40 ms to compile, for each number of instances."""
+"""Most rows of a call whose padding is cut off by a program, and number of calls of as many instances before. The
+program takes 8 µs in place of the 50 to 90 by way of the host; but 20 to 40 ms to compile, for each number of
+instances."""
 
 _CALLS: Counter[int] = Counter()
 """Number of calls by their number of instances. Threads may miss some of each other's, which does not matter."""
@@ -212,9 +220,9 @@ def _without_padding(answer: PyTree, n: int) -> PyTree:
 def drive_on_host(
     score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, *, ahead: bool = False
 ) -> PyTree:
-    """Return the answers of `drive` as NumPy arrays.
+    """Return the answers of `drive`, with its arguments, as NumPy arrays.
 
-    With ``ahead``, for accelerators, the calls of all parts are dispatched before an answer is fetched.
+    With ``ahead``, for accelerators, the calling thread dispatches the calls of all parts before it fetches an answer.
     """
     if ahead:
         answers = [trim(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
@@ -242,7 +250,8 @@ ROWS = Shapes(Chunk(2048, 2048), Chunk(16384, 16384), (Chunk(64, 64), Chunk(512,
 def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
     """Return a function's values for the rows of arrays of the host, through calls of few shapes, as NumPy arrays.
 
-    ``function`` takes rows of all ``arrays``, padded by zeros. Numbers, in its arguments or values, stand for all rows.
+    ``arrays`` is a pytree of arrays with as many rows each. ``function`` takes the same pytree with some of the rows,
+    padded by zeros. Numbers, in its argument or values, stand for all rows.
     """
     n = next(len(array) for array in jax.tree.leaves(arrays) if array.ndim)
     padded = lambda part: jax.tree.map(lambda array: part.of(array) if array.ndim else array, arrays)
@@ -250,12 +259,12 @@ def over_rows(function: Callable[[PyTree], PyTree], arrays: PyTree) -> PyTree:
 
 
 def thread_map(threads: int) -> Callable[[Callable, Iterable], Iterable]:
-    """Return a ``map`` over ``threads`` threads, one of which is the calling thread, since waking others takes time."""
+    """Return a ``map`` that computes on ``threads`` threads, one of which is the calling one, as waking takes time."""
     return partial(_map_on_threads, _pool(threads - 1)) if threads > 1 else map
 
 
 def _map_on_threads(pool: ThreadPoolExecutor, function: Callable, parts: Iterable) -> list[Any]:
-    """Return ``function(part)`` for each part, computed by the threads of the pool and the calling thread."""
+    """Return ``function(part)`` for each of ``parts``, computed by the threads of the pool and the calling thread."""
     parts = list(parts)
     futures = [pool.submit(function, part) for part in parts[1:]]
     answers = {0: function(parts[0])} if parts else {}
@@ -280,12 +289,12 @@ def join_parts(*parts):
 
 
 def join(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Concatenate arrays along their first axis into memory that JAX takes over on a CPU without copying it again."""
+    """Return the arrays ``parts`` concatenated along their first axis, in memory of `room_for`."""
     return np.concatenate(parts, out=room_for((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype))
 
 
 def room_for(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return an uninitialised array whose memory JAX takes over on a CPU without copying it."""
+    """Return an uninitialised array of this shape whose memory JAX takes over on a CPU without copying it."""
     size = math.prod(shape) * dtype.itemsize
     room = np.empty(size + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
@@ -299,20 +308,20 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 
 MOST_DENSE = 2**23
-"""Largest number of values that a call makes dense where instances are sparse."""
+"""Most values, rows times columns, that a call makes dense where instances are sparse."""
 
 
 class NarrowTrees(NamedTuple):
     """Trees whose data are the columns that they test, without the other columns."""
 
     trees: Trees
-    """The same trees, with those columns numbered from 0."""
+    """The same trees, with the tested columns numbered from 0."""
     positions: np.ndarray | None
-    """Positions of those columns among all columns; None where all are tested, and the trees are unchanged."""
+    """Positions of the tested columns among all columns; None if all are tested, and the trees are unchanged."""
 
 
 def narrow_trees(trees: Trees) -> NarrowTrees:
-    """Return concrete trees on only the columns that they test, so that no others of sparse data are made dense."""
+    """Return concrete trees on only the columns that they test, so that no other columns are made dense; cached."""
     arrays = (trees.feature, trees.threshold, trees.child)
     return _NARROW_TREES.get(arrays, trees.columns, lambda: _narrow(trees))
 
@@ -336,7 +345,7 @@ def _narrow(trees: Trees) -> NarrowTrees:
 
 
 def on_tested(trees: Trees, values):
-    """Return (trees, instances), both on only the columns that the trees test if the instances are `SparseRows`."""
+    """Return (trees, instances ``values``); for `SparseRows` both on only the columns that the trees test."""
     if not isinstance(values, SparseRows):
         return trees, values
     narrow, positions = narrow_trees(trees)
@@ -346,7 +355,8 @@ def on_tested(trees: Trees, values):
 def encode_for(trees: Trees, X: InstancesLike, *, infinite: bool = False) -> tuple[Trees, Encoded]:
     """Return (trees, encoded instances): codes for trees with cuts, else float32 numbers.
 
-    If ``X`` holds float32 numbers, trees with cuts are replaced by those of `by_float32`. Raises as `encode_rows`.
+    If ``X`` holds float32 numbers, trees with cuts are replaced by those of `by_float32`. With ``infinite`` infinite
+    values are let through. Raises as `encode_rows`.
     """
     if trees.columns.cuts is not None and holds_float32(X):
         narrow = by_float32(trees)
@@ -356,7 +366,10 @@ def encode_for(trees: Trees, X: InstancesLike, *, infinite: bool = False) -> tup
 
 
 def by_float32(trees: Trees) -> Trees:
-    """Return the same trees without cuts, for float32 numbers in place of codes: a number goes where its code goes."""
+    """Return trees with cuts as trees that compare float32 numbers in place of codes; cached.
+
+    A float32 number goes where its code would go.
+    """
     arrays = (trees.feature, trees.threshold, trees.child)
     return _BY_FLOAT32.get(arrays, trees.columns, lambda: _by_float32(trees))
 
@@ -388,9 +401,9 @@ _INFINITE = order_key_at_or_below(np.array(np.inf))
 
 
 def cap_shapes(shapes: Shapes, values) -> Shapes:
-    """Return the shapes of calls for ``values``; for `SparseRows` those that make at most `MOST_DENSE` values dense.
+    """Return those of ``shapes`` that suit ``values``: for `SparseRows` calls that make at most `MOST_DENSE` dense.
 
-    If no shape does, the smallest one is left.
+    If no shape does, the smallest is left.
     """
     if not isinstance(values, SparseRows):
         return shapes
@@ -408,7 +421,10 @@ are the same."""
 
 
 class HostProgram:
-    """A jitted function that is called with concrete values alone, compiled for the vector width that suits the CPU."""
+    """A jitted function that is called with concrete values alone, compiled for the vector width that suits the CPU.
+
+    ``static`` are the options of `jit` that name static arguments.
+    """
 
     def __init__(self, function: Callable[..., Any], **static: Any):
         self.function, self.static = function, static

@@ -48,10 +48,10 @@ from ._walk import (
 )
 
 SMALLEST_ROUND = 1024
-"""Smallest number of pairs, or instances, that the arrays of a round are padded to: powers of two, for few programs."""
+"""Fewest pairs, or instances, to which the arrays of a round of `follow` are padded: a power of two, for few programs."""
 
 UNDER_WAY = 2**20
-"""Largest number of leaves that one round walks to, unless a single pair reaches more."""
+"""Most walks of one round of `follow`, unless a single pair needs more."""
 
 
 def leaf_index(trees: Trees | Forest, X: InstancesLike, *, walk: Walk | None = None) -> Int32[Array, "instances trees"]:
@@ -137,9 +137,10 @@ def leaf_counts(forest: Forest, X: InstancesLike) -> Num[Array, "instances trees
 def host_rows(
     trees: Trees, X: InstancesLike
 ) -> tuple[Trees, Float32[np.ndarray, "instances features"] | SparseRows] | None:
-    """Return (trees, float32 instances or `SparseRows`) of the host, which are cut into calls of few shapes.
+    """Return (trees, instances on the host as float32 or `SparseRows`), encoded by `encode_for`; None if not concrete.
 
-    None if trees or instances are traced, or instances lie on an accelerator: a program for their number answers them.
+    Instances on the host are answered by calls of few shapes (`leaf_index_on_host`). None also for instances on an
+    accelerator, which a program for their number answers there.
     """
     if not is_concrete(trees, X):
         return None
@@ -156,7 +157,10 @@ def leaf_index_on_host(
     walk: Walk | None = None,
     then: Callable[[Int32[Array, "instances trees"]], Array] = lambda leaves: leaves,
 ) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
-    """Return `leaf_index` of any number of instances, or ``then(leaves)``, by programs of few shapes, as NumPy's."""
+    """Return `leaf_index` of any number of instances of the host, or ``then(leaves)``, as an array of NumPy.
+
+    ``values`` are those of `host_rows`. ``plan`` is for data with missing values. Calls have few shapes.
+    """
     shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features)
     return drive_on_host(
         lambda part: then(planned_leaf_index(trees, plan, np.asarray(part.of(values)), walk, part)),
@@ -173,7 +177,10 @@ def planned_leaf_index(
     walk: Walk | None = None,
     part: Part | None = None,
 ):
-    """Return `leaf_index` by a plan for data with missing values; of a ``part`` only its blocks with instances."""
+    """Return `leaf_index` of encoded instances ``X``, by a plan for data with missing values.
+
+    If ``X`` are the rows of a ``part``, its blocks of padding are not walked. ``walk`` is as for `leaf_index`.
+    """
     walk = walk or default_walk()
     number = None if part is None else part.number
     block = None if part is None or number is None else part.chunk.block
@@ -182,9 +189,10 @@ def planned_leaf_index(
 
 @jit(static_argnames=("block", "walk", "depth"))
 def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: int):
-    """Return the leaf of each instance in each tree ``[instances trees]``, block by block.
+    """Return the leaf of each instance in each tree ``[instances trees]``, by a plan for data with missing values.
 
     With ``number`` only the first ``number`` blocks of ``block`` instances are walked; zeros stand for other leaves.
+    For None all are walked, in blocks of `block_size`. ``depth`` is the number of levels to unroll (`unrolled_depth`).
     """
     n, n_trees = x.shape[0], plan.nodes.shape[0]
     size = block or block_size(walk, n_trees, 2 * x.shape[1], n)
@@ -212,7 +220,10 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
 
 @jit
 def _rows_of(table, code, leaves):
-    """Return the counts ``[instances trees classes]`` of leaves ``[instances trees]``, whose indices are in bounds."""
+    """Return the counts ``[instances trees classes]`` of ``leaves [instances trees]``, which must be in bounds.
+
+    ``table`` and ``code`` are those of `Forest.leaf_rows`.
+    """
     row = code.at[jnp.arange(len(code)), leaves].get(mode="promise_in_bounds")
     return table.at[row].get(mode="promise_in_bounds")
 
@@ -229,7 +240,10 @@ def refuse_average(forest: Forest) -> None:
 def planned_leaf_counts(
     forest: Forest, plan: Plan, X: InstancesLike | SparseRows, leaves: Array | np.ndarray
 ) -> Num[Array, "instances trees classes"]:
-    """Return `leaf_counts` for instances whose ``leaves`` are given, by a plan for data with missing values."""
+    """Return `leaf_counts` of encoded instances ``X`` that reach ``leaves [instances trees]``.
+
+    Where empty leaves are followed, ``plan``, one for data with missing values, leads on from these.
+    """
     if not forest.follows_forks:
         table, code = forest.leaf_rows()
         return table[code[jnp.arange(forest.n_trees), leaves]]
@@ -267,24 +281,26 @@ class Empty(NamedTuple):
 
 
 def empty_pairs(trees: Trees, leaves: Int32[Array | np.ndarray, "instances trees"]) -> Empty:
-    """Return the pairs of an instance and a tree whose leaf is empty."""
+    """Return the pairs of an instance and a tree in which the instance's leaf, one of ``leaves``, is empty."""
     feature = np.asarray(trees.feature)[np.arange(trees.n_trees), np.asarray(leaves)]
     instance, tree = np.nonzero(feature < 0)
     return Empty(instance, tree, -1 - feature[instance, tree])
 
 
 def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (pairs, leaves) in pieces: positions in ``empty``, in ascending order, and a leaf that each pair reaches.
+    """Yield (pairs, leaves) again and again, until all leaves that the pairs in ``empty`` reach were yielded once.
 
-    From an empty leaf a pair goes on through all children of the leaf's fork that are not empty, and so on from each
-    empty leaf behind them. The order in which a pair's leaves come depends on the pair alone. The plan is one for data
-    with missing values.
+    Pairs are positions in ``empty``, in ascending order; leaves has a leaf that each of them reaches. From an empty
+    leaf an instance goes on through all children of the leaf's fork that are not empty, and so on from each empty leaf
+    below these. The order in which a pair's leaves come depends on the pair alone. ``X`` has the instances, encoded;
+    ``plan`` is one for data with missing values.
     """
     assert trees.forks is not None
     feature, first, node = (np.asarray(array) for array in (trees.feature, trees.forks.first, trees.forks.node))
     X = np.asarray(X, np.float32)
     keys = _keys(padded_rows(X, power_of_two(len(X), SMALLEST_ROUND)))
-    rounds = [(np.arange(len(empty.fork)), empty.fork)]  # a pair stands there once for each empty leaf that it is at
+    # Rounds to come: pairs, and the fork of an empty leaf that each is in. A pair may be in several.
+    rounds = [(np.arange(len(empty.fork)), empty.fork)]
     while rounds:
         pair, fork = rounds.pop()
         n_children = first[fork + 1] - first[fork]
@@ -304,7 +320,7 @@ def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarr
 
 
 def _halves(pair: np.ndarray) -> tuple[slice, slice]:
-    """Return slices that cut sorted pairs into two parts; equal pairs are in one part, unless all are equal."""
+    """Return slices that cut sorted pairs in two; equal pairs are in one of the slices, unless all are equal."""
     middle = len(pair) // 2
     begin, end = np.searchsorted(pair, pair[middle], "left"), np.searchsorted(pair, pair[middle], "right")
     cut = int(begin or (end if end < len(pair) else middle))
@@ -312,9 +328,10 @@ def _halves(pair: np.ndarray) -> tuple[slice, slice]:
 
 
 def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
-    """Return sums ``[pairs ...]`` over the leaves that each pair reaches, one for each array of ``read(tree, node)``.
+    """Return sums ``[pairs ...]`` over the leaves that each pair in ``empty`` reaches (`follow`).
 
-    ``read`` returns arrays ``[leaves ...]`` for arrays of trees and nodes.
+    ``read(tree, node)`` takes the tree and the node of many leaves, arrays ``[leaves]``. It returns the arrays
+    ``[leaves ...]`` that are summed; there is a sum for each. Other arguments are as for `follow`.
     """
     none = np.zeros(0, np.int64)
     sums = [np.zeros((len(empty.fork), *array.shape[1:])) for array in read(none, none)]
@@ -328,13 +345,19 @@ def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., 
 
 
 def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
-    """Return the summed counts ``[pairs classes]`` of the leaves that each pair reaches, exact below 2⁵³."""
+    """Return the summed counts ``[pairs classes]`` of the leaves that each pair in ``empty`` reaches (`follow`).
+
+    Sums of integers are exact below 2⁵³. Arguments are as for `follow`.
+    """
     table, code = np.asarray(forest.count_table), np.asarray(forest.code)
     return sums_reached(forest.trees, plan, X, empty, lambda tree, node: [table[code[tree, node]]])[0]
 
 
 def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return the leaf that each entry's instance reaches from the node ``start`` of its tree."""
+    """Return the leaf that each ``instance`` reaches from the node ``start`` of ``tree``, arrays of one length.
+
+    ``keys`` are those of all instances, for missing values as ``plan`` is.
+    """
     n = power_of_two(len(start), SMALLEST_ROUND)
     arrays = (padded_rows(array.astype(np.int32), n) for array in (instance, tree, start))
     return np.asarray(_walk_padded(plan, keys, *arrays))[: len(start)]

@@ -230,7 +230,7 @@ class PackedTrees(eqx.Module):
             merge_block = self._few if at_once else self._by_tree
 
         def include_block(out, start, _):
-            """Return ``out`` with the carry of the block at ``start`` written; that carry alone if it is the only one."""
+            """Return ``out`` with the carry of the block at ``start``; of a single block that carry alone."""
             # Keys are made for one block at a time: the keys of all instances would take as much memory as the data.
             keys_of = keys_of_few if spec.walk == "blocks" and size < LEAST_TOGETHER else column_keys
             keys = keys_of(rows(X, start), missing=spec.missing)
