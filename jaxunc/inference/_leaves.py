@@ -48,7 +48,8 @@ from ._walk import (
 )
 
 SMALLEST_ROUND = 1024
-"""Fewest pairs, or instances, to which the arrays of a round of `follow` are padded: a power of two, for few programs."""
+"""Fewest pairs, or instances, to which arrays of a round of `follow` are padded; all are powers of two, for few
+programs."""
 
 UNDER_WAY = 2**20
 """Most walks of one round of `follow`, unless a single pair needs more."""

@@ -51,9 +51,9 @@ LARGEST_LEAF_TABLE = 2**30
 def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
     """Return the statistic that a combiner lifts from every leaf, for `merge_leaves`.
 
-    A pytree of arrays ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree ``[trees]``. It is computed
-    per distinct count vector, unless fields of the combiner differ from tree to tree. Differentiable in the combiner
-    and the forest's counts.
+    The result is a pytree of arrays ``[trees nodes]`` or ``[trees nodes stat]``, and of numbers per tree ``[trees]``.
+    It is computed per distinct count vector, unless fields of the combiner differ from tree to tree. Differentiable in
+    the combiner and the forest's counts.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
 
 
 def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array, "trees nodes"]] | None:
-    """Return (statistic lifted from each distinct count vector, row of them for each node).
+    """Return (statistic lifted from each distinct count vector ``[distinct ...]``, index of each node's vector).
 
     None if the statistic is traced, or fields of the combiner differ from tree to tree. Raises as `leaf_table` does.
     """
@@ -92,7 +92,7 @@ def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array
 
 
 def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "distinct classes"], Array]:
-    """Return `Forest.leaf_rows` of the counts that the combiner reads; raises errors if it does not suit the forest."""
+    """Return `Forest.leaf_rows` of the counts that the combiner reads; raise the errors of `leaf_table`."""
     check_is_forest(forest)
     forest = forest.reading(combiner.count_sets)
     check_tree_fields(combiner, forest.n_trees)
@@ -101,12 +101,15 @@ def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "disti
 
 
 def _is_by_rows(combiner: Combiner, table: Num[Array, "distinct classes"]) -> bool:
-    """Return whether statistics are lifted per distinct count vector outside of programs."""
+    """Return whether each row of a count table is lifted once, outside of programs: if no field differs by tree."""
     return not has_tree_fields(combiner) and is_concrete(combiner, table)
 
 
 def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
-    """Lift the rows of a table. Combiners of one class share a program, also as members of `Together`."""
+    """Return the statistics lifted from the rows of a count table. Combiners of one class share a program.
+
+    Members of a `Together` are lifted one by one, so that they share programs, too.
+    """
     if not isinstance(combiner, Together):
         check_own_scorers(combiner, table)
         return lift_rows(combiner, table)
@@ -116,7 +119,10 @@ def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
 
 @jit
 def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
-    """Return the leaf table of a combiner that has fields by tree, or that is traced."""
+    """Return the leaf table of a combiner that has tree fields, or of traced counts or combiner, by a program.
+
+    ``table`` and ``code`` are those of `Forest.leaf_rows`.
+    """
     if has_tree_fields(combiner):
         return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
     return _expand(lift_tree(combiner, table), code)
@@ -124,7 +130,10 @@ def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code:
 
 @jit
 def _expand(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
-    """Return ``[trees nodes ...]`` the values of each node's count vector, and numbers for all trees as ``[trees]``."""
+    """Return a statistic ``[rows ...]`` of count vectors as one of nodes, ``[trees nodes ...]``.
+
+    ``code`` has the row of each node. Numbers for all trees become ``[trees]``.
+    """
     return jax.tree.map(lambda array: array[code] if array.ndim else jnp.broadcast_to(array, code.shape[:1]), stat)
 
 
@@ -142,7 +151,7 @@ def is_large(forest: Forest, combiner: Combiner) -> bool:
 
 
 def _bytes(lifted: PyTree) -> int:
-    """Return the number of bytes of the arrays in a statistic, numbers without axes aside."""
+    """Return the number of bytes of the arrays in a lifted statistic; numbers for all trees do not count."""
     return sum(math.prod(array.shape) * array.dtype.itemsize for array in jax.tree.leaves(lifted) if array.ndim)
 
 
@@ -175,7 +184,7 @@ def merge_leaves(
     tree_mask
         Which trees count for which instance, booleans ``[instances trees]``; default all.
     missing
-        False if X is known to hold no NaN, which saves a fifth of the time. NaN then goes left or right by its bits.
+        Whether X may hold NaN. False saves a fifth of the time; a NaN then goes left or right by its bits.
     walk
         The way instances are walked to their leaves, as for `bind`.
 
@@ -229,9 +238,9 @@ def merge_leaves(
 
 
 def as_mask(mask, n_instances: Any, n_trees: int):
-    """Return a tree mask ``[instances trees]`` as an array of NumPy or JAX, or None for None.
+    """Return a tree mask as an array ``[instances trees]`` of NumPy or JAX; None for None.
 
-    Raises a TypeError unless it holds booleans, a ValueError if it has another shape.
+    Raises a TypeError unless ``mask`` holds booleans, a ValueError unless it has the shape (n_instances, n_trees).
     """
     if mask is None:
         return None
@@ -245,7 +254,10 @@ def as_mask(mask, n_instances: Any, n_trees: int):
 
 
 def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
-    """Return the merged statistic of X, which may have missing values; the leaves are lifted in the same program."""
+    """Return the merged statistic of encoded instances ``X``, which may have missing values; ``mask`` as `as_mask`.
+
+    The leaves are lifted in the same program.
+    """
     encoded = Encoded(X, True)
     return merge_leaves(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
 
@@ -254,7 +266,7 @@ class Traced(eqx.Module):
     """The engine of a traced combiner or forest: it lifts the leaves in every program."""
 
     walk: ClassVar[None] = None
-    """What it is bound to again takes the default walk."""
+    """A forest bound again (`BoundForest.with_rule`) takes the default walk."""
     forest: Forest
 
     @classmethod
@@ -265,17 +277,24 @@ class Traced(eqx.Module):
 
 
 def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, values: Any, mask: Any) -> PyTree:
-    """Return the answer, or one read-out of it, for concrete instances where the forest or the combiner is traced."""
+    """Return the answer, or the ``readout`` of it, for concrete instances where the forest or the combiner is traced.
+
+    ``values`` are the encoded instances; ``mask`` is a tree mask or None.
+    """
     return read_answer(combiner.finish(merge_lifted(engine.forest, combiner, values, mask)), readout)
 
 
 FloatIndices: TypeAlias = tuple[list[int], list[int]]
-"""(indices of the planes, indices of the numbers per tree) that are floats, and so have tangents."""
+"""(indices of those planes, indices of those numbers per tree) that are floats, and so have tangents."""
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
-    """Return (merged planes, merged numbers per tree), in a program that differentiates in planes and numbers."""
+    """Return (merged planes, merged numbers per tree) of instances ``x``, with gradients in ``planes`` and ``scalars``.
+
+    ``planes``, ``scalars`` and the layout in ``spec`` are those of `cut`; ``plan`` is that of the trees, for missing
+    values as ``spec`` says. ``mask`` is a tree mask or None.
+    """
     totals = merge_scalars(spec.layout.scalars, scalars)
     tables, rows = pack_by_place(planes, plan, spec.layout)
     packed = PackedTrees(plan, tables, scalars, totals, rows, None, spec)
@@ -285,9 +304,10 @@ def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
 @_merge.defjvp
 @own_settings()
 def _merge_jvp(spec, primals, tangents):
-    """Return the merged statistic and its tangents, given the tangents of the planes and of the numbers per tree.
+    """Return the merged statistic and its tangents: the rule of JAX for the derivative of `_merge`.
 
-    The instances have no tangents. `_push_tangents` makes tangents, its transpose `_pull_cotangents` makes gradients.
+    ``primals`` are the arguments of `_merge` behind ``spec``, and ``tangents`` theirs: those of planes and numbers per
+    tree are used, and instances have none. `_push_tangents` makes tangents, its transpose `_pull_cotangents` gradients.
     Each walks to the leaves again, so that leaves need not be stored.
     """
     merged = _merge(spec, *primals)
@@ -322,12 +342,15 @@ def _is_float(part: Array) -> bool:
 
 
 def _high_part(part: Any) -> Array:
-    """Return the part of a merged plane that has a gradient: of an exact sum the high part, else the whole."""
+    """Return what has a gradient of a merged plane ``part``: the high float of an exact sum, else the whole plane."""
     return getattr(part, "high", part)
 
 
 def _as_tangents(parts: list, indices: list[int], out_tangents: list[Array]) -> list:
-    """Return the tangents of all merged parts: those in ``out_tangents`` at their ``indices``, zeros elsewhere."""
+    """Return the tangents of merged planes, or numbers per tree: ``out_tangents`` at their ``indices``, else zeros.
+
+    ``parts`` are the merged planes, or numbers, themselves.
+    """
 
     def zero_tangent(leaf):
         return jnp.zeros_like(leaf) if _is_float(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
@@ -341,15 +364,19 @@ def _as_tangents(parts: list, indices: list[int], out_tangents: list[Array]) -> 
 def _push_tangents(
     spec: Spec, floats: FloatIndices, residuals: tuple, in_tangents: tuple[list, list]
 ) -> tuple[list, list]:
-    """Return (tangents of merged planes, of merged numbers per tree), given those of planes and numbers.
+    """Return (tangents of merged planes, tangents of merged numbers per tree), for those that ``floats`` names.
 
-    ``residuals`` are the arguments of `_merge`, and behind them its result.
+    ``in_tangents`` are (tangents of these planes, tangents of these numbers) before merging. ``residuals`` are the
+    arguments of `_merge` behind ``spec``, and behind them its result.
     """
     _, _, scalars, x, mask, (merged, merged_scalars) = residuals
     kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(outs, t, leaf, hits, _):
-        """Return the tangents ``outs`` of a block with those of the leaves ``leaf`` of tree t added."""
+        """Return the tangents ``outs`` of a block with those of the leaves ``leaf`` of tree t added.
+
+        ``hits`` are as for `_over_leaves`.
+        """
         results = []
         for kind, out, part, hit in zip(kinds, outs, in_tangents[0], hits, strict=True):
             change = jnp.where(hit, part[t, leaf], 0)
@@ -372,12 +399,18 @@ def _push_tangents(
 
 
 def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tuple[list, list]) -> tuple[list, list]:
-    """Return (cotangents of planes, of numbers per tree), given ``out``: `_push_tangents` transposed."""
+    """Return (cotangents of planes, cotangents of numbers per tree): `_push_tangents` transposed.
+
+    ``out`` has the cotangents of what `_push_tangents` returns. Other arguments are as there.
+    """
     _, planes, scalars, _, mask, (_, merged_scalars) = residuals
     kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(tables, t, leaf, hits, pulls):
-        """Return the cotangents ``tables`` with those of a block added at its leaves ``leaf`` of tree t."""
+        """Return the cotangents ``tables`` with a block's ``pulls`` added at its leaves ``leaf`` of tree t.
+
+        ``hits`` are as for `_over_leaves`.
+        """
         results = []
         for kind, table, pull, hit in zip(kinds, tables, pulls, hits, strict=True):
             # Collected planes have a cotangent per tree.
@@ -399,12 +432,16 @@ def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tu
 def _over_leaves(
     spec: Spec, floats: list[int], residuals: tuple, carry: list, body: Callable, *, count_twice: bool = False
 ) -> list:
-    """Fold ``body`` over blocks of instances, with a function that visits the leaves which the instances reach.
+    """Return the last carry of ``carry = body(carry, start, size, visit)``, called for each block of instances.
 
-    ``body(carry, start, size, visit)`` returns the next carry. ``visit(step, inner, rows)`` folds ``inner = step(inner,
-    tree, leaf, hits, rows)`` over the trees, and returns the last ``inner``. ``hits`` are arrays for the planes in
-    ``floats``: which instances get a contribution from this tree. In a minimum it is the first tree that attains it.
-    The last block overlaps the one before; with ``count_twice`` instances in both count twice, else once.
+    The block has ``size`` instances from ``start`` on. ``visit(step, inner, rows)`` returns the last ``inner`` of
+    ``inner = step(inner, tree, leaf, hits, rows)``, called for each tree: ``leaf [block]`` are the leaves that the
+    block's instances reach, and ``rows`` is passed on. ``hits`` has an array for each of the planes with the indices
+    ``floats``: which instances get a contribution from this tree. To a minimum the first tree that attains it
+    contributes.
+
+    ``spec`` and ``residuals`` are as for `_push_tangents`. The last block overlaps the one before; with
+    ``count_twice`` instances in both count twice, else once.
     """
     plan, planes, _, x, mask, (merged, _) = residuals
     n, n_trees = x.shape[0], plan.nodes.shape[0]
@@ -428,7 +465,7 @@ def _over_leaves(
                 return node_at(tree_plan, walk_tree(tree_plan, rows_of_keys))
 
         def visit(step, inner, of_rows=None):
-            """Return ``inner``, folded by ``step`` over all trees for the instances of this block."""
+            """Return ``inner``, folded by ``step`` over all trees; ``of_rows`` is passed on to ``step``."""
 
             def tree(t, both):
                 """Fold tree t: ``both`` is (inner, whether each minimum or maximum was attained by a tree before)."""
@@ -455,7 +492,11 @@ def _over_leaves(
 
 
 def _contributing_trees(kind: str, values: Array, out: Any, mask: Any) -> Array:
-    """Return which trees' numbers contribute, ``[1 or instances, trees]``: to a minimum the first that attains it."""
+    """Return which trees' numbers contribute to their merged number, ``[1 or instances, trees]``.
+
+    To a minimum or maximum the first tree contributes that attains it. ``kind`` is the name of the merge, ``values
+    [trees]`` are the numbers, and ``out`` is the merged one. ``mask`` is a tree mask or None.
+    """
     counts = jnp.ones((1, len(values)), bool) if mask is None else mask
     if kind in ("min", "max"):
         counts = counts & (values == jnp.reshape(out, (-1, 1)))
@@ -467,5 +508,5 @@ _merge_jitted = jit(_merge, static_argnums=0)
 
 
 def _merge_beside(spec: Spec, beside: tuple, x: Any, mask: Any) -> Any:
-    """Return `_merge` with the arguments in the order of `map_over_devices`; ``beside`` is (plan, planes, scalars)."""
+    """Return `_merge` by a program, for `map_over_devices`; ``beside`` is (plan, planes, scalars)."""
     return _merge_jitted(spec, *beside, x, mask)
