@@ -26,13 +26,13 @@ import numpy as np
 from jax.extend.core import get_opaque_trace_state
 
 _INNER_PACKAGES = {"jaxunc", "beartype", "equinox", "functools", "jax", "jaxtyping", "sklearn"}
-"""Packages whose lines a warning never points at: jaxunc, and those that may lie between a user's code and jaxunc."""
+"""Packages whose lines a warning never points at: jaxunc, and those that may call jaxunc for a user's code."""
 
 FunctionT = TypeVar("FunctionT", bound=Callable)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that points at the innermost calling line outside of the packages in `_INNER_PACKAGES`."""
+    """Issue a warning of this category that points at the innermost calling line outside of `_INNER_PACKAGES`."""
     # until python 3.12: skip_file_prefixes skips packages in the same way, by their folders
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _INNER_PACKAGES:
@@ -56,7 +56,7 @@ def warn_of_wrong_jax() -> None:
 
 
 class FractionsWarning(UserWarning):
-    """All rows of class counts add to 1: they seem to be frequencies, which do not tell the number of instances."""
+    """Each row of class counts adds to 1: they seem to be frequencies, which do not tell the number of instances."""
 
 
 class _Process:
@@ -67,7 +67,7 @@ class _Process:
 
 
 def _note_begin(event: str, *_: Any, **__: Any) -> None:
-    """Set `_Process.has_begun` if JAX's monitoring reports that a program was compiled."""
+    """Set `_Process.has_begun` if ``event``, which JAX's monitoring reports, is that a program was compiled."""
     _Process.has_begun = _Process.has_begun or event.startswith("/jax/core/compile")
 
 
@@ -81,7 +81,10 @@ def _before_fork() -> None:
 
 
 def _refuse(event: str, *_: Any, **__: Any) -> None:
-    """Raise a RuntimeError if this package compiles a program; the listener of forked processes, which would hang."""
+    """Raise a RuntimeError if ``event`` is that this package compiles a program.
+
+    JAX's monitoring calls it in forked processes, where the program would hang.
+    """
     frame = sys._getframe(1)
     while frame is not None and event.startswith("/jax/core/compile"):
         if str(frame.f_globals.get("__name__")).partition(".")[0] == "jaxunc":
@@ -94,7 +97,7 @@ def _refuse(event: str, *_: Any, **__: Any) -> None:
 
 
 def _after_fork() -> None:
-    """Make every program of this package raise an error in this forked process, if JAX had begun before the fork."""
+    """Make every program of this package raise an error in this forked process, if JAX had begun to work before."""
     if _Process.has_begun:
         jax.clear_caches()  # so that each call compiles its program again, which the listener hears of
         jax.monitoring.register_event_duration_secs_listener(_refuse)
@@ -139,8 +142,8 @@ def _no_trace() -> object:
 
 
 _INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Invisible characters on which terminals act: control characters but tab and newline, line separators, and marks of
-the direction of text."""
+"""Invisible characters on which terminals act: control characters other than tab and newline, line separators, and
+marks of the direction of text."""
 
 
 def escape_invisible(text: str) -> str:
@@ -149,7 +152,7 @@ def escape_invisible(text: str) -> str:
 
 
 def suggest(name, names: Iterable, cutoff: float = 0.6) -> str:
-    """Return " Did you mean …?" with the name of ``names`` that is closest to ``name``; "" if no name is close.
+    """Return " Did you mean …?" with that of ``names`` which is closest to ``name``; "" if no name is close.
 
     Upper and lower case count as equal. ``cutoff`` is the least similarity of `difflib.get_close_matches`, 0 to 1.
     """
@@ -165,7 +168,10 @@ def join_names(names: Sequence[str], most: int = 5) -> str:
 
 
 def check_numbers(name: str, value) -> None:
-    """Raise a TypeError unless ``value`` is a real number or an array (or list) of real numbers, none masked."""
+    """Raise a TypeError unless ``value`` is a real number or an array (or list) of real numbers, none masked.
+
+    ``name`` is what the message calls the value, here and in all checks: the name of the argument.
+    """
     check_readable(name, value)
     if not _holds_numbers(value):
         words = text if len(text := repr(value)) < 200 else f"a {type(value).__name__}"
@@ -185,7 +191,7 @@ def check_readable(name: str, value) -> None:
 
 
 def as_native(array: np.ndarray) -> np.ndarray:
-    """Return an array as JAX takes it: in this machine's byte order, and with floats of at most 64 bits."""
+    """Return an array in a form that JAX takes: in this machine's byte order, and with floats of at most 64 bits."""
     if array.dtype.kind == "f" and array.dtype.itemsize > 8:
         return array.astype(np.float64)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
@@ -202,13 +208,13 @@ def _holds_numbers(value) -> bool:
 
 
 def check_kind(name: str, value, kinds, expected: str) -> None:
-    """Raise a TypeError unless ``value`` is an instance of ``kinds``; ``expected`` says what to pass."""
+    """Raise a TypeError unless ``value`` is an instance of ``kinds``; ``expected``, a noun, says what to pass."""
     if not isinstance(value, kinds):
         raise TypeError(f"{name}={value!r:.60} is a {type(value).__name__}; pass {expected}.")
 
 
 def check_collection(name: str, value, expected: str) -> None:
-    """Raise a TypeError unless ``value`` is a collection and not a text; ``expected`` says what to pass."""
+    """Raise a TypeError unless ``value`` is a collection but no text; ``expected``, a noun, says what to pass."""
     if isinstance(value, str) or not isinstance(value, Collection):
         raise TypeError(f"{name}={value!r:.60} is a {type(value).__name__}; pass {expected}.")
 
@@ -237,11 +243,11 @@ def check_integer(name: str, value, minimum: int | None = None, why: str = "") -
 
 
 def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[int, ...] | None = ()) -> None:
-    """Raise a TypeError unless ``value`` is numeric, a ValueError unless it has a shape and lies in an interval.
+    """Raise a TypeError unless ``value`` is numeric, a ValueError unless it has ``shape`` and lies in ``within``.
 
-    Of a traced value only the shape is checked. ``within`` is the interval, such as ``"[0, 1)"``; ``"(0, inf)"`` holds
-    the finite numbers above 0. ``shape`` is ``()`` for one number, or None for any shape. All numbers of an array must
-    lie in the interval. ``why`` stands at the end of the message.
+    ``within`` is an interval, such as ``"[0, 1)"``; ``"(0, inf)"`` holds the finite numbers above 0. All numbers of an
+    array must lie in it. ``shape`` is ``()`` for one number, or None for any shape. Of a traced value only the shape is
+    checked. ``why`` ends the message.
     """
     above, low, below, high = _interval(within)
     is_bool = isinstance(value, bool)
@@ -274,14 +280,17 @@ def check_confidence(confidence) -> None:
 
 @functools.cache
 def _interval(within: str):
-    """Return (test of the lower end, lower end, test of the upper end, upper end) of an interval such as "[0, 1)"."""
+    """Return (test of the lower end, lower end, test of the upper end, upper end) of ``within``, such as "[0, 1)".
+
+    A test takes a value and the end, and returns whether the value is on the inner side.
+    """
     low, high = (float(end) for end in within[1:-1].split(","))
     above, below = operator.gt if within[0] == "(" else operator.ge, operator.lt if within[-1] == ")" else operator.le
     return above, low, below, high
 
 
 def _outside(name: str, value, within: str, why: str) -> str:
-    """Return the error message for a value outside of an interval."""
+    """Return the error message for a value outside of the interval ``within``; ``why`` ends it."""
     _, low, _, high = _interval(within)
     expected = f"lie in {within}"
     if high == np.inf:
@@ -340,7 +349,10 @@ def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[Func
 
 
 def check_settings(passed: Mapping[str, Any], settings: type, function: str) -> None:
-    """Raise a TypeError, which suggests the nearest name, if a setting was passed that the `TypedDict` lacks."""
+    """Raise a TypeError, which suggests the nearest name, if a keyword in ``passed`` is none of ``settings``.
+
+    ``settings`` is the `TypedDict` of their names; ``function`` is the name of the function, for the message.
+    """
     names = settings.__annotations__
     if unknown := [name for name in passed if name not in names]:
         raise TypeError(
@@ -350,7 +362,7 @@ def check_settings(passed: Mapping[str, Any], settings: type, function: str) -> 
 
 
 def check_one_of(name: str, value, allowed: Iterable) -> None:
-    """Raise a ValueError, which suggests the nearest name, unless ``value`` equals an ``allowed`` one of its type."""
+    """Raise a ValueError, which suggests the nearest name, unless ``value`` equals an ``allowed`` value of its type."""
     if not any(isinstance(value, type(choice)) and value == choice for choice in allowed):
         choices = ", ".join(map(repr, allowed))
         raise ValueError(f"{name}={value!r} is unknown.{suggest(value, allowed)} Choose one of {choices}.")
@@ -374,7 +386,10 @@ def check_counts(counts, name: str = "counts") -> None:
 
 
 def warn_of_fractions(counts) -> None:
-    """Warn if every row of counts but rows of zeros adds to 1, and some count is not an integer; not under a trace."""
+    """Warn if every row of ``counts [... classes]`` adds to 1 or is all zeros, and some count is not an integer.
+
+    Traced counts are not checked.
+    """
     if not is_concrete(counts) or (values := np.asarray(counts)).dtype.kind in "biu":
         return
     sizes = values.sum(axis=-1, dtype=float)
@@ -447,9 +462,9 @@ def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray
 
 
 def distinct_labels(y, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct labels, sorted, and the position among them of each instance's label ``[instances]``.
+    """Return (distinct labels, sorted; position among them of each instance's label) of the labels ``y [instances]``.
 
-    Raises a TypeError if labels have no order, as texts and numbers together.
+    Raises a TypeError, which calls the labels ``name``, if they have no order, as texts and numbers together.
     """
     labels = np.asarray(y)
     try:

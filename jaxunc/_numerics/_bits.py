@@ -1,7 +1,7 @@
 """Numbers as bits: floats as integers of the same order, and two 32-bit numbers in one 8-byte element.
 
 XLA on CPU flushes subnormal floats to zero before it compares them, but not integers. So `order_key` makes comparisons
-exact on every backend. One gather reads both numbers of a paired array. `count_before` counts flags.
+exact on every backend. One gather reads both numbers of a paired array. `count_before` counts booleans.
 """
 
 from typing import Any
@@ -20,10 +20,10 @@ NAN_LAST = np.int32(np.iinfo(np.int32).max)
 
 
 def order_key(x: Float[Array, "..."]) -> Int32[Array, "..."]:
-    """Return integer keys with ``key(a) < key(b)`` exactly when ``a < b``, subnormals included.
+    """Return integer keys of float32 numbers: ``key(a) < key(b)`` exactly where ``a < b``, subnormals included.
 
     With b the bits of the float32 as a signed integer, the key is b where b >= 0 and -2³¹ - b where b < 0; so -0 and +0
-    share the key 0. NaN has a key beyond that of the infinities: callers replace it by ``NAN_FIRST`` or ``NAN_LAST``.
+    share the key 0. NaN has a key beyond those of the infinities: callers replace it by ``NAN_FIRST`` or ``NAN_LAST``.
     """
     bits = lax.bitcast_convert_type(jnp.asarray(x, jnp.float32), jnp.int32)
     return jnp.where(bits < 0, jnp.int32(NAN_FIRST) - bits, bits)
@@ -45,7 +45,10 @@ def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def order_key_below(thresholds: np.ndarray) -> np.ndarray:
-    """Return keys of the largest float32 below a float64 threshold: ``float64(x) < t`` is ``order_key(x) <= key``."""
+    """Return keys of the largest float32 below each float64 threshold (on the host).
+
+    For float32 x the test ``float64(x) < t`` is then exactly ``order_key(x) <= key``.
+    """
     wide = np.asarray(thresholds, dtype=np.float64)
     with np.errstate(over="ignore"):
         is_float32 = wide.astype(np.float32).astype(np.float64) == wide
@@ -53,21 +56,24 @@ def order_key_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
-    """Return two 32-bit arrays as one complex array, which programs only move; `pair_bits` makes arrays to be kept."""
+    """Return two 32-bit arrays of one shape as one complex array, in which a program moves both at once.
+
+    It is for use within a program; an array that is kept is made by `pair_bits`.
+    """
     return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in (first, second)))
 
 
 def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
-    """Return the two 32-bit arrays of `pair_words`."""
+    """Return the two 32-bit arrays that `pair_words` made one array of; ``first`` and ``second`` are their dtypes."""
     return lax.bitcast_convert_type(lax.real(pairs), first), lax.bitcast_convert_type(lax.imag(pairs), second)
 
 
 def pair_bits(first: Any, second: Any) -> Any:
-    """Return two 32-bit arrays ``[...]`` as one array of 64-bit integers ``[...]``, which may be kept.
+    """Return two 32-bit arrays of one shape as one array of 64-bit integers, which may be kept.
 
-    Code that computes with the floats of a pytree (an optimiser, a moving average, mixed precision) leaves integers as
-    they are. JAX moves 64-bit integers in its 32-bit mode, too, but makes them only in its 64-bit mode. Arrays of the
-    host stay on the host.
+    ``first`` makes the lower halves. Code that computes with the floats of a pytree (an optimiser, a moving average,
+    mixed precision) leaves integers as they are. JAX moves 64-bit integers in its 32-bit mode, too, but makes them only
+    in its 64-bit mode. Arrays of NumPy give one of NumPy.
     """
     if isinstance(first, np.ndarray):
         halves = np.empty((*first.shape, 2), "<u4")
@@ -79,7 +85,10 @@ def pair_bits(first: Any, second: Any) -> Any:
 
 
 def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
-    """Return the two 32-bit arrays of `pair_bits`; raise a TypeError if ``pairs`` has another dtype by now."""
+    """Return the two 32-bit arrays that `pair_bits` made one array of; ``first`` and ``second`` are their dtypes.
+
+    Raises a TypeError if ``pairs`` has another dtype by now.
+    """
     _check_bits(pairs, jnp.int64)
     low = lax.convert_element_type(pairs, jnp.uint32)
     high = lax.convert_element_type(lax.shift_right_logical(pairs, lax.full_like(pairs, 32)), jnp.uint32)
@@ -87,7 +96,7 @@ def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) 
 
 
 def as_bits(numbers: Any) -> Any:
-    """Return the bits of floats as integers of the same size, which may be kept; other numbers unchanged."""
+    """Return the bits of floats as integers of the same size, which may be kept (`pair_bits`); else the numbers."""
     if not jnp.issubdtype(numbers.dtype, jnp.floating):
         return numbers
     dtype = _BITS[numbers.dtype.itemsize]
@@ -95,7 +104,10 @@ def as_bits(numbers: Any) -> Any:
 
 
 def of_bits(bits: Array, dtype: DTypeLike) -> Array:
-    """Return the numbers, of type ``dtype``, of `as_bits`; raise a TypeError if ``bits`` has another dtype by now."""
+    """Return the numbers that `as_bits` made ``bits`` of, whose type was ``dtype``.
+
+    Raises a TypeError if ``bits`` has another dtype by now.
+    """
     if not jnp.issubdtype(dtype, jnp.floating):
         _check_bits(bits, dtype)
         return bits
@@ -134,11 +146,11 @@ _BIT_POSITIONS = np.arange(32, dtype=np.uint32)
 
 
 def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
-    """Return how many flags are set before each position; n is a multiple of 32.
+    """Return how many of the booleans before each position are True; n must be a multiple of 32.
 
     A plain ``cumsum`` costs twice as much on a CPU.
     """
-    # 32 flags are the bits of a word: a running sum over words, and bit counts within each word.
+    # 32 booleans are the bits of a word: a running sum over words, and bit counts within each word.
     words = jnp.sum(flags.reshape(-1, 32).astype(jnp.uint32) << _BIT_POSITIONS, axis=1, dtype=jnp.uint32)
     totals = lax.population_count(words).astype(jnp.int32)
     before = jnp.cumsum(totals) - totals

@@ -12,13 +12,13 @@ import jax
 
 IN_FILES = "jaxunc.storage"
 """Key of a state that holds the contents of a file; no attribute has such a name."""
-_NEW: Any = vars(copyreg)["__newobj__"]
-_FOR_PICKLES = ContextVar("for pickles", default=False)
-_STORAGE: list[Callable[[], Any]] = []
+_NEW: Any = vars(copyreg)["__newobj__"]  # the function that makes an object of a class, in all pickles
+_FOR_PICKLES = ContextVar("for pickles", default=False)  # whether a state is asked for a pickle or a copy
+_STORAGE: list[Callable[[], Any]] = []  # the function of `set_storage`, once it is set
 
 
 def set_storage(storage: Callable[[], Any]) -> None:
-    """Set the function that imports and returns `jaxunc.storage`, which makes states of arrays and texts.
+    """Set the function that imports and returns `jaxunc.storage`, whose functions make states of arrays and texts.
 
     The import is late, since `jaxunc.storage` imports most packages, this one among them.
     """
@@ -55,11 +55,11 @@ class Pickled:
             vars(self).update(state)
 
     def _attributes(self) -> Any:
-        """Return the state for pickles and copies."""
+        """Return the state for pickles and copies: the attributes."""
         return super().__getstate__()
 
     def _plain_state(self) -> dict[str, Any]:
-        """Return the state of arrays and texts; raise a TypeError if an attribute cannot be part of it."""
+        """Return the state, of arrays and texts, for other writers; a TypeError if it cannot hold an attribute."""
         return _STORAGE[0]().state_of(self)
 
 

@@ -1,4 +1,4 @@
-"""Compiled programs: the settings, sizes and devices they are made for, and results that are kept while arrays live.
+"""Compiled programs: their settings, sizes and devices; and results that are kept while arrays live.
 
 `jit` compiles under the library's own settings, whatever debugging settings a user has chosen. `map_over_devices` runs
 a program on the devices to which a mesh of explicit axes has assigned the instances. `use_compilation_cache` keeps
@@ -38,7 +38,7 @@ def own_settings() -> Iterator[None]:
 
 
 def jit(function: Any = None, **options: Any) -> Any:
-    """Return `jax.jit` of a function, compiled under `own_settings`; without a function, a decorator with ``options``.
+    """Return `jax.jit` of a function, with these ``options`` and under `own_settings`; without one, the decorator.
 
     The settings hold while the function is traced. For a call they are entered only if the user has switched on one
     that inspects results: so a usual call costs no more than reading three settings.
@@ -77,12 +77,11 @@ Result = TypeVar("Result")
 
 
 class KeptWhileAlive(Generic[Result]):
-    """Results by the identity of the arrays that they were made of; forgotten as soon as one of these arrays is gone.
+    """A cache of results by the identity of the arrays that they were made of; no result outlives one of its arrays.
 
     Results of a writable array of NumPy are not kept. Results are made outside of any trace, also while a program is
     being traced. A number in the place of an array, such as a scalar of NumPy, stands for its value; results of numbers
-    alone are not kept.
-    ``most`` is the largest number of results, the newest ones, that are kept at a time; None for all.
+    alone are not kept. At most ``most`` results are kept, the newest; all for None.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -90,7 +89,7 @@ class KeptWhileAlive(Generic[Result]):
         self._most = most
 
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Result]) -> Result:
-        """Return the result for these arrays and settings; the first call makes it by ``make``."""
+        """Return the result for these ``arrays`` and ``settings``; the first call for them makes it by ``make()``."""
         key = (*map(_identity, arrays), settings)
         if entry := self._results.get(key):  # a single access: another thread may drop the entry
             return entry[0]
@@ -108,7 +107,7 @@ class KeptWhileAlive(Generic[Result]):
         return result
 
     def _drop(self, key: tuple) -> None:
-        """Forget a result, and stop watching its arrays, which may live much longer."""
+        """Forget the result with this key, and stop watching its arrays, which may live much longer."""
         _, finalizers = self._results.pop(key, (None, []))
         for finalizer in finalizers:
             finalizer.detach()
@@ -123,7 +122,9 @@ def _identity(array: Any) -> Hashable:
 
 
 def copy_in(values: Any, dtype: Any = None) -> Array:
-    """Return values as an array of JAX; an array of the host is copied, since its owner may write to it later.
+    """Return values as an array of JAX, of type ``dtype`` if given; an array of the host is copied.
+
+    Its owner may write to it later.
 
     On a CPU JAX shares the memory of an aligned array, and may compute after a call has returned.
     """
@@ -139,9 +140,9 @@ _OF_NO_MEMORY = (jax.Array, *_NUMBER, list, tuple)
 
 
 def on_host(*arrays: Any) -> bool:
-    """Return whether all arrays are JAX's on one CPU device, and nothing is traced: the host packs such arrays itself.
+    """Return whether all arrays in some pytrees are JAX's on one CPU device, and nothing is traced.
 
-    ``arrays`` are pytrees. False if any array is NumPy's, since its owner may write to it.
+    The host packs such arrays itself, without a program. False if any is NumPy's, since its owner may write to it.
     """
     leaves = jax.tree.leaves(arrays)
     if not nothing_is_traced() or not all(isinstance(leaf, jax.Array) for leaf in leaves) or not is_concrete(leaves):
@@ -195,7 +196,7 @@ def padded_rows(array: Shaped[np.ndarray, "rows ..."], n_rows: int) -> Shaped[np
 
 
 def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]:
-    """Return the arrays with leading axes of length one, so that all have the same rank: explicit broadcasting."""
+    """Return the arrays with leading axes of length one, so that all have the rank of the largest: no implicit axes."""
     rank = max(array.ndim for array in arrays)
     return tuple(array.reshape((1,) * (rank - array.ndim) + array.shape) for array in arrays)
 
@@ -203,13 +204,13 @@ def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]
 def map_over_devices(function: Callable[..., Any], *arrays: Any, beside: Any = None) -> Any:
     """Return ``function(beside, *arrays)``; under a mesh each device computes it for its own instances.
 
-    The arrays (or None) have the instances as their first axis. ``beside`` is a pytree, which every device has as a
-    whole. The function must answer each instance by itself. Results whose shape follows the number of instances are
-    divided among the devices; others are the same on every device.
+    The ``arrays`` (or None for some) have the instances as their first axis. ``beside`` is a pytree, which every device
+    has as a whole. The function must answer each instance by itself. Results whose shape follows the number of
+    instances are divided among the devices; others are the same on every device.
 
-    The type of a traced array may name a mesh with explicit axes, such as `jax.make_mesh` makes. Without this function
-    each operation would have to declare where its result lies. Raises a ValueError if `jax.vmap` maps over instances
-    that a mesh divides.
+    *Under a mesh* means that the type of a traced array names a mesh with explicit axes, such as `jax.make_mesh` makes.
+    Without this function each operation would then have to declare where its result lies. Raises a ValueError if
+    `jax.vmap` maps over instances that a mesh divides.
     """
     leaves, structure = jax.tree.flatten(beside)
     on_mesh = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer) and _mesh_of([leaf])[0] is not None]
@@ -252,11 +253,10 @@ def map_over_devices(function: Callable[..., Any], *arrays: Any, beside: Any = N
 
 
 def varying_as(array: Any, start: Any) -> Any:
-    """Return the start values of a loop, marked as varying along the mesh axes along which ``array`` varies.
+    """Return ``start``, the start values of a loop, marked as varying along the mesh axes along which ``array`` varies.
 
     What a loop computes from an array of instances varies between devices as the array does. `jax.shard_map` demands
-    the same type of the loop's start values, often zeros. They are returned as they are where ``array`` varies along no
-    axis.
+    the same of the loop's start values, often zeros. If ``array`` varies along no axis, ``start`` is returned as it is.
     """
     axes = _varying(array)
     if not axes:
@@ -270,7 +270,7 @@ def _varying(array: Any) -> frozenset[str]:
 
 
 def replicate(array: Any) -> Any:
-    """Return the array with all its entries on every device if a mesh of explicit axes divides it; else itself."""
+    """Return the array with all its entries on every device if a mesh of explicit axes divides it; else as it is."""
     # This test takes a tenth of the time of `_mesh_of`.
     if not isinstance(array, Tracer) and isinstance(array.sharding, SingleDeviceSharding):
         return array
@@ -284,9 +284,10 @@ def _reshard(array: Any, mesh: Any, spec: PartitionSpec) -> Any:
 
 
 def _mesh_of(arrays: Any, *, concrete: bool = False) -> tuple[Any, Any]:
-    """Return the first mesh of the arrays with explicit axes, and the axes that divide the instances, or None for each.
+    """Return (mesh, axes): the first mesh with explicit axes among the types of ``arrays``, and what divides instances.
 
-    Only traced arrays count, unless ``concrete`` is True.
+    The axes are those along which the first axis of an array is divided. Each is None if there is none. Only traced
+    arrays count, unless ``concrete`` is True.
     """
     traced = [array for array in arrays if isinstance(array, jax.Array) and (concrete or not is_concrete(array))]
     shardings: list[Any] = [jax.typeof(array).sharding for array in traced]
@@ -295,7 +296,7 @@ def _mesh_of(arrays: Any, *, concrete: bool = False) -> tuple[Any, Any]:
 
 
 def _shape_with(array: Any, rows: int) -> Any:
-    """Return the shape and dtype of an array if it had ``rows`` rows; None for None."""
+    """Return the shape and dtype that an array would have with ``rows`` rows; None for None."""
     return None if array is None else jax.ShapeDtypeStruct((rows, *array.shape[1:]), array.dtype)
 
 

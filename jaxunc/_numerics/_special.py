@@ -1,4 +1,4 @@
-"""Special functions in forms that stay accurate and differentiable at the edges: logarithms, factorials, entropies.
+"""Special functions in forms that are accurate and differentiable wherever they are defined.
 
 Functions whose leading terms nearly cancel return the remainder alone: `log1p_minus`, `digamma_gaps`, `log_gamma_gap`,
 `stirling_error`, `entropy_gap`. With z = x + 1/2, Γ(x+1) = x! obeys log x! = z log z - z + ½ log 2π + δ(2z) - δ(z). So
@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 
 def log1p_minus(x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp) -> Float[Array | np.ndarray, "..."]:
-    """Return ``log(1 + x) - x`` without cancellation near zero, for x > -1; on the host with ``xp=numpy``.
+    """Return ``log(1 + x) - x`` without cancellation near zero, for x > -1; ``xp`` is the module of x, NumPy or JAX's.
 
     With r = x/(2 + x): r (2 Σ_{k≥1} r^{2k}/(2k+1) - x) for |x| < 0.4, the plain difference elsewhere.
     """
@@ -33,7 +33,7 @@ def log1p_minus(x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp) -> Fl
 
 
 def lambert_w_of_exp(log_x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return ``log W(x)`` from ``log x``, W being Lambert's function: the root y of y + exp(y) = log x."""
+    """Return ``log W(x)``, given ``log_x = log x``, with W Lambert's function: the root y of y + exp(y) = log x."""
     guess = jnp.where(log_x < 1, log_x - jnp.log1p(jnp.exp(jnp.minimum(log_x, 1.0))), jnp.log(jnp.maximum(log_x, 1.0)))
 
     def newton(_, y):
@@ -50,11 +50,12 @@ _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 
 
 def digamma_gaps(x, xp: ModuleType = jnp):
-    """Return ``log x - ψ(x)`` and ``x ψ'(x) - 1``: both ≈ 1/(2x), positive, falling; to relative precision for x > 0.
+    """Return (``log x - ψ(x)``, ``x ψ'(x) - 1``) for x > 0: both are about 1/(2x), positive and falling.
 
-    The second is -x times the slope of the first. From log x - ψ(x) = 1/x - log(1 + 1/x) + log(x+1) - ψ(x+1) and
-    ψ'(x) - 1/x = 1/(x² (x+1)) + ψ'(x+1) - 1/(x+1), and the asymptotic series for large x. A loop takes these steps: an
-    axis of steps would keep a compiler from vectorising along the last axis of x.
+    Both have relative precision. The second is -x times the slope of the first. ``xp`` is the module of x, NumPy or
+    JAX's. Steps lead from x to larger numbers: log x - ψ(x) = 1/x - log(1 + 1/x) + log(x+1) - ψ(x+1), and ψ'(x) - 1/x =
+    1/(x² (x+1)) + ψ'(x+1) - 1/(x+1); there asymptotic series hold. A loop takes the steps: an axis of steps would keep
+    a compiler from vectorising along the last axis of x.
     """
     shifts, terms = (10, 7) if x.dtype == "float64" else (4, 4)
     inverses = [1 / (x + shift) for shift in range(shifts + 1)]
@@ -68,10 +69,10 @@ def digamma_gaps(x, xp: ModuleType = jnp):
 
 
 def log_gamma_gap(x, xp: ModuleType = jnp):
-    """Return δ(x) = log Γ(x) - (x-½) log x + x - ½ log 2π ≈ 1/(12x), for x > 0; on the host with ``xp=numpy``.
+    """Return δ(x) = log Γ(x) - (x-½) log x + x - ½ log 2π ≈ 1/(12x), for x > 0; ``xp`` is NumPy or JAX's, as x is.
 
-    From δ(x) = δ(x+1) + (x+½) log(1+1/x) - 1 and the asymptotic series for large x; absolute error a few roundings of
-    1. `stirling_error` is the same function with a gradient, for x ≥ 1/2.
+    From δ(x) = δ(x+1) + (x+½) log(1+1/x) - 1 and the asymptotic series for large x. The absolute error is a few
+    roundings of 1. `stirling_error` is the same function with a gradient, for x ≥ 1/2.
     """
     shifts, terms = (10, 7) if x.dtype == "float64" else (4, 4)
     near = xp.where(x < shifts, x, 1.0)
@@ -106,7 +107,10 @@ def stirling_error(z: Float[Array, "..."]) -> Float[Array, "..."]:
 
 @stirling_error.defjvp
 def _stirling_error_jvp(primals, tangents):
-    """Return δ(z), and δ'(z) dz by the derivative of the series and of the steps."""
+    """Return δ(z), and its tangent δ'(z) dz by the derivative of the series and of the steps.
+
+    ``primals`` is (z,), and ``tangents`` is (dz,).
+    """
     (z,), (dz,) = primals, tangents
     shifts, terms, near, far = _shift(z)
     steps = sum(jnp.log1p(1 / (near + i)) - (near + (i + 0.5)) / ((near + i) * (near + (i + 1))) for i in range(shifts))
@@ -117,7 +121,10 @@ def _stirling_error_jvp(primals, tangents):
 
 
 def _shift(z):
-    """Return the shift, the number of terms that suffice after it, and the arguments of the steps and of the series."""
+    """Return (number of steps, number of terms of the series, argument of the steps, argument of the series) for δ(z).
+
+    The steps lead from z, if it is less than their number, to the argument of the series.
+    """
     shifts, terms = (10, 8) if z.dtype == jnp.float64 else (3, 5)
     small = z < shifts
     return shifts, terms, jnp.where(small, z, 1.0), jnp.where(small, z + shifts, z)

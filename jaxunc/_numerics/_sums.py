@@ -28,8 +28,8 @@ _TRIANGLE = np.triu(np.ones((64, 64), np.float32), 1)
 def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = False) -> Num[Array, "..."]:
     """Return the sum along an axis, with a rounding that depends only on the numbers and the length of the axis.
 
-    Up to 32 numbers are added from the first to the last. Tangents are summed by `jax.numpy.sum`, since this sum has no
-    transpose.
+    With ``keepdims`` the axis stays, with length 1. Up to 32 numbers are added from the first to the last. Tangents are
+    summed by `jax.numpy.sum`, since this sum has no transpose.
     """
     axis = axis % x.ndim
     total = _sum(x, axis) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.sum(x, axis=axis)
@@ -37,14 +37,14 @@ def sum_in_order(x: Shaped[Array, "..."], axis: int = -1, *, keepdims: bool = Fa
 
 
 def add_up(x: Any, axis: int, *, keepdims: bool = False) -> Any:
-    """Return the sum along an axis: NumPy's for an array of NumPy, `sum_in_order` for an array of JAX."""
+    """Return the sum along an axis, which stays with ``keepdims``: `sum_in_order` for arrays of JAX, else NumPy's."""
     if isinstance(x, np.ndarray):
         return x.sum(axis=axis, keepdims=keepdims)
     return sum_in_order(x, axis, keepdims=keepdims)
 
 
 def is_sum_in_order(params: dict[str, Any]) -> bool:
-    """Return whether a reduction of a traced program, which has the parameters ``params``, is a `sum_in_order`."""
+    """Return whether a reduction in a traced program is a `sum_in_order`, given its parameters ``params`` there."""
     number = jnp.zeros((), params["jaxpr"].in_avals[0].dtype)
     return str(params["jaxpr"]) == str(jax.make_jaxpr(_add)(number, number))
 
@@ -67,7 +67,7 @@ def _sum_jvp(axis, primals, tangents):
 
 
 def scale_and_move(x: Float[Array, "..."], scale: Array, move: Array) -> Float[Array, "..."]:
-    """Return ``scale x + move``, rounded after the product and after the sum, which no compiler can fuse here."""
+    """Return ``scale * x + move``, rounded after the product and after the sum, which no compiler can fuse here."""
     product = scale * x
     return jnp.where(jnp.isnan(product), jnp.asarray(jnp.nan, product.dtype), product) + move
 
@@ -85,7 +85,7 @@ def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array =
 
 
 def divide_by_shared(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:
-    """Return the quotients of `safe_divide`, each correctly rounded, where numerators share a denominator.
+    """Return `safe_divide` of its arguments, each quotient correctly rounded, even if numerators share a denominator.
 
     XLA would multiply by the reciprocal of a denominator that is broadcast: 41/41 would be 0.99999994, and 0.5 -
     20.5/41 not zero. Here the denominator depends on the numerator, so it is not broadcast. A barrier would also do,
@@ -117,19 +117,22 @@ def _floored_log_jvp(primals, tangents):
 
 
 def log_softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return the `jax.nn.log_softmax` along the last axis, computed by `sum_in_order`."""
+    """Return `jax.nn.log_softmax` along the last axis, computed by `sum_in_order`."""
     shifted = x - lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True))
     return shifted - jnp.log(sum_in_order(jnp.exp(shifted), keepdims=True))
 
 
 def softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
-    """Return the `jax.nn.softmax` along the last axis, computed by `sum_in_order`."""
+    """Return `jax.nn.softmax` along the last axis, computed by `sum_in_order`."""
     power = jnp.exp(x - lax.stop_gradient(jnp.max(x, axis=-1, keepdims=True)))
     return power / sum_in_order(power, keepdims=True)
 
 
 def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"]) -> Float[Array, "..."]:
-    """Return log Σ w exp(x) along the last axis, by `sum_in_order`; w ≥ 0, and x may be NaN where w = 0."""
+    """Return log Σ w exp(x) over the terms, by `sum_in_order`, with x in ``logs`` and w in ``weights``.
+
+    Weights are ≥ 0, and x may be NaN where w = 0.
+    """
     logs = jnp.where(weights != 0, logs, -jnp.inf)
     most = jnp.max(logs, axis=-1, keepdims=True)
     most = lax.stop_gradient(jnp.where(jnp.isfinite(most), most, jnp.zeros_like(most)))
@@ -137,7 +140,7 @@ def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"])
 
 
 def float_dtype(*arrays) -> jnp.dtype:
-    """Return the dtype to compute in: that of the arrays' floats, or without any the default (float64 under x64)."""
+    """Return the dtype to compute in: the widest of the arrays' floats, or without any the default for floats."""
     # Only dtypes are read: to put an array on a device would compile a program for its shape.
     found = [jax.dtypes.canonicalize_dtype((a if hasattr(a, "dtype") else jnp.asarray(a)).dtype) for a in arrays]
     floats = [dtype for dtype in found if jnp.issubdtype(dtype, jnp.floating)]
@@ -181,16 +184,16 @@ class TwoFloat(NamedTuple):
         return self.high + self.low
 
     def plus(self, other: "TwoFloat") -> "TwoFloat":
-        """Add, to twice the precision."""
+        """Return the sum with ``other``, to twice the precision."""
         high, error = two_sum(self.high, other.high)
         return type(self)(*two_sum(high, error + (self.low + other.low)))
 
     def minus(self, other: "TwoFloat") -> "TwoFloat":
-        """Subtract, to twice the precision: equal numbers give exactly zero, unequal ones never do."""
+        """Return the number less ``other``, to twice the precision: zero exactly where the numbers are equal."""
         return self.plus(TwoFloat(-other.high, -other.low))
 
     def divided_by(self, divisor: float | int) -> "TwoFloat":
-        """Divide by a plain number, to twice the precision."""
+        """Return the quotient by a plain number ``divisor``, to twice the precision."""
         # The divisor depends on each number: XLA would multiply by a constant's reciprocal, and cancel x / b * b.
         b = jnp.where(jnp.isnan(self.high), self.high, jnp.asarray(divisor, self.high.dtype))
         quotient = self.high / b
@@ -216,7 +219,10 @@ def two_floats(counts: Num[Array, "..."]) -> TwoFloat:
 
 
 def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
-    """Return the sum of the values before each position; they are ≥ 0, at most ``largest`` in all, and 64 divides n."""
+    """Return the sum of the values before each position.
+
+    Values are ≥ 0, their sum is at most ``largest``, and n is a multiple of 64.
+    """
     if default_platform() != "cpu" or largest >= 2**24:
         return jnp.cumsum(values) - values
     # Products with a triangle of ones: exact, since float32 holds integers below 2²⁴.
@@ -228,14 +234,14 @@ def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
 
 AnyCounts = TypeVar("AnyCounts", Array, np.ndarray)
 LARGEST_TABLE, ENTRIES_A_ROW = 2**22, 32
-"""Most entries of a table that replaces sorting; how many of its entries take as long as sorting one row."""
+"""Most entries of a table by which `distinct_rows` avoids sorting; how many entries take as long as sorting one row."""
 
 
 def as_counts(counts) -> Num[Array, "..."]:
-    """Return counts as an array of JAX; integers of the host become floats if they exceed its 32 bits.
+    """Return counts as an array of JAX; integers of the host that JAX's own integers cannot hold become floats.
 
     Floats of 16 bits become float32: they hold no count beyond 65504, and fewer digits than a sum over trees needs.
-    Bools become 0 and 1 as int32. Raises a TypeError if ``counts`` holds no numbers.
+    Booleans become 0 and 1 as int32. Raises a TypeError if ``counts`` holds no numbers.
     """
     check_numbers("counts", counts)
     if not isinstance(counts, jax.Array) and is_concrete(counts):
@@ -262,7 +268,7 @@ def checked_counts(counts) -> Num[Array, "... classes"]:
 
 
 def counts_dtype(*tables) -> jnp.dtype:
-    """Return the dtype that holds the counts of all tables: `float_dtype` if some are floats, else widest integers."""
+    """Return the dtype that holds the counts of all tables: `float_dtype` if some are floats, else an integer type."""
     dtypes = [jax.dtypes.canonicalize_dtype(table.dtype) for table in tables]
     if any(jnp.issubdtype(dtype, jnp.floating) for dtype in dtypes):
         return float_dtype(*tables)
@@ -270,14 +276,14 @@ def counts_dtype(*tables) -> jnp.dtype:
 
 
 def subtract_counts(counts: AnyCounts, part: AnyCounts) -> AnyCounts:
-    """Return counts less the part of an instance, arrays of NumPy or JAX; a rest that may be rounding is exactly 0."""
+    """Return counts less ``part`` of them, such as an instance's; a rest that may be rounding is exactly 0."""
     rest = counts - part
     nothing = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
     return rest.__array_namespace__().where(rest.astype(nothing.dtype) <= nothing, rest.dtype.type(0), rest)
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct rows, sorted, and the index of each row among them, as `numpy.unique` does, but faster."""
+    """Return (distinct rows, sorted; index of each row among them), as `numpy.unique` does, but faster."""
     most = min(LARGEST_TABLE, ENTRIES_A_ROW * len(rows))
     if rows.size and rows.min() >= 0 and rows.max() < most:
         # Rows of small counts, as in leaves, are digits of a number: a table of numbers replaces sorting.
@@ -311,14 +317,14 @@ def distinct_counts(counts: np.ndarray) -> tuple[jnp.ndarray, jnp.ndarray]:
 
 
 def padded_table(table: np.ndarray):
-    """Return a table as `narrowest_counts`, with rows of zeros appended up to a power of two, 1024 at least."""
+    """Return `narrowest_counts` of a table with rows of zeros appended up to a power of two, 1024 at least."""
     padded = np.zeros((power_of_two(len(table), 1024), table.shape[1]))
     padded[: len(table)] = table
     return narrowest_counts(padded)
 
 
 def narrowest_counts(table: np.ndarray) -> jnp.ndarray:
-    """Return the counts as an array of JAX of `narrowest_dtype`."""
+    """Return counts as an array of JAX of their `narrowest_dtype`."""
     dtype = narrowest_dtype(table)
     return jnp.asarray(table.astype(dtype), dtype)  # JAX would compile a program that converts
 
@@ -331,5 +337,5 @@ def narrowest_dtype(table: np.ndarray) -> np.dtype:
 
 
 def unit_weight(weight: np.ndarray) -> float:
-    """Return the weight that counts as one row: 1 (weights are repeats), or the largest weight if that is below 1."""
+    """Return what weight counts as one row: 1, since weights are repeats; or the largest weight if that is below 1."""
     return float(min(1, weight.max(initial=0))) or 1.0
