@@ -41,28 +41,31 @@ of each; ``"softmax"``: their softmax; ``"one-vs-rest"``: the logistic function 
 
 
 class LeafSum(Combiner[Any]):
-    """The combiner that adds the leaves' values ``[... outputs]``, with twice the precision of a float."""
+    """The combiner that adds the leaves' values, with twice the precision of a float; they stand in place of counts."""
 
     merge: ClassVar[str] = "exact_sum"
 
     def lift(self, counts: Num[Array, "... outputs"]) -> PyTree:
-        """Return the values themselves."""
+        """Return the leaf values themselves."""
         return counts
 
     def finish(self, stat: PyTree) -> TwoFloat:
-        """Return the sum, not yet rounded."""
+        """Return the sums ``stat`` of the trees' leaf values, not yet rounded to single floats."""
         return stat
 
 
 class LinkedSum(LeafSum):
-    """A `LeafSum` that also adds the base and applies the link, so that one program walks and predicts."""
+    """A `LeafSum` that also adds the base and applies the link, so that one program walks and predicts.
+
+    Fields are as in `AdditiveTrees`.
+    """
 
     base: Float[Array, "outputs"]
     link: str = eqx.field(static=True)
-    n_classes: int | None = eqx.field(static=True)
+    n_classes: int | None = eqx.field(static=True)  # None for a regressor
 
     def finish(self, stat: TwoFloat) -> Array:
-        """Return the predictions ``[instances *classes]``, as `AdditiveTrees.predict` does."""
+        """Return the predictions ``[instances *classes]`` of `AdditiveTrees.predict`, given the sums ``stat``."""
         high, error = two_sum(stat.high, self.base)
         raw = lax.optimization_barrier(high + (error + stat.low))
         return _predictions(self.link, self.n_classes, raw)
@@ -72,27 +75,27 @@ class AdditiveTrees(PickledModule):
     r"""Trees whose leaves hold values that are added: f(x) = base + Σ value of the leaf of x in each tree.
 
     Boosted trees and forests of regression trees, imported by ``from_xgboost`` and its kin. `leaf_index` and
-    `count_leaves` take its ``trees``. Counts of instances that it was not fitted to make the trees a `Forest`, for any
-    combiner.
+    `count_leaves` take the model's ``trees``. With counts of instances that the model was not fitted to, its trees
+    become a `Forest`, for any combiner.
 
-    A pytree, differentiable in ``values`` and ``base``. Instances reach the same leaves as in the library that the
-    model comes from; sums are rounded once.
+    The model is a pytree, differentiable in ``values`` and ``base``. Instances reach the same leaves as in the library
+    that it comes from. Sums are rounded once.
     """
 
     trees: Trees
     """The structure of the trees, in the order of the library."""
     values: Float[Array, "trees nodes each"]
-    """Value of each leaf; the last axis has length 1 (the output that the tree adds to), or one entry per output."""
+    """Values of each leaf. The axis *each* has length 1, for the output that a tree adds to, or an entry per output."""
     base: Float[Array, "outputs"]
     """The number that is added to the sum of each output."""
     link: str = eqx.field(static=True)
     """How sums become predictions: ``"identity"``, ``"logistic"``, ``"softmax"``, ``"one-vs-rest"`` or ``"exp"``."""
     trees_per_stage: int = eqx.field(static=True, default=1)
-    """Number of trees that one iteration of boosting adds: first the trees of the first output, and so on."""
+    """Number of trees of a stage, which one iteration of boosting adds: first those of the first output, and so on."""
     class_labels: tuple[Any, ...] | None = eqx.field(static=True, default=None)
     """The labels of the classes; None for regressors."""
     averaged: bool = eqx.field(static=True, default=False)
-    """Whether the sum is an average of trees that were grown for the same target, as in forests."""
+    """Whether the sums are averages over trees that were grown for the same target, as in forests."""
 
     def __check_init__(self) -> None:
         check_additive(self)
@@ -112,7 +115,7 @@ class AdditiveTrees(PickledModule):
 
     @property
     def n_outputs(self) -> int:
-        """Number of sums for each instance: one for each class or target; for two classes usually one."""
+        """Number of sums for each instance, called outputs: one for each class or target; for two classes usually one."""
         return self.base.shape[0]
 
     @property
@@ -127,7 +130,7 @@ class AdditiveTrees(PickledModule):
 
     @property
     def outputs_of_trees(self) -> np.ndarray:
-        """Index of the output that each tree adds to, ``[trees]``; without meaning where leaves hold one per output."""
+        """Index of the output that each tree adds to, ``[trees]``; without meaning if leaves have values per output."""
         of_stage = np.arange(self.n_trees) % self.trees_per_stage
         return of_stage // max(1, self.trees_per_stage // self.n_outputs)
 
@@ -167,7 +170,7 @@ class AdditiveTrees(PickledModule):
         return jax.tree.map(np.asarray, self._as_answer(jnp.zeros((1, self.n_outputs))))
 
     def leaf_values(self, X: InstancesLike) -> Float[Array, "instances trees each"]:
-        """Return the value of the leaf that each instance reaches, for every tree. X and errors: see `raw`."""
+        """Return the values of the leaf that each instance reaches in each tree. X and errors: see `raw`."""
         leaves = leaf_index(self.trees, X)
         return self.values[jnp.arange(self.n_trees), leaves]
 
@@ -176,7 +179,7 @@ class AdditiveTrees(PickledModule):
         return self._staged(self.leaf_values(X))
 
     def _staged(self, values: Float[Array, "instances trees each"]) -> Iterator[Float[Array, "instances outputs"]]:
-        """Yield `staged` from the values of the leaf that each instance reaches in each tree."""
+        """Yield `staged`, given the ``values`` that `leaf_values` returned."""
         total = TwoFloat(jnp.broadcast_to(self.base, (values.shape[0], self.n_outputs)), jnp.zeros(()))
         for start in range(0, self.n_trees, self.trees_per_stage):
             for t in range(start, start + self.trees_per_stage):
@@ -184,7 +187,7 @@ class AdditiveTrees(PickledModule):
             yield total.value
 
     def first_stages(self, n_stages: int) -> "AdditiveTrees":
-        """Return the model of the first ``n_stages`` stages; a ValueError unless it has as many, and one at least."""
+        """Return the model of the first ``n_stages`` stages; a ValueError unless these are 1 to as many as it has."""
         n_all = self.n_trees // self.trees_per_stage
         if not 1 <= n_stages <= n_all:
             raise ValueError(f"n_stages={n_stages} must be between 1 and {n_all}.")
@@ -229,7 +232,7 @@ class AdditiveTrees(PickledModule):
         return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
 
     def _as_answer(self, raw: Array) -> Answer:
-        """Return the `answer` for raw sums ``[instances outputs]``."""
+        """Return the `answer` for sums ``[instances outputs]`` of `raw`."""
         if self.class_labels is None:
             raise TypeError("the model is a regressor, which has no classes: ask model.predict(X).")
         shares = self._answered(raw)
@@ -237,11 +240,11 @@ class AdditiveTrees(PickledModule):
         return Answer.from_shares(shares, both, raw[:, 0] if raw.shape[-1] == 1 else None)
 
     def _raw(self, trees: Trees, encoded: Encoded) -> Array:
-        """Return the raw sums of encoded instances; ``trees`` are those of `encode_for`."""
+        """Return `raw` of encoded instances; both arguments are results of `encode_for`."""
         return _with_base(self.base, [bound.answer(encoded) for bound in self._bound(trees)])
 
     def _answered(self, raw: Array) -> Array:
-        """Return the predictions for raw sums, as `predict` does."""
+        """Return the predictions of `predict` for sums ``[instances outputs]`` of `raw`."""
         return _linked(self.link, self._n_classes, raw)
 
     @property
@@ -250,14 +253,17 @@ class AdditiveTrees(PickledModule):
         return None if self.class_labels is None else len(self.class_labels)
 
     def _of_trees(self, chosen: np.ndarray) -> "AdditiveTrees":
-        """Return the model of the trees with the numbers ``chosen``, in this order."""
+        """Return the model of the trees with the indices ``chosen``, in this order."""
         trees = self.trees
         parts = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth)
         fewer = Trees(*(part[chosen] for part in parts), columns=trees.columns)
         return eqx.tree_at(lambda m: (m.trees, m.values), self, (fewer, self.values[chosen]))
 
     def _groups(self) -> Iterator["AdditiveTrees"]:
-        """Yield for each output a model of its trees; or the whole model, if leaves hold all outputs."""
+        """Yield for each output a model of the trees that add to it; if leaves hold all outputs, only the whole model.
+
+        The models are called groups.
+        """
         if self.values.shape[2] > 1 or self.n_outputs == 1:
             yield self
         else:
@@ -265,7 +271,7 @@ class AdditiveTrees(PickledModule):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
     def _bound(self, trees: Trees) -> tuple[BoundForest | ObliviousSums, ...]:
-        """Return ``trees`` (from `encode_for`) bound to their sums, one for each of `_groups`; kept in `_BOUND`."""
+        """Return the models of `_groups`, each bound to its sums, on ``trees`` of `encode_for`; kept in `_BOUND`."""
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
         settings = (self.n_outputs, self.trees_per_stage)
         made = lambda: tuple(group._bind() for group in eqx.tree_at(lambda m: m.trees, self, trees)._groups())
@@ -278,7 +284,10 @@ class AdditiveTrees(PickledModule):
         return bind(self._as_forest(), LeafSum())
 
     def _for_few(self, trees: Trees, n_instances: int) -> BoundForest | None:
-        """Return the trees bound to `LinkedSum`, so that one program predicts; None for many instances or groups."""
+        """Return ``trees`` of `encode_for` bound to `LinkedSum`, so that one program predicts.
+
+        None for more ``n_instances`` than walk all trees at once, and if the model has several groups.
+        """
         bound = self._bound(trees)
         walk = bound[0].walk_for(n_instances) if isinstance(bound[0], ObliviousSums) else bound[0]
         if len(bound) > 1 or walk is None or not walks_at_once(n_instances, self.n_trees):
@@ -301,7 +310,7 @@ class AdditiveTrees(PickledModule):
         )
 
     def _traced_raw(self, X: Array) -> Array:
-        """Return the raw sums of traced instances ``[instances features]``."""
+        """Return `raw` of traced, encoded instances ``[instances features]``."""
         rows = Encoded(X, True)
         sums = [merge_leaves(group.trees, group.values, rows, merge="exact_sum") for group in self._groups()]
         return _with_base(self.base, sums)
@@ -329,12 +338,12 @@ def uncounted_forest(model: AdditiveTrees) -> Forest:
     )
 
 
-_BOUND: KeptWhileAlive[tuple[BoundForest | ObliviousSums, ...]] = KeptWhileAlive()
-_FOR_FEW: KeptWhileAlive[BoundForest] = KeptWhileAlive()
+_BOUND: KeptWhileAlive[tuple[BoundForest | ObliviousSums, ...]] = KeptWhileAlive()  # of `AdditiveTrees._bound`
+_FOR_FEW: KeptWhileAlive[BoundForest] = KeptWhileAlive()  # of `AdditiveTrees._for_few`
 
 
 def check_additive(model: AdditiveTrees) -> None:
-    """Raise a ValueError unless values, base, stages and labels fit together; of traced arrays only the shapes."""
+    """Raise a ValueError unless a model's values, base, stages and labels fit together; of traced arrays the shapes."""
     values, base, labels = np.shape(model.values), np.shape(model.base), model.class_labels
     check_one_of("link", model.link, LINKS)
     check_bool("averaged", model.averaged)
@@ -360,37 +369,38 @@ def check_additive(model: AdditiveTrees) -> None:
 
 @jit
 def _with_base(base: Array, sums: list[TwoFloat]) -> Array:
-    """Return the sums of all groups side by side, plus the base, rounded once: ``[instances outputs]``."""
+    """Return the sums of all groups (`AdditiveTrees._groups`) side by side, plus the base: ``[instances outputs]``."""
     together = TwoFloat(*(jnp.concatenate(parts, axis=-1) for parts in zip(*sums, strict=True)))
     return together.plus(TwoFloat(base, jnp.zeros_like(base))).value
 
 
 @jit(static_argnums=(0, 1))
 def _linked(link: str, n_classes: int | None, raw: Array) -> Array:
-    """Return `_predictions`, compiled."""
+    """Return `_predictions` with the same arguments, compiled."""
     return _predictions(link, n_classes, raw)
 
 
 def _predictions(link: str, n_classes: int | None, raw: Array) -> Array:
-    """Return the predictions for raw sums ``[instances outputs]``; of a regressor's single output ``[instances]``."""
+    """Return `apply_link` of ``raw [instances outputs]``; for a regressor's single output ``[instances]``."""
     answer = apply_link(link, raw, n_classes)
     return answer[:, 0] if n_classes is None and raw.shape[-1] == 1 else answer
 
 
 @jit(static_argnums=(2, 3))
 def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> TwoFloat:
-    """Return the total ``[instances outputs]`` plus the leaf values of one tree.
+    """Return the ``total [instances outputs]`` plus the leaf values of one tree.
 
-    Values are ``[instances 1]`` for the column ``output``, or, if ``has_all``, ``[instances outputs]`` for all columns.
+    If the tree's values ``has_all`` outputs they are ``[instances outputs]``, else ``[instances 1]`` for ``output``.
     """
     more = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
     return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(more, jnp.zeros_like(more)))
 
 
 def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | None) -> Array:
-    """Return the predictions that sums stand for: ``[... outputs]``, or class probabilities ``[... classes]``.
+    """Return the predictions for the sums ``raw``: ``[... outputs]``, or class probabilities ``[... classes]``.
 
-    A single sum for two classes is the score of the second class, and its negative that of the first.
+    ``link`` is one of `LINKS`, and ``n_classes`` is None for a regressor. A single sum for two classes is the score of
+    the second class, and its negative that of the first.
     """
     if n_classes == 2 and raw.shape[-1] == 1:
         raw = jnp.concatenate([-raw, raw], axis=-1)
@@ -398,7 +408,7 @@ def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | Non
 
 
 def _one_vs_rest(raw: Float[Array, "... outputs"]) -> Float[Array, "... outputs"]:
-    """Return the logistic function of each sum, divided by their total."""
+    """Return the logistic function of each of the sums ``raw``, divided by the total of these values."""
     shares = jax.nn.sigmoid(raw)
     return shares / sum_in_order(shares, keepdims=True)
 
@@ -424,9 +434,9 @@ class AdditiveUncertainty(NamedTuple):
 def virtual_ensemble(
     model: AdditiveTrees, X: InstancesLike, *, n_members: int = 10
 ) -> Float[Array, "instances members outputs"]:
-    """Return the members' sums before the link; the last member is the whole model.
+    """Return the sums, before the link, of the members of a virtual ensemble; the last member is the whole model.
 
-    For members and errors see `AdditiveTrees.virtual_uncertainty`; several outputs are allowed here.
+    Members, arguments and errors are those of `AdditiveTrees.virtual_uncertainty`; several outputs are allowed here.
     """
     check_integer("n_members", n_members, 1)
     if model.averaged:
@@ -442,7 +452,7 @@ def virtual_ensemble(
 
 
 def _entropy(shares: Float[Array, "... classes"]) -> Float[Array, "..."]:
-    """Return the entropy in nats."""
+    """Return the entropy of the probabilities ``shares``, in nats."""
     return -sum_in_order(jax.scipy.special.xlogy(shares, shares))
 
 

@@ -1,7 +1,9 @@
-"""Oblivious trees, as CatBoost grows them: all nodes of a level make one test, so that its outcomes are a leaf's bits.
+"""Oblivious trees, as CatBoost grows them: all nodes of a level make one test, whose outcome is a bit of the leaf.
 
 Trees share their borders. So the values of a block become codes once: a code is the number of borders below the value.
 All tests compare these small integers. Codes, leaves and sums are loops, each compiled for the width of its integers.
+
+As in `AdditiveTrees.values` the axis *each* holds the values of a leaf: one, or one for each output.
 """
 
 from collections.abc import Callable
@@ -36,10 +38,10 @@ from jaxunc.inference import (
 from jaxunc.tables import Encoded
 
 MOST_OUTPUTS = 32
-"""Largest number of values in a leaf that is handled here: each is looked up by itself."""
+"""Most values of a leaf in trees that are handled here, since each value is looked up by itself."""
 
 MOST_TOGETHER = 512
-"""Trees in a group: their leaves are found for a whole block before values are added, a megabyte in the cache."""
+"""Most trees of a *group*: their leaves are found for a whole block before values are added, in a megabyte of cache."""
 
 MOST_WALKED = 1024
 """Instances times trees up to which the calling thread walks the trees, since other threads would take longer."""
@@ -49,19 +51,23 @@ class ObliviousTests(NamedTuple):
     """Groups of oblivious trees: the tests of every level, the root's first, and the values of their leaves."""
 
     borders: Borders
-    """The borders of all tests, each once. A column has one row of codes, two if missing values go either way."""
+    """The borders of all tests, each once. A column has a row of codes; two if tests send missing values either way."""
     missing_right: Bool[Array, "rows"]
-    """Whether missing values are above all borders of a row of codes; else they are below."""
+    """For each row of codes whether missing values are above all borders; else they are below all."""
     tested: Int32[Array, "groups trees levels"]
-    """The row of codes that a level tests."""
+    """The row of codes that each level tests."""
     rank: UInt[Array, "groups trees levels"]
-    """Rank of a level's border in the row: larger codes go right. Levels that a tree lacks have the type's maximum."""
+    """Rank of each level's border among those of its row: larger codes go right. Where a tree lacks a level, it is the
+    largest number of the type."""
     values: Float[Array, "groups trees each leaves"]
     """Values of the leaves; zeros for trees that pad the last group."""
 
 
 def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> ObliviousTests | None:
-    """Return the tests of oblivious trees; None for other or traced trees, many values a leaf, and on accelerators."""
+    """Return the tests of oblivious trees; ``values`` are `AdditiveTrees.values`.
+
+    None for other or traced trees, for more than `MOST_OUTPUTS` values a leaf, and on accelerators.
+    """
     if not is_concrete(trees, values) or trees.forks is not None or values.shape[2] > MOST_OUTPUTS:
         return None
     if default_walk() != "blocks":
@@ -85,12 +91,13 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
 
 
 def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> ObliviousTests:
-    """Replace the tests' borders by their ranks, and put the trees into groups.
+    """Return the tests of oblivious trees with ranks in place of borders, and the trees cut into equal groups.
 
-    A level is a depth of an oblivious tree, all of whose nodes make one test. ``tests`` has a row (feature, whether
-    missing values go right, threshold) for each level that ``is_level [trees levels]`` marks. A rank is the border's
-    position among those of all trees with the same feature and side of missing values. Trees that are less deep lack
-    levels: there all instances go left. ``values [trees each leaves]`` are the values of the leaves.
+    ``tests`` has a row (feature, whether missing values go right, threshold) for each level of each tree. ``is_level
+    [trees levels]`` tells where these levels are: trees that are less deep than the deepest lack the first ones, at
+    which all instances go left. ``values [trees each leaves]`` are the values of the leaves.
+
+    A rank is the border's position among those of all trees with the same feature and side of missing values.
     """
     borders, border_number = np.unique(tests, axis=0, return_inverse=True)
     rows, row = np.unique(borders[:, :2], axis=0, return_inverse=True)
@@ -124,14 +131,21 @@ def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) ->
 
 
 class ObliviousSums:
-    """The sums of oblivious trees' leaf values, with twice a float's precision and the methods of a bound forest."""
+    """The sums of oblivious trees' leaf values, with twice a float's precision; `answer` is as that of a bound forest.
+
+    ``levels`` are the tests of `levels_of`. ``walk`` returns the same trees as an ordinary bound forest, which answers
+    few instances faster.
+    """
 
     def __init__(self, levels: ObliviousTests, n_features: int, walk: Callable[[], BoundForest[TwoFloat]]):
         self._levels, self._n_features, self._walk = levels, n_features, walk
         self._n_trees = levels.tested.shape[0] * levels.tested.shape[1]
 
     def walk_for(self, n_instances: int) -> BoundForest[TwoFloat] | None:
-        """Return the same trees as an ordinary bound forest, if instances are so few that it is faster; else None."""
+        """Return the same trees as an ordinary bound forest if that is faster for ``n_instances``, which are few.
+
+        None for more.
+        """
         return self._walked if n_instances * self._n_trees <= MOST_WALKED else None
 
     @cached_property
@@ -140,7 +154,7 @@ class ObliviousSums:
         return self._walk()
 
     def answer(self, X: Encoded) -> TwoFloat:
-        """Return the sums ``[instances each]``."""
+        """Return the sums ``[instances each]`` over the trees for instances of `encode_for`."""
         if (walk := self.walk_for(len(X.values))) is not None:
             return walk.answer(X)
         n_columns = max(len(self._levels.missing_right), self._n_features * (1 + X.missing))
@@ -156,14 +170,18 @@ class ObliviousSums:
 
 @partial(HostProgram, static_argnums=(0, 1))
 def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks: Array) -> TwoFloat:
-    """Return the sums of leaf values ``[instances each]`` for a chunk, zeros behind its first ``n_blocks`` blocks."""
+    """Return the sums of leaf values ``[instances each]`` for the rows ``x`` of a chunk.
+
+    Only the first ``n_blocks`` blocks, of ``block`` instances each, are answered; other rows are zeros. ``missing``
+    tells whether values may be missing. ``levels`` are the tests of the trees.
+    """
     n_outputs, dtype = levels.values.shape[2], levels.values.dtype
     borders = levels.borders
     if missing:
         borders = borders._replace(column=borders.column + x.shape[1] * levels.missing_right.astype(jnp.int32))
 
     def add_block(i, sums):
-        """Write the sums of block ``i`` of instances."""
+        """Return ``sums``, the floats of all instances, with those of block ``i`` written."""
         rows = lax.dynamic_slice_in_dim(x, i * block, block)
         codes = codes_of(by_column(column_keys(rows, missing=missing)), block, borders)
         codes = codes.astype(levels.rank.dtype)
@@ -179,13 +197,17 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
 
 
 def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tuple[list, None]:
-    """Add the values of a group of trees to a block's sums, one by one as `exact_sum` does; a step of a scan."""
+    """Return a block's sums plus the values of a group of trees, added one by one as `exact_sum` does; a scan's step.
+
+    ``codes`` are those of `codes_of`. ``sums`` has (high, low) ``[block]`` for each value of a leaf. ``trees`` has
+    (tested, rank, values) of the group's trees (`ObliviousTests`). Behind the sums stands None, which a scan demands.
+    """
     tested, rank, values = trees
     block, depth = codes.shape[1] - GAP_OF_CODES, tested.shape[1]
     number = jnp.uint8 if depth <= 8 else jnp.uint16 if depth <= 16 else jnp.uint32
 
     def leaves(_, tree):
-        """Return the number of each instance's leaf in one tree, a bit for each level."""
+        """Return (None, number of each instance's leaf in a tree: a bit for each level); ``tree`` is (tested, rank)."""
         tested, rank = tree
         leaf = jnp.zeros(block, number)
         for level in range(depth):
@@ -194,7 +216,7 @@ def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tup
         return None, leaf
 
     def add(sums, tree):
-        """Add the values of a tree's leaves to the sum of one output."""
+        """Return the ``sums`` (high, low) of one output plus a tree's values; ``tree`` is (leaves, values)."""
         (high, low), (leaf, values) = sums, tree
         high, error = two_sum(high, take(values, leaf.astype(jnp.int32)))
         return (high, low + error), None
