@@ -115,7 +115,7 @@ class AdditiveTrees(PickledModule):
 
     @property
     def n_outputs(self) -> int:
-        """Number of sums for each instance, called outputs: one for each class or target; for two classes usually one."""
+        """Number of sums for each instance, called outputs: one per class or target; for two classes usually one."""
         return self.base.shape[0]
 
     @property

@@ -1,7 +1,8 @@
 """Trees as padded arrays, made on the host of the nodes of single trees in any numbering.
 
 A *test of intervals* asks whether a value lies in some of many intervals, such as a set of categories. It is stored as
-several binary tests (`with_interval_tests`), and read back as one (`interval_tests`).
+several binary tests (`with_interval_tests`), and read back as one (`interval_tests`). The nodes of these tests form a
+small tree: the *first node* is its root, and each of its *last nodes* has the same two children, those of the whole.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,9 +46,10 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[np.ndarray]]:
-    """Return trees as padded arrays, level by level with siblings adjacent, and for each tree its nodes' new indices.
+    """Return (trees, index of each node): trees as padded arrays, their nodes level by level, siblings side by side.
 
-    The input is not checked; `check_trees` checks the result.
+    ``nodes`` has an entry for each tree, and so have the indices, arrays ``[nodes]`` in the order of that entry. The
+    input is not checked; `check_trees` checks the result.
     """
     n_trees = len(nodes)
     # Unused slots stay leaves that no path leads to: their child is the slot itself, and no key passes their threshold.
@@ -88,7 +90,8 @@ def assemble(
 ) -> Forest:
     """Return a forest of trees, and of class counts ``[nodes classes]`` for each tree, which are read at leaves.
 
-    Only types and ranges are checked here; `check_forest` checks the result. Other arguments are `Forest`'s fields.
+    ``nodes`` and ``counts`` have an entry for each tree. ``columns`` is the field of `Trees`; ``prior``, ``n_samples``
+    and ``class_labels`` are those of `Forest`. Only types and ranges are checked; `check_forest` checks the result.
     """
     check_kind("nodes", nodes, Sequence, "a list of TreeNodes, one per tree")
     check_collection("counts", counts, "a list of arrays [nodes classes], one per tree")
@@ -123,10 +126,10 @@ def assemble(
 
 
 def _inner_by_level(tree: TreeNodes) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return the inner nodes, the distinct left children in order of their slots, and the depth of a tree.
+    """Return (inner nodes, distinct left children in the order in which they are laid out, depth) of a tree.
 
-    In a tree both are in order of levels, so that its top lies together in a cache. Where nodes share children, only
-    the left children are, by the longest path to each.
+    Nodes are in the order of levels, so that a tree's top lies together in a cache. If nodes share children, only the
+    left children are in this order, by the longest path to each.
     """
     is_tree = np.bincount(tree.left[tree.left >= 0], minlength=1).max() < 2
     children = np.stack([tree.left, tree.right], axis=1)
@@ -151,14 +154,14 @@ _LARGEST, _LEAST = order_key_at_or_below(np.array([np.inf, -np.inf])).tolist()
 """Order keys of +inf and -inf."""
 
 _MOST_CELLS = 2**24
-"""Largest number of pairs of a test and a code that `column_sets` marks at a time, a byte each."""
+"""Most pairs of a test and a code that `column_sets` marks at a time, a byte each."""
 
 
 class Intervals(NamedTuple):
     """A test of intervals: all numbers cut into neighbouring intervals, each of which goes left or right."""
 
     upper: Int32[np.ndarray, " inner"]
-    """The largest order key of each interval but the last, in rising order."""
+    """The largest order key in each interval but the last, in rising order."""
     goes_left: Bool[np.ndarray, " intervals"]
     """Whether each interval goes left."""
     missing_left: bool
@@ -170,17 +173,17 @@ class IntervalNode(NamedTuple):
 
     tree: int
     node: int
-    """The first of its nodes, the root of the others."""
+    """The test's first node."""
     child: int
-    """The left child of the last nodes."""
+    """The left child of the test's last nodes."""
     intervals: Intervals
 
 
 def with_interval_tests(nodes: TreeNodes, tests: Mapping[int, Intervals]) -> TreeNodes:
-    """Return a tree in which each node among the keys of ``tests`` makes that test of intervals of its feature.
+    """Return a tree in which each node among the keys of ``tests`` makes the test of intervals of that key.
 
-    The node becomes the root of a subtree of binary tests, as deep as the logarithm of the number of intervals. All its
-    last nodes have the node's two children. New nodes lie behind the nodes of the tree.
+    The feature and the two children stay those of the node, which becomes the test's first node. Its binary tests are
+    as deep as the logarithm of the number of intervals. New nodes lie behind the nodes of the tree.
     """
     builder = _NodesWithTests(nodes)
     for node, intervals in tests.items():
@@ -205,8 +208,8 @@ class _NodesWithTests:
     def __init__(self, nodes: TreeNodes):
         self._tree = nodes
         self._arrays = [np.array(part) for part in nodes]
-        self._new: list[tuple[int, int, int, int, bool]] = []
-        self._number = len(nodes.feature)
+        self._new: list[tuple[int, int, int, int, bool]] = []  # the fields of each new node
+        self._number = len(nodes.feature)  # of nodes, new ones among them
 
     def nodes(self) -> TreeNodes:
         """Return the nodes of the tree, and behind them the new ones."""
@@ -215,7 +218,7 @@ class _NodesWithTests:
         return TreeNodes(*(np.append(old, np.array(new, old.dtype)) for old, new in parts))
 
     def add(self, node: int, test: Intervals) -> None:
-        """Replace a node's test by a test of intervals."""
+        """Replace the test of ``node`` by a test of intervals, one of `_merge_intervals`."""
         children = int(self._tree.left[node]), int(self._tree.right[node])
         # A left interval and the right one behind it are one binary test. Tests above it cut between such pairs.
         pairs = np.flatnonzero(test.goes_left[1:])
@@ -223,10 +226,10 @@ class _NodesWithTests:
         self._node(node, int(self._tree.feature[node]), children, test, bounds)
 
     def _node(self, index: int | None, feature: int, children: tuple[int, int], test: Intervals, bounds: list) -> int:
-        """Write some of a test's binary tests as a balanced subtree; return the index of the subtree's top node.
+        """Write some of a test's last nodes, and nodes that choose among these; return the index of their common root.
 
-        ``bounds`` has the first interval of each of them, and the end of the last one. Each leads to ``children``;
-        tests above it choose among them. The top goes to ``index``, or for None to a new place.
+        ``bounds`` has the first interval of each of the last nodes, and the end of the last interval. All nodes test
+        ``feature``, and last nodes have ``children``. The root is written at ``index``, or for None as a new node.
         """
         if len(bounds) > 2:
             middle = len(bounds) // 2
@@ -241,7 +244,7 @@ class _NodesWithTests:
         return self._put(index, (feature, threshold, *children, missing_right))
 
     def _put(self, index: int | None, row: tuple[int, int, int, int, bool]) -> int:
-        """Write a node with these fields of `TreeNodes` at ``index``, or as a new node for None; return its index."""
+        """Write a node with the fields ``row`` (`TreeNodes`) at ``index``, for None as a new node; return its index."""
         if index is None:
             self._new.append(row)
             self._number += 1
@@ -252,7 +255,7 @@ class _NodesWithTests:
 
 
 class IntervalTests(NamedTuple):
-    """All tests of intervals that trees store as several nodes, as arrays (`IntervalNode` is one of them).
+    """All tests of intervals that trees store as several nodes, as arrays (an `IntervalNode` is one test).
 
     A *piece* is the range of order keys that reach one of a test's last nodes. Pieces are sorted by test, then by key.
     """
@@ -331,9 +334,10 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
 
 
 def has_several_parents(left_of: np.ndarray) -> Bool[np.ndarray, " nodes"] | None:
-    """Return whether each node has several parents, given its left child; None if none has, as in ordinary trees.
+    """Return whether each node has several parents; None if no node has, as in ordinary trees.
 
-    Nodes are numbered over all trees.
+    ``left_of`` has each node's left child, in a leaf the leaf itself. Nodes are numbered over all trees: by their index
+    in the flattened ``[trees nodes]`` arrays.
     """
     left = left_of[left_of != np.arange(left_of.size)]
     is_child = np.zeros(left_of.size, bool)
@@ -344,10 +348,10 @@ def has_several_parents(left_of: np.ndarray) -> Bool[np.ndarray, " nodes"] | Non
 
 
 def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "trees nodes"]]:
-    """Return the tests of intervals that trees store as several nodes, and which nodes belong to one but are not first.
+    """Return (tests of intervals that trees store as several nodes, whether each node is in a test but not its first).
 
-    A tree in which each test is one node again has no node with two parents. Raises a ValueError if nodes share
-    children in any other way.
+    Raises a ValueError if nodes share children in any other way: if a node has two parents even when each test is one
+    node again.
     """
     all_tests = interval_tests(trees)
     if all_tests is None:
@@ -369,7 +373,7 @@ def interval_nodes(trees: Trees) -> tuple[list[IntervalNode], Bool[np.ndarray, "
 
 
 def _check_parents(trees: Trees, tests: IntervalTests) -> None:
-    """Raise a ValueError if a node has several parents, each of the tests being one node."""
+    """Raise a ValueError if a node has several parents even when each of the trees' ``tests`` is one node."""
     child = np.array(trees.child)
     child[tests.tree, tests.node] = tests.child
     tree, node = np.nonzero(reached_nodes(child) & ~tests.within & (child != np.arange(trees.n_nodes)))
@@ -384,7 +388,7 @@ def _check_parents(trees: Trees, tests: IntervalTests) -> None:
 
 
 class ColumnSets(NamedTuple):
-    """The distinct sets that tests of intervals of one column send right; a set holds codes.
+    """The distinct sets of values that tests of intervals of one column send right; a set holds codes of values.
 
     A value's code is the number of borders that are below its order key; the largest code is that of a missing value.
     """
@@ -398,11 +402,11 @@ class ColumnSets(NamedTuple):
     test: Int64[np.ndarray, " tests"]
     """The tests of this column, as positions in `IntervalTests`."""
     number: Int64[np.ndarray, " tests"]
-    """The set that each test asks for."""
+    """The number of the set that each test sends right."""
 
 
 def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> ColumnSets:
-    """Return the sets of one column, given the positions of all tests of that column."""
+    """Return the sets of one column; ``test`` has the positions in ``tests`` of all tests of that column."""
     number = np.full(len(tests.tree), -1)
     number[test] = np.arange(len(test))
     is_of_column = number[tests.of] >= 0

@@ -1,4 +1,4 @@
-"""A forest: binary trees as arrays, and the class counts of their leaves, of one set of instances or of several."""
+"""A forest: binary trees as arrays, and the class counts of their leaves, one count set or several."""
 
 import dataclasses
 from functools import reduce, singledispatch
@@ -18,9 +18,9 @@ DEFAULT_COUNTS = "own"
 """Name of a forest's main count set: the counts of the sample that grew the trees, unless they were counted again."""
 
 MODES = ("sum", "average", "parent", "zeros")
-"""Ways to answer an instance in an empty leaf. In the first two the instance is routed on to leaves below the leaf's
-siblings: "sum" adds their counts, "average" averages their statistics. "parent" takes the counts of the node with the
-multi-way test, "zeros" takes no counts."""
+"""Ways to answer an instance in an empty leaf. In the first two the instance is routed on to leaves below the empty
+leaf's siblings: "sum" adds the counts of these leaves, "average" averages their statistics. "parent" takes the counts
+of the node with the multi-way test, "zeros" takes no counts."""
 
 LARGEST_SQUARE = 2**24
 """Largest number of possible pairs of rows for which distinct pairs are marked in a table (a byte each), not sorted."""
@@ -29,8 +29,9 @@ LARGEST_SQUARE = 2**24
 class Forks(eqx.Module):
     """Multi-way tests with a child that no instance reached when the tree was grown.
 
-    A multi-way test is stored as binary tests, so its children lie at several depths. The children that no instance
-    reached are *empty leaves*. `Trees.feature` has the fork of an empty leaf; the arrays here have the other children.
+    A multi-way test, here called a fork, is stored as binary tests, so that its children lie at several depths. The
+    children that no instance reached are *empty leaves*. `Trees.feature` has the fork of an empty leaf; the arrays here
+    have the other children.
     """
 
     tree: Int32[Array, "forks"]
@@ -47,16 +48,16 @@ class Forks(eqx.Module):
 
 
 LEFT_OUT = "{}(without its arrays)"
-"""Representation of a module whose fields are not arrays, as after `eqx.filter`, or in a tree of labels."""
+"""The ``repr`` of a module whose fields are not arrays, as after `eqx.filter`, or in a pytree of labels."""
 
 
 class Trees(PickledModule):
     """Binary decision trees as padded arrays, without the contents of their leaves.
 
     Nodes lie in ``[trees nodes]`` arrays, the root of each tree at 0 and the two children of a node side by side.
-    Leaves absorb: a leaf's child is itself, and its threshold is beyond every number. So a walk from the root ends in a
-    leaf once it is as long as the tree is deep. Padding nodes are leaves that no path leads to. A test of a set of
-    categories is several nodes, whose paths end in the same two children.
+    Leaves absorb: a leaf's child is the leaf itself, and its threshold is beyond every number. So a walk from the root
+    is in a leaf once it is as long as the tree is deep. Padding nodes are leaves that no path leads to. A test of a set
+    of categories is several nodes, whose paths end in the same two children.
 
     Instances are compared as integer order keys of float32 (`jaxunc._numerics.order_key`): an instance goes right where
     the key of its feature is larger than the node's ``threshold``.
@@ -117,7 +118,7 @@ class Trees(PickledModule):
 def _expand_rows(
     table: Num[Array, "rows columns"], code: Int32[Array, "trees nodes"], is_leaf: Bool[Array, "trees nodes"]
 ) -> Num[Array, "trees nodes columns"]:
-    """Return row ``code`` of the table for each leaf, and zeros for other nodes."""
+    """Return row ``code`` of the table for each node that ``is_leaf``, and zeros for other nodes."""
     return jnp.where(is_leaf[..., None], table[code], jnp.zeros((), table.dtype))
 
 
@@ -134,7 +135,7 @@ def _is_leaf(child: Int32[Array, "trees nodes"]) -> Bool[Array, "trees nodes"]:
 
 
 class CountSet(eqx.Module):
-    """The class counts of all leaves, with each distinct count vector stored once."""
+    """A count set: the class counts of all leaves, with each distinct count vector stored once."""
 
     count_table: Num[Array, "distinct columns"]
     """Distinct count vectors; row 0 is all zeros."""
@@ -153,8 +154,8 @@ class Forest(PickledModule):
 
     An empty leaf holds no counts; ``empty_leaves`` says which counts an instance in it is given (`with_empty_leaves`).
 
-    Beside these counts, named ``"own"``, a forest may hold counts of other instances in the same leaves
-    (`with_count_set`), such as out-of-bag counts. `Combiner.count_sets` names the counts that a combiner reads.
+    Beside these counts, the count set ``"own"``, a forest may hold counts of other instances in the same leaves
+    (`with_count_set`), such as out-of-bag counts. `Combiner.count_sets` names the count sets that a combiner reads.
     """
 
     trees: Trees
@@ -167,12 +168,12 @@ class Forest(PickledModule):
     prior: Float[Array, "classes"]
     """Class frequencies, by weight, of the samples that the trees were grown on."""
     n_samples: Float[Array, ""]
-    """Instances (or their weight) that a tree was grown on, averaged over the trees."""
+    """Number of instances (or their weight) that a tree was grown on, averaged over the trees."""
     class_labels: tuple[Any, ...] = eqx.field(static=True)
     """The label of each class, in the order of the class axis."""
     fork_counts: Num[Array, "padded_forks columns"] | None = None
-    """Counts of the nodes with multi-way tests, instances in their empty leaves included; zero rows pad them. None
-    where they equal the sums of the leaves below, and no combiner reads them."""
+    """Counts at the node of each fork, instances in the fork's empty leaves included; rows of zeros pad them. None if
+    they equal the sums of the leaves below, and no combiner reads them."""
     empty_leaves: str = eqx.field(static=True, default="sum")
     """How an instance in an empty leaf is answered: one of the modes of `with_empty_leaves`."""
     further: dict[str, CountSet] = eqx.field(default_factory=dict)
@@ -222,7 +223,7 @@ class Forest(PickledModule):
         return _expand_rows(*self.leaf_rows(), self.trees.is_leaf)
 
     def leaf_rows(self) -> tuple[Num[Array, "rows columns"], Int32[Array, "trees nodes"]]:
-        """Return the count vectors that combiners lift ``[rows columns]``, and the row of each node ``[trees nodes]``.
+        """Return (count table ``[rows columns]``, row of each node ``[trees nodes]``), from which combiners lift.
 
         The counts are the set ``"own"``. In the mode ``"parent"`` the table also has the counts of multi-way tests, and
         the row of an empty leaf is that of its test. In other modes the row of an empty leaf is all zeros.
@@ -241,8 +242,8 @@ class Forest(PickledModule):
         Parameters
         ----------
         counts
-            Class counts of the leaves, ≥ 0, shape ``[trees nodes classes]``. Rows of inner nodes and of empty leaves
-            are never read: the node with a multi-way test has the sum of the counts of the leaves below it.
+            Class counts of the leaves, ≥ 0, ``[trees nodes classes]``. Rows of inner nodes and of empty leaves are
+            never read: the node with a multi-way test has the sum of the counts of the leaves below it.
 
         Raises
         ------
@@ -276,14 +277,14 @@ class Forest(PickledModule):
         return dataclasses.replace(self, fork_counts=padded_table(sums) if isinstance(sums, np.ndarray) else sums)
 
     def with_count_set(self, name: str, counted: "Forest") -> "Forest":
-        """Return the same forest with further counts of its leaves, for combiners that read several.
+        """Return the same forest with a further count set of its leaves, for combiners that read several.
 
         Parameters
         ----------
         name
-            Name of the counts, by which combiners read them. `LearnedPool` reads ``"oob"`` beside ``"own"``.
+            Name of the count set, by which combiners read it. `LearnedPool` reads ``"oob"`` beside ``"own"``.
         counted
-            A forest of the same trees, whose counts ``"own"`` become the further ones: ``count_leaves(forest, X, y,
+            A forest of the same trees, whose count set ``"own"`` becomes the further one: ``count_leaves(forest, X, y,
             tree_mask=oob_mask(model, len(y), X=X, y=y))``.
 
         Raises
@@ -310,20 +311,20 @@ class Forest(PickledModule):
         return dataclasses.replace(self, further={**self.further, name: counted._default_counts()})
 
     def of_counting(self, name: str) -> "Forest":
-        """Return the same trees with the named counts alone, as the set ``"own"``; a ValueError if there are none."""
+        """Return the same trees with the named count set alone, as ``"own"``; a ValueError if there is none."""
         return self.reading((name,))
 
     def reading(self, names: tuple[str, ...]) -> "Forest":
-        """Return the same trees with the named counts side by side in the columns of ``count_table``.
+        """Return the same trees with the named count sets side by side in the columns of ``count_table``.
 
-        A combiner that reads several count sets takes them in this form. The result has no further counts. Traceable.
+        A combiner that reads several count sets takes them in this form. The result has no further ones. Traceable.
 
-        Raises a ValueError if there are no counts of one of these names.
+        Raises a ValueError if there is no count set of one of these names.
 
         Parameters
         ----------
         names
-            Names of counts among `count_sets`, in the order of the columns.
+            Names among `count_sets`, in the order of the columns.
         """
         if names == (DEFAULT_COUNTS,) and not self.further:
             return self
@@ -365,7 +366,7 @@ class Forest(PickledModule):
         return eqx.tree_at(lambda f: f.prior, self, prior)
 
     def with_empty_leaves(self, mode: str) -> "Forest":
-        """Return the same forest with another answer for instances that end in an empty leaf.
+        """Return the same forest with another mode of answering instances that end in an empty leaf.
 
         Empty leaves are children of multi-way tests that no instance of the sample reached: their value was absent from
         the node, or from the whole sample.
@@ -404,7 +405,7 @@ class Forest(PickledModule):
 
 
 def have_same_arrays(first: Any, second: Any) -> bool:
-    """Whether two pytrees hold equal arrays, in the same order; their structures are not compared."""
+    """Whether the pytrees ``first`` and ``second`` hold equal arrays in one order; structures are not compared."""
     a, b = jax.tree.leaves(first), jax.tree.leaves(second)
     return first is second or (len(a) == len(b) and all(map(np.array_equal, a, b)))
 
@@ -427,7 +428,7 @@ def side_by_side(first: CountSet, second: CountSet) -> CountSet:
 
 
 def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
-    """Return ``count_table`` and ``code`` of the joined count set, with each distinct pair of rows once."""
+    """Return (``count_table``, ``code``) of `side_by_side` of concrete count sets, each distinct pair of rows once."""
     tables = [np.asarray(count_set.count_table, np.float64) for count_set in (first, second)]
     a, b = (np.asarray(count_set.code, np.int64) for count_set in (first, second))
     n_second = len(tables[1])
@@ -445,12 +446,16 @@ def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
 
 
 def _to_common_dtype(first: Array, second: Array) -> list[Array]:
+    """Return both arrays of counts with their `counts_dtype`."""
     dtype = counts_dtype(first, second)
     return [first.astype(dtype), second.astype(dtype)]
 
 
 def check_is_forest(value: Any, name: str = "forest", *, or_trees: bool = False) -> None:
-    """Raise a TypeError, which says what to pass, unless ``value`` is a `Forest` (with ``or_trees``: or `Trees`)."""
+    """Raise a TypeError, which says what to pass, unless ``value`` is a `Forest`, or with ``or_trees`` `Trees`.
+
+    ``name`` is the name of the argument, for the message.
+    """
     if isinstance(value, Forest) or (or_trees and isinstance(value, Trees)):
         return
     raise TypeError(f"{name} is a {type(value).__name__}. {way_to_forest(value)}")
@@ -472,11 +477,11 @@ def way_to_forest(value: Any) -> str:
 def counts_of_forks(
     trees: Trees, counts: Num[Array | np.ndarray, "trees nodes classes"], counted: np.ndarray | None = None
 ) -> Num[Array | np.ndarray, "forks classes"]:
-    """Return the class counts of each fork's node: the sum of the counts of the leaves below its children.
+    """Return the class counts at each fork's node: the sum of the counts of the leaves below the fork's children.
 
-    ``counts`` are read at leaves that are not empty; concrete ones are summed as float64, by NumPy. ``counted`` are the
-    counts ``[forks classes]`` of instances in the empty leaves, which are added (not to traced ``counts``). Raises a
-    ValueError if the trees are traced.
+    ``counts`` are read at leaves that are not empty; concrete ones are summed as float64, by NumPy. ``counted [forks
+    classes]`` are the counts of instances in the empty leaves, which are added, but not to traced ``counts``; None for
+    no such instances. Raises a ValueError if the trees are traced.
     """
     assert trees.forks is not None
     if not is_concrete(trees):
@@ -496,7 +501,10 @@ def counts_of_forks(
 
 
 def _totals(trees: Trees, counts):
-    """Return the summed counts ``[trees nodes classes]`` of the leaves below each node; a leaf has its own counts."""
+    """Return the summed ``counts [trees nodes classes]`` of the leaves below each node, in the same axes.
+
+    A leaf has its own counts, but an empty leaf zeros. Concrete counts are summed as float64, by NumPy.
+    """
     child, empty = np.asarray(trees.child), np.asarray(trees.feature) < 0
     levels = []
     tree, index = np.arange(len(child)), np.zeros(len(child), np.int64)

@@ -22,7 +22,8 @@ DEEPEST = 2**16
 def check_trees(trees: Trees) -> Trees:
     """Return the trees unchanged, or raise a ValueError that names every invariant that they break.
 
-    Wrong shapes, which are checked first, and broken multi-way tests, checked last, are reported alone.
+    Wrong shapes, which are checked first, and broken multi-way tests, checked last, are reported alone. Raises a
+    TypeError for other objects than trees.
     """
     if not isinstance(trees, Trees):
         raise TypeError(f"trees is a {type(trees).__name__}; pass Trees, such as forest.trees.")
@@ -36,7 +37,8 @@ def check_trees(trees: Trees) -> Trees:
 def check_forest(forest: Forest) -> Forest:
     """Return the forest unchanged, or raise a ValueError that names every invariant that its trees or counts break.
 
-    Wrong shapes, which are checked first, and broken multi-way tests, checked last, are reported alone.
+    Wrong shapes, which are checked first, and broken multi-way tests, checked last, are reported alone. Raises a
+    TypeError for other objects than forests.
     """
     check_is_forest(forest)
     trees = forest.trees
@@ -66,13 +68,17 @@ def _check_all(forest: Trees | Forest) -> dict[str, bool]:
 
 
 def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
-    """Raise a ValueError with the messages of all broken invariants, if there are any."""
+    """Raise a ValueError with the messages of all invariants that ``checked`` breaks, if there are any.
+
+    ``checks`` has (check, message) by the invariant's name. ``what`` names the object in the error: trees or forest.
+    """
     broken = [checks[name][1] for name, holds in _check_all(checked).items() if not holds]
     if broken:
         raise ValueError(f"the arrays make no valid {what}: " + "; ".join(broken) + ".")
 
 
 def _check_shapes(arrays: dict[str, Array]) -> None:
+    """Raise a ValueError unless node arrays, given by their names, share one shape (trees, two nodes or more)."""
     shapes = {name: array.shape for name, array in arrays.items()}
     if len(set(shapes.values())) != 1 or any(len(shape) != 2 or shape[1] < 2 for shape in shapes.values()):
         raise ValueError(
@@ -81,13 +87,14 @@ def _check_shapes(arrays: dict[str, Array]) -> None:
 
 
 def _codes(forest: Forest) -> dict[str, Array]:
+    """Return the codes of all count sets, by the names that errors give them."""
     return {"code": forest.code} | {
         f"further[{name!r}].code": count_set.code for name, count_set in forest.further.items()
     }
 
 
 def _check_classes(forest: Forest) -> None:
-    """Check that every table of counts has a column for each class, and that the mode of empty leaves exists."""
+    """Raise a ValueError unless all count tables have a column for each class, and the mode of empty leaves exists."""
     number = len(forest.class_labels)
     shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
     tables = {"fork_counts": forest.fork_counts}
@@ -107,7 +114,7 @@ def _check_classes(forest: Forest) -> None:
 
 
 class _Nodes:
-    """The node arrays of some trees on the host, ``[trees nodes]``, and numbers that several checks read."""
+    """The node arrays ``[trees nodes]`` of the trees in ``tree_range``, on the host, and what several checks read."""
 
     def __init__(self, trees: Trees, tree_range: slice):
         self.n_features = trees.n_features
@@ -125,18 +132,18 @@ def _children_after_parents(nodes: _Nodes) -> bool:
 
 
 def _leaves_absorb(nodes: _Nodes) -> bool:
-    """Return whether the leaves have the threshold beyond all keys, so that a walk stays in them."""
+    """Return whether all leaves have the threshold that no key exceeds, so that a walk stays in a leaf."""
     return bool((~nodes.absorbs | (nodes.threshold == NAN_LAST)).all())
 
 
 def _features_in_range(nodes: _Nodes) -> bool:
-    """Return whether nodes test a column, or are empty leaves with the number of a fork (-1 - number)."""
+    """Return whether each node's feature is a column, or in an empty leaf -1 - the number of a fork."""
     empty = nodes.absorbs & (nodes.feature >= -nodes.n_forks)
     return bool((((nodes.feature >= 0) | empty) & (nodes.feature < nodes.n_features)).all())
 
 
 def _depths_reach_leaves(nodes: _Nodes) -> bool:
-    """Return whether there is a depth for each tree, which is allowed and reaches all leaves."""
+    """Return whether each tree has a depth that reaches its leaves, less than `DEEPEST` and its number of nodes."""
     deep = nodes.tree_depth
     if deep.shape != (nodes.n_trees,):
         return False
@@ -189,6 +196,7 @@ def _prior_is_distribution(forest: Forest) -> bool:
     return bool((prior >= 0).all() and np.abs(prior.sum() - 1) < 1e-4)
 
 
+# (function that checks an invariant of `_Nodes`, message if it is broken), by the invariant's name
 _TREE_CHECKS = {
     "children_after_parents": (
         _children_after_parents,
@@ -206,6 +214,7 @@ _TREE_CHECKS = {
 }
 
 
+# (function that checks an invariant of a `Forest`, message if it is broken), by the invariant's name
 _COUNT_CHECKS = {
     "codes_in_range": (_codes_in_range, "every code must be a row of count_table"),
     "counts_admissible": (_counts_admissible, "class counts and n_samples must be finite and >= 0"),
@@ -246,13 +255,14 @@ def _forks_are_whole(trees: Trees) -> bool:
 
 
 def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -> bool:
-    """Return whether the labelled nodes of each fork, ``parts`` in number, merge from the bottom up into one node.
+    """Return whether the labelled nodes of each fork merge, from the bottom up, into one node.
 
-    Two siblings with the label of one fork are replaced by their parent, which takes the label, in all trees at once.
-    The last node is that of the multi-way test: it keeps its label, as it may be a child of another fork. ``label``
-    ``[trees nodes]`` and ``parts`` ``[forks]`` are changed in place.
+    ``child`` is `Trees.child`. ``label [trees nodes]`` has the fork's number at its children and empty leaves, else -1,
+    and ``parts [forks]`` has their number for each fork; both are changed in place. Two siblings with the label of one
+    fork are replaced by their parent, which takes the label, in all trees at once. The last node is that of the
+    multi-way test: it keeps its label, as it may be a child of another fork.
     """
-    # Nodes are numbered over all trees.
+    # Here a node's number is its index in the flattened arrays of all trees.
     left_of, label = (child + np.arange(len(child))[:, None] * child.shape[1]).ravel(), label.ravel()
     inner = np.flatnonzero(left_of != np.arange(child.size))
     parent = np.full(child.size, -1)
