@@ -1,5 +1,8 @@
 """The work of the devices of a mesh: which trees and which instances each has, the programs that all run, and the join.
 
+A device has a position along each of the mesh's axes, 'data' and 'tree'. The trees of one position along 'tree' are a
+*shard*. The instances of one position along 'data' are a *stretch* of those of a process, and are cut into parts.
+
 * `place` puts trees on devices: each device has the trees of its position along 'tree'.
 * `InstanceShards` distributes instances along 'data', and collects the answers.
 * `merge_on_mesh` walks a device's instances through its trees, and joins the carries; `finish_chunk` makes the answers.
@@ -42,7 +45,7 @@ class TreeShards(NamedTuple):
 
 
 def place(grid: Grid, packed: PackedTrees) -> TreeShards:
-    """Return the trees of `packed` distributed along 'tree', in their order.
+    """Return the trees of ``packed`` distributed along 'tree' over the devices of the grid, in their order.
 
     Trees that contribute nothing pad the last shards, so that all shards have the same number of trees. Each device
     receives only the trees of its shard, and each process cuts only the shards of its devices.
@@ -72,22 +75,25 @@ def place(grid: Grid, packed: PackedTrees) -> TreeShards:
 
 
 def first_of(index: Any) -> int:
-    """Return where a part of an array begins along the first axis, given the index of slices that JAX calls it by."""
+    """Return where a device's share of an array begins along the first axis, given the slices that JAX calls it by."""
     return index[0].start or 0
 
 
 def trees_per_shard(grid: Grid, n_trees: int) -> int:
-    """Return the number of trees in each shard, padding included."""
+    """Return the number of trees in each shard if ``n_trees`` are distributed over the grid, padding included."""
     return ceil_div(n_trees, grid.n_tree)
 
 
 def on_every_device(grid: Grid, arrays: PyTree[Array]) -> PyTree:
-    """Return small arrays copied to every device, so that calls of programs need not send them."""
+    """Return small arrays copied to every device of the grid, so that calls of programs need not send them."""
     return jax.tree.map(lambda leaf: _replicate(grid, leaf), arrays)
 
 
 def _replicate(grid: Grid, leaf):
-    """Return an array copied to every device, a weakly typed scalar as a Python number, other objects as they are."""
+    """Return an array ``leaf`` copied to every device of the grid, a weakly typed scalar as a Python number.
+
+    Objects that are no arrays are returned as they are.
+    """
     if not hasattr(leaf, "dtype"):
         return leaf
     if getattr(leaf, "weak_type", False) and not leaf.shape:
@@ -97,7 +103,10 @@ def _replicate(grid: Grid, leaf):
 
 
 def stretch_of(grid: Grid, process: int, n_instances: int) -> int:
-    """Return the length of a process's stretches: its instances divided by its positions along 'data', rounded up."""
+    """Return the length of the stretches of a process with ``n_instances``.
+
+    It is the number of instances divided by the process's positions along 'data', rounded up.
+    """
     return ceil_div(n_instances, len(grid.rows_of(process)))
 
 
@@ -119,9 +128,9 @@ class InstanceShards(NamedTuple):
         return stretch_of(self.grid, self.grid.this_process, self.n_instances)
 
     def of(self, part: Part, array: np.ndarray, *axes: str | None) -> jax.Array:
-        """Return a part of every stretch of ``array`` ``[instances …]``, padded by zeros, as ``[data rows …]``.
+        """Return the same ``part`` of every stretch of ``array`` ``[instances …]``, padded by zeros: ``[data rows …]``.
 
-        The first axis is distributed along 'data'. ``axes`` are the mesh axes of the next ones, None for no axis.
+        The first axis is distributed along 'data', and the next ones along the mesh axes ``axes``; None for no axis.
         """
         padded = np.zeros((len(self.positions), part.chunk.rows, *array.shape[1:]), array.dtype)
         for i in range(len(self.positions)):
@@ -139,11 +148,14 @@ class InstanceShards(NamedTuple):
         return jax.make_array_from_callback(shape, self.grid.sharding("data", *axes), rows_at)
 
     def collect(self, parts: Sequence[Part], answers: Iterable[PyTree]) -> PyTree:
-        """Join the answers of parts ``[positions rows …]`` to those for this process's instances, in their order."""
+        """Return the answers for this process's instances, in order, given those of parts ``[positions rows …]``."""
         return jax.tree.map(lambda *parts_of_leaf: jax.device_put(self._join(parts, parts_of_leaf)), *answers)
 
     def fetch(self, answer: PyTree) -> PyTree:
-        """Fetch this process's rows of an answer ``[positions rows …]``; a number for all instances stays a number."""
+        """Return this process's rows ``[positions rows …]`` of an answer on the mesh, on the host.
+
+        A number for all instances stays a number.
+        """
         return jax.tree.map(self._on_host, answer)
 
     def _on_host(self, array: jax.Array) -> np.ndarray:
@@ -157,7 +169,7 @@ class InstanceShards(NamedTuple):
         return host_rows
 
     def _join(self, parts: Sequence[Part], answers: tuple[np.ndarray, ...]) -> np.ndarray:
-        """Return the answers of parts as one array ``[instances …]``, without padding; a number for all as it is."""
+        """Return one array of the answers of parts as ``[instances …]``, without padding; a number for all as it is."""
         if not answers[0].ndim:
             return answers[0]
         rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, answers, strict=True)]
@@ -182,8 +194,9 @@ class Program(NamedTuple):
 def merge_on_mesh(program: Program, arrays: tuple, shared: tuple, x, mask, n_blocks) -> PyTree:
     """Return the merged statistic ``[data rows ...]`` of ``x [data rows features]``, distributed as `Grid.answer_spec`.
 
-    ``arrays`` and ``shared`` are those of `TreeShards`. ``mask`` is ``[data rows trees]`` or None. ``n_blocks`` is the
-    number of blocks that hold instances, None if a chunk is one block. Numbers per tree are scalars without a mask.
+    ``program`` has the static arguments. ``arrays`` and ``shared`` are those of `TreeShards`. ``mask`` is ``[data rows
+    trees]`` or None. ``n_blocks`` is the number of blocks that hold instances, None if a chunk is one block. Without a
+    mask the merged numbers per tree are scalars.
     """
     answers = program.grid.answer_spec
 
@@ -199,11 +212,16 @@ def merge_on_mesh(program: Program, arrays: tuple, shared: tuple, x, mask, n_blo
 
 
 _INPUTS = P("tree"), P(), P("data"), P("data", None, "tree"), P()
-"""Mesh axes of the inputs: a forest's arrays, shared arrays, rows, their mask, and the last one, on every device."""
+"""Mesh axes of the inputs of `merge_on_mesh`: arrays of trees, shared arrays, rows, their mask, number of blocks."""
 
 
 def _merge_all_trees(program: Program, arrays: tuple, shared: tuple, x, mask, blocks) -> tuple[list, list]:
-    """Return (planes, numbers per tree) merged over all trees: for ``x``, or the device's part of it (`Grid.spans`)."""
+    """Return (planes, numbers per tree) merged over all trees, within the program of a device.
+
+    They are of the rows ``x`` if the grid spans processes (`Grid.spans`), else of the device's share of these rows
+    (`join_tree_shards`). ``mask`` is a mask of the device's trees, and ``blocks`` as for `PackedTrees.merge`. Other
+    arguments are those of `merge_on_mesh`, on the device.
+    """
     grid, spec = program.grid, program.spec
     packed = PackedTrees(*arrays, *shared, spec=spec)
     carry = packed.merge_to_carry(x, mask, blocks)
@@ -219,20 +237,21 @@ def _merge_all_trees(program: Program, arrays: tuple, shared: tuple, x, mask, bl
 def answer_on_mesh(
     program: Program, combiner: Combiner, readout: str | None, arrays: tuple, shared: tuple, x, mask
 ) -> tuple[PyTree, Array]:
-    """Return the answers for rows ``[instances ...]`` of one process, and a mark ``[data]`` for each position's rows.
+    """Return the answers for rows ``x [instances features]`` of one process, and a mark ``[data]`` of each stretch.
 
     Each position along 'data' answers a stretch of the rows, block by block; the last stretch is padded here. A mark
-    says whether rows hold missing or infinite values (`in_blocks`).
+    says whether rows hold missing or infinite values (`in_blocks`). ``readout`` is one of `READOUTS`, and ``mask`` is
+    ``[instances trees]`` or None; other arguments are as for `merge_on_mesh`.
     """
     grid, n = program.grid, len(x)
 
     def of_block(arrays, shared, combiner, x, mask):
-        """Return the answers for a block of rows, with the arguments of a device; all devices along 'tree' get all."""
+        """Return the answers for a block of rows ``x``, in a device's program; all devices along 'tree' get them."""
         merged = rejoin(program.spec.layout, *_merge_all_trees(program, arrays, shared, x, mask, None))
         answer = finish_rows(combiner, readout, merged, ceil_div(len(x), grid.n_tree))
         if grid.n_tree == 1:
             return answer
-        # Each device along 'tree' has finished a part of the block.
+        # Each device along 'tree' has finished a share of the block.
         gather = lambda part: lax.all_gather(part, "tree", tiled=True)[: len(x)] if part.ndim else part
         return jax.tree.map(gather, answer)
 
@@ -275,7 +294,8 @@ def rows_on_mesh(grid: Grid, rows: np.ndarray | jax.Array) -> np.ndarray | jax.A
 def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: PyTree) -> PyTree:
     """Return the answers ``[data rows ...]`` of a merged statistic ``[data rows ...]``: each device finishes its rows.
 
-    Numbers for all rows, in the statistic or the answers, are the same on every device.
+    ``readout`` is one of `READOUTS`. Numbers for all rows, in the statistic or the answers, are the same on every
+    device.
     """
 
     def of_device(combiner, merged):
@@ -290,27 +310,31 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
 
 @jit(static_argnums=(0, 2))
 def merge_and_finish_on_mesh(program: Program, combiner: Combiner, readout: str | None, *inputs) -> PyTree:
-    """Merge and finish in one program, for accelerators; ``inputs`` are those of `merge_on_mesh`."""
+    """Return `finish_chunk` of `merge_on_mesh` by one program, for accelerators; ``inputs`` are those of the latter."""
     return finish_chunk(program.grid, combiner, readout, merge_on_mesh(program, *inputs))
 
 
 def _add_data_axis(parts: PyTree) -> PyTree:
-    """Return arrays with a leading axis of length 1, that of 'data'; numbers for all instances stay as they are."""
+    """Return the arrays ``parts`` with a leading axis of length 1, that of 'data'; numbers stay as they are."""
     return jax.tree.map(lambda part: part[None] if part.ndim else part, parts)
 
 
 def _shard_map(of_device, grid: Grid, in_specs, out_specs):
-    """Return the function ``of_device`` as one of whole arrays, which runs on every device of the grid."""
+    """Return the function that runs ``of_device`` on every device of the grid, and takes and returns whole arrays.
+
+    ``in_specs`` and ``out_specs`` are the mesh axes along which these are distributed.
+    """
     # Unchecked: loops start from carries that are equal on all devices and end with carries that differ. Gathered and
     # joined values are equal along 'tree', which the check does not see.
     return jax.shard_map(of_device, mesh=grid.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
 def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: int, all_instances: bool) -> list:
-    """Return the carry of all trees, inside a `shard_map`, given the carry ``[instances ...]`` of each device's trees.
+    """Return the carry of all ``n_trees``, inside a `shard_map`, given the carry ``[instances ...]`` of each shard.
 
-    With ``all_instances`` every device gets all instances. Else each device gets a part, in order, the last one padded:
-    this moves less data by the factor ``n_shards``, and devices join and finish their parts at the same time.
+    ``merging`` is that of the carry's entries. With ``all_instances`` every device along 'tree' gets all instances.
+    Else each of the ``n_shards`` devices gets an equal share of them, in order, the last share padded. This moves less
+    data by the factor ``n_shards``, and devices join and finish their shares at the same time.
     """
     leaves, structure = jax.tree.flatten(carry)
     if n_shards == 1 or not leaves:
@@ -320,7 +344,7 @@ def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: i
     if all_instances:
         gathered = lax.all_gather(words, "tree", axis=1)
     else:
-        # Instances are cut into as many parts as there are shards; padding is dropped where answers are collected.
+        # Instances are cut into as many shares as there are shards; padding is dropped where answers are collected.
         more = -words.shape[1] % n_shards
         parts = jnp.pad(words, ((0, 0), (0, more))).reshape(len(words), n_shards, -1)
         gathered = lax.all_to_all(parts, "tree", split_axis=1, concat_axis=1)
@@ -330,7 +354,10 @@ def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: i
 
 
 def _join(merging: Merging, carries: list, n_trees: int) -> list:
-    """Join carries ``[shards instances ...]``: in the order of the shards, or side by side for collected planes."""
+    """Return the carry of all shards, given their carries ``[shards instances ...]``, joined in the shards' order.
+
+    Collected planes are put side by side, without the trees that pad the last shards to more than ``n_trees``.
+    """
     kinds = zip(merging.kinds, merging.dtypes, strict=True)
     of_closed = [kind for kind in kinds if kind[0] != "collect"]
     closed = Merging(tuple(merge for merge, _ in of_closed), tuple(dtype for _, dtype in of_closed))
@@ -344,18 +371,18 @@ def _join(merging: Merging, carries: list, n_trees: int) -> list:
 
 
 def _flatten_shards(values: Array, n_trees: int) -> Array:
-    """Return ``[shards instances trees ...]`` as ``[instances trees ...]``, without the padding trees at the end."""
+    """Return values ``[shards instances trees ...]`` as ``[instances trees ...]``, of the first ``n_trees`` trees."""
     n_shards, n_instances, n_per_shard, *rest = values.shape
     return jnp.moveaxis(values, 0, 1).reshape(n_instances, n_shards * n_per_shard, *rest)[:, :n_trees]
 
 
 def _width(leaf: Array) -> int:
-    """Return the number of 32-bit words of an instance's entry (`as_words`)."""
+    """Return the number of 32-bit words of an instance in ``leaf [instances ...]`` (`as_words`)."""
     return math.prod(leaf.shape[1:]) * max(1, leaf.dtype.itemsize // 4)
 
 
 def as_words(leaf: Array) -> UInt32[Array, "words instances"]:
-    """Return numbers ``[instances ...]`` as 32-bit words that hold their bits; a 64-bit number is two words."""
+    """Return numbers ``leaf [instances ...]`` as 32-bit words that hold their bits; a 64-bit number is two words."""
     columns = leaf.reshape(len(leaf), -1)
     if columns.dtype.itemsize == 8:
         halves = lax.bitcast_convert_type(columns, jnp.uint32)
@@ -366,7 +393,10 @@ def as_words(leaf: Array) -> UInt32[Array, "words instances"]:
 
 
 def from_words(words: UInt32[Array, "words shards instances"], like: Array) -> Array:
-    """Return the numbers ``[shards instances ...]`` of words from `as_words`; type and further axes are ``like``'s."""
+    """Return the numbers ``[shards instances ...]`` whose words, of `as_words`, were gathered from the shards.
+
+    ``like [instances ...]`` has their dtype and their further axes.
+    """
     columns = jnp.moveaxis(words, 0, -1)
     if like.dtype.itemsize == 8:
         columns = lax.bitcast_convert_type(columns.reshape(*columns.shape[:2], -1, 2), like.dtype)

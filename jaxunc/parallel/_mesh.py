@@ -28,18 +28,18 @@ class Grid(NamedTuple):
 
     mesh: Mesh
     process_of: tuple[tuple[int, ...], ...]
-    """Index of each device's process, ``[data tree]``."""
+    """Index of the process that has each device, ``[data tree]``."""
     this_process: int
     """Index of this process."""
 
     @property
     def n_data(self) -> int:
-        """Length of the axis 'data': the number of parts over which instances are distributed."""
+        """Length of the axis 'data', along which instances are distributed."""
         return len(self.process_of)
 
     @property
     def n_tree(self) -> int:
-        """Length of the axis 'tree': the number of parts over which trees are distributed."""
+        """Length of the axis 'tree', along which trees are distributed: the number of tree shards."""
         return len(self.process_of[0])
 
     @property
@@ -54,7 +54,10 @@ class Grid(NamedTuple):
 
     @property
     def spans(self) -> bool:
-        """Whether the trees for some instances lie on several processes, which then must pass the same instances."""
+        """Whether the trees for some instances lie on devices of several processes, which must pass the same instances.
+
+        So the axis 'tree' spans processes.
+        """
         return any(len(set(row)) > 1 for row in self.process_of)
 
     def rows_of(self, process: int) -> tuple[int, ...]:
@@ -67,12 +70,12 @@ class Grid(NamedTuple):
 
     @property
     def answer_spec(self) -> P:
-        """Distribution of answers ``[data rows …]``: rows along 'tree', too, unless a process would then lack some."""
+        """Mesh axes of answers ``[data rows …]``: rows lie along 'tree', too, unless a process would then lack some."""
         return P("data") if self.spans else P("data", "tree")
 
 
 def as_grid(mesh: Mesh) -> Grid:
-    """Return the grid of a mesh; raises the TypeError or ValueError that `shard` describes if the mesh is unfit."""
+    """Return the grid of a mesh; raise the TypeError or ValueError that `shard` documents if the mesh does not suit."""
     if not isinstance(mesh, Mesh):
         raise TypeError(f"mesh is {mesh!r}; pass a mesh of devices: {MESH_EXAMPLE}.")
     if set(mesh.axis_names) != set(AXES) or len(mesh.axis_names) != 2:
@@ -93,7 +96,10 @@ def as_grid(mesh: Mesh) -> Grid:
 
 
 def _check_processes(grid: Grid) -> None:
-    """Raise a ValueError if this process has no device, or two processes share only a part of their rows of devices."""
+    """Raise a ValueError if this process has no device of the grid, or if two processes' positions overlap in part.
+
+    That is, if they share some but not all of their positions along 'data'.
+    """
     if grid.this_process not in grid.processes:
         raise ValueError(
             f"mesh has devices of the processes {list(grid.processes)} alone, none of this process "
@@ -119,7 +125,7 @@ class Call(NamedTuple):
     """Whether the process refused its data, 0 or 1."""
     n_instances: int
     missing: int
-    """Whether a value is missing, 0 or 1."""
+    """Whether any value is missing, 0 or 1."""
     masked: int
     """Whether there is a tree mask, 0 or 1."""
     readout: int
@@ -137,7 +143,7 @@ def digest(*arrays: np.ndarray | None) -> int:
 
 
 def exchange_calls(grid: Grid, call: Call) -> dict[int, Call]:
-    """Send this process's call to all processes, and return the call of each process of the mesh.
+    """Send this process's ``call`` to all processes of the grid, and return the call of each, by the process's index.
 
     Raises a ValueError in every process if calls do not fit together. If a process refused its data, the other
     processes raise a ValueError; that process gets the calls, and raises its own error.
@@ -157,12 +163,15 @@ def exchange_calls(grid: Grid, call: Call) -> dict[int, Call]:
 
 @lru_cache
 def _to_all(grid: Grid):
-    """Return the program that gives all processes the rows ``[devices numbers]`` that each has sent."""
+    """Return the program that copies rows ``[devices numbers]``, distributed over the grid, to all of its processes."""
     return jit(lambda rows: rows, out_shardings=grid.sharding())
 
 
 def _check(grid: Grid, calls: dict[int, Call]) -> None:
-    """Raise a ValueError if processes differ in their calls, or if a process other than this one refused its data."""
+    """Raise a ValueError if the ``calls`` of the grid's processes do not fit together, or another refused its data.
+
+    Neither is raised if this process refused its own data.
+    """
     # A process that refused its data raises its own error, and the other processes raise this one. So no process waits
     # for a program that will not run.
     if refused := [process for process, call in calls.items() if call.refused and process != grid.this_process]:

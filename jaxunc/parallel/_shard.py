@@ -72,17 +72,17 @@ def shard(bound: Any, mesh: Mesh) -> Any:
         A bound forest with any combiner, as `bind` returns it. Or `jaxunc.regression.LeafMoments`, or the ``bound_`` of
         a fitted `jaxunc.estimators.UncertainForestRegressor`.
     mesh
-        Devices, with the axes ``'data'`` and ``'tree'``: ``jax.make_mesh((4, 2), ("data", "tree"))``. More places along
-        'data' score more instances at a time, without communication. More places along 'tree' divide the memory that a
-        forest takes: for forests that are larger than the memory of a device.
+        Devices, with the axes ``'data'`` and ``'tree'``: ``jax.make_mesh((4, 2), ("data", "tree"))``. More devices
+        along 'data' score more instances at a time, without communication. More devices along 'tree' divide the memory
+        that a forest takes: for forests that are larger than the memory of a device.
 
     Returns
     -------
     ShardedForest
         A model that is called as ``bound`` is; for a model that is not a `BoundForest`, a model of the same class. With
         several processes each passes its own rows ``[instances features]``, any number of them, and gets their answers.
-        Every process makes the same calls in the same order. Processes that share a place along 'data' (where the axis
-        'tree' spans processes) pass the same rows.
+        Every process makes the same calls in the same order. Processes that share a position along 'data' (where the
+        axis 'tree' spans processes) pass the same rows.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def shard(bound: Any, mesh: Mesh) -> Any:
         If ``bound`` is not one of these models, or ``mesh`` not a mesh of devices.
     ValueError
         If the mesh has other axes, or this process has none of its devices. If two processes share some but not all of
-        their places along 'data', or there are more places along 'tree' than trees. If the forest or the combiner is
+        their positions along 'data', or 'tree' is longer than the number of trees. If the forest or the combiner is
         traced, or empty leaves are followed (`Forest.with_empty_leaves`). Calls raise what those of ``bound`` raise. A
         call raises a ValueError in all processes if one process refused its data, or their calls do not fit together.
 
@@ -179,7 +179,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return ShardedForest(self.bound.with_rule(combiner), self._grid)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """Return the lowered program for ``n_instances``, those of all processes together, as `BoundForest.lower`."""
+        """Return what `BoundForest.lower` does, with its arguments; ``n_instances`` are those of all processes."""
         check_integer("n_instances", n_instances, 1)
         tree_shards, n_features = self._shards_for(missing), self.bound.forest.n_features
         if self._answers_in_one:
@@ -196,7 +196,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         )
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return one read-out, or the whole answer for None, for this process's instances ``X``."""
+        """Return the ``readout`` (one of `READOUTS`) of the answer for this process's instances ``X``."""
         self._refuse_traced(X, tree_mask)
         if self._answers_in_one:
             return self._run_on_accelerators(X, tree_mask, readout)
@@ -211,7 +211,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             mask = np.pad(mask, ((0, 0), (0, padding)))
 
         def score(part: Part) -> PyTree:
-            """Return the answers of a part of every stretch, distributed over the mesh."""
+            """Return the answers for the same part of every stretch, distributed over the mesh."""
             x = shards.of(part, values)
             in_mask = None if mask is None else shards.of(part, mask, None, "tree")
             number = part.number
@@ -224,7 +224,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return shards.collect(parts, self._one_ahead(score, parts, shards))
 
     def _run_on_accelerators(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the answers for rows by one program, which also looks for missing values, on a mesh of one process.
+        """Return `_run` on a mesh of accelerators of one process: by one program, which also looks for missing values.
 
         If nobody has looked for missing values, the program runs first that the last batch needed, with or without
         missing values; if that guess was wrong, the other program answers.
@@ -258,18 +258,19 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return self._grid.is_alone and self._tree_shards[False].spec.walk == "levels"
 
     def _answer_program(self, tree_shards: TreeShards) -> Program:
-        """Return the static arguments of `answer_on_mesh`."""
+        """Return the static arguments of `answer_on_mesh` for the trees in ``tree_shards``."""
         return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, self._block(tree_shards.spec))
 
     def _block(self, spec: Spec) -> int:
-        """Return the number of instances that an accelerator works on at a time."""
+        """Return the number of instances that an accelerator works on at a time, with trees packed as ``spec`` says."""
         shapes = shapes_of(spec, trees_per_shard(self._grid, self._engine.packed.n_trees), self.bound.forest.n_features)
         return (shapes.large or shapes.single).block
 
     def _one_ahead(self, score, parts: Sequence[Part], shards: InstanceShards):
-        """Yield the answer of each part on the host; an accelerator works on the next part while one is fetched.
+        """Yield the answer ``score(part)`` for each part, fetched to the host by ``shards``.
 
-        CPU devices do not: they share the cores, and programs that wait for each other could take all threads.
+        An accelerator works on the next part while an answer is fetched. CPU devices do not: they share the cores, and
+        programs that wait for each other could take all threads.
         """
         ahead = self._grid.mesh.devices.flat[0].platform != "cpu"
         answers = []
@@ -280,6 +281,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         yield from map(shards.fetch, answers)
 
     def _refuse_traced(self, X, tree_mask) -> None:
+        """Raise a TypeError if instances or the mask are traced."""
         if not is_concrete(X, tree_mask):
             raise TypeError(
                 "X or tree_mask is traced: a sharded forest runs programs of its own. Inside jit, grad or vmap use the "
@@ -287,7 +289,10 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             )
 
     def _agree_on_call(self, X, tree_mask, readout: str | None):
-        """Return (values, mask or None, calls by process): this process's checked data, and all processes' calls."""
+        """Return (encoded instances ``X`` of this process, mask or None, each process's `Call` by its index).
+
+        ``readout`` is one of `READOUTS`. Raises the errors that the data raise, and those of `exchange_calls`.
+        """
         forest, readout_index, error = self.bound.forest, READOUTS.index(readout), None
         values, mask, missing = np.zeros((0, forest.n_features), np.float32), None, False
         try:
@@ -307,19 +312,19 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return values, mask, calls
 
     def _program(self, tree_shards: TreeShards, part: Part) -> Program:
-        """Return the static arguments of `merge_on_mesh` for a part."""
+        """Return the static arguments of `merge_on_mesh` for a part, and for the trees in ``tree_shards``."""
         block = None if part.number is None else part.chunk.block
         return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, block)
 
     def _parts(self, n_instances: int, missing: bool) -> tuple[Part, ...]:
-        """Return the parts that ``n_instances`` of one device are cut into."""
+        """Return the parts that a stretch of ``n_instances`` is cut into, with or without ``missing`` values."""
         packed = self._engine.packed
         spec = packed.spec._replace(missing=missing)
         n_trees = trees_per_shard(self._grid, packed.n_trees)
         return cut(n_instances, shapes_of(spec, n_trees, self.bound.forest.n_features), 1)
 
     def _shards_for(self, missing: bool) -> TreeShards:
-        """Return the placed trees for data with or without missing values; made at their first use."""
+        """Return the trees on the devices, for data with or without ``missing`` values; made when first used."""
         if missing not in self._tree_shards:
             trees = self.bound.forest.trees
             with jax.default_device(next(iter(trees.feature.devices()))):
@@ -332,7 +337,10 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _engine_of(bound: BoundForest) -> ByTable:
-    """Return the engine with a leaf table of a bound forest; a ValueError if empty leaves are followed."""
+    """Return an engine with a leaf table for a bound forest, its own or a new one.
+
+    Raises a ValueError if empty leaves are followed.
+    """
     engine, forest = bound.engine, bound.forest
     if forest.follows_forks:
         raise ValueError(
