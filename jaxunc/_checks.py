@@ -181,8 +181,8 @@ def check_numbers(name: str, value) -> None:
 def check_readable(name: str, value) -> None:
     """Raise an error if numbers of ``value`` cannot be read.
 
-    That is a TypeError for a masked array of NumPy in which some values are masked, and a ValueError for an array of
-    JAX that was deleted.
+    It is a TypeError if ``value`` is a masked array of NumPy in which some values are masked. It is a ValueError if
+    ``value`` is an array of JAX that was deleted.
     """
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError(f"{name} is a masked array with masked values; fill them ({name}.filled(…)) or leave them out.")

@@ -22,8 +22,8 @@ NAN_LAST = np.int32(np.iinfo(np.int32).max)
 def order_key(x: Float[Array, "..."]) -> Int32[Array, "..."]:
     """Return integer keys of float32 numbers: ``key(a) < key(b)`` exactly where ``a < b``, subnormals included.
 
-    With b the bits of the float32 as a signed integer, the key is b where b >= 0 and -2³¹ - b where b < 0; so -0 and +0
-    share the key 0. NaN has a key beyond those of the infinities: callers replace it by ``NAN_FIRST`` or ``NAN_LAST``.
+    Let b be the bits of the float32 as a signed integer. The key is b where b >= 0, and -2³¹ - b where b < 0; so -0 and
+    +0 share the key 0. NaN has a key beyond those of the infinities; callers replace it by `NAN_FIRST` or `NAN_LAST`.
     """
     bits = lax.bitcast_convert_type(jnp.asarray(x, jnp.float32), jnp.int32)
     return jnp.where(bits < 0, jnp.int32(NAN_FIRST) - bits, bits)
@@ -56,9 +56,9 @@ def order_key_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
-    """Return two 32-bit arrays of one shape as one complex array, in which a program moves both at once.
+    """Return the 32-bit arrays ``first`` and ``second``, of one shape, as one complex array.
 
-    It is for use within a program; an array that is kept is made by `pair_bits`.
+    A program can move both at once in it, but not compute with it. An array that is kept is made by `pair_bits`.
     """
     return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in (first, second)))
 
@@ -69,7 +69,7 @@ def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeL
 
 
 def pair_bits(first: Any, second: Any) -> Any:
-    """Return two 32-bit arrays of one shape as one array of 64-bit integers, which may be kept.
+    """Return the 32-bit arrays ``first`` and ``second``, of one shape, as one array of 64-bit integers, to be kept.
 
     ``first`` makes the lower halves. Code that computes with the floats of a pytree (an optimiser, a moving average,
     mixed precision) leaves integers as they are. JAX moves 64-bit integers in its 32-bit mode, too, but makes them only
@@ -146,7 +146,7 @@ _BIT_POSITIONS = np.arange(32, dtype=np.uint32)
 
 
 def count_before(flags: Bool[Array, "n"]) -> Int32[Array, "n"]:
-    """Return how many of the booleans before each position are True; n must be a multiple of 32.
+    """Return how many of the ``flags`` before each position are True; n must be a multiple of 32.
 
     A plain ``cumsum`` costs twice as much on a CPU.
     """

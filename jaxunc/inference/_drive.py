@@ -1,12 +1,13 @@
 """Batches of any size through programs of few shapes: instances are cut into parts and padded, answers are joined.
 
-`cut` makes the parts, `Part.of` returns the rows of a part, and `drive` runs a function for each part, on several
-threads, and joins the answers. Data of the host are cut, padded and joined there by NumPy. On a device each slice, each
-operation outside of a program, and `jnp.asarray` of a NumPy array would be a program, compiled for each number of rows;
-`jax.device_put` compiles nothing. Only padding of few instances is cut off by such a program, for frequent numbers.
+`cut` makes the parts, and `Part.of` returns the rows of a part. `drive` runs a function for each part, on several
+threads, and joins the answers. Data of the host are cut, padded and joined there by NumPy. On a device each slice and
+each `jnp.asarray` of a NumPy array would be a program, compiled for each number of rows; `jax.device_put` compiles
+nothing. Only padding of few instances is cut off by a program, for frequent numbers of instances.
 
 Sparse data are made dense here, part by part, in only those columns that some tree tests (`on_tested`). Where a model
-compares float64 through codes, float32 rows go through trees with float32 thresholds, which need none (`encode_for`).
+compares float64 through codes, float32 rows go through trees with float32 thresholds, which need no codes
+(`encode_for`).
 """
 
 import dataclasses
@@ -220,7 +221,7 @@ def _without_padding(answer: PyTree, n: int) -> PyTree:
 def drive_on_host(
     score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, *, ahead: bool = False
 ) -> PyTree:
-    """Return the answers of `drive`, with its arguments, as NumPy arrays.
+    """Return the answers of `drive`, with the arguments of `drive`, as NumPy arrays.
 
     With ``ahead``, for accelerators, the calling thread dispatches the calls of all parts before it fetches an answer.
     """

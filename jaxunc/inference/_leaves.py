@@ -160,7 +160,8 @@ def leaf_index_on_host(
 ) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
     """Return `leaf_index` of any number of instances of the host, or ``then(leaves)``, as an array of NumPy.
 
-    ``values`` are those of `host_rows`. ``plan`` is for data with missing values. Calls have few shapes.
+    ``values`` are those of `host_rows`. ``plan`` is for data with missing values, ``walk`` as for `leaf_index`. Calls
+    have few shapes.
     """
     shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features)
     return drive_on_host(
@@ -292,9 +293,9 @@ def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarr
     """Yield (pairs, leaves) again and again, until all leaves that the pairs in ``empty`` reach were yielded once.
 
     Pairs are positions in ``empty``, in ascending order; leaves has a leaf that each of them reaches. From an empty
-    leaf an instance goes on through all children of the leaf's fork that are not empty, and so on from each empty leaf
-    below these. The order in which a pair's leaves come depends on the pair alone. ``X`` has the instances, encoded;
-    ``plan`` is one for data with missing values.
+    leaf an instance goes on through all children of the leaf's fork that are not empty. From empty leaves below these
+    it goes on in the same way. The order in which a pair's leaves come depends on the pair alone. ``X`` has the
+    instances, encoded; ``plan`` is one for data with missing values.
     """
     assert trees.forks is not None
     feature, first, node = (np.asarray(array) for array in (trees.feature, trees.forks.first, trees.forks.node))

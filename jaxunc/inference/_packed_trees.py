@@ -6,8 +6,8 @@
 The first line is done once, by `PackedTrees.of`. The second is `PackedTrees.merge`: block by block of instances, all
 trees are walked, and the values of their leaves are merged into the *carry* (the statistic of the trees so far).
 
-An instance's answer depends on its row alone. On a CPU the trees are merged one by one in their order, so that each bit
-of an answer is the same for any blocks and any parts of the trees. Accelerators merge all trees in one reduction, which
+An instance's answer depends on its row alone. On a CPU the trees are merged one by one in their order: each bit of an
+answer is the same for any blocks and any ranges of the trees. Accelerators merge all trees in one reduction, which
 rounds float sums in another order, as `join` does; all other merges are exact.
 
 A forest may also come in ranges of trees: `start` → `advance` by one range (`of_trees`) after the other → `result`,
@@ -153,7 +153,7 @@ class PackedTrees(eqx.Module):
 
     @classmethod
     def of(cls, trees: Trees, table: PyTree, merge: PyTree, *, missing: bool, walk: Walk) -> "PackedTrees":
-        """Return trees packed with a leaf table, for data with or without ``missing`` values.
+        """Return trees packed with a leaf table for a walk, for data with or without ``missing`` values.
 
         ``table`` and ``merge`` are the ``leaf_table`` and ``merge`` of `merge_leaves`.
         """
@@ -167,7 +167,7 @@ class PackedTrees(eqx.Module):
 
     @classmethod
     def of_rows(cls, trees: Trees, lifted: PyTree, code: Array, merge: PyTree, *, walk: Walk) -> "PackedTrees":
-        """Return trees packed with statistics of distinct count vectors, for data without missing values.
+        """Return trees packed with statistics of distinct count vectors for a walk, for data without missing values.
 
         ``lifted`` has arrays ``[rows ...]``, and ``code [trees nodes]`` the row of each node. ``merge`` is a pytree
         prefix of ``lifted`` with names of merges. Statistics are packed before they are expanded to the nodes.

@@ -237,7 +237,7 @@ _COMPLETE: KeptWhileAlive[Top] = KeptWhileAlive()
 
 
 def _complete_arrays(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tuple[np.ndarray, ...]:
-    """Return the arrays of `complete_top` in the order of `Top`'s fields; ``child`` is `Trees.child`."""
+    """Return the arrays of `complete_top` of this depth in the order of `Top`'s fields; ``child`` is `Trees.child`."""
     n_trees, trees = len(child), np.arange(len(child))
     heap = np.zeros((n_trees, 2 ** (depth + 1) - 1), np.int32)
     for i in range(2**depth - 1):
@@ -324,7 +324,7 @@ def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
 
 
 def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "words codes"]:
-    """Return the words of one column's sets, given which codes each set sends right.
+    """Return the words of one column's sets; ``goes_right`` tells which codes each set sends right.
 
     Bit j of word i belongs to set ``i * BITS + j``.
     """
@@ -337,7 +337,10 @@ def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "wor
 
 
 def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
-    """Return the sets of all ``columns``, padded; ``tables`` are the words ``[words codes]`` of each column."""
+    """Return the sets of all ``columns``, padded, given the ``borders`` of each, and its words ``[words codes]``.
+
+    ``tables`` has these words for each column.
+    """
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     sizes = np.array([table.shape[1] for table in tables])[row]
     more, n_entries = multiple_of(8, len(row)) - len(row), int(sizes.sum())

@@ -2,16 +2,17 @@
 
 A *plane* is one number of a statistic, for every node. A *column* is an array that is stored. Most planes are a column
 each. Planes of votes are not: an entry of such a plane is a tree's mass or 0, and another plane holds the mass. Such
-planes are stored as bits, in spare bits of other columns (the sign of probabilities, the high bits of leaf sizes), or
-else in columns of 32 bits, so that fewer numbers are looked up. This needs concrete values on the host (`cut_rows`).
+planes are stored as bits, so that fewer numbers are looked up: in spare bits of other columns (the sign of
+probabilities, the high bits of leaf sizes), or else in columns of 32 bits. This needs concrete values on the host
+(`cut_rows`).
 
 An array of the statistic with more than `WIDE` numbers a leaf is one *wide* plane. Its numbers are kept in an array of
 *rows* ``[rows width]``, whose first row has neutral values; a column says which row each node has. So the size of a
 program does not grow with the number of classes.
 
-An *element* is an integer that holds the bits of one or two columns' entries, so that functions which change all floats
-of a bound forest leave it alone. A *number per tree* is an entry of the statistic that is the same in all leaves of a
-tree. The *layout* of a statistic tells where each of these is stored.
+An *element* is an integer that holds the bits of one or two columns' entries: functions that change all floats of a
+bound forest leave it alone. A *number per tree* is an entry of the statistic that is the same in all leaves of a tree.
+The *layout* of a statistic tells where each of these is stored.
 """
 
 import itertools
@@ -203,7 +204,7 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
 
 
 def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
-    """Return the merging of planes, given (name of its merge, name of its dtype) of each plane."""
+    """Return the merging of planes, given the kind (name of the merge) and the dtype (its name) of each plane."""
     return Merging(tuple(kind for kind, _ in kinds_and_dtypes), tuple(dtype for _, dtype in kinds_and_dtypes))
 
 
