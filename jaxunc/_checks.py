@@ -386,10 +386,7 @@ def check_counts(counts, name: str = "counts") -> None:
 
 
 def warn_of_fractions(counts) -> None:
-    """Warn if every row of ``counts [... classes]`` adds to 1 or is all zeros, and some count is not an integer.
-
-    Traced counts are not checked.
-    """
+    """Warn if every row of ``counts [... classes]`` adds to 1 or to 0, and some count is no integer; not if traced."""
     if not is_concrete(counts) or (values := np.asarray(counts)).dtype.kind in "biu":
         return
     sizes = values.sum(axis=-1, dtype=float)

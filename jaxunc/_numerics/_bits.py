@@ -45,10 +45,7 @@ def order_key_at_or_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def order_key_below(thresholds: np.ndarray) -> np.ndarray:
-    """Return keys of the largest float32 below each float64 threshold (on the host).
-
-    For float32 x the test ``float64(x) < t`` is then exactly ``order_key(x) <= key``.
-    """
+    """Return keys of the largest float32 below each float64 t: ``float64(x) < t`` is then ``order_key(x) <= key``."""
     wide = np.asarray(thresholds, dtype=np.float64)
     with np.errstate(over="ignore"):
         is_float32 = wide.astype(np.float32).astype(np.float64) == wide
@@ -56,10 +53,7 @@ def order_key_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
-    """Return the 32-bit arrays ``first`` and ``second``, of one shape, as one complex array.
-
-    A program can move both at once in it, but not compute with it. An array that is kept is made by `pair_bits`.
-    """
+    """Return two 32-bit arrays of one shape as a complex array, which programs only move; `pair_bits` is to keep it."""
     return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in (first, second)))
 
 
@@ -85,10 +79,7 @@ def pair_bits(first: Any, second: Any) -> Any:
 
 
 def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
-    """Return the two 32-bit arrays that `pair_bits` made one array of; ``first`` and ``second`` are their dtypes.
-
-    Raises a TypeError if ``pairs`` has another dtype by now.
-    """
+    """Return the two 32-bit arrays of `pair_bits`, of these dtypes; a TypeError if ``pairs`` has another by now."""
     _check_bits(pairs, jnp.int64)
     low = lax.convert_element_type(pairs, jnp.uint32)
     high = lax.convert_element_type(lax.shift_right_logical(pairs, lax.full_like(pairs, 32)), jnp.uint32)
@@ -104,10 +95,7 @@ def as_bits(numbers: Any) -> Any:
 
 
 def of_bits(bits: Array, dtype: DTypeLike) -> Array:
-    """Return the numbers that `as_bits` made ``bits`` of, whose type was ``dtype``.
-
-    Raises a TypeError if ``bits`` has another dtype by now.
-    """
+    """Return the numbers, of type ``dtype``, of `as_bits`; raise a TypeError if ``bits`` has another dtype by now."""
     if not jnp.issubdtype(dtype, jnp.floating):
         _check_bits(bits, dtype)
         return bits

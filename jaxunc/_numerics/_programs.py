@@ -122,9 +122,7 @@ def _identity(array: Any) -> Hashable:
 
 
 def copy_in(values: Any, dtype: Any = None) -> Array:
-    """Return values as an array of JAX, of type ``dtype`` if given; an array of the host is copied.
-
-    Its owner may write to it later.
+    """Return values as an array of JAX, of this dtype; one of the host is copied, as its owner may write to it later.
 
     On a CPU JAX shares the memory of an aligned array, and may compute after a call has returned.
     """

@@ -1,4 +1,4 @@
-"""Special functions in forms that are accurate and differentiable wherever they are defined.
+"""Logarithms, factorials and entropies in forms that stay accurate and differentiable at the ends of their ranges.
 
 Functions whose leading terms nearly cancel return the remainder alone: `log1p_minus`, `digamma_gaps`, `log_gamma_gap`,
 `stirling_error`, `entropy_gap`. With z = x + 1/2, Γ(x+1) = x! obeys log x! = z log z - z + ½ log 2π + δ(2z) - δ(z). So
@@ -107,10 +107,7 @@ def stirling_error(z: Float[Array, "..."]) -> Float[Array, "..."]:
 
 @stirling_error.defjvp
 def _stirling_error_jvp(primals, tangents):
-    """Return δ(z), and its tangent δ'(z) dz by the derivative of the series and of the steps.
-
-    ``primals`` is (z,), and ``tangents`` is (dz,).
-    """
+    """Return δ(z) and its tangent δ'(z) dz for ``primals`` (z,) and ``tangents`` (dz,), by the series and the steps."""
     (z,), (dz,) = primals, tangents
     shifts, terms, near, far = _shift(z)
     steps = sum(jnp.log1p(1 / (near + i)) - (near + (i + 0.5)) / ((near + i) * (near + (i + 1))) for i in range(shifts))

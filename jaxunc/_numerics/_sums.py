@@ -129,10 +129,7 @@ def softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
 
 
 def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"]) -> Float[Array, "..."]:
-    """Return log Σ w exp(x) over the terms, by `sum_in_order`, with x in ``logs`` and w in ``weights``.
-
-    Weights are ≥ 0, and x may be NaN where w = 0.
-    """
+    """Return log Σ w exp(x), with x in ``logs`` and w ≥ 0 in ``weights``, by `sum_in_order`; x may be NaN if w = 0."""
     logs = jnp.where(weights != 0, logs, -jnp.inf)
     most = jnp.max(logs, axis=-1, keepdims=True)
     most = lax.stop_gradient(jnp.where(jnp.isfinite(most), most, jnp.zeros_like(most)))
@@ -140,7 +137,7 @@ def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"])
 
 
 def float_dtype(*arrays) -> jnp.dtype:
-    """Return the dtype to compute in: the widest of the arrays' floats, or without any the default for floats."""
+    """Return the dtype to compute in: the common one of the arrays' floats, or without any the default for floats."""
     # Only dtypes are read: to put an array on a device would compile a program for its shape.
     found = [jax.dtypes.canonicalize_dtype((a if hasattr(a, "dtype") else jnp.asarray(a)).dtype) for a in arrays]
     floats = [dtype for dtype in found if jnp.issubdtype(dtype, jnp.floating)]
@@ -219,10 +216,7 @@ def two_floats(counts: Num[Array, "..."]) -> TwoFloat:
 
 
 def sum_before(values: Int32[Array, "n"], largest: int) -> Int32[Array, "n"]:
-    """Return the sum of the values before each position.
-
-    Values are ≥ 0, their sum is at most ``largest``, and n is a multiple of 64.
-    """
+    """Return the sum of the values before each position; they are ≥ 0, add to at most ``largest``, and 64 divides n."""
     if default_platform() != "cpu" or largest >= 2**24:
         return jnp.cumsum(values) - values
     # Products with a triangle of ones: exact, since float32 holds integers below 2²⁴.

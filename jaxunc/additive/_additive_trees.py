@@ -55,10 +55,7 @@ class LeafSum(Combiner[Any]):
 
 
 class LinkedSum(LeafSum):
-    """A `LeafSum` that also adds the base and applies the link, so that one program walks and predicts.
-
-    Fields are as in `AdditiveTrees`.
-    """
+    """A `LeafSum` that also adds the base and applies the link of `AdditiveTrees`, so that one program predicts."""
 
     base: Float[Array, "outputs"]
     link: str = eqx.field(static=True)

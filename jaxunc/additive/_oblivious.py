@@ -142,10 +142,7 @@ class ObliviousSums:
         self._n_trees = levels.tested.shape[0] * levels.tested.shape[1]
 
     def walk_for(self, n_instances: int) -> BoundForest[TwoFloat] | None:
-        """Return the same trees as an ordinary bound forest if that is faster for ``n_instances``, which are few.
-
-        None for more.
-        """
+        """Return the same trees as an ordinary bound forest, if it is faster for so few ``n_instances``; else None."""
         return self._walked if n_instances * self._n_trees <= MOST_WALKED else None
 
     @cached_property

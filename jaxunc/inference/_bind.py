@@ -84,10 +84,7 @@ class ByTable(eqx.Module):
 
     @staticmethod
     def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
-        """Return whether this engine serves: no empty leaf is followed, and in the walk "blocks" the table is small.
-
-        A leaf table is small unless it `is_large`.
-        """
+        """Return whether this engine serves: no empty leaf is followed; in "blocks" no table is large (`is_large`)."""
         return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
 
     def for_missing(self) -> "ByTable":
@@ -96,10 +93,7 @@ class ByTable(eqx.Module):
         return ByTable(self.forest, packed, self.compact_trees)
 
     def on(self, trees: Trees) -> "ByTable":
-        """Return the engine of ``trees``: the same trees on other columns, such as only those tested (`narrow_trees`).
-
-        The leaf table is shared.
-        """
+        """Return the engine of ``trees``, the same ones on other columns (`narrow_trees`); the leaf table is shared."""
         return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _with_sets(trees))
 
     def call(self) -> "TableCall":
@@ -110,10 +104,7 @@ class ByTable(eqx.Module):
         return TableCall(packed.spec, packed.arrays, shapes)
 
     def lower(self, n_instances: int, combiner: Combiner) -> jax.stages.Lowered:
-        """Return the lowered program that merges the first chunk of ``n_instances``.
-
-        In the walk "levels" it is the program that answers them all by the combiner's class scores.
-        """
+        """Return the lowered program that merges the first chunk of ``n_instances``; in "levels" it answers all."""
         call = self.call()
         if call.spec.walk == "levels":
             x = jax.ShapeDtypeStruct((n_instances, self.forest.n_features), jnp.float32)
@@ -218,8 +209,7 @@ def merge_and_finish(
 def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -> PyTree:
     """Return the answers, or one ``readout`` of them (`READOUTS`), for a merged statistic of ``n`` instances.
 
-    An answer has the same bits for one instance as among several. ``stat`` has arrays ``[instances ...]``, and numbers
-    for all instances.
+    An answer has the same bits for one instance as among several.
     """
     if n > 1:
         return read_answer(combiner.finish(stat), readout)
@@ -735,10 +725,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _merge(engine: Engine, combiner: Combiner, X: jax.Array, mask) -> PyTree:
-    """Return the merged statistic of instances ``X`` inside a caller's program; ``mask`` is a tree mask or None.
-
-    The engine is for data with missing values.
-    """
+    """Return the merged statistic of ``X`` under ``mask`` in a caller's program; the engine is for missing values."""
     if isinstance(engine, ByTable):
         # Lifted statistics are constants here: for gradients the forest has to be bound in the program.
         return jax.tree.map(lax.stop_gradient, engine.packed.merge(X, mask))

@@ -62,10 +62,7 @@ class ByRows(eqx.Module):
 
     @classmethod
     def of(cls, forest: Forest, combiner: Combiner, walk: Walk) -> "ByRows":
-        """Return the engine, with a plan for missing values; a ValueError if the combiner does not suit the forest.
-
-        In the walk "blocks" several threads route instances, in "levels" one.
-        """
+        """Return the engine, with a plan for missing values; a ValueError if the combiner does not suit the forest."""
         Traced.of(forest, combiner)
         plan = make_plan(forest.trees, missing=True, top=tall_top(forest.trees))
         return cls(forest, forest.reading(combiner.count_sets), plan, walk)

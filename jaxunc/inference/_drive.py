@@ -72,10 +72,7 @@ class Part(NamedTuple):
         return self.n_instances == self.chunk.rows
 
     def of(self, array):
-        """Return the part's rows of ``array``, which has all instances, padded by zeros to ``chunk.rows``.
-
-        Rows of `SparseRows` are made dense. None for None.
-        """
+        """Return the part's rows of an array of all instances, dense, and padded to ``chunk.rows``; None for None."""
         if array is None:
             return None
         rows = array[self.start : self.stop]
@@ -146,9 +143,9 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, smal
 def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
     """Return the parts of a batch: first those of ``shapes.large``, then those of ``shapes.single``, then the rest.
 
-    Each of the ``threads`` gets as many of the large ones as others, and as many of the single ones. The rest is shared
-    in parts of the shape with which the threads end first. The last part has the smallest shape that holds it. A batch
-    without instances is one empty part.
+    Each of the ``threads`` gets an equal number of large parts, and of single ones. The rest is shared in parts of the
+    shape with which the threads end first. The last part has the smallest shape that holds it. A batch without
+    instances is one empty part.
     """
     single, large, small, *_ = shapes
     chunks, rest = [], n_instances
@@ -166,7 +163,7 @@ def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
 
 
 def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
-    """Return that of ``shapes`` in whose parts the threads answer the last ``n_instances`` of a batch soonest."""
+    """Return which of ``shapes`` lets the threads end first with the last ``n_instances`` of a batch."""
     min_rows = min(LEAST_SHARED, n_instances, shapes.single.rows)
     shared = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min_rows]
 
@@ -193,10 +190,7 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) 
 
 
 def _is_frequent(part: Part) -> bool:
-    """Whether a program cuts off a part's padding: of few rows, after `MOST_UNCOMPILED` parts of as many instances.
-
-    This part is counted.
-    """
+    """Whether a program cuts off a part's padding: of few rows, after `MOST_UNCOMPILED` parts of as many instances."""
     if part.chunk.rows > MOST_SHORTENED:
         return False
     _CALLS[part.n_instances] += 1
@@ -367,10 +361,7 @@ def encode_for(trees: Trees, X: InstancesLike, *, infinite: bool = False) -> tup
 
 
 def by_float32(trees: Trees) -> Trees:
-    """Return trees with cuts as trees that compare float32 numbers in place of codes; cached.
-
-    A float32 number goes where its code would go.
-    """
+    """Return trees with cuts as trees that compare float32 numbers: a number goes where its code would go; cached."""
     arrays = (trees.feature, trees.threshold, trees.child)
     return _BY_FLOAT32.get(arrays, trees.columns, lambda: _by_float32(trees))
 

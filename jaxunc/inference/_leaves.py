@@ -222,10 +222,7 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
 
 @jit
 def _rows_of(table, code, leaves):
-    """Return the counts ``[instances trees classes]`` of ``leaves [instances trees]``, which must be in bounds.
-
-    ``table`` and ``code`` are those of `Forest.leaf_rows`.
-    """
+    """Return the counts ``[instances trees classes]`` of ``leaves``; ``table``, ``code``: `Forest.leaf_rows`."""
     row = code.at[jnp.arange(len(code)), leaves].get(mode="promise_in_bounds")
     return table.at[row].get(mode="promise_in_bounds")
 
@@ -242,10 +239,7 @@ def refuse_average(forest: Forest) -> None:
 def planned_leaf_counts(
     forest: Forest, plan: Plan, X: InstancesLike | SparseRows, leaves: Array | np.ndarray
 ) -> Num[Array, "instances trees classes"]:
-    """Return `leaf_counts` of encoded instances ``X`` that reach ``leaves [instances trees]``.
-
-    Where empty leaves are followed, ``plan``, one for data with missing values, leads on from these.
-    """
+    """Return `leaf_counts` of encoded ``X`` that reach ``leaves [instances trees]``; the plan is for missing values."""
     if not forest.follows_forks:
         table, code = forest.leaf_rows()
         return table[code[jnp.arange(forest.n_trees), leaves]]
@@ -290,7 +284,7 @@ def empty_pairs(trees: Trees, leaves: Int32[Array | np.ndarray, "instances trees
 
 
 def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (pairs, leaves) again and again, until all leaves that the pairs in ``empty`` reach were yielded once.
+    """Yield (pairs, leaves) piece by piece, until each leaf that a pair in ``empty`` reaches was yielded.
 
     Pairs are positions in ``empty``, in ascending order; leaves has a leaf that each of them reaches. From an empty
     leaf an instance goes on through all children of the leaf's fork that are not empty. From empty leaves below these
@@ -347,19 +341,13 @@ def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., 
 
 
 def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
-    """Return the summed counts ``[pairs classes]`` of the leaves that each pair in ``empty`` reaches (`follow`).
-
-    Sums of integers are exact below 2⁵³. Arguments are as for `follow`.
-    """
+    """Return sums of counts ``[pairs classes]`` over the leaves that each pair reaches (`follow`), exact below 2⁵³."""
     table, code = np.asarray(forest.count_table), np.asarray(forest.code)
     return sums_reached(forest.trees, plan, X, empty, lambda tree, node: [table[code[tree, node]]])[0]
 
 
 def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Return the leaf that each ``instance`` reaches from the node ``start`` of ``tree``, arrays of one length.
-
-    ``keys`` are those of all instances, for missing values as ``plan`` is.
-    """
+    """Return the leaf that each ``instance`` (a row of ``keys``) reaches from the node ``start`` of ``tree``."""
     n = power_of_two(len(start), SMALLEST_ROUND)
     arrays = (padded_rows(array.astype(np.int32), n) for array in (instance, tree, start))
     return np.asarray(_walk_padded(plan, keys, *arrays))[: len(start)]

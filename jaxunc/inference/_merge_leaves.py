@@ -101,15 +101,12 @@ def _checked_rows(forest: Forest, combiner: Combiner) -> tuple[Num[Array, "disti
 
 
 def _is_by_rows(combiner: Combiner, table: Num[Array, "distinct classes"]) -> bool:
-    """Return whether each row of a count table is lifted once, outside of programs: if no field differs by tree."""
+    """Return whether each row of a count table is lifted once, outside of programs: concrete, without tree fields."""
     return not has_tree_fields(combiner) and is_concrete(combiner, table)
 
 
 def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
-    """Return the statistics lifted from the rows of a count table. Combiners of one class share a program.
-
-    Members of a `Together` are lifted one by one, so that they share programs, too.
-    """
+    """Return the lifted rows of a count table; combiners of one class share a program, also in a `Together`."""
     if not isinstance(combiner, Together):
         check_own_scorers(combiner, table)
         return lift_rows(combiner, table)
@@ -119,10 +116,7 @@ def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
 
 @jit
 def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
-    """Return the leaf table of a combiner that has tree fields, or of traced counts or combiner, by a program.
-
-    ``table`` and ``code`` are those of `Forest.leaf_rows`.
-    """
+    """Return the leaf table for `Forest.leaf_rows` that are traced, or a combiner that is traced or has tree fields."""
     if has_tree_fields(combiner):
         return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
     return _expand(lift_tree(combiner, table), code)
@@ -254,10 +248,7 @@ def as_mask(mask, n_instances: Any, n_trees: int):
 
 
 def merge_lifted(forest: Forest, combiner: Combiner, X: jax.Array, mask: Any) -> PyTree:
-    """Return the merged statistic of encoded instances ``X``, which may have missing values; ``mask`` as `as_mask`.
-
-    The leaves are lifted in the same program.
-    """
+    """Return the merged statistic of encoded ``X`` under a tree mask or None; the program also lifts the leaves."""
     encoded = Encoded(X, True)
     return merge_leaves(forest, leaf_table(forest, combiner), encoded, merge=combiner.merge, tree_mask=mask)
 
@@ -277,10 +268,7 @@ class Traced(eqx.Module):
 
 
 def answer_traced(engine: Traced, combiner: Combiner, readout: str | None, values: Any, mask: Any) -> PyTree:
-    """Return the answer, or the ``readout`` of it, for concrete instances where the forest or the combiner is traced.
-
-    ``values`` are the encoded instances; ``mask`` is a tree mask or None.
-    """
+    """Return the answer, or its ``readout``, for encoded instances ``values`` if forest or combiner are traced."""
     return read_answer(combiner.finish(merge_lifted(engine.forest, combiner, values, mask)), readout)
 
 
@@ -292,8 +280,7 @@ FloatIndices: TypeAlias = tuple[list[int], list[int]]
 def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
     """Return (merged planes, merged numbers per tree) of instances ``x``, with gradients in ``planes`` and ``scalars``.
 
-    ``planes``, ``scalars`` and the layout in ``spec`` are those of `cut`; ``plan`` is that of the trees, for missing
-    values as ``spec`` says. ``mask`` is a tree mask or None.
+    These and the layout in ``spec`` are those of `cut`. ``plan`` is for missing values as ``spec`` says.
     """
     totals = merge_scalars(spec.layout.scalars, scalars)
     tables, rows = pack_by_place(planes, plan, spec.layout)
@@ -347,10 +334,7 @@ def _high_part(part: Any) -> Array:
 
 
 def _as_tangents(parts: list, indices: list[int], out_tangents: list[Array]) -> list:
-    """Return the tangents of merged planes, or numbers per tree: ``out_tangents`` at their ``indices``, else zeros.
-
-    ``parts`` are the merged planes, or numbers, themselves.
-    """
+    """Return the tangents of the merged planes, or numbers, ``parts``: ``out_tangents`` at ``indices``, else zeros."""
 
     def zero_tangent(leaf):
         return jnp.zeros_like(leaf) if _is_float(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
@@ -373,10 +357,7 @@ def _push_tangents(
     kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(outs, t, leaf, hits, _):
-        """Return the tangents ``outs`` of a block with those of the leaves ``leaf`` of tree t added.
-
-        ``hits`` are as for `_over_leaves`.
-        """
+        """Return ``outs``, a block's tangents, with those of the leaves ``leaf`` of tree t added where ``hits``."""
         results = []
         for kind, out, part, hit in zip(kinds, outs, in_tangents[0], hits, strict=True):
             change = jnp.where(hit, part[t, leaf], 0)
@@ -401,16 +382,13 @@ def _push_tangents(
 def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tuple[list, list]) -> tuple[list, list]:
     """Return (cotangents of planes, cotangents of numbers per tree): `_push_tangents` transposed.
 
-    ``out`` has the cotangents of what `_push_tangents` returns. Other arguments are as there.
+    ``out`` has the cotangents of what `_push_tangents` returns; other arguments are as there.
     """
     _, planes, scalars, _, mask, (_, merged_scalars) = residuals
     kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(tables, t, leaf, hits, pulls):
-        """Return the cotangents ``tables`` with a block's ``pulls`` added at its leaves ``leaf`` of tree t.
-
-        ``hits`` are as for `_over_leaves`.
-        """
+        """Return the cotangents ``tables`` with a block's ``pulls`` added where it ``hits`` a ``leaf`` of tree t."""
         results = []
         for kind, table, pull, hit in zip(kinds, tables, pulls, hits, strict=True):
             # Collected planes have a cotangent per tree.

@@ -93,10 +93,7 @@ class Spec(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout, compact_trees: CompactTrees, *, missing: bool, walk: Walk) -> "Spec":
-        """Return the structure of packed trees: of ``compact_trees``, with a leaf table of this layout.
-
-        ``missing`` and ``walk`` are the fields.
-        """
+        """Return the structure of ``compact_trees`` packed with a leaf table of this layout; others are fields."""
         complete = complete_depth(compact_trees.trees, len(layout.columns)) if walk == "blocks" else 0
         return cls(layout, missing, walk, unrolled_depth(walk, compact_trees.trees), compact_trees.n_words, complete)
 
@@ -285,10 +282,7 @@ class PackedTrees(eqx.Module):
         return self._in_order(merging, carry, elements, mask, len(keys))
 
     def _in_order(self, merging: Merging, carry, elements, mask, block: int):
-        """Return the carry with a block's leaves merged into it, tree by tree.
-
-        ``elements`` are those of each table at the leaves, ``[trees block]``; ``mask`` is ``[block trees]`` or None.
-        """
+        """Return the carry with the table elements ``[trees block]`` at a block's leaves merged into it, by tree."""
         scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, block)) for s in self.scalars]
         in_mask = None if mask is None else mask.T
 

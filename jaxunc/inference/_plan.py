@@ -90,10 +90,7 @@ class Borders(NamedTuple):
 
     @classmethod
     def of(cls, row: np.ndarray, border: np.ndarray, column: np.ndarray) -> "Borders":
-        """Return the borders cut into pieces.
-
-        ``border`` has all borders, sorted by their ``row`` of codes, then by size. ``column`` is that of each row.
-        """
+        """Return ``border``, sorted by ``row``, then by size, cut into pieces; ``column`` has each row's column."""
         column = padded_rows(column, power_of_two(len(column)))
         n_pieces = -(-np.bincount(row, minlength=len(column)) // PIECE)  # of each row
         number, first = int(n_pieces.sum()), np.cumsum(n_pieces) - n_pieces
@@ -312,10 +309,7 @@ def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
 
 
 def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
-    """Return how many sets of each column are kept, those of the first trees, up to `MOST_WORDS` and `MOST_ENTRIES`.
-
-    ``sets`` are those of `column_sets`, an entry for each column, of ``n_trees`` trees.
-    """
+    """Return how many of each column's ``sets`` are kept: of the first trees, up to `MOST_WORDS` and `MOST_ENTRIES`."""
     last = np.arange(n_trees)
     n_words = np.array([-(-np.searchsorted(column_set.tree, last, "right") // BITS) for column_set in sets])
     n_entries = np.array([column_set.goes_right.shape[1] for column_set in sets]) @ n_words
@@ -324,10 +318,7 @@ def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
 
 
 def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "words codes"]:
-    """Return the words of one column's sets; ``goes_right`` tells which codes each set sends right.
-
-    Bit j of word i belongs to set ``i * BITS + j``.
-    """
+    """Return the words of one column's sets: bit j of word i tells whether set ``i * BITS + j`` sends a code right."""
     n_words, n_codes = ceil_div(len(goes_right), BITS), goes_right.shape[1]
     bits = np.zeros((n_words * BITS, n_codes), np.int32)
     bits[: len(goes_right)] = goes_right
@@ -337,10 +328,7 @@ def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "wor
 
 
 def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
-    """Return the sets of all ``columns``, padded, given the ``borders`` of each, and its words ``[words codes]``.
-
-    ``tables`` has these words for each column.
-    """
+    """Return the sets of all ``columns``, padded, given the ``borders`` and words ``[words codes]`` of each."""
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     sizes = np.array([table.shape[1] for table in tables])[row]
     more, n_entries = multiple_of(8, len(row)) - len(row), int(sizes.sum())
@@ -374,10 +362,7 @@ def _two_levels(child, depth, xp) -> Top:
 
 
 def _make_plan(arrays: tuple[Any, ...], top: Top | None, bit, *, n_features: int, missing: bool, xp: Any = jnp) -> Plan:
-    """Return `make_plan` of trees with ``arrays`` (`_arrays`) and ``n_features`` columns, computed by ``xp``.
-
-    ``xp`` is the module of the arrays, NumPy or ``jax.numpy``. The other arguments are those of `make_plan`.
-    """
+    """Return `make_plan` of trees with these arrays (`_arrays`), which are NumPy's or JAX's as the module ``xp``."""
     feature, threshold, child, missing_right, depth = arrays
     top = top or _two_levels(child, depth, xp)
     feature = xp.maximum(feature, 0)  # in an empty leaf it is negative, the number of its fork

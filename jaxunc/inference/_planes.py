@@ -82,10 +82,7 @@ class Layout(NamedTuple):
         return sum(source.width or 1 for source in self.sources)
 
     def shapes(self, n_instances: int, *, scalars: bool = False) -> list[tuple[int, ...]]:
-        """Return the shape of each plane merged for ``n_instances``.
-
-        With ``scalars`` the shapes of the numbers per tree follow, as merged under a mask: for each instance.
-        """
+        """Return the shape of each plane, merged for ``n_instances``; with ``scalars`` also of each number per tree."""
         widths = [source.width for source in self.sources] + [None] * (len(self.scalars.kinds) if scalars else 0)
         return [(n_instances,) if width is None else (n_instances, width) for width in widths]
 
@@ -209,10 +206,7 @@ def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
 
 
 def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return which columns share an element (`Layout.groups`), given the name of each column's dtype.
-
-    Two columns of 32-bit numbers of any kind share one. A column of other numbers, or a last single one, has its own.
-    """
+    """Return which columns share an element (`Layout.groups`): two of 32-bit numbers of any kind; others none."""
     words = [i for i, dtype in enumerate(dtypes) if jnp.dtype(dtype).itemsize == 4]
     pairs = [tuple(words[i : i + 2]) for i in range(0, len(words), 2)]
     return (*pairs, *((i,) for i in range(len(dtypes)) if i not in words))
@@ -235,20 +229,14 @@ def unpack(packed: list[Array], layout: Layout) -> list[Array]:
 
 
 def neutral_columns(layout: Layout) -> list[float]:
-    """Return for each column of ``layout`` the entry that makes all planes stored in it neutral.
-
-    It is 0 for planes that are stored as bits, and for the column of rows, whose first row is neutral.
-    """
+    """Return for each column the entry that makes its planes neutral; it is 0 for planes of bits, and for row 0."""
     both = zip(layout.sources, layout.planes.planes, strict=True)
     neutral = {s.column: m.neutral for s, m in both if s.word is None and s.width is None}
     return [float(neutral.get(i, 0)) for i in range(len(layout.columns))]
 
 
 def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
-    """Return the merged statistic in the structure of the one that was cut into ``layout``.
-
-    ``merged`` are the merged planes, ``merged_scalars`` the merged numbers per tree.
-    """
+    """Return the statistic that was cut into ``layout``, merged, given its merged planes and numbers per tree."""
     planes, numbers, arrays = iter(zip(merged, layout.sources, strict=True)), iter(merged_scalars), []
     for shape in layout.trailing:
         if shape is None:
@@ -279,10 +267,7 @@ class StoredColumns:
         """(column, bit) for each bit that is 0 in all entries of the column, and may still store another plane."""
 
     def add(self, planes: Shaped[np.ndarray, "distinct planes"], *, lends: bool) -> list[Source]:
-        """Add a column for each plane, and return the planes' sources.
-
-        With ``lends`` spare bits of these columns may store planes that are added later.
-        """
+        """Add a column for each plane, and return the sources; with ``lends`` later planes may use its spare bits."""
         first = len(self.arrays)
         self.arrays += [np.array(plane) for plane in planes.T]
         if lends:

@@ -64,10 +64,7 @@ def walks_at_once(block: int, n_trees: int) -> bool:
 
 
 def unrolled_depth(walk: Walk, trees: Trees) -> int:
-    """Return the number of levels that the walk "levels" unrolls: the trees' depth, -1 if it is traced.
-
-    It is 0 in the walk "blocks", which unrolls no level.
-    """
+    """Return the number of levels that a walk unrolls: in "levels" the trees' depth, -1 if traced; in "blocks" 0."""
     if walk == "blocks":
         return 0
     return trees.depth if is_concrete(trees.tree_depth) else -1
@@ -107,10 +104,7 @@ def by_column(
 def keys_and_words(
     keys: Int32[Array, "block columns"], sets: Sets, *, missing: bool
 ) -> Int32[Array, "block columns_and_words"]:
-    """Return the keys of a block, and behind them the words of ``sets``, for walks through all trees at once.
-
-    ``keys`` are those of `column_keys`, made with the same ``missing``.
-    """
+    """Return the keys of a block (`column_keys`, with the same ``missing``), and behind them the words of ``sets``."""
     (block, n), n_words = keys.shape, len(sets.row)
     room = jnp.concatenate([keys.T, jnp.zeros((n_words, block), jnp.int32)])
     together = n_words if block > 1 else 4

@@ -90,10 +90,7 @@ def on_every_device(grid: Grid, arrays: PyTree[Array]) -> PyTree:
 
 
 def _replicate(grid: Grid, leaf):
-    """Return an array ``leaf`` copied to every device of the grid, a weakly typed scalar as a Python number.
-
-    Objects that are no arrays are returned as they are.
-    """
+    """Return an array ``leaf`` on every device; a weakly typed scalar as a Python number, other objects as they are."""
     if not hasattr(leaf, "dtype"):
         return leaf
     if getattr(leaf, "weak_type", False) and not leaf.shape:
@@ -103,10 +100,7 @@ def _replicate(grid: Grid, leaf):
 
 
 def stretch_of(grid: Grid, process: int, n_instances: int) -> int:
-    """Return the length of the stretches of a process with ``n_instances``.
-
-    It is the number of instances divided by the process's positions along 'data', rounded up.
-    """
+    """Return the length of a process's stretches: its instances divided by its positions along 'data', rounded up."""
     return ceil_div(n_instances, len(grid.rows_of(process)))
 
 
@@ -152,10 +146,7 @@ class InstanceShards(NamedTuple):
         return jax.tree.map(lambda *parts_of_leaf: jax.device_put(self._join(parts, parts_of_leaf)), *answers)
 
     def fetch(self, answer: PyTree) -> PyTree:
-        """Return this process's rows ``[positions rows …]`` of an answer on the mesh, on the host.
-
-        A number for all instances stays a number.
-        """
+        """Return this process's rows ``[positions rows …]`` of an answer on the mesh; a number for all as it is."""
         return jax.tree.map(self._on_host, answer)
 
     def _on_host(self, array: jax.Array) -> np.ndarray:
@@ -320,10 +311,7 @@ def _add_data_axis(parts: PyTree) -> PyTree:
 
 
 def _shard_map(of_device, grid: Grid, in_specs, out_specs):
-    """Return the function that runs ``of_device`` on every device of the grid, and takes and returns whole arrays.
-
-    ``in_specs`` and ``out_specs`` are the mesh axes along which these are distributed.
-    """
+    """Return ``of_device`` as a function of whole arrays, which runs on every device; specs name their mesh axes."""
     # Unchecked: loops start from carries that are equal on all devices and end with carries that differ. Gathered and
     # joined values are equal along 'tree', which the check does not see.
     return jax.shard_map(of_device, mesh=grid.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)

@@ -54,10 +54,7 @@ class Grid(NamedTuple):
 
     @property
     def spans(self) -> bool:
-        """Whether the trees for some instances lie on devices of several processes, which must pass the same instances.
-
-        So the axis 'tree' spans processes.
-        """
+        """Whether 'tree' spans processes: those with trees for the same instances then must pass these instances."""
         return any(len(set(row)) > 1 for row in self.process_of)
 
     def rows_of(self, process: int) -> tuple[int, ...]:
@@ -96,10 +93,7 @@ def as_grid(mesh: Mesh) -> Grid:
 
 
 def _check_processes(grid: Grid) -> None:
-    """Raise a ValueError if this process has no device of the grid, or if two processes' positions overlap in part.
-
-    That is, if they share some but not all of their positions along 'data'.
-    """
+    """Raise a ValueError if this process has no device, or two share some but not all positions along 'data'."""
     if grid.this_process not in grid.processes:
         raise ValueError(
             f"mesh has devices of the processes {list(grid.processes)} alone, none of this process "
@@ -168,10 +162,7 @@ def _to_all(grid: Grid):
 
 
 def _check(grid: Grid, calls: dict[int, Call]) -> None:
-    """Raise a ValueError if the ``calls`` of the grid's processes do not fit together, or another refused its data.
-
-    Neither is raised if this process refused its own data.
-    """
+    """Raise a ValueError if the ``calls`` of the grid's processes do not fit together, or another refused its data."""
     # A process that refused its data raises its own error, and the other processes raise this one. So no process waits
     # for a program that will not run.
     if refused := [process for process, call in calls.items() if call.refused and process != grid.this_process]:

@@ -337,10 +337,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
 
 
 def _engine_of(bound: BoundForest) -> ByTable:
-    """Return an engine with a leaf table for a bound forest, its own or a new one.
-
-    Raises a ValueError if empty leaves are followed.
-    """
+    """Return the bound forest's engine with a leaf table, or a new one; a ValueError if empty leaves are followed."""
     engine, forest = bound.engine, bound.forest
     if forest.follows_forks:
         raise ValueError(
