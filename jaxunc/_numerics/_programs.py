@@ -134,7 +134,7 @@ def copy_in(values: Any, dtype: Any = None) -> Array:
 
 
 _NUMBER = (np.generic, bool, int, float, complex)
-_OF_NO_MEMORY = (jax.Array, *_NUMBER, list, tuple)
+_OF_NO_MEMORY = (jax.Array, *_NUMBER, list, tuple)  # of such values JAX shares no memory with their owner
 
 
 def on_host(*arrays: Any) -> bool:

@@ -257,10 +257,7 @@ class AdditiveTrees(PickledModule):
         return eqx.tree_at(lambda m: (m.trees, m.values), self, (fewer, self.values[chosen]))
 
     def _groups(self) -> Iterator["AdditiveTrees"]:
-        """Yield for each output a model of the trees that add to it; if leaves hold all outputs, only the whole model.
-
-        The models are called groups.
-        """
+        """Yield a group, a model of the trees that add to it, for each output; the whole model if leaves hold all."""
         if self.values.shape[2] > 1 or self.n_outputs == 1:
             yield self
         else:

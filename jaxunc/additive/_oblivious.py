@@ -91,7 +91,7 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
 
 
 def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> ObliviousTests:
-    """Return the tests of oblivious trees with ranks in place of borders, and the trees cut into equal groups.
+    """Return the tests of oblivious trees with ranks in place of borders, in equal groups of `MOST_TOGETHER` at most.
 
     ``tests`` has a row (feature, whether missing values go right, threshold) for each level of each tree. ``is_level
     [trees levels]`` tells where these levels are: trees that are less deep than the deepest lack the first ones, at

@@ -37,9 +37,8 @@ FINITE, MISSING, BEYOND = 0, 1, 2
 """Marks of rows: all values are finite, some are NaN, some are infinite. The mark is the largest that a value has."""
 
 Program: TypeAlias = Callable[[bool, Any, Any], tuple[PyTree, Array]]
-"""Function (whether missing values are told apart, rows, tree mask or None) → (answers, mark of all rows).
-
-On a mesh it returns several marks, one for each position along 'data'."""
+"""Function (whether missing values are told apart, rows, tree mask or None) → (answers, mark). On a mesh it returns
+several marks, one for the rows of each position along 'data'."""
 
 
 def in_blocks(

@@ -160,7 +160,7 @@ class Plan(NamedTuple):
         return self.top.entry.shape[-1]
 
     def by_place(self, table: Shaped[Array | np.ndarray, "trees nodes"]) -> Any:
-        """Return a table of nodes as a table of places ``[trees places]``, NumPy's for NumPy's."""
+        """Return a table of nodes as a table of places ``[trees places]``, of NumPy if the table is, else of JAX."""
         return _by_place(self.top.entry, table)
 
 
@@ -508,10 +508,10 @@ def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nd
     The rank is the height, but 0 for nodes that several paths lead to.
     """
     n_trees, n_nodes = child.shape
-    # Here a node's number is its index in the flattened arrays of all trees. None: no node has two parents.
+    # Here a node's number is its index in the flattened arrays of all trees.
     node = np.arange(n_trees) * n_nodes
     left_of = (child + node[:, None]).ravel()
-    has_several_paths = has_several_parents(left_of)
+    has_several_paths = has_several_parents(left_of)  # None if no node has two parents
     levels = []  # (inner nodes, their left children), from the roots down
     while node.size:
         left = left_of[node]
