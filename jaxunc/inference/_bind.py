@@ -498,7 +498,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         self._is_concrete = is_concrete(engine, combiner)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """Return the program for ``n_instances`` as JAX's `jax.stages.Lowered`, to compile and measure it.
+        """Return the program for ``n_instances`` as a ``jax.stages.Lowered``, to compile and measure it.
 
         Parameters
         ----------
