@@ -207,7 +207,7 @@ def merge_and_finish(
 
 
 def finish_rows(combiner: Combiner, readout: str | None, stat: PyTree, n: int) -> PyTree:
-    """Return the answers, or one ``readout`` of them (`READOUTS`), for a merged statistic of ``n`` instances.
+    """Return the answers, or one ``readout`` (`READOUTS`), for ``stat``, the merged statistic of ``n`` instances.
 
     An answer has the same bits for one instance as among several.
     """

@@ -222,7 +222,7 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
 
 @jit
 def _rows_of(table, code, leaves):
-    """Return the counts ``[instances trees classes]`` of ``leaves``; ``table``, ``code``: `Forest.leaf_rows`."""
+    """Return the counts ``[instances trees classes]`` of ``leaves``, from `Forest.leaf_rows` (``table``, ``code``)."""
     row = code.at[jnp.arange(len(code)), leaves].get(mode="promise_in_bounds")
     return table.at[row].get(mode="promise_in_bounds")
 
@@ -341,7 +341,7 @@ def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., 
 
 
 def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
-    """Return sums of counts ``[pairs classes]`` over the leaves that each pair reaches (`follow`), exact below 2⁵³."""
+    """Return sums of counts ``[pairs classes]`` over the leaves that pairs in ``empty`` reach; exact below 2⁵³."""
     table, code = np.asarray(forest.count_table), np.asarray(forest.code)
     return sums_reached(forest.trees, plan, X, empty, lambda tree, node: [table[code[tree, node]]])[0]
 

@@ -328,7 +328,7 @@ def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "wor
 
 
 def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
-    """Return the sets of all ``columns``, padded, given the ``borders`` and words ``[words codes]`` of each."""
+    """Return the sets of all ``columns``, padded, given the ``borders`` of each and its words, ``tables``."""
     row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
     sizes = np.array([table.shape[1] for table in tables])[row]
     more, n_entries = multiple_of(8, len(row)) - len(row), int(sizes.sum())
