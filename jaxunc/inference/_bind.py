@@ -241,7 +241,7 @@ class Answering(Protocol):
         ...
 
     def answer(self, X: Any, /) -> Any:
-        """Return the answer for instances ``[instances features]``; a new number of them compiles no new program."""
+        """Return the answer for instances ``[instances features]``; a new number of them compiles no model anew."""
         ...
 
     def blank_answer(self) -> Any:
@@ -425,7 +425,8 @@ def bind(
     -----
     Any number of instances goes through programs of few shapes, which are compiled when they are first needed. Data of
     the host are cut and padded there, and their answers trimmed. On a CPU the shapes are the powers of two up to 4096
-    instances, and 16 384: a server that asks once for each compiles nothing later. A JAX array on an accelerator stays
+    instances, and 16 384: a server that asks once for each compiles none of them later. After 32 calls with as many of up
+    to 64 instances a small program cuts off their padding. A JAX array on an accelerator stays
     there, and is answered by a program for its number of instances.
 
     For few rows the time of JAX's dispatch counts. Simple programs of up to 16 rows run in the calling thread. With

@@ -200,7 +200,7 @@ def _is_frequent(part: Part) -> bool:
 MOST_SHORTENED, MOST_UNCOMPILED = 64, 32
 """Most rows of a call whose padding is cut off by a program, and number of calls of as many instances before. The
 program takes 8 µs in place of the 50 to 90 by way of the host; but 20 to 40 ms to compile, for each number of
-instances."""
+instances and form of an answer."""
 
 _CALLS: Counter[int] = Counter()
 """Number of calls by their number of instances. Threads may miss some of each other's, which does not matter."""
