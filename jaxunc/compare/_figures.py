@@ -343,7 +343,10 @@ def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dic
 
 
 def _set_sizes(title: str, shares) -> Picture:
-    """Return a picture, with this title, of ``shares [strengths classes]``, of sets with 1, 2, … classes for each s."""
+    """Return a picture, with this title, of how large sets are.
+
+    ``shares [strengths classes]`` has for each s the share of sets with 1, 2, … classes.
+    """
 
     def draw(ax: Axes) -> None:
         SetSizeDisplay(STRENGTHS, shares).plot(ax)

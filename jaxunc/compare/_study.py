@@ -116,7 +116,9 @@ def run(
 
 
 class _Progress:
-    """A printer of the time left, on standard error: once, and with ``lines`` again whenever half a minute has passed.
+    """A printer of the time left, on standard error: once, if it is half a minute or more.
+
+    It is printed again every half minute if ``lines`` is True.
 
     ``n`` is the number of forests to run; ``silent`` prints nothing.
     """

@@ -77,7 +77,8 @@ class Verdict(NamedTuple):
     def rejects_all(self) -> bool:
         """Whether no combiner or law is to be used; False if costs decide.
 
-        That is so if tests find the leader no better than the base rates, and a law no better than the default, too.
+        That is so if tests find the leader no better than the base rates, and, if it is a law, no better than the
+        default either.
         """
         by, others = self.criterion, [BASE_RATES, self.base] if self.noun == "law" else [BASE_RATES]
         return by != "cost" and all(self.differs(by, self.leader, other) != 1 for other in others)

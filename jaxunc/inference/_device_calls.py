@@ -93,7 +93,8 @@ def answer_on_device(
     Parameters
     ----------
     program
-        The program. It is called again, telling missing values apart, if it did not and some values are missing.
+        The program. It is first called for rows without missing values, unless ``missing`` or ``guess`` says that
+        there are some; and again for rows with them, if some are found.
     values
         The rows, dense or `SparseRows`.
     mask
@@ -105,7 +106,8 @@ def answer_on_device(
     guess
         Whether values are probably missing, for ``missing=None``.
     n_devices
-        Number of devices that run the program: rows on that many devices stay there, other rows go through the host.
+        Number of devices that run the program. Rows that lie on exactly so many devices are answered there; others go
+        through the host.
     least
         Number of rows of the smallest program for rows of the host.
 

@@ -394,7 +394,7 @@ def _word(words: dict[int, str], value: int) -> str:
 
 
 def _levels(words: list[str]) -> Levels:
-    """Return words as levels, all as integers if each is one: those match columns of integers, bools and words."""
+    """Return words as levels: as integers if every word is one, since those match integers, bools and words."""
     if len(set(words)) < len(words):
         raise ValueError(f"the model lists a category twice: {words!r:.60}.")
     as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]

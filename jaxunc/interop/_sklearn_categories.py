@@ -47,7 +47,7 @@ def _export_labels(estimator: Any) -> Labels | None:
 
 
 def _of_encoder(owner: Any) -> Labels | None:
-    """Return the values, without NaN, in the encoder of ``owner``, an estimator; None if it has no encoder."""
+    """Return each column's categories, without NaN, from the encoder of an estimator ``owner``; None without one."""
     categories = getattr(getattr(owner, "_categorical_encoder", None), "categories_", None)
     nominal = getattr(owner, "is_categorical_", None)
     if categories is None or nominal is None or len(categories) != np.count_nonzero(nominal):

@@ -142,7 +142,7 @@ def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, 
 
 
 def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) -> AdditiveTrees:
-    """Return the model of all trees of a ``learner`` that XGBoost ``version`` made; ``classes``: see `_of_document`."""
+    """Return the model of all trees of a ``learner`` that XGBoost ``version`` made; ``classes`` are labels, or None."""
     booster, objective = part(learner, "gradient_booster"), part(learner, "objective", "name", kind=str)
     name = part(booster, "name", kind=str)
     if name not in ("gbtree", "dart"):

@@ -553,7 +553,10 @@ def encode(forest: Forest, data: LabelledData) -> np.ndarray | SparseRows:
 
 
 def find_leaves(forest: Forest, data: LabelledData) -> np.ndarray:
-    """Return the leaf of each row to learn from in each tree, ``[rows trees]``; a ValueError if trees follow forks."""
+    """Return the leaf of each row to learn from in each tree, ``[rows trees]``.
+
+    Raises a ValueError if the mode of empty leaves gives them no counts of their own.
+    """
     if forest.follows_forks:
         raise ValueError(
             f"empty leaves of the mode {forest.empty_leaves!r} have no counts of their own. Pass "

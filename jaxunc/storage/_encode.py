@@ -130,9 +130,10 @@ class Encoder:
         return name
 
     def _array(self, value: Any, path: str) -> Any:
-        """Return the node of an array, which names the array, or of an array of labels.
+        """Return what the document says of an array: the name that it is stored under, or labels themselves.
 
-        Raises a TypeError for traced arrays, and for dtypes that are not in `PLAIN`.
+        ``path`` is where the array stands in the object. Raises a TypeError for traced arrays, and for dtypes that are
+        not in `PLAIN`.
         """
         if not is_concrete(value):
             raise TypeError(f"{path or 'x'} is traced; save it outside of jit, grad and vmap.")

@@ -78,7 +78,7 @@ class Run:
     def open(self) -> None:
         """Find the finished parts; remove parts of changed data, and temporary files of an interrupted run.
 
-        Data files that the manifest lacks come after those that it has, so that these keep their numbers. Raises a
+        Data files that the manifest lacks are numbered after those that it has, whose numbers stay. Raises a
         ValueError for a folder of another run, or a damaged manifest.
         """
         path = self.folder / MANIFEST

@@ -123,7 +123,7 @@ def array_of(table: Any, name: str) -> np.ndarray:
 
 
 def plain_pandas(frame: Any) -> Any:
-    """Return a pandas frame with columns of numbers of NumPy's dtypes, converted from objects or Arrow's types."""
+    """Return a pandas frame whose columns of numbers, if of objects or Arrow's types, are converted to NumPy's."""
     odd = [j for j, dtype in enumerate(frame.dtypes) if kind_of(dtype) not in NUMBERS and not is_named(frame, j)]
     if odd:
         frame = frame.copy()

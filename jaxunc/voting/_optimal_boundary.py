@@ -149,7 +149,10 @@ def _at_the_end(population: Population, n_trees: int, max_trees: int) -> Int32[n
 
 
 class ExchangeableVotes(NamedTuple):
-    """Probabilities of votes for two classes whose order does not matter: by state (n, k), up to a horizon."""
+    """Probabilities of votes for two classes, where the order of the votes does not matter.
+
+    They are by state (n, k), for k of n votes so far for class 1; n goes up to a horizon.
+    """
 
     next_one: Callable[[int], Float[np.ndarray, "ones"]]
     """Function of n: the probability that the next vote is for class 1, for k = 0 … n."""
@@ -217,8 +220,8 @@ def _chances_to_win(next_one, n_trees: int, horizon: int) -> tuple[np.ndarray, n
 def _wrong(won, lost, next_one) -> States:
     """Return for each state the probability that the leader loses; infinite for ties.
 
-    ``won`` and ``lost`` are the chances of class 1 at the horizon: two arrays, since 1 - ``won`` would round away.
-    ``next_one`` is as in `ExchangeableVotes`.
+    ``won`` and ``lost`` are, for each state at the horizon, the probabilities that class 1 wins and that it does not:
+    two arrays, since 1 - ``won`` would round away. ``next_one`` is as in `ExchangeableVotes`.
     """
     wrong = [np.zeros(0)] * len(won)
     for n in range(len(won) - 1, -1, -1):

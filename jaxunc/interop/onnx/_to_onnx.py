@@ -273,7 +273,7 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
-    """Return the ONNX model, made in ``graph``, of additive trees, whose outputs `to_onnx` tells."""
+    """Return the ONNX model of additive trees, made in ``graph``. `to_onnx` says which outputs it has."""
     values, base = (np.asarray(part, np.float64) for part in (model.values, model.base))
     target = np.broadcast_to(np.arange(model.n_outputs), (model.n_trees, model.n_outputs))
     if values.shape[2] < model.n_outputs:
