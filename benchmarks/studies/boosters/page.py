@@ -68,8 +68,8 @@ def larger_sets(small: Losses, large: Losses, part: str) -> str:
     """A part of the page on larger sets, beside the same sets with few rows."""
     few = losses.same_sets(small, large)
 
-    def grown(first: str, second: str, without: str = "") -> str:
-        logs = losses.growth(few, large, first, second).drop(without, errors="ignore")
+    def grown(first: str, second: str, *without: str) -> str:
+        logs = losses.growth(few, large, first, second).drop(list(without), errors="ignore")
         low, high, least = losses.interval(logs)
         return f"{np.exp(logs.mean()):.3f} ({low:.3f} to {high:.3f}; at least {least:.3f})"
 
