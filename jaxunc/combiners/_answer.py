@@ -66,18 +66,12 @@ class Answer(NamedTuple):
 
     @classmethod
     def from_shares(cls, shares: Array, class_scores: Array, score: Array | None) -> "Answer":
-        """Return an answer with ``shares`` as probabilities, whose logarithms are floored by `floored_log`.
-
-        ``class_scores`` and ``score`` stay as they are.
-        """
+        """Return an answer with ``shares`` as probabilities; their logarithms are floored by `floored_log`."""
         return cls(class_scores, score, shares, floored_log(shares))
 
     @classmethod
     def from_log_evidence(cls, log_evidence: Array) -> "Answer":
-        """Return an answer with ``log_evidence [... classes]``, unnormalised log probabilities, as class scores.
-
-        For two classes the score is their margin, the logit.
-        """
+        """Return an answer with unnormalised log probabilities as class scores; the score is the logit (2 classes)."""
         score = margin(log_evidence) if log_evidence.shape[-1] == 2 else None
         log_probability = log_softmax(log_evidence)
         return cls(log_evidence, score, jnp.exp(log_probability), log_probability)

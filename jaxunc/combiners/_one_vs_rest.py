@@ -99,10 +99,7 @@ class OneVsRest(Combiner[Answer]):
         return jax.tree.map(lambda part: part.reshape(*counts.shape, *part.shape[1:]) if jnp.ndim(part) else part, stat)
 
     def finish(self, stat: PyTree) -> Answer:
-        """Return the answer of a merged statistic: class scores are the margins of the binary answers.
-
-        Probabilities are those of class 1 in the binary answers, divided by their sum.
-        """
+        """Return the margins of the binary answers as class scores, and their normalised probabilities."""
         # Shapes alone, without computing: how many axes the binary combiner's planes have behind the class axis.
         one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
         alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)

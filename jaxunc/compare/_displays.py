@@ -108,19 +108,12 @@ class ReliabilityDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "ReliabilityDisplay":
-        """Make and plot a curve of class probabilities ``probs`` ``[instances classes]`` and classes ``y``.
-
-        These, ``n_bins`` and ``strategy`` are arguments of `jaxunc.metrics.reliability_curve`. ``name`` is for the
-        legend; ``ax`` (the axes) and further keywords go to `plot`.
-        """
+        """Make and plot a curve from arguments of `jaxunc.metrics.reliability_curve`; other keywords go to `plot`."""
         curve = metrics.reliability_curve(probs, y, n_bins=n_bins, strategy=strategy)
         return cls(curve, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, reference: bool = True, **kwargs: Any) -> "ReliabilityDisplay":
-        """Draw the curve on ``ax`` (default: pyplot's empty axes, or new ones); other keywords go to ``ax.plot``.
-
-        With ``reference`` the diagonal of perfect calibration is drawn, too.
-        """
+        """Draw the curve, and with ``reference`` the diagonal of perfect calibration. Keywords go to ``ax.plot``."""
         ax = axes_of(ax)
         if reference:
             diagonal(ax)
@@ -164,11 +157,7 @@ class RejectionDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "RejectionDisplay":
-        """Make and plot a curve from ``certainty`` and ``correct`` ``[instances]``, at ``n_points``.
-
-        These are arguments of `jaxunc.metrics.accuracy_rejection_curve`. ``name`` is for the legend; ``ax`` (the
-        axes) and further keywords go to `plot`.
-        """
+        """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
         curve = metrics.accuracy_rejection_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -210,11 +199,7 @@ class RiskCoverageDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "RiskCoverageDisplay":
-        """Make and plot a curve from ``certainty`` and ``correct`` ``[instances]``, at ``n_points``.
-
-        These are arguments of `jaxunc.metrics.risk_coverage_curve`. ``name`` is for the legend; ``ax`` (the
-        axes) and further keywords go to `plot`.
-        """
+        """Make and plot a curve from each instance's certainty and whether its prediction is correct."""
         curve = metrics.risk_coverage_curve(certainty, correct, n_points=n_points)
         return cls(curve, name=name).plot(ax, **kwargs)
 
@@ -284,10 +269,7 @@ class UncertaintyDisplay(Display):
         return cls(counted).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, cmap: Any = "cividis_r", colorbar: bool = True) -> "UncertaintyDisplay":
-        """Draw the squares on ``ax`` (default: pyplot's empty axes, or new ones).
-
-        ``cmap`` colours the share of errors from 0 to 1/2 and more, which ``colorbar`` explains beside the axes.
-        """
+        """Draw the squares; ``cmap`` colours the share of errors from 0 to 1/2 and more."""
         ax = axes_of(ax)
         size, errors, *edges = (np.asarray(part, float) for part in self.counted)
         steps = [e[1] - e[0] for e in edges]
@@ -347,10 +329,7 @@ class LeafSizeDisplay(Display):
         return cls(leaf_sizes, values, measure=measure).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, lines: Mapping[str, Line] | None = None) -> "LeafSizeDisplay":
-        """Draw each combiner on ``ax`` (default: pyplot's empty axes, or new ones).
-
-        ``lines`` is {combiner: its look}, by default `lines_for` all; combiners without a look are faint lines.
-        """
+        """Draw each combiner with its look in ``lines`` (default: `lines_for`), or as a faint line if it has none."""
         ax = axes_of(ax)
         lines = lines_for(list(self.values)) if lines is None else lines
         self.lines_ = {}

@@ -51,10 +51,7 @@ class SetSizeDisplay(Display):
         return cls(strengths, shares).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, cmap: str = "cividis_r") -> "SetSizeDisplay":
-        """Draw the bars on ``ax`` (default: pyplot's empty axes, or new ones).
-
-        Their colours are evenly spaced in ``cmap``: the default draws larger sets darker.
-        """
+        """Draw the bars, in colours that are evenly spaced in ``cmap``: the default draws larger sets darker."""
         ax = axes_of(ax)
         positions = np.arange(len(self.strengths))
         n_sizes = self.shares.shape[1]
@@ -127,10 +124,7 @@ class StrengthDisplay(Display):
         return cls(strengths, values, measure=measure, reference=reference).plot(ax)
 
     def plot(self, ax: Any = None) -> "StrengthDisplay":
-        """Draw a line for each name on ``ax`` (default: pyplot's empty axes, or new ones).
-
-        The values of s stand at equal distances, since their ratios matter.
-        """
+        """Draw a line for each name. The values of s stand at equal distances, since their ratios matter."""
         ax = axes_of(ax)
         x = list(range(len(self.strengths)))
         self.lines_, self.references_ = {}, {}
@@ -298,11 +292,7 @@ class ComplexityDisplay(Display):
         return cls(trees, values, lower, upper, measure=measure, **kwargs).plot(ax)
 
     def plot(self, ax: Any = None, *, band: str | None = "range") -> "ComplexityDisplay":
-        """Draw the lines, and the range as a band with a vertical line at each tree.
-
-        ``ax`` are the axes to draw on (default: pyplot's empty axes, or new ones). ``band`` is the name of the range in
-        the legend; None leaves it out there.
-        """
+        """Draw the lines, and the range as a band with markers at its ends; ``band`` is its name in the legend."""
         ax = axes_of(ax)
         positions = list(range(len(self.trees)))
         self.band_ = ax.fill_between(
@@ -373,27 +363,18 @@ class PredictionIntervalDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "PredictionIntervalDisplay":
-        """Make and plot a display of ``estimator.predict_interval(X, coverage=coverage)``, and true targets ``y``.
-
-        ``ax`` (the axes) and further keywords go to `plot`.
-        """
+        """Make and plot a display of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
         return cls(_intervals(estimator, X, coverage), y, name=name).plot(ax, **kwargs)
 
     @classmethod
     def from_predictions(
         cls, interval: Any, y: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> "PredictionIntervalDisplay":
-        """Make and plot a display of intervals ``[instances 2]`` and true values of the target ``[instances]``.
-
-        ``ax`` (the axes) and further keywords go to `plot`.
-        """
+        """Make and plot a display of intervals ``[instances 2]`` and true values of the target ``[instances]``."""
         return cls(interval, y, name=name).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, *, most: int = 200, **kwargs: Any) -> "PredictionIntervalDisplay":
-        """Draw the intervals, or ``most`` of them, evenly chosen by width; other keywords go to ``ax.vlines``.
-
-        ``ax`` are the axes to draw on; default: pyplot's if they are empty, else those of a new figure.
-        """
+        """Draw the intervals, or ``most`` of them, evenly chosen by width. Keywords go to ``ax.vlines``."""
         ax = axes_of(ax)
         order = np.argsort(self.interval[:, 1] - self.interval[:, 0], kind="stable")
         order = order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).round().astype(int))]
@@ -466,10 +447,7 @@ class CoverageDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> "CoverageDisplay":
-        """Make and plot a curve of ``estimator.predict_interval(X, coverage=…)`` for each of ``coverages`` in (0, 1).
-
-        ``y`` are the true targets ``[instances]``. ``ax`` (the axes) and further keywords go to `plot`.
-        """
+        """Make and plot a curve of the intervals that a fitted estimator's ``predict_interval`` returns for ``X``."""
         intervals = np.stack([_intervals(estimator, X, float(coverage)) for coverage in coverages])
         return cls.from_predictions(intervals, y, coverages=coverages, name=name, ax=ax, **kwargs)
 
@@ -477,10 +455,7 @@ class CoverageDisplay(Display):
     def from_predictions(
         cls, intervals: Any, y: Any, *, coverages: Any, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> "CoverageDisplay":
-        """Make and plot a curve from intervals ``[coverages instances 2]`` and true targets ``[instances]``.
-
-        ``ax`` (the axes) and further keywords go to `plot`.
-        """
+        """Make and plot a curve from intervals ``[coverages instances 2]`` and true targets ``[instances]``."""
         ends, truth = np.asarray(intervals, float), np.asarray(y, float)
         if ends.ndim != 3 or ends.shape[1:] != (*truth.shape, 2) or not len(truth):
             raise ValueError(

@@ -202,10 +202,7 @@ class Settings:
 
     @classmethod
     def for_model(cls, n_trees: int, *, refitted: bool = False, **chosen: Any) -> "Settings":
-        """Return settings of a study of one model, counted anew or ``refitted`` on the training rows of each fold.
-
-        ``n_trees`` is the number of its trees, and ``chosen`` are further fields.
-        """
+        """Return settings of a study of one model, which is counted anew or ``refitted`` on each training part."""
         kind, counts = (REFITTED, "inbag") if refitted else (GIVEN, "held_out")
         return cls(forests=(kind,), leaf_sizes=(0,), n_trees=n_trees, counts=counts, **chosen)
 

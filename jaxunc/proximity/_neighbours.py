@@ -181,10 +181,7 @@ class NeighbourIndex:
         return weights
 
     def means(self, values: np.ndarray, X: InstancesLike | None = None) -> np.ndarray:
-        """Return for each query the weighted means of ``values [rows columns]``, ``[queries columns]``.
-
-        X holds the queries; None: the rows themselves. NaN for a query that no tree answers.
-        """
+        """Return for each query the weighted means of ``values [rows columns]``; NaN where no tree counts."""
         parts = []
         for leaves in self._chunks(X):
             sums = np.zeros((len(leaves), values.shape[1]))
