@@ -137,7 +137,7 @@ def test_padding_of_a_frequent_number_of_instances():
     bound, mask = ju.bind(forest(), ju.Mean()), MASK[:7, : forest().n_trees]
     answer = lambda: (bound.answer(X[:7]), bound.answer(X[:7], tree_mask=mask))
     first = jax.tree.map(np.asarray, answer())
-    with compilations() as names:
+    with compilations(padding=True) as names:
         for _ in range(MOST_UNCOMPILED):
             bound.answer(X[:7])
         assert names == []
