@@ -3,6 +3,7 @@
 import ast
 import doctest
 import importlib
+import inspect
 import json
 import pickle
 import pkgutil
@@ -10,8 +11,10 @@ import re
 import shutil
 import subprocess
 import sys
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import lru_cache, reduce
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -127,6 +130,50 @@ def test_notebooks_are_kept_with_their_outputs(path):
     assert not [output for cell in code for output in cell["outputs"] if output.get("name") == "stderr"]
     drawn = [cell for cell in code if any("image/png" in output.get("data", {}) for output in cell["outputs"])]
     assert not [cell["source"] for cell in drawn if len(cell["metadata"]["mystnb"]["image"]["alt"]) < 20]
+
+
+SHOWN = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "notebooks").glob("*.ipynb"))]
+"""Pages with code, most of which `.ci/run` runs in some of its runs alone."""
+
+
+def calls_of(page: Path) -> Iterator[tuple[str, Any, set[str]]]:
+    """Of the library's names that a page reads: their path, what they are, and the keywords that a call passes."""
+    if page.suffix == ".ipynb":
+        cells = json.loads(page.read_text("utf-8"))["cells"]
+        blocks = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    else:
+        blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    nodes = [node for block in blocks for node in ast.walk(ast.parse(block))]
+    names: dict[str, Any] = {}
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= imported(node)
+    for node in nodes:
+        called, path = (node.func, []) if isinstance(node, ast.Call) else (node, [])
+        while isinstance(called, ast.Attribute):
+            called, path = called.value, [called.attr, *path]
+        if isinstance(called, ast.Name) and called.id in names:
+            keywords = {one.arg for one in node.keywords if one.arg} if isinstance(node, ast.Call) else set()
+            yield ".".join([called.id, *path]), reduce(getattr, path, names[called.id]), keywords
+
+
+def imported(line: ast.Import | ast.ImportFrom) -> dict[str, Any]:
+    """What a line imports of the library."""
+    if isinstance(line, ast.ImportFrom):
+        ours = (line.module or "").partition(".")[0] == "jaxunc"
+        module = importlib.import_module(str(line.module)) if ours else None
+        return {one.asname or one.name: getattr(module, one.name) for one in line.names if ours}
+    ours = [one for one in line.names if one.name.partition(".")[0] == "jaxunc"]
+    return {one.asname or one.name: importlib.import_module(one.name) for one in ours}
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.stem)
+def test_pages_call_what_there_is(page):
+    for path, found, keywords in calls_of(page):
+        if keywords:
+            parameters = inspect.signature(found).parameters
+            any_keyword = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+            assert any_keyword or keywords <= {*parameters}, f"{path}: {keywords - {*parameters}}"
 
 
 @pytest.mark.parametrize("name", RULES)
