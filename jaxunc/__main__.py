@@ -61,12 +61,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     for stream in (sys.stdout, sys.stderr):
         # Names of classes and files may have letters that the terminal's encoding lacks.
-        if (change := getattr(stream, "reconfigure", None)) is not None:
-            change(errors="backslashreplace")
+        if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+            reconfigure(errors="backslashreplace")
     parser = _parser()
-    words = sys.argv[1:] if argv is None else list(argv)
-    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        parser.error(f"the command {unknown(words[0], COMMANDS)}")
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        parser.error(f"the command {unknown(arguments[0], COMMANDS)}")
     with _name_absent_packages(parser):
         args = parser.parse_args(argv)
         if args.command is None:
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _command_module(name: str) -> Any:
-    """Return a command's module: ``DETAILS``, ``add_arguments(parser)``, ``run(args)`` and ``interrupted(args)``."""
+    """Return a command's module, with ``DETAILS``, ``add_arguments(parser)``, ``run(args)``, ``interrupted(args)``."""
     # Imported only now: each command needs packages that other commands do not.
     return import_module(_APPLICATIONS.get(name, f"jaxunc.commands._{name}"))
 
@@ -131,7 +131,7 @@ def _absent_platform() -> str | None:
 
 
 def _message_of(error: Exception) -> str:
-    """Return the message of an error; of an error of a file, the path and the system's words."""
+    """Return the message of an error; for an error of a file, its path and the system's message."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error) or type(error).__name__

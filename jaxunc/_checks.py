@@ -60,19 +60,20 @@ class FractionsWarning(UserWarning):
 
 
 class _Process:
-    """Whether JAX has begun to work in this process, after which a fork of the process cannot compute."""
+    """The state of this process: once JAX has begun to work in it, processes forked from it cannot compute."""
 
     has_begun = False
     """Whether JAX has compiled programs or started threads in this process, or in one that it was forked from."""
 
 
 def _note_begin(event: str, *_: Any, **__: Any) -> None:
-    """Set `_Process.has_begun` if ``event``, which JAX's monitoring reports, is that a program was compiled."""
+    """Set `_Process.has_begun` if ``event``, the name of what JAX's monitoring reports, is a compilation."""
     _Process.has_begun = _Process.has_begun or event.startswith("/jax/core/compile")
 
 
 def _before_fork() -> None:
     """Set `_Process.has_begun` if a thread of JAX runs, which may have started before any program was compiled."""
+    # The names of this process's threads, on Linux: those of XLA begin with "tf_xla".
     for task in () if _Process.has_begun else Path("/proc/self/task").glob("*/comm"):
         try:
             _Process.has_begun |= task.read_bytes().lower().startswith(b"tf_xla")
@@ -81,11 +82,11 @@ def _before_fork() -> None:
 
 
 def _refuse(event: str, *_: Any, **__: Any) -> None:
-    """Raise a RuntimeError if ``event`` is that this package compiles a program.
+    """Raise a RuntimeError if ``event`` is a compilation that this package asked for.
 
-    JAX's monitoring calls it in forked processes, where the program would hang.
+    JAX's monitoring calls this function in forked processes, where the program would hang.
     """
-    frame = sys._getframe(1)
+    frame = sys._getframe(1)  # a function of this package among the callers shows that the package asked
     while frame is not None and event.startswith("/jax/core/compile"):
         if str(frame.f_globals.get("__name__")).partition(".")[0] == "jaxunc":
             raise RuntimeError(
@@ -152,13 +153,13 @@ def escape_invisible(text: str) -> str:
 
 
 def suggest(name, names: Iterable, cutoff: float = 0.6) -> str:
-    """Return " Did you mean …?" with that of ``names`` which is closest to ``name``; "" if no name is close.
+    """Return the question " Did you mean …?" with the closest of ``names`` to ``name``; "" if no name is close.
 
     Upper and lower case count as equal. ``cutoff`` is the least similarity of `difflib.get_close_matches`, 0 to 1.
     """
-    by_lower = {str(each).lower(): each for each in names}
-    close = difflib.get_close_matches(str(name).lower(), list(by_lower), n=1, cutoff=cutoff)
-    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
+    name_by_lower_case = {str(candidate).lower(): candidate for candidate in names}
+    close_names = difflib.get_close_matches(str(name).lower(), list(name_by_lower_case), n=1, cutoff=cutoff)
+    return f" Did you mean {name_by_lower_case[close_names[0]]!r}?" if close_names else ""
 
 
 def join_names(names: Sequence[str], most: int = 5) -> str:
@@ -250,7 +251,7 @@ def check_within(name: str, value, within: str, why: str = "", *, shape: tuple[i
     checked. ``why`` ends the message.
     """
     above, low, below, high = _interval(within)
-    is_bool = isinstance(value, bool)
+    is_bool = isinstance(value, bool)  # Python takes a bool for an integer, too
     is_number = isinstance(value, float | int) and not is_bool and shape in ((), None)
     if is_number and above(value, low) and below(value, high):
         return  # most calls end here, without an array
@@ -293,11 +294,11 @@ def _outside(name: str, value, within: str, why: str) -> str:
     """Return the error message for a value outside of the interval ``within``; ``why`` ends it."""
     _, low, _, high = _interval(within)
     expected = f"lie in {within}"
-    if high == np.inf:
+    if high == np.inf:  # such an interval reads better as a bound
         expected = "be finite numbers" if np.ndim(value) else "be a finite number"
         expected += "" if low == -np.inf else f" {'>' if within[0] == '(' else '>='} {low:g}"
-    shown = np.asarray(value).tolist() if hasattr(value, "dtype") else value
-    return f"{name}={shown!r:.60} must {expected}{why}."
+    shown_value = np.asarray(value).tolist() if hasattr(value, "dtype") else value
+    return f"{name}={shown_value!r:.60} must {expected}{why}."
 
 
 def check_key(key) -> None:
@@ -334,14 +335,14 @@ def show_settings(settings: type, defaults: Mapping[str, Any]) -> Callable[[Func
     def decorate(function: FunctionT) -> FunctionT:
         """Set the signature of a function: its last parameter, ``**``, is replaced by the settings."""
         signature = inspect.signature(function)
-        *named, _ = signature.parameters.values()
+        *named_parameters, _ = signature.parameters.values()
         shown_settings = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=annotation)
             for name, annotation in settings.__annotations__.items()
         ]
-        where = [parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in named].index(True)
+        first_keyword = [parameter.kind is inspect.Parameter.KEYWORD_ONLY for parameter in named_parameters].index(True)
         vars(function)["__signature__"] = signature.replace(
-            parameters=[*named[:where], *shown_settings, *named[where:]]
+            parameters=[*named_parameters[:first_keyword], *shown_settings, *named_parameters[first_keyword:]]
         )
         return function
 
@@ -374,7 +375,7 @@ def check_counts(counts, name: str = "counts") -> None:
         return
     check_readable(name, counts)
     values = np.asarray(counts)
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in "biuf":  # texts, complex numbers; or bfloat16, which passes
         check_numbers(name, counts)
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} holds NaN or infinite values; class counts must be finite numbers >= 0.")
@@ -444,7 +445,7 @@ def check_probability_vector(prior, n_classes: int, name: str = "prior") -> None
 
 
 def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray:
-    """Return the weights of ``n`` instances as float64 ``[n]``, all of them 1 for None.
+    """Return the weights of ``n`` instances as float64 ``[n]``; for None all weights are 1.
 
     Raises a TypeError unless they are numbers, a ValueError unless they have the shape ``[n]`` and are finite and >= 0.
     """
@@ -453,8 +454,8 @@ def as_weights(sample_weight, n: int, name: str = "sample_weight") -> np.ndarray
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, np.float64)
     if weights.shape != (n,):
         raise ValueError(f"{name} has shape {weights.shape}; pass one number per instance, shape ({n},).")
-    if not np.all(sound := np.isfinite(weights) & (weights >= 0)):
-        raise ValueError(f"{name} holds {weights[~sound][0]}; pass finite numbers >= 0. 0 leaves an instance out.")
+    if not np.all(is_valid := np.isfinite(weights) & (weights >= 0)):
+        raise ValueError(f"{name} holds {weights[~is_valid][0]}; pass finite numbers >= 0. 0 leaves an instance out.")
     return weights
 
 

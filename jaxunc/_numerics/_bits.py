@@ -53,12 +53,12 @@ def order_key_below(thresholds: np.ndarray) -> np.ndarray:
 
 
 def pair_words(first: Array, second: Array) -> Complex64[Array, "..."]:
-    """Return two 32-bit arrays of one shape as a complex array, which programs only move; `pair_bits` is to keep it."""
+    """Return two 32-bit arrays of one shape as a complex array that programs only move; to keep, use `pair_bits`."""
     return lax.complex(*(lax.bitcast_convert_type(half, jnp.float32) for half in (first, second)))
 
 
 def split_words(pairs: Complex64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
-    """Return the two 32-bit arrays that `pair_words` made one array of; ``first`` and ``second`` are their dtypes."""
+    """Return the two 32-bit arrays that `pair_words` has joined; ``first`` and ``second`` are their dtypes."""
     return lax.bitcast_convert_type(lax.real(pairs), first), lax.bitcast_convert_type(lax.imag(pairs), second)
 
 
@@ -79,7 +79,7 @@ def pair_bits(first: Any, second: Any) -> Any:
 
 
 def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) -> tuple[Array, Array]:
-    """Return the two 32-bit arrays of `pair_bits`, of these dtypes; a TypeError if ``pairs`` has another by now."""
+    """Return the two 32-bit arrays that `pair_bits` joined, of these dtypes; a TypeError if ``pairs`` is not int64."""
     _check_bits(pairs, jnp.int64)
     low = lax.convert_element_type(pairs, jnp.uint32)
     high = lax.convert_element_type(lax.shift_right_logical(pairs, lax.full_like(pairs, 32)), jnp.uint32)
@@ -87,7 +87,7 @@ def split_bits(pairs: Int64[Array, "..."], first: DTypeLike, second: DTypeLike) 
 
 
 def as_bits(numbers: Any) -> Any:
-    """Return the bits of floats as integers of the same size, which may be kept (`pair_bits`); else the numbers."""
+    """Return the bits of floats as integers of the same size, which may be kept (`pair_bits`); others as they are."""
     if not jnp.issubdtype(numbers.dtype, jnp.floating):
         return numbers
     dtype = _BITS[numbers.dtype.itemsize]
@@ -95,7 +95,7 @@ def as_bits(numbers: Any) -> Any:
 
 
 def of_bits(bits: Array, dtype: DTypeLike) -> Array:
-    """Return the numbers, of type ``dtype``, of `as_bits`; raise a TypeError if ``bits`` has another dtype by now."""
+    """Return the numbers of type ``dtype`` whose bits `as_bits` returned; a TypeError if ``bits`` has a wrong dtype."""
     if not jnp.issubdtype(dtype, jnp.floating):
         _check_bits(bits, dtype)
         return bits

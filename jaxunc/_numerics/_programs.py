@@ -91,8 +91,8 @@ class KeptWhileAlive(Generic[Result]):
     def get(self, arrays: Sequence[Any], settings: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result for these ``arrays`` and ``settings``; the first call for them makes it by ``make()``."""
         key = (*map(_identity, arrays), settings)
-        if entry := self._results.get(key):  # a single access: another thread may drop the entry
-            return entry[0]
+        if kept := self._results.get(key):  # a single access: another thread may drop the entry
+            return kept[0]
         with outside_traces():
             result = make()
         owners = [array for array in arrays if not isinstance(array, _NUMBER)]
@@ -122,7 +122,7 @@ def _identity(array: Any) -> Hashable:
 
 
 def copy_in(values: Any, dtype: Any = None) -> Array:
-    """Return values as an array of JAX, of this dtype; one of the host is copied, as its owner may write to it later.
+    """Return values as an array of JAX, of this dtype; an array of the host is copied, as its owner may write to it.
 
     On a CPU JAX shares the memory of an aligned array, and may compute after a call has returned.
     """
@@ -200,7 +200,7 @@ def same_rank(*arrays: Shaped[Array, "..."]) -> tuple[Shaped[Array, "..."], ...]
 
 
 def map_over_devices(function: Callable[..., Any], *arrays: Any, beside: Any = None) -> Any:
-    """Return ``function(beside, *arrays)``; under a mesh each device computes it for its own instances.
+    """Return ``function(beside, *arrays)``; under a mesh each device computes it for its share of the instances.
 
     The ``arrays`` (or None for some) have the instances as their first axis. ``beside`` is a pytree, which every device
     has as a whole. The function must answer each instance by itself. Results whose shape follows the number of
@@ -211,35 +211,35 @@ def map_over_devices(function: Callable[..., Any], *arrays: Any, beside: Any = N
     `jax.vmap` maps over instances that a mesh divides.
     """
     leaves, structure = jax.tree.flatten(beside)
-    on_mesh = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer) and _mesh_of([leaf])[0] is not None]
+    mesh_leaves = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer) and _mesh_of([leaf])[0] is not None]
     (mesh, axes), present = _mesh_of(arrays), [array for array in arrays if array is not None]
-    mesh = _mesh_of([leaves[i] for i in on_mesh])[0] if mesh is None else mesh
+    mesh = _mesh_of([leaves[i] for i in mesh_leaves])[0] if mesh is None else mesh
     if mesh is None or len({array.shape[:1] for array in present}) != 1:  # the function refuses unequal lengths
         return function(beside, *arrays)
 
     def on_each(parts: list[Any], *arrays: Any) -> Any:
-        on_device = dict(zip(on_mesh, parts, strict=True))
+        on_device = dict(zip(mesh_leaves, parts, strict=True))
         filled = [on_device.get(i, leaf) for i, leaf in enumerate(leaves)]
         return function(jax.tree.unflatten(structure, filled), *arrays)
 
     spec = PartitionSpec(axes)
     # Axes other than that of instances are not divided: a tree may test any column.
     shards = [array if array is None else _reshard(array, mesh, spec) for array in arrays]
-    parts = [_reshard(leaves[i], mesh, PartitionSpec()) for i in on_mesh]
+    replicas = [_reshard(leaves[i], mesh, PartitionSpec()) for i in mesh_leaves]
     share = NamedSharding(mesh, spec).shard_shape((present[0].shape[0],))[0]
     # A result whose shape changes with one instance more has the instances as its first axis.
     inputs = lambda rows: [_shape_with(array, rows) for array in arrays]
-    shapes, longer = (jax.eval_shape(partial(function, beside), *inputs(rows)) for rows in (share, share + 1))
-    results = jax.tree.map(lambda a, b: PartitionSpec() if a.shape == b.shape else spec, shapes, longer)
-    in_specs = ([PartitionSpec() for _ in parts], *(spec for _ in arrays))
-    settings: dict[str, Any] = {"mesh": mesh, "in_specs": in_specs, "out_specs": results}
-    kinds = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
-    explicit = {name for name, kind in kinds.items() if kind == AxisType.Explicit}
-    if len(explicit) < len(kinds):  # if all are explicit, none is named: JAX removes the axis that `vmap` maps along
+    shapes, longer_shapes = (jax.eval_shape(partial(function, beside), *inputs(rows)) for rows in (share, share + 1))
+    out_specs = jax.tree.map(lambda a, b: PartitionSpec() if a.shape == b.shape else spec, shapes, longer_shapes)
+    in_specs = ([PartitionSpec() for _ in replicas], *(spec for _ in arrays))
+    settings: dict[str, Any] = {"mesh": mesh, "in_specs": in_specs, "out_specs": out_specs}
+    types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    explicit = {name for name, kind in types.items() if kind == AxisType.Explicit}
+    if len(explicit) < len(types):  # if all are explicit, none is named: JAX removes the axis that `vmap` maps along
         settings["axis_names"] = explicit
     mapped: Any = jax.shard_map(on_each, check_vma=False, **settings)
     try:
-        return mapped(parts, *shards)
+        return mapped(replicas, *shards)
     except Exception as error:
         if type(error).__name__ != "ShardingTypeError":  # which has no public name
             raise
@@ -268,7 +268,7 @@ def _varying(array: Any) -> frozenset[str]:
 
 
 def replicate(array: Any) -> Any:
-    """Return the array with all its entries on every device if a mesh of explicit axes divides it; else as it is."""
+    """Return the array with all its entries on every device, if a mesh of explicit axes divides it; else the array."""
     # This test takes a tenth of the time of `_mesh_of`.
     if not isinstance(array, Tracer) and isinstance(array.sharding, SingleDeviceSharding):
         return array
@@ -282,15 +282,17 @@ def _reshard(array: Any, mesh: Any, spec: PartitionSpec) -> Any:
 
 
 def _mesh_of(arrays: Any, *, concrete: bool = False) -> tuple[Any, Any]:
-    """Return (mesh, axes): the first mesh with explicit axes among the types of ``arrays``, and what divides instances.
+    """Return (mesh, axes): the first mesh with explicit axes among the types of ``arrays``, and the axes of instances.
 
-    The axes are those along which the first axis of an array is divided. Each is None if there is none. Only traced
-    arrays count, unless ``concrete`` is True.
+    These are the axes along which the first axis of an array is divided. Mesh or axes are None if there are none. Only
+    traced arrays count, unless ``concrete`` is True.
     """
     traced = [array for array in arrays if isinstance(array, jax.Array) and (concrete or not is_concrete(array))]
     shardings: list[Any] = [jax.typeof(array).sharding for array in traced]
-    mesh = next((each.mesh for each in shardings if AxisType.Explicit in each.mesh.axis_types), None)
-    return mesh, next((each.spec[0] for each in shardings if len(each.spec) and each.spec[0] is not None), None)
+    mesh = next((sharding.mesh for sharding in shardings if AxisType.Explicit in sharding.mesh.axis_types), None)
+    return mesh, next(
+        (sharding.spec[0] for sharding in shardings if len(sharding.spec) and sharding.spec[0] is not None), None
+    )
 
 
 def _shape_with(array: Any, rows: int) -> Any:

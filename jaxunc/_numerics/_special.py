@@ -21,15 +21,16 @@ def log1p_minus(x: Float[Array | np.ndarray, "..."], xp: ModuleType = jnp) -> Fl
 
     With r = x/(2 + x): r (2 Σ_{k≥1} r^{2k}/(2k+1) - x) for |x| < 0.4, the plain difference elsewhere.
     """
-    small = xp.abs(x) < 0.4
-    r = xp.where(small, x / (2 + x), 0.0)
+    is_small = xp.abs(x) < 0.4
+    # Both forms are computed everywhere: each takes 0 where it is not used, so that its gradient is finite.
+    r = xp.where(is_small, x / (2 + x), 0.0)
     square = r * r
     series = xp.zeros_like(r)
     terms = 14 if x.dtype == jnp.float64 else 6
     for k in range(terms, 0, -1):
         series = square * (series + 1.0 / (2 * k + 1))
-    plain = xp.log1p(xp.where(small, 0.0, x)) - xp.where(small, 0.0, x)
-    return xp.where(small, r * (2 * series - x), plain)
+    plain = xp.log1p(xp.where(is_small, 0.0, x)) - xp.where(is_small, 0.0, x)
+    return xp.where(is_small, r * (2 * series - x), plain)
 
 
 def lambert_w_of_exp(log_x: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -123,8 +124,8 @@ def _shift(z):
     The steps lead from z, if it is less than their number, to the argument of the series.
     """
     shifts, terms = (10, 8) if z.dtype == jnp.float64 else (3, 5)
-    small = z < shifts
-    return shifts, terms, jnp.where(small, z, 1.0), jnp.where(small, z + shifts, z)
+    is_small = z < shifts
+    return shifts, terms, jnp.where(is_small, z, 1.0), jnp.where(is_small, z + shifts, z)
 
 
 def entropy_gap(t: Float[Array, "..."], rest: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -132,8 +133,8 @@ def entropy_gap(t: Float[Array, "..."], rest: Float[Array, "..."]) -> Float[Arra
 
     The relative error stays small near t = 0, where S(t) ≈ t², and near t = 1, where 1 - t from t would lose digits.
     """
-    near = t < 0.5
-    inner = jnp.where(near, t, 0.25)
-    series = 2 * inner * inner + (1 + inner) * log1p_minus(inner) + (1 - inner) * log1p_minus(-inner)
-    outer, left = jnp.where(near, 0.5, t), jnp.where(near, 0.5, rest)
-    return jnp.where(near, series, (1 + outer) * jnp.log1p(outer) + left * jnp.log(left))
+    is_near = t < 0.5  # both forms are computed everywhere, each at a harmless number where it is not used
+    near_t = jnp.where(is_near, t, 0.25)
+    series = 2 * near_t * near_t + (1 + near_t) * log1p_minus(near_t) + (1 - near_t) * log1p_minus(-near_t)
+    far_t, far_rest = jnp.where(is_near, 0.5, t), jnp.where(is_near, 0.5, rest)
+    return jnp.where(is_near, series, (1 + far_t) * jnp.log1p(far_t) + far_rest * jnp.log(far_rest))

@@ -44,9 +44,9 @@ def add_up(x: Any, axis: int, *, keepdims: bool = False) -> Any:
 
 
 def is_sum_in_order(params: dict[str, Any]) -> bool:
-    """Return whether a reduction in a traced program is a `sum_in_order`, given its parameters ``params`` there."""
-    number = jnp.zeros((), params["jaxpr"].in_avals[0].dtype)
-    return str(params["jaxpr"]) == str(jax.make_jaxpr(_add)(number, number))
+    """Return whether a reduction in a traced program is a `sum_in_order`, given the reduction's parameters there."""
+    scalar = jnp.zeros((), params["jaxpr"].in_avals[0].dtype)
+    return str(params["jaxpr"]) == str(jax.make_jaxpr(_add)(scalar, scalar))
 
 
 def _add(total: Array, x: Array) -> Array:
@@ -63,6 +63,7 @@ def _sum(x: Float[Array, "..."], axis: int) -> Float[Array, "..."]:
 
 @_sum.defjvp
 def _sum_jvp(axis, primals, tangents):
+    """Return the sum of ``primals`` (x,) and its tangent, the sum of ``tangents`` (dx,): the derivative of `_sum`."""
     return _sum(*primals, axis), jnp.sum(*tangents, axis=axis)
 
 
@@ -74,8 +75,8 @@ def scale_and_move(x: Float[Array, "..."], scale: Array, move: Array) -> Float[A
 
 def rounded(product: Float[Array, "..."]) -> Float[Array, "..."]:
     """Return a finite product unchanged, in a form that keeps a compiler from fusing it with a sum that it enters."""
-    most = jnp.finfo(product.dtype).max
-    return jnp.clip(product, -most, most)
+    largest = jnp.finfo(product.dtype).max
+    return jnp.clip(product, -largest, largest)
 
 
 def safe_divide(numerator: Array, denominator: Array, otherwise: float | Array = 0.0) -> Array:
@@ -112,6 +113,7 @@ def floored_log(x: Float[Array, "..."]) -> Float[Array, "..."]:
 
 @floored_log.defjvp
 def _floored_log_jvp(primals, tangents):
+    """Return `floored_log` of ``primals`` (x,) and its tangent for ``tangents`` (dx,)."""
     (x,), (dx,) = primals, tangents
     return floored_log(x), dx / jnp.maximum(x, jnp.finfo(x.dtype).tiny ** 0.5)
 
@@ -131,16 +133,16 @@ def softmax(x: Float[Array, "... classes"]) -> Float[Array, "... classes"]:
 def log_average(logs: Float[Array, "... terms"], weights: Float[Array, "terms"]) -> Float[Array, "..."]:
     """Return log Σ w exp(x), with x in ``logs`` and w ≥ 0 in ``weights``, by `sum_in_order`; x may be NaN if w = 0."""
     logs = jnp.where(weights != 0, logs, -jnp.inf)
-    most = jnp.max(logs, axis=-1, keepdims=True)
-    most = lax.stop_gradient(jnp.where(jnp.isfinite(most), most, jnp.zeros_like(most)))
-    return jnp.log(sum_in_order(jnp.exp(logs - most) * weights)) + most[..., 0]
+    largest = jnp.max(logs, axis=-1, keepdims=True)
+    largest = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, jnp.zeros_like(largest)))
+    return jnp.log(sum_in_order(jnp.exp(logs - largest) * weights)) + largest[..., 0]
 
 
 def float_dtype(*arrays) -> jnp.dtype:
     """Return the dtype to compute in: the common one of the arrays' floats, or without any the default for floats."""
     # Only dtypes are read: to put an array on a device would compile a program for its shape.
-    found = [jax.dtypes.canonicalize_dtype((a if hasattr(a, "dtype") else jnp.asarray(a)).dtype) for a in arrays]
-    floats = [dtype for dtype in found if jnp.issubdtype(dtype, jnp.floating)]
+    dtypes = [jax.dtypes.canonicalize_dtype((a if hasattr(a, "dtype") else jnp.asarray(a)).dtype) for a in arrays]
+    floats = [dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)]
     return jnp.result_type(*floats) if floats else jnp.result_type(float)
 
 
@@ -162,11 +164,11 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
         high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits) & keep, x.dtype)
         return high, x - high
 
-    p = rounded(a * b)
+    product = rounded(a * b)
     (a_high, a_low), (b_high, b_low) = split(a), split(b)
     # Each product is rounded before it is added, in every program: else last bits would differ between programs.
-    middle = (a_high * b_high - p) + rounded(a_high * b_low) + rounded(a_low * b_high)
-    return p, middle + rounded(a_low * b_low)
+    error = (a_high * b_high - product) + rounded(a_high * b_low) + rounded(a_low * b_high)
+    return product, error + rounded(a_low * b_low)
 
 
 class TwoFloat(NamedTuple):
@@ -191,12 +193,13 @@ class TwoFloat(NamedTuple):
 
     def divided_by(self, divisor: float | int) -> "TwoFloat":
         """Return the quotient by a plain number ``divisor``, to twice the precision."""
-        # The divisor depends on each number: XLA would multiply by a constant's reciprocal, and cancel x / b * b.
-        b = jnp.where(jnp.isnan(self.high), self.high, jnp.asarray(divisor, self.high.dtype))
-        quotient = self.high / b
-        p, e = _two_product(quotient, b)
-        rest = ((self.high - p) - e) + self.low
-        return type(self)(*two_sum(quotient, rest / b))
+        # The divisor depends on each number: XLA would multiply by a constant's reciprocal, and cancel dividing and
+        # multiplying by it.
+        divisors = jnp.where(jnp.isnan(self.high), self.high, jnp.asarray(divisor, self.high.dtype))
+        quotient = self.high / divisors
+        product, error = _two_product(quotient, divisors)
+        rest = ((self.high - product) - error) + self.low
+        return type(self)(*two_sum(quotient, rest / divisors))
 
 
 def two_float_from_limbs(low: UInt32[Array, "..."], high: Int[Array, "..."]) -> TwoFloat:
@@ -270,30 +273,30 @@ def counts_dtype(*tables) -> jnp.dtype:
 
 
 def subtract_counts(counts: AnyCounts, part: AnyCounts) -> AnyCounts:
-    """Return counts less ``part`` of them, such as an instance's; a rest that may be rounding is exactly 0."""
+    """Return counts less ``part`` of them, such as an instance's; exactly 0 where the rest may be a rounding error."""
     rest = counts - part
-    nothing = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
-    return rest.__array_namespace__().where(rest.astype(nothing.dtype) <= nothing, rest.dtype.type(0), rest)
+    tolerance = 4 * float(np.finfo(np.float32).eps) * counts.astype(float_dtype(counts))
+    return rest.__array_namespace__().where(rest.astype(tolerance.dtype) <= tolerance, rest.dtype.type(0), rest)
 
 
 def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (distinct rows, sorted; index of each row among them), as `numpy.unique` does, but faster."""
-    most = min(LARGEST_TABLE, ENTRIES_A_ROW * len(rows))
-    if rows.size and rows.min() >= 0 and rows.max() < most:
+    most_entries = min(LARGEST_TABLE, ENTRIES_A_ROW * len(rows))
+    if rows.size and rows.min() >= 0 and rows.max() < most_entries:
         # Rows of small counts, as in leaves, are digits of a number: a table of numbers replaces sorting.
-        sides = np.array([column.max() for column in rows.T], np.int64) + 1
-        small = rows.astype(np.int32) if np.log2(sides).sum() <= np.log2(most) + 1e-9 else None
-        if small is not None and (rows.dtype.kind in "iu" or np.array_equal(small, rows)):
+        n_values = np.array([column.max() for column in rows.T], np.int64) + 1
+        small_rows = rows.astype(np.int32) if np.log2(n_values).sum() <= np.log2(most_entries) + 1e-9 else None
+        if small_rows is not None and (rows.dtype.kind in "iu" or np.array_equal(small_rows, rows)):
             # Rows are numbers of a mixed radix: marks in a table show which are present, in their order.
-            number = np.zeros(len(rows), np.int32)
-            for column, side in zip(small.T, sides, strict=True):
-                number *= int(side)
-                number += column
-            seen = np.zeros(np.prod(sides), np.int32)
-            seen[number] = 1
-            present = np.flatnonzero(seen)
-            index = np.cumsum(seen, dtype=np.int32) - 1
-            return np.stack(np.unravel_index(present, tuple(sides)), axis=1).astype(rows.dtype), index[number]
+            row_number = np.zeros(len(rows), np.int32)
+            for column, radix in zip(small_rows.T, n_values, strict=True):
+                row_number *= int(radix)
+                row_number += column
+            marks = np.zeros(np.prod(n_values), np.int32)
+            marks[row_number] = 1
+            present = np.flatnonzero(marks)
+            index = np.cumsum(marks, dtype=np.int32) - 1
+            return np.stack(np.unravel_index(present, tuple(n_values)), axis=1).astype(rows.dtype), index[row_number]
     order = np.lexsort(rows.T[::-1])
     ordered = rows[order]
     is_new = np.ones(len(rows), bool)
@@ -331,5 +334,8 @@ def narrowest_dtype(table: np.ndarray) -> np.dtype:
 
 
 def unit_weight(weight: np.ndarray) -> float:
-    """Return what weight counts as one row: 1, since weights are repeats; or the largest weight if that is below 1."""
+    """Return the weight that counts as one row: 1, since weights are repeats; or the largest weight if that is below 1.
+
+    It is 1 if all weights are 0, or there are none.
+    """
     return float(min(1, weight.max(initial=0))) or 1.0

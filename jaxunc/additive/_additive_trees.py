@@ -41,7 +41,7 @@ of each; ``"softmax"``: their softmax; ``"one-vs-rest"``: the logistic function 
 
 
 class LeafSum(Combiner[Any]):
-    """The combiner that adds the leaves' values, with twice the precision of a float; they stand in place of counts."""
+    """Combiner that adds the leaves' values, which stand in place of counts, with twice the precision of a float."""
 
     merge: ClassVar[str] = "exact_sum"
 
@@ -64,7 +64,7 @@ class LinkedSum(LeafSum):
     def finish(self, stat: TwoFloat) -> Array:
         """Return the predictions ``[instances *classes]`` of `AdditiveTrees.predict`, given the sums ``stat``."""
         high, error = two_sum(stat.high, self.base)
-        raw = lax.optimization_barrier(high + (error + stat.low))
+        raw = lax.optimization_barrier(high + (error + stat.low))  # rounded here, not fused into the link
         return _predictions(self.link, self.n_classes, raw)
 
 
@@ -151,15 +151,15 @@ class AdditiveTrees(PickledModule):
         return self._raw(*encode_for(self.trees, X, infinite=True))
 
     def predict(self, X: InstancesLike) -> Float[Array, "instances *classes"]:
-        """Return class probabilities, or a regressor's predictions (one output: ``[instances]``). X: see `raw`."""
+        """Return class probabilities, or a regressor's predictions (one output: ``[instances]``); X is as for `raw`."""
         if not is_concrete(self, X):
             return self._answered(self.raw(X))
         trees, encoded = encode_for(self.trees, X, infinite=True)
-        few = self._for_few(trees, len(encoded.values))
-        return self._answered(self._raw(trees, encoded)) if few is None else few.answer(encoded)
+        bound = self._for_few(trees, len(encoded.values))
+        return self._answered(self._raw(trees, encoded)) if bound is None else bound.answer(encoded)
 
     def answer(self, X: InstancesLike) -> Answer:
-        """Return an answer: sums as class scores, and probabilities. A TypeError for regressors. X: see `raw`."""
+        """Return class scores (the sums) and probabilities; X is as for `raw`. Regressors raise a TypeError."""
         return self._as_answer(self.raw(X))
 
     def blank_answer(self) -> Answer:
@@ -167,16 +167,16 @@ class AdditiveTrees(PickledModule):
         return jax.tree.map(np.asarray, self._as_answer(jnp.zeros((1, self.n_outputs))))
 
     def leaf_values(self, X: InstancesLike) -> Float[Array, "instances trees each"]:
-        """Return the values of the leaf that each instance reaches in each tree. X and errors: see `raw`."""
+        """Return the values of the leaf that each instance reaches in each tree; X and errors are as for `raw`."""
         leaves = leaf_index(self.trees, X)
         return self.values[jnp.arange(self.n_trees), leaves]
 
     def staged(self, X: InstancesLike) -> Iterator[Float[Array, "instances outputs"]]:
-        """Yield the sums after each stage, the base included; `raw` gives the last. X and errors: see `raw`."""
+        """Yield the sums after each stage, base included; `raw` gives the last. X and errors are as for `raw`."""
         return self._staged(self.leaf_values(X))
 
     def _staged(self, values: Float[Array, "instances trees each"]) -> Iterator[Float[Array, "instances outputs"]]:
-        """Yield `staged`, given the ``values`` that `leaf_values` returned."""
+        """Yield the sums after each stage, the base included, given the ``values`` that `leaf_values` returned."""
         total = TwoFloat(jnp.broadcast_to(self.base, (values.shape[0], self.n_outputs)), jnp.zeros(()))
         for start in range(0, self.n_trees, self.trees_per_stage):
             for t in range(start, start + self.trees_per_stage):
@@ -218,7 +218,8 @@ class AdditiveTrees(PickledModule):
         """
         labels, model = self.class_labels, self
         if labels is None and self.link == "identity":
-            model = eqx.tree_at(lambda m: m.base, self, jnp.zeros_like(self.base))  # rounding would lose members in it
+            # Beside a large base, rounding would lose the differences of members.
+            model = eqx.tree_at(lambda m: m.base, self, jnp.zeros_like(self.base))
         members = virtual_ensemble(model, X, n_members=n_members)
         if labels is None:
             if self.n_outputs > 1:
@@ -229,19 +230,19 @@ class AdditiveTrees(PickledModule):
         return AdditiveUncertainty(data, jnp.maximum(_entropy(shares.mean(axis=1)) - data, 0))
 
     def _as_answer(self, raw: Array) -> Answer:
-        """Return the `answer` for sums ``[instances outputs]`` of `raw`."""
+        """Return class scores and probabilities for sums ``raw [instances outputs]``; a TypeError for regressors."""
         if self.class_labels is None:
             raise TypeError("the model is a regressor, which has no classes: ask model.predict(X).")
         shares = self._answered(raw)
-        both = jnp.concatenate([-raw, raw], axis=-1) if raw.shape[-1] == 1 else raw
-        return Answer.from_shares(shares, both, raw[:, 0] if raw.shape[-1] == 1 else None)
+        scores = jnp.concatenate([-raw, raw], axis=-1) if raw.shape[-1] == 1 else raw
+        return Answer.from_shares(shares, scores, raw[:, 0] if raw.shape[-1] == 1 else None)
 
     def _raw(self, trees: Trees, encoded: Encoded) -> Array:
-        """Return `raw` of encoded instances; both arguments are results of `encode_for`."""
+        """Return the sums, base included, of ``encoded`` instances; both arguments are results of `encode_for`."""
         return _with_base(self.base, [bound.answer(encoded) for bound in self._bound(trees)])
 
     def _answered(self, raw: Array) -> Array:
-        """Return the predictions of `predict` for sums ``[instances outputs]`` of `raw`."""
+        """Return the predictions for the sums ``raw [instances outputs]``, the base included."""
         return _linked(self.link, self._n_classes, raw)
 
     @property
@@ -252,12 +253,12 @@ class AdditiveTrees(PickledModule):
     def _of_trees(self, chosen: np.ndarray) -> "AdditiveTrees":
         """Return the model of the trees with the indices ``chosen``, in this order."""
         trees = self.trees
-        parts = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth)
-        fewer = Trees(*(part[chosen] for part in parts), columns=trees.columns)
-        return eqx.tree_at(lambda m: (m.trees, m.values), self, (fewer, self.values[chosen]))
+        arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth)
+        selection = Trees(*(array[chosen] for array in arrays), columns=trees.columns)
+        return eqx.tree_at(lambda m: (m.trees, m.values), self, (selection, self.values[chosen]))
 
     def _groups(self) -> Iterator["AdditiveTrees"]:
-        """Yield a group, a model of the trees that add to it, for each output; the whole model if leaves hold all."""
+        """Yield a model for each output, of the trees that add to it; or the whole model if leaves hold all outputs."""
         if self.values.shape[2] > 1 or self.n_outputs == 1:
             yield self
         else:
@@ -265,46 +266,46 @@ class AdditiveTrees(PickledModule):
                 yield self._of_trees(np.flatnonzero(self.outputs_of_trees == output))
 
     def _bound(self, trees: Trees) -> tuple[BoundForest | ObliviousSums, ...]:
-        """Return the models of `_groups`, each bound to its sums, on ``trees`` of `encode_for`; kept in `_BOUND`."""
+        """Return the models of `_groups` on ``trees`` of `encode_for`, each bound to its sums; kept in `_BOUND`."""
         arrays = (trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth, self.values)
         settings = (self.n_outputs, self.trees_per_stage)
-        made = lambda: tuple(group._bind() for group in eqx.tree_at(lambda m: m.trees, self, trees)._groups())
-        return _BOUND.get(arrays, settings, made)
+        make = lambda: tuple(group._bind() for group in eqx.tree_at(lambda m: m.trees, self, trees)._groups())
+        return _BOUND.get(arrays, settings, make)
 
     def _bind(self) -> BoundForest | ObliviousSums:
-        """Return the model bound to its sums: as oblivious trees if it can be, else as a forest."""
+        """Return the model bound to its sums: by `ObliviousSums` where `levels_of` finds tests, else as a forest."""
         if (levels := levels_of(self.trees, self.values)) is not None:
             return ObliviousSums(levels, self.n_features, lambda: bind(self._as_forest(), LeafSum()))
         return bind(self._as_forest(), LeafSum())
 
     def _for_few(self, trees: Trees, n_instances: int) -> BoundForest | None:
-        """Return ``trees`` of `encode_for` bound to `LinkedSum`, so that one program predicts.
+        """Return the ``trees`` of `encode_for` bound to `LinkedSum`, so that one program predicts few instances.
 
-        None for more ``n_instances`` than walk all trees at once, and if the model has several groups.
+        None if ``n_instances`` are too many to walk all trees at once, or the model has several `_groups`.
         """
         bound = self._bound(trees)
         walk = bound[0].walk_for(n_instances) if isinstance(bound[0], ObliviousSums) else bound[0]
         if len(bound) > 1 or walk is None or not walks_at_once(n_instances, self.n_trees):
             return None
-        made = lambda: BoundForest(walk.engine, LinkedSum(self.base, self.link, self._n_classes), walk.threads)
-        return _FOR_FEW.get((trees.threshold, self.values, self.base), (id(walk), self.link, self._n_classes), made)
+        make = lambda: BoundForest(walk.engine, LinkedSum(self.base, self.link, self._n_classes), walk.threads)
+        return _FOR_FEW.get((trees.threshold, self.values, self.base), (id(walk), self.link, self._n_classes), make)
 
     def _as_forest(self) -> Forest:
         """Return a forest with the leaf values in place of counts, as `LeafSum` reads them."""
-        n_trees, n_nodes, each = self.values.shape
+        n_trees, n_nodes, n_values = self.values.shape
         code = jnp.arange(n_trees * n_nodes, dtype=jnp.int32).reshape(n_trees, n_nodes)
-        table = self.values.reshape(n_trees * n_nodes, each)
+        table = self.values.reshape(n_trees * n_nodes, n_values)
         return Forest(
             trees=self.trees,
             count_table=table,
             code=code,
-            prior=jnp.full(each, 1 / each),
+            prior=jnp.full(n_values, 1 / n_values),
             n_samples=jnp.zeros(()),
-            class_labels=tuple(range(each)),
+            class_labels=tuple(range(n_values)),
         )
 
     def _traced_raw(self, X: Array) -> Array:
-        """Return `raw` of traced, encoded instances ``[instances features]``."""
+        """Return the sums, base included, of traced, encoded instances ``X [instances features]``."""
         rows = Encoded(X, True)
         sums = [merge_leaves(group.trees, group.values, rows, merge="exact_sum") for group in self._groups()]
         return _with_base(self.base, sums)
@@ -337,7 +338,7 @@ _FOR_FEW: KeptWhileAlive[BoundForest] = KeptWhileAlive()  # of `AdditiveTrees._f
 
 
 def check_additive(model: AdditiveTrees) -> None:
-    """Raise a ValueError unless a model's values, base, stages and labels fit together; of traced arrays the shapes."""
+    """Raise a ValueError unless values, base, stages and labels fit together; of traced arrays shapes are checked."""
     values, base, labels = np.shape(model.values), np.shape(model.base), model.class_labels
     check_one_of("link", model.link, LINKS)
     check_bool("averaged", model.averaged)
@@ -348,11 +349,11 @@ def check_additive(model: AdditiveTrees) -> None:
             f"values has shape {values}; this model needs {(model.trees.n_trees, model.trees.n_nodes, '1 or outputs')} "
             f"(trees, nodes, each) for {base[0]} outputs."
         )
-    each = model.trees_per_stage
-    if isinstance(each, bool) or not isinstance(each, int) or each < 1 or model.trees.n_trees % each:
-        raise ValueError(f"trees_per_stage={each!r} must divide the number of trees, {model.trees.n_trees}.")
-    if values[2] == 1 and each % base[0]:
-        raise ValueError(f"trees_per_stage={each} trees cannot be shared out among {base[0]} outputs.")
+    size = model.trees_per_stage
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1 or model.trees.n_trees % size:
+        raise ValueError(f"trees_per_stage={size!r} must divide the number of trees, {model.trees.n_trees}.")
+    if values[2] == 1 and size % base[0]:
+        raise ValueError(f"trees_per_stage={size} trees cannot be shared out among {base[0]} outputs.")
     if labels is not None and len(labels) != max(2, base[0]):
         raise ValueError(f"class_labels has {len(labels)} labels for {base[0]} outputs: one for each, two for one.")
     for name in ("values", "base"):
@@ -364,18 +365,18 @@ def check_additive(model: AdditiveTrees) -> None:
 @jit
 def _with_base(base: Array, sums: list[TwoFloat]) -> Array:
     """Return the sums of all groups (`AdditiveTrees._groups`) side by side, plus the base: ``[instances outputs]``."""
-    together = TwoFloat(*(jnp.concatenate(parts, axis=-1) for parts in zip(*sums, strict=True)))
-    return together.plus(TwoFloat(base, jnp.zeros_like(base))).value
+    total = TwoFloat(*(jnp.concatenate(parts, axis=-1) for parts in zip(*sums, strict=True)))
+    return total.plus(TwoFloat(base, jnp.zeros_like(base))).value
 
 
 @jit(static_argnums=(0, 1))
 def _linked(link: str, n_classes: int | None, raw: Array) -> Array:
-    """Return `_predictions` with the same arguments, compiled."""
+    """Return the predictions for the sums ``raw``, as `_predictions` does, by a compiled program."""
     return _predictions(link, n_classes, raw)
 
 
 def _predictions(link: str, n_classes: int | None, raw: Array) -> Array:
-    """Return `apply_link` of ``raw [instances outputs]``; for a regressor's single output ``[instances]``."""
+    """Return the predictions for sums ``raw [instances outputs]``; for a regressor's single output ``[instances]``."""
     answer = apply_link(link, raw, n_classes)
     return answer[:, 0] if n_classes is None and raw.shape[-1] == 1 else answer
 
@@ -386,8 +387,8 @@ def _add_tree(total: TwoFloat, values: Array, output: int, has_all: bool) -> Two
 
     If the tree's values ``has_all`` outputs they are ``[instances outputs]``, else ``[instances 1]`` for ``output``.
     """
-    more = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
-    return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(more, jnp.zeros_like(more)))
+    addend = values if has_all else jnp.zeros_like(total.high).at[:, output].set(values[:, 0])
+    return TwoFloat(*jnp.broadcast_arrays(*total)).plus(TwoFloat(addend, jnp.zeros_like(addend)))
 
 
 def apply_link(link: str, raw: Float[Array, "... outputs"], n_classes: int | None) -> Array:

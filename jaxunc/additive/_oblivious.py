@@ -66,7 +66,7 @@ class ObliviousTests(NamedTuple):
 def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> ObliviousTests | None:
     """Return the tests of oblivious trees; ``values`` are `AdditiveTrees.values`.
 
-    None for other or traced trees, for more than `MOST_OUTPUTS` values a leaf, and on accelerators.
+    None for other trees and traced ones, for more than `MOST_OUTPUTS` values of a leaf, and on accelerators.
     """
     if not is_concrete(trees, values) or trees.forks is not None or values.shape[2] > MOST_OUTPUTS:
         return None
@@ -74,20 +74,20 @@ def levels_of(trees: Trees, values: Float[Array, "trees nodes each"]) -> Oblivio
         return None
     child, depth = np.asarray(trees.child), np.asarray(trees.tree_depth)
     nodes = np.arange(child.shape[1])
-    is_inner = nodes < 2.0 ** depth[:, None] - 1  # in a complete tree, numbered level by level
+    is_inner = nodes < 2.0 ** depth[:, None] - 1  # if trees are complete, with nodes numbered level by level
     if not np.array_equal(child, np.where(is_inner, 2 * nodes + 1, nodes)):
         return None
-    first = 2 ** np.floor(np.log2(nodes + 1)).astype(np.int64) - 1  # the first node of a node's level
-    parts = [np.asarray(part) for part in (trees.feature, trees.threshold, trees.missing_right)]
-    if any(np.any((part != part[:, first]) & is_inner) for part in parts):
+    first_of_level = 2 ** np.floor(np.log2(nodes + 1)).astype(np.int64) - 1  # the first node of a node's level
+    arrays = [np.asarray(array) for array in (trees.feature, trees.threshold, trees.missing_right)]
+    if any(np.any((array != array[:, first_of_level]) & is_inner) for array in arrays):
         return None
-    deepest, rows = int(depth.max()), np.arange(len(depth))[:, None]
+    deepest, tree = int(depth.max()), np.arange(len(depth))[:, None]
     level = np.arange(deepest) - (deepest - depth[:, None])  # less deep trees lack the first ones
-    at, is_level = 2 ** np.maximum(level, 0) - 1, level >= 0
+    node, is_level = 2 ** np.maximum(level, 0) - 1, level >= 0
     leaves = np.minimum(2 ** depth[:, None] - 1 + np.arange(2**deepest), len(nodes) - 1)
-    of_leaves = np.moveaxis(np.asarray(values)[rows, leaves], 2, 1)
-    feature, threshold, missing_right = (part[rows, at][is_level] for part in parts)
-    return _group_tests(np.stack([feature, missing_right, threshold], axis=1), is_level, of_leaves)
+    leaf_values = np.moveaxis(np.asarray(values)[tree, leaves], 2, 1)
+    feature, threshold, missing_right = (array[tree, node][is_level] for array in arrays)
+    return _group_tests(np.stack([feature, missing_right, threshold], axis=1), is_level, leaf_values)
 
 
 def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) -> ObliviousTests:
@@ -99,11 +99,11 @@ def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) ->
 
     A rank is the border's position among those of all trees with the same feature and side of missing values.
     """
-    borders, border_number = np.unique(tests, axis=0, return_inverse=True)
+    borders, border = np.unique(tests, axis=0, return_inverse=True)
     rows, row = np.unique(borders[:, :2], axis=0, return_inverse=True)
-    rank = np.arange(len(row)) - np.searchsorted(row, row)
-    most = int(rank.max(initial=0)) + 1
-    dtype = np.dtype(np.uint8 if most <= 255 else np.uint16 if most <= 65_535 else np.uint32)
+    rank = np.arange(len(row)) - np.searchsorted(row, row)  # borders are sorted by row, so that a row's are together
+    n_ranks = int(rank.max(initial=0)) + 1
+    dtype = np.dtype(np.uint8 if n_ranks <= 255 else np.uint16 if n_ranks <= 65_535 else np.uint32)
 
     columns = rows if len(rows) else np.zeros((1, 2), np.int64)
     shared_borders = Borders.of(row, borders[:, 2], columns[:, 0])
@@ -111,15 +111,15 @@ def _group_tests(tests: np.ndarray, is_level: np.ndarray, values: np.ndarray) ->
     missing_right[: len(columns)] = columns[:, 1]
     row_of_level = np.zeros(is_level.shape, np.int32)
     rank_of_level = np.full(is_level.shape, np.iinfo(dtype).max, dtype)
-    row_of_level[is_level], rank_of_level[is_level] = row[border_number.reshape(-1)], rank[border_number.reshape(-1)]
+    row_of_level[is_level], rank_of_level[is_level] = row[border.reshape(-1)], rank[border.reshape(-1)]
     n_groups = max(1, ceil_div(len(values), MOST_TOGETHER))
     size = ceil_div(len(values), n_groups)
 
     def grouped(array: np.ndarray, neutral: int = 0) -> Array:
         """Return an array ``[trees ...]`` cut into ``[groups trees ...]``; ``neutral`` pads the last group."""
-        whole = np.full((n_groups * size, *array.shape[1:]), neutral, array.dtype)
-        whole[: len(array)] = array
-        return jnp.asarray(whole.reshape(n_groups, size, *array.shape[1:]))
+        padded = np.full((n_groups * size, *array.shape[1:]), neutral, array.dtype)
+        padded[: len(array)] = array
+        return jnp.asarray(padded.reshape(n_groups, size, *array.shape[1:]))
 
     return ObliviousTests(
         borders=shared_borders,
@@ -174,7 +174,7 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
     """
     n_outputs, dtype = levels.values.shape[2], levels.values.dtype
     borders = levels.borders
-    if missing:
+    if missing:  # `column_keys` has each column twice; missing values are largest in the second copy
         borders = borders._replace(column=borders.column + x.shape[1] * levels.missing_right.astype(jnp.int32))
 
     def add_block(i, sums):
@@ -182,9 +182,10 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
         rows = lax.dynamic_slice_in_dim(x, i * block, block)
         codes = codes_of(by_column(column_keys(rows, missing=missing)), block, borders)
         codes = codes.astype(levels.rank.dtype)
-        none = [(jnp.zeros(block, dtype),) * 2 for _ in range(n_outputs)]
+        zeros = [(jnp.zeros(block, dtype),) * 2 for _ in range(n_outputs)]
+        # Unsigned, so that JAX adds no operations for negative indices.
         trees = levels.tested.astype(jnp.uint32), levels.rank, levels.values
-        totals, _ = lax.scan(partial(_with_group, codes), none, trees)
+        totals, _ = lax.scan(partial(_with_group, codes), zeros, trees)
         totals = [jnp.stack(part, axis=1) for part in zip(*totals, strict=True)]
         return tuple(lax.dynamic_update_slice_in_dim(a, b, i * block, 0) for a, b in zip(sums, totals, strict=True))
 
@@ -194,22 +195,22 @@ def _sums(missing: bool, block: int, levels: ObliviousTests, x: Array, n_blocks:
 
 
 def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tuple[list, None]:
-    """Return a block's sums plus the values of a group of trees, added one by one as `exact_sum` does; a scan's step.
+    """Return a block's sums plus the values of a group of trees, added tree by tree as `exact_sum` does; and None.
 
-    ``codes`` are those of `codes_of`. ``sums`` has (high, low) ``[block]`` for each value of a leaf. ``trees`` has
-    (tested, rank, values) of the group's trees (`ObliviousTests`). Behind the sums stands None, which a scan demands.
+    It is a step of a scan, which demands the None. ``codes`` are those of `codes_of`. ``sums`` has (high, low)
+    ``[block]`` for each value of a leaf. ``trees`` has (tested, rank, values) of the group (`ObliviousTests`).
     """
     tested, rank, values = trees
     block, depth = codes.shape[1] - GAP_OF_CODES, tested.shape[1]
-    number = jnp.uint8 if depth <= 8 else jnp.uint16 if depth <= 16 else jnp.uint32
+    leaf_type = jnp.uint8 if depth <= 8 else jnp.uint16 if depth <= 16 else jnp.uint32  # a bit for a level
 
     def leaves(_, tree):
         """Return (None, number of each instance's leaf in a tree: a bit for each level); ``tree`` is (tested, rank)."""
         tested, rank = tree
-        leaf = jnp.zeros(block, number)
+        leaf = jnp.zeros(block, leaf_type)
         for level in range(depth):
             row = lax.dynamic_slice(codes, (tested[level], jnp.uint32(0)), (1, block)).reshape(-1)
-            leaf = leaf | ((row > rank[level]).astype(number) << (depth - 1 - level))
+            leaf = leaf | ((row > rank[level]).astype(leaf_type) << (depth - 1 - level))
         return None, leaf
 
     def add(sums, tree):
@@ -220,4 +221,4 @@ def _with_group(codes: UInt[Array, "rows row"], sums: list, trees: tuple) -> tup
 
     leaf = lax.scan(leaves, None, (tested, rank))[1]
     # A loop for each output: XLA makes no vectors of a loop that looks up several, which takes a third longer.
-    return [lax.scan(add, sum_, (leaf, values[:, k]))[0] for k, sum_ in enumerate(sums)], None
+    return [lax.scan(add, total, (leaf, values[:, k]))[0] for k, total in enumerate(sums)], None

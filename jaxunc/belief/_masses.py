@@ -134,10 +134,10 @@ def _combined(a, b):
 
 
 class _Class(NamedTuple):
-    """For each class m({c}) and m(Ω) of a combination, scaled by a power of two that depends on the class.
+    """The masses m({c}) and m(Ω) of a combination for each class c, scaled by a power of two of that class.
 
-    Their sum is the commonality of the class, a product over trees; the scale keeps it near 1. Where one of them rounds
-    to 0 beside the other, it does not matter to this class.
+    Their sum is the commonality of the class, a product over trees; the scale keeps it near 1. Where one of the two
+    rounds to 0 beside the other, it does not matter to this class.
     """
 
     single: Float[Array, "... classes"]
@@ -169,19 +169,20 @@ def _rescaled(a: _Class) -> _Class:
 
 
 def _normalized(a: _Class):
-    """Return normalised masses ``[... sets]`` from ``a``, those by class; m(∅) = 1 where every class is excluded."""
-    alive = lax.stop_gradient(a.single + a.omega) > 0
-    least, room = jnp.iinfo(jnp.int32).min // 4, jnp.finfo(a.single.dtype).maxexp // 2
-    exponent = jnp.where(alive, a.exponent, least)
-    best = jnp.argmax(exponent, axis=-1, keepdims=True)
+    """Return normalised masses ``[... sets]`` from the scaled masses ``a``; m(∅) is 1 where every class is excluded."""
+    is_possible = lax.stop_gradient(a.single + a.omega) > 0
+    # A quarter of the smallest integer, so that differences of exponents do not overflow.
+    lowest, reach = jnp.iinfo(jnp.int32).min // 4, jnp.finfo(a.single.dtype).maxexp // 2
+    exponent = jnp.where(is_possible, a.exponent, lowest)
+    best_class = jnp.argmax(exponent, axis=-1, keepdims=True)
     # An excluded class keeps its slope, which may be steep.
-    above = jnp.clip(a.exponent - jnp.take_along_axis(exponent, best, axis=-1), -4 * room, room)
-    singles = a.single * jnp.ldexp(jnp.ones_like(a.single), above)
+    offset = jnp.clip(a.exponent - jnp.take_along_axis(exponent, best_class, axis=-1), -4 * reach, reach)
+    singles = a.single * jnp.ldexp(jnp.ones_like(a.single), offset)
     # m(Ω) is taken from the class with the largest commonality: beside that, Ω keeps its digits or does not matter.
-    rest = jnp.concatenate([singles, jnp.take_along_axis(a.omega, best, axis=-1)], axis=-1)
-    agreed = jnp.sum(rest, axis=-1, keepdims=True)
-    conflict = (agreed == 0).astype(rest.dtype)
-    return jnp.concatenate([conflict, safe_divide(rest, agreed)], axis=-1)
+    masses = jnp.concatenate([singles, jnp.take_along_axis(a.omega, best_class, axis=-1)], axis=-1)
+    total = jnp.sum(masses, axis=-1, keepdims=True)
+    conflict = (total == 0).astype(masses.dtype)
+    return jnp.concatenate([conflict, safe_divide(masses, total)], axis=-1)
 
 
 @jit(static_argnames="normalized")
@@ -201,26 +202,31 @@ def _cautious(masses, normalized):
 
 def _log_weights(mass):
     """Return the logs of a mass function's canonical weights of ∅ and the singletons, ``[... 1 + classes]``."""
+    # m(Ω) = w(∅) Π_c w_c and m({c}) = m(Ω) (1/w_c - 1), so that w_c = m(Ω) / (m(Ω) + m({c})).
     omega = jnp.maximum(mass[..., -1:], jnp.finfo(mass.dtype).tiny)
     against = jnp.log1p(mass[..., 1:-1] / omega)
     return jnp.concatenate([jnp.log(omega) + jnp.sum(against, axis=-1, keepdims=True), -against], axis=-1)
 
 
 def _recombined(log_weights, normalized):
-    """Return the mass function ``[... sets]`` with these canonical weights (`_log_weights`), normalised or not."""
+    """Return the mass function ``[... sets]`` with canonical weights whose logs are given, as by `_log_weights`.
+
+    It is ``normalized`` if asked for: the mass of ∅ is then 0.
+    """
+    # m({c}) = w(∅) (1 - w_c) Π_{j≠c} w_j, m(Ω) = w(∅) Π_j w_j, and m(∅) is the rest.
     log_empty, log_singles = log_weights[..., :1], log_weights[..., 1:]
-    weights = jnp.eye(log_singles.shape[-1], dtype=bool)
+    same_class = jnp.eye(log_singles.shape[-1], dtype=bool)
     # Sums over the other singletons, added directly: total minus own weight would cancel.
-    log_scale = jnp.sum(jnp.where(weights, 0.0, log_singles[..., None, :]), axis=-1)
+    log_scale = jnp.sum(jnp.where(same_class, 0.0, log_singles[..., None, :]), axis=-1)
     # Normalised, w(∅) cancels; with the largest weight factored out instead, the masses add to 1 or more.
     factor = -lax.stop_gradient(jnp.max(log_scale, axis=-1, keepdims=True)) if normalized else log_empty
     singles = jnp.exp(factor + log_scale) * -jnp.expm1(log_singles)
     omega = jnp.exp(factor + jnp.sum(log_singles, axis=-1, keepdims=True))
-    rest = jnp.concatenate([singles, omega], axis=-1)
-    agreed = jnp.sum(rest, axis=-1, keepdims=True)
+    masses = jnp.concatenate([singles, omega], axis=-1)
+    total = jnp.sum(masses, axis=-1, keepdims=True)
     if normalized:
-        return jnp.concatenate([jnp.zeros_like(agreed), rest / agreed], axis=-1)
-    return jnp.concatenate([not_negative(1 - agreed), rest], axis=-1)
+        return jnp.concatenate([jnp.zeros_like(total), masses / total], axis=-1)
+    return jnp.concatenate([not_negative(1 - total), masses], axis=-1)
 
 
 def pignistic(masses: Float[Array, "... sets"]) -> Float[Array, "... classes"]:
@@ -265,13 +271,17 @@ def pignistic(masses: Float[Array, "... sets"]) -> Float[Array, "... classes"]:
 
 @jit
 def _pignistic(masses):
+    """Return `pignistic` of checked masses."""
     n_classes = masses.shape[-1] - 2
-    agreed = masses[..., 1:].sum(axis=-1, keepdims=True)
-    return safe_divide(masses[..., 1:-1] + masses[..., -1:] / n_classes, agreed, 1 / n_classes)
+    total = masses[..., 1:].sum(axis=-1, keepdims=True)
+    return safe_divide(masses[..., 1:-1] + masses[..., -1:] / n_classes, total, 1 / n_classes)
 
 
 def checked(masses: Array | np.ndarray, *, trees: bool = False) -> Float[Array, "... sets"]:
-    """Return the masses as floats; raise a ValueError if they are not masses, or (``trees``) lack an axis of trees."""
+    """Return the masses as floats; raise a ValueError if they are not masses.
+
+    With ``trees`` they must also have an axis of trees, which is not empty.
+    """
     check_numbers("masses", masses)
     masses = copy_in(masses)
     expected = "[... trees sets]" if trees else "[... sets]"

@@ -46,8 +46,8 @@ class Answer(NamedTuple):
         xp = np if isinstance(self.class_scores, np.ndarray) else jnp
         scores = self.class_scores
         if self.log_probability is not None:
-            lost = xp.isneginf(scores).all(axis=-1, keepdims=True)
-            scores = xp.where(lost, self.log_probability, scores)
+            all_vetoed = xp.isneginf(scores).all(axis=-1, keepdims=True)
+            scores = xp.where(all_vetoed, self.log_probability, scores)
         return scores.argmax(axis=-1)
 
     @property
@@ -144,7 +144,7 @@ if TYPE_CHECKING:
         def answer(self) -> Callable[..., AnswerT]: ...
 
     class _ReadOut(Protocol[Parameters]):
-        """A method of combiners that answer `Answer`, alone or by name; other combiners do not have it."""
+        """The type of a method of combiners that answer with an `Answer`, or with a dictionary of them."""
 
         @overload
         def __get__(self, of: _Answering[Answer], kind: Any = None) -> Callable[Parameters, Array]: ...
@@ -170,21 +170,21 @@ def combine_counts(
     readout: str | None,
     mask: Bool[Array, "... trees"] | None = None,
 ) -> PyTree:
-    """Return the ``readout`` of counts, a field of `Answer`; the whole answer for None.
+    """Return the ``readout`` (the name of a field of `Answer`) of counts, or the whole answer if it is None.
 
-    The leaves are lifted by tree, trees whose ``mask`` is True are merged, and the statistic is finished.
+    Leaves are lifted tree by tree, the trees whose ``mask`` is True are merged (None: all), and the result is finished.
     """
-    *lead, n_trees, n_classes = counts.shape
-    by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
+    *leading_shape, n_trees, n_classes = counts.shape
+    counts_by_tree = jnp.moveaxis(counts, -2, 0).reshape(n_trees, -1, n_classes)
     check_tree_fields(combiner, n_trees)
     # The statistic's arrays are [trees rows ...], its scalars become [trees].
-    stat = jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, by_tree)
-    passing = None if mask is None else jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
+    stat = jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, counts_by_tree)
+    tree_mask = None if mask is None else jnp.moveaxis(mask, -1, 0).reshape(n_trees, -1)
 
-    def with_lead(part):  # a scalar of the tree stays a scalar
-        return part.reshape((*lead, *part.shape[1:])) if part.ndim else part
+    def restore_axes(part):  # a scalar of the tree stays a scalar
+        return part.reshape((*leading_shape, *part.shape[1:])) if part.ndim else part
 
-    return read_answer(combiner.finish(jax.tree.map(with_lead, merged(combiner, stat, passing))), readout)
+    return read_answer(combiner.finish(jax.tree.map(restore_axes, merged(combiner, stat, tree_mask))), readout)
 
 
 def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
@@ -193,20 +193,23 @@ def lift_tree(combiner: PyTree, counts: Num[Array, "rows classes"]) -> PyTree:
     Raises a ValueError if a plane is neither a scalar nor has one entry per leaf along its first axis.
     """
     stat = combiner.lift(counts)
-    rows = counts.shape[0]
-    for path, part in jax.tree_util.tree_leaves_with_path(stat):
-        shape = jnp.shape(part)
-        if shape and shape[0] != rows:
+    n_rows = counts.shape[0]
+    for path, plane in jax.tree_util.tree_leaves_with_path(stat):
+        shape = jnp.shape(plane)
+        if shape and shape[0] != n_rows:
             raise ValueError(
                 f"{type(combiner).__name__}.lift returned an array of shape {shape} at "
-                f"stat{jax.tree_util.keystr(path)} for counts of shape {counts.shape}; expected ({rows},), "
-                f"({rows}, …) or a scalar for the whole tree."
+                f"stat{jax.tree_util.keystr(path)} for counts of shape {counts.shape}; expected ({n_rows},), "
+                f"({n_rows}, …) or a scalar for the whole tree."
             )
     kinds = merge_kinds(combiner.merge, stat)
-    parts, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
+    planes, structure = jax.tree.flatten(jax.tree.map(jnp.asarray, stat))
     # Only exact sums keep integers: other merges carry floats.
-    parts = [p if kind == "exact_sum" else p.astype(float_dtype(p)) for kind, p in zip(kinds, parts, strict=True)]
-    return jax.tree.unflatten(structure, parts)
+    planes = [
+        plane if kind == "exact_sum" else plane.astype(float_dtype(plane))
+        for kind, plane in zip(kinds, planes, strict=True)
+    ]
+    return jax.tree.unflatten(structure, planes)
 
 
 def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | None) -> PyTree:
@@ -215,11 +218,11 @@ def merged(combiner: PyTree, stat: PyTree, passing: Bool[Array, "trees rows"] | 
     Arrays of ``stat`` are ``[trees rows ...]``, its scalars ``[trees]``. ``passing`` says which trees count for a row;
     None: all.
     """
-    parts, structure = jax.tree.flatten(stat)
+    planes, structure = jax.tree.flatten(stat)
     merging = Merging.of(combiner.merge, stat)
     if passing is not None:
-        parts = merging.mask(parts, passing)
-    carry = merging.scan(lambda tree: tree, merging.start([part.shape[1:] for part in parts]), parts)
+        planes = merging.mask(planes, passing)
+    carry = merging.scan(lambda tree: tree, merging.start([plane.shape[1:] for plane in planes]), planes)
     return jax.tree.unflatten(structure, merging.result(carry))
 
 
@@ -238,24 +241,25 @@ MANY = 32
 def lifted_together(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
     """Return how many count vectors are lifted at a time: a divisor of their number, so few programs are compiled."""
     n_rows, n_classes = counts.shape
+    # The first that divides the number of vectors; their whole number, last, always does.
     lengths = (_LONG, _SHORT, n_rows) if n_classes <= MANY else (_length(combiner, counts), n_rows)
-    return next(part for part in lengths if n_rows % part == 0)
+    return next(length for length in lengths if n_rows % length == 0)
 
 
 def lift_rows(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> PyTree:
     """Return the statistic of distinct count vectors, which all trees share, lifted some at a time.
 
-    Their number is a power of two. Not for traced counts.
+    The number of vectors is a power of two. The counts must not be traced.
     """
     if (length := lifted_together(combiner, counts)) == len(counts):
         return _lift_rows_once(combiner, counts)
     rows = np.asarray(counts)  # cut and joined on the host, where that compiles nothing
-    parts = [_lift_rows_once(combiner, rows[start : start + length]) for start in range(0, len(rows), length)]
+    stats = [_lift_rows_once(combiner, rows[start : start + length]) for start in range(0, len(rows), length)]
 
     def join(*rows):  # a number for the whole tree is the same in all parts
         return jax.device_put(np.concatenate(rows)) if rows[0].ndim else rows[0]
 
-    return jax.tree.map(join, *parts)
+    return jax.tree.map(join, *stats)
 
 
 def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
@@ -264,15 +268,15 @@ def _length(combiner: PyTree, counts: Num[Array, "distinct classes"]) -> int:
     Raises a ValueError if the lifted table is too large.
     """
     n_rows, n_classes = counts.shape
-    lifted = jax.eval_shape(_lift_rows_once, combiner, jax.ShapeDtypeStruct((1, n_classes), counts.dtype))
-    numbers = max(n_classes, *(math.prod(part.shape) for part in jax.tree.leaves(lifted)))
-    if n_rows * numbers > _MOST_LIFTED:
+    stat_shapes = jax.eval_shape(_lift_rows_once, combiner, jax.ShapeDtypeStruct((1, n_classes), counts.dtype))
+    lifted = max(n_classes, *(math.prod(plane.shape) for plane in jax.tree.leaves(stat_shapes)))
+    if n_rows * lifted > _MOST_LIFTED:
         raise ValueError(
-            f"{type(combiner).__name__} of {n_classes} classes makes {numbers} numbers of each leaf, and there are "
-            f"{n_rows} distinct ones (padded): {n_rows * numbers * 4 / 2**30:.0f} GB. Pass a combiner that compares no "
+            f"{type(combiner).__name__} of {n_classes} classes makes {lifted} numbers of each leaf, and there are "
+            f"{n_rows} distinct ones (padded): {n_rows * lifted * 4 / 2**30:.0f} GB. Pass a combiner that compares no "
             "pairs of classes, such as Mean or Pooling, or a forest with fewer leaves."
         )
-    return min(_SHORT, 1 << max(_LIFTED_NUMBERS // numbers, 1).bit_length() - 1)
+    return min(_SHORT, 1 << max(_LIFTED_NUMBERS // lifted, 1).bit_length() - 1)
 
 
 # Fields that differ from tree to tree.
@@ -283,18 +287,18 @@ def tree_axes(combiner: PyTree) -> PyTree:
 
     def axis(path, leaf):
         """Return 0 if the leaf at this path has an axis of trees in front, else None."""
-        node: Any = combiner
+        holder: Any = combiner
         for key in path:
             if isinstance(key, jax.tree_util.GetAttrKey):
-                fields = {f.name: f for f in getattr(node, "__dataclass_fields__", {}).values()}
+                fields = {field.name: field for field in getattr(holder, "__dataclass_fields__", {}).values()}
                 # The first field on the way decides: all arrays below a field by tree have trees in front.
                 if key.name in fields and fields[key.name].metadata.get("per_tree"):
                     return 0 if jnp.ndim(leaf) else None  # one number serves all trees
-                node = getattr(node, key.name)
+                holder = getattr(holder, key.name)
             elif isinstance(key, jax.tree_util.DictKey):
-                node = node[key.key]
+                holder = holder[key.key]
             elif isinstance(key, jax.tree_util.SequenceKey):
-                node = node[key.idx]
+                holder = holder[key.idx]
             else:
                 return None
         return None
@@ -343,10 +347,10 @@ def check_own_scorers(combiner: PyTree, counts: Num[Array, "... classes"]) -> No
         if scores.shape not in (counts.shape, counts.shape[:-1]):  # lifting says what is wrong
             continue
         if scores.size and np.abs(scores).max(initial=0, where=~np.isnan(scores)) > bound * (1 + 1e-4):
-            place = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
+            index = np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape)
             raise ValueError(
                 f"the scorer {getattr(scorer.func, '__name__', 'of the combiner')} gives the leaf "
-                f"{np.asarray(counts)[place[: counts.ndim - 1]].tolist()} the score {scores[place]:.6g}; scores up to "
+                f"{np.asarray(counts)[index[: counts.ndim - 1]].tolist()} the score {scores[index]:.6g}; scores up to "
                 f"±{bound:.6g} read as probabilities. Declare how far they reach, @jaxunc.scorers.scorer(width=…): inf "
                 "for scores without a bound, which have no probability."
             )

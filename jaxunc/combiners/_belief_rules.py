@@ -87,12 +87,12 @@ class BeliefRule(Combiner[Answer]):
         if self.reliability is not None:
             log_ignorance = discounted(log_ignorance, self.reliability.astype(log_ignorance.dtype))
         preference = leaf.preference
-        slope = preference if self.reliability is None else self.reliability.astype(preference.dtype) * preference
-        # An evenly split leaf is not silent: it says 0, with the mean of the slopes at both sides.
-        split, still = (preference == 0) & jnp.any(counts > 0, axis=-1), lax.stop_gradient(slope)
-        falling, rising = (still - slope) / 2, (slope - still) / 2
-        against_negative = jnp.where(preference > 0, log_ignorance, jnp.where(split, falling, self.silence))
-        against_positive = jnp.where(preference < 0, log_ignorance, jnp.where(split, rising, self.silence))
+        signed_mass = preference if self.reliability is None else self.reliability.astype(preference.dtype) * preference
+        # An evenly split leaf is not silent: it says 0, with the mean of the slopes of both sides, of which one is 0.
+        is_split, constant = (preference == 0) & jnp.any(counts > 0, axis=-1), lax.stop_gradient(signed_mass)
+        falling, rising = (constant - signed_mass) / 2, (signed_mass - constant) / 2
+        against_negative = jnp.where(preference > 0, log_ignorance, jnp.where(is_split, falling, self.silence))
+        against_positive = jnp.where(preference < 0, log_ignorance, jnp.where(is_split, rising, self.silence))
         return jnp.stack([against_negative, against_positive], axis=-1)
 
     def finish(self, stat: Float[Array, "... 2"]) -> Answer:
@@ -101,17 +101,17 @@ class BeliefRule(Combiner[Answer]):
         Masses come from these by Möbius inversion, with the larger commonality factored out.
         """
         larger, smaller = jnp.max(stat, axis=-1, keepdims=True), jnp.min(stat, axis=-1, keepdims=True)
-        # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊; less log of the larger
+        # log(1 - m(∅)) = log(q₋ + q₊ - m(Ω)), with m(Ω) = q₋ q₊; `log_excess` is that minus the larger log commonality.
         log_excess = jnp.log1p(jnp.exp(smaller - larger) * -jnp.expm1(larger))
         log_agreement = larger + log_excess
         # m({c}) + m(Ω)/2 = q_c (1 - q_other/2)
         log_probability = (stat - larger) + jnp.log1p(-jnp.exp(stat[..., ::-1]) / 2) - log_excess
         scale = log_agreement if self.normalized else jnp.zeros_like(log_agreement)
-        size = (jnp.exp(larger - scale) * -jnp.expm1(smaller - larger))[..., 0]
-        lead, even = margin(stat), (larger == smaller)[..., 0]
+        score_size = (jnp.exp(larger - scale) * -jnp.expm1(smaller - larger))[..., 0]
+        lead, is_even = margin(stat), (larger == smaller)[..., 0]
         # Where the margin is 0, its sign has no slope, but the score has one: that of the margin.
         falling = jnp.exp(larger - scale)[..., 0] * (lax.stop_gradient(lead) - lead)
-        score = jnp.where(even, -falling, jnp.sign(lead) * size)
+        score = jnp.where(is_even, -falling, jnp.sign(lead) * score_size)
         return Answer(stat, score, jnp.exp(log_probability), log_probability)
 
 
@@ -207,12 +207,13 @@ class CautiousRule(BeliefRule):
     Parameters
     ----------
     normalized, eps, prior, reliability
-        See `DempsterRule`.
+        Whether the score is normalised, the smallest ignorance of a leaf, the prior, and the discounting of trees: as
+        for `DempsterRule`.
 
     Raises
     ------
     ValueError
-        As for `DempsterRule`.
+        If one of them is out of range, or counts have more than two classes: as for `DempsterRule`.
 
     Notes
     -----

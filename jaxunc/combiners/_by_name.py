@@ -104,22 +104,22 @@ def combiner_by_name(
     if n_samples is not None:
         check_within("n_samples", n_samples, "(0, inf)")
     kind, preset = CONFIGURED.get(check_name("name", name, (*COMBINERS, *CONFIGURED)), (name, {}))
-    make, options = COMBINERS[kind], {**preset, **options}
-    if make is OneVsRest:
+    combiner_class, options = COMBINERS[kind], {**preset, **options}
+    if combiner_class is OneVsRest:
         return _one_vs_rest(options, np.asarray(prior, float), n_samples)
     if isinstance(options.get("scorer"), str):
         options["scorer"] = _scorer(options.pop("scorer"), options.pop("scorer_options", {}), prior, n_samples)
-    parameters = inspect.signature(make).parameters
+    parameters = inspect.signature(combiner_class).parameters
     accepted = sorted(parameters)
     if unknown := sorted(set(options) - set(accepted)):
         raise ValueError(f"combiner {name!r} has no option {', '.join(map(repr, unknown))}; it has {accepted}.")
     # Evidence accumulation needs a prior, so the forest's is its default; belief rules count from one half by default.
-    if "prior" in accepted and (make is EvidenceAccumulation or options.get("prior") is not None):
-        wish = options.get("prior", "forest")
-        options["prior"] = prior if isinstance(wish, str) and wish == "forest" else wish
+    if "prior" in accepted and (combiner_class is EvidenceAccumulation or options.get("prior") is not None):
+        prior_option = options.get("prior", "forest")
+        options["prior"] = prior if isinstance(prior_option, str) and prior_option == "forest" else prior_option
     if missing := [k for k, p in parameters.items() if p.default is p.empty and k not in options]:
         raise ValueError(f"combiner {name!r} needs the option {', '.join(map(repr, missing))}.")
-    return make(**options)
+    return combiner_class(**options)
 
 
 def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVsRest:
@@ -128,23 +128,23 @@ def _one_vs_rest(options: dict[str, Any], prior: np.ndarray, n_samples) -> OneVs
     ``prior`` is the forest's prior, and ``n_samples`` as for `combiner_by_name`; all further options go to the binary
     combiner.
     """
-    inner, priors = options.pop("rule", "dempster"), options.pop("priors", "even")
+    rule_name, priors = options.pop("rule", "dempster"), options.pop("priors", "even")
     # Each binary combiner sees a prior of its class against all others.
-    of_class = lambda p: combiner_by_name(inner, options, prior=[1 - p, p], n_samples=n_samples)
+    binary_rule = lambda p: combiner_by_name(rule_name, options, prior=[1 - p, p], n_samples=n_samples)
     if isinstance(priors, str):
         check_one_of("priors", priors, ("even", "forest"))
         if priors == "even":
-            return OneVsRest(of_class(1 / len(prior)))
+            return OneVsRest(binary_rule(1 / len(prior)))
         priors = prior
     priors = np.asarray(priors, float)
     check_probability_vector(priors, len(prior), "priors")
-    return OneVsRest([of_class(p) for p in priors.tolist()])
+    return OneVsRest([binary_rule(p) for p in priors.tolist()])
 
 
 def _scorer(name: str, settings: Mapping[str, Any], prior, n_samples) -> Callable:
-    """Return the scorer ``name`` with ``settings``, "forest" among them replaced by ``prior``; or a ValueError.
+    """Return the scorer ``name`` as a `Partial` with ``settings``, in which the word "forest" stands for ``prior``.
 
-    ``n_samples`` is the setting of that name of `ucb`.
+    ``n_samples`` is a setting that `ucb` alone has. Raises a ValueError for names that are unknown or missing.
     """
     scorer = SCORERS[check_name("scorer", name, SCORERS)]
     parameters = {k: p for k, p in inspect.signature(scorer).parameters.items() if k != "counts"}

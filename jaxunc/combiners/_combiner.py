@@ -66,10 +66,10 @@ class Combiner(PickledModule, Generic[AnswerT]):
         If so, counts that look like frequencies give a warning. Default: whether a scorer or a combiner within it reads
         sizes. A combiner that reads sizes itself declares ``reads_sizes: ClassVar[bool] = True``.
         """
-        parts = jax.tree.leaves(vars(self), is_leaf=lambda part: isinstance(part, Combiner | Partial))
+        values = jax.tree.leaves(vars(self), is_leaf=lambda value: isinstance(value, Combiner | Partial))
         return any(
-            part.reads_sizes if isinstance(part, Combiner) else isinstance(part, Partial) and reads_sizes(part)
-            for part in parts
+            value.reads_sizes if isinstance(value, Combiner) else isinstance(value, Partial) and reads_sizes(value)
+            for value in values
         )
 
     @property
@@ -79,7 +79,9 @@ class Combiner(PickledModule, Generic[AnswerT]):
         Default: the count sets of the combiners within it, each once; if there are none, the forest's own counts. A
         combiner made of several gives each its columns by `columns_of`.
         """
-        return tuple(dict.fromkeys(name for part in self._within() for name in part.count_sets)) or (DEFAULT_COUNTS,)
+        return tuple(dict.fromkeys(name for combiner in self._within() for name in combiner.count_sets)) or (
+            DEFAULT_COUNTS,
+        )
 
     @abc.abstractmethod
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
@@ -143,17 +145,17 @@ class Combiner(PickledModule, Generic[AnswerT]):
         return combine_counts(self, counts, readout)
 
     def _within(self) -> Iterator["Combiner"]:
-        """Return the combiners directly within this one."""
-        parts = jax.tree.leaves(vars(self), is_leaf=lambda part: isinstance(part, Combiner))
-        return (part for part in parts if isinstance(part, Combiner))
+        """Return the combiners in the fields of this one, without those that they themselves hold."""
+        values = jax.tree.leaves(vars(self), is_leaf=lambda value: isinstance(value, Combiner))
+        return (value for value in values if isinstance(value, Combiner))
 
     def _own_scorers(self) -> Iterator[Partial]:
-        """Yield scorers, here and in combiners within, that users wrote and that get the counts as they come."""
+        """Yield users' scorers in this combiner, and in those within, that get the counts of a leaf unchanged."""
         scorer = vars(self).get("scorer")
         if isinstance(scorer, Partial) and not _module_of(scorer).startswith("jaxunc."):
             yield scorer
-        for part in self._within():
-            yield from part._own_scorers()
+        for combiner in self._within():
+            yield from combiner._own_scorers()
 
 
 def check_is_combiner(value: Any, name: str = "combiner") -> None:
@@ -164,8 +166,8 @@ def check_is_combiner(value: Any, name: str = "combiner") -> None:
         raise TypeError(f"{name} is the class {value.__name__}; pass a Combiner, an object of it: {value.__name__}().")
     if isinstance(getattr(value, "combiner", None), Combiner):
         raise TypeError(f"{name} is a {type(value).__name__}; pass the combiner that it holds, its .combiner.")
-    by_name = "; by a name there is jaxunc.combiners.combiner_by_name" if isinstance(value, str) else ""
-    raise TypeError(f"{name} is {value!r}; pass a Combiner, such as jaxunc.Mean(){by_name}.")
+    hint = "; by a name there is jaxunc.combiners.combiner_by_name" if isinstance(value, str) else ""
+    raise TypeError(f"{name} is {value!r}; pass a Combiner, such as jaxunc.Mean(){hint}.")
 
 
 def _module_of(function: Any) -> str:
@@ -189,10 +191,10 @@ def learned_field(domain: Domain = "real", *, spread: float = 1.0, nearest: floa
         logarithm of a positive number, or of log odds (``"unit"`` and simplexes). Learning adds half the squared move
         in this unit to the sum of losses over instances, so few instances move a value little.
     nearest
-        Distance from a bound of the domain at which learning starts where the value lies on that bound, since nothing
-        would pull it away from there.
+        Distance from a bound of the domain at which learning starts if the value lies on that bound, since nothing
+        would pull it away from the bound.
     **kwargs
-        As for `equinox.field`.
+        Further arguments of `equinox.field`.
 
     Returns
     -------
@@ -211,7 +213,7 @@ def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float =
     Parameters
     ----------
     domain, spread, nearest, **kwargs
-        See `learned_field`.
+        Where the numbers may lie, and how learning moves them, as for `learned_field`; arguments of `equinox.field`.
 
     Returns
     -------
@@ -222,6 +224,7 @@ def tree_field(domain: Domain = "real", *, spread: float = 1.0, nearest: float =
 
 
 def _metadata(domain: Domain, spread: float, nearest: float) -> dict[str, Any]:
+    """Check the arguments of `learned_field`, and return them as the metadata of a field."""
     check_one_of("domain", domain, DOMAINS)
     check_within("spread", spread, "(0, inf)")
     check_within("nearest", nearest, "(0, inf)")

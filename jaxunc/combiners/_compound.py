@@ -39,15 +39,15 @@ class Together(Combiner[dict[str, EachT]]):
     def __init__(self, **rules: Combiner[EachT]):
         if not rules:
             raise ValueError("Together needs at least one combiner, by name: Together(mean=Mean()).")
-        for name, part in rules.items():
-            if not isinstance(part, Combiner):
-                raise TypeError(f"{name}={part!r} is no Combiner; pass some such as Mean().")
+        for name, rule in rules.items():
+            if not isinstance(rule, Combiner):
+                raise TypeError(f"{name}={rule!r} is no Combiner; pass some such as Mean().")
         self.rules = rules
 
     @property
     def merge(self) -> PyTree:
         """How statistics merge over trees, ``{name: …}`` with the merges of each combiner."""
-        return {name: part.merge for name, part in self.rules.items()}
+        return {name: rule.merge for name, rule in self.rules.items()}
 
     def lift(self, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
         """Lift every combiner, each from the counts that it reads."""
@@ -55,18 +55,18 @@ class Together(Combiner[dict[str, EachT]]):
 
     def finish(self, stat: PyTree) -> dict[str, EachT]:
         """Return the answer of every combiner to its merged statistic, by its name."""
-        return {name: part.finish(stat[name]) for name, part in self.rules.items()}
+        return {name: rule.finish(stat[name]) for name, rule in self.rules.items()}
 
 
 def as_combiner(value: Any) -> Combiner:
     """Return a combiner as it is, and a mapping of names to combiners as `Together`; else raise a TypeError."""
     if isinstance(value, Mapping):
-        for key, part in value.items():
+        for key, combiner in value.items():
             if not isinstance(key, str):
                 raise TypeError(
                     f"combiner has the key {key!r:.60}; name combiners by strings: {{'mean': jaxunc.Mean()}}."
                 )
-            check_is_combiner(part, f"combiner[{key!r}]")
+            check_is_combiner(combiner, f"combiner[{key!r}]")
         return Together(**value)
     check_is_combiner(value, "combiner")
     return value
@@ -75,22 +75,22 @@ def as_combiner(value: Any) -> Combiner:
 def lift_each(several: Any, counts: Num[Array, "... columns"]) -> dict[str, PyTree]:
     """Return the statistic of each combiner in ``several.rules``, by name, from the columns of its count sets.
 
-    The count sets of ``several`` stand side by side in ``counts``.
+    ``several`` is a combiner made of others; its count sets stand side by side in ``counts``.
     """
-    read = several.count_sets
-    return {name: part.lift(columns_of(counts, read, part.count_sets)) for name, part in several.rules.items()}
+    count_sets = several.count_sets
+    return {name: rule.lift(columns_of(counts, count_sets, rule.count_sets)) for name, rule in several.rules.items()}
 
 
 def columns_of(
     counts: Num[Array, "... columns"], names: tuple[str, ...], wanted: tuple[str, ...]
 ) -> Num[Array, "... asked_columns"]:
-    """Return the columns of the count sets ``wanted`` from counts whose sets ``names`` stand side by side."""
+    """Return the columns of the count sets ``wanted`` from ``counts``, where those of ``names`` stand side by side."""
     if names == wanted:
         return counts
     n_classes = counts.shape[-1] // len(names)
     starts = [n_classes * names.index(name) for name in wanted]
-    parts = [counts[..., start : start + n_classes] for start in starts]
-    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=-1)
+    columns = [counts[..., start : start + n_classes] for start in starts]
+    return columns[0] if len(columns) == 1 else jnp.concatenate(columns, axis=-1)
 
 
 class Stack(Combiner[Answer]):
@@ -133,20 +133,20 @@ class Stack(Combiner[Answer]):
     def __init__(self, rules: Any, weights: Any = None):
         if isinstance(rules, list | tuple):
             digits = len(str(len(rules) - 1))  # so that names are sorted as the combiners are
-            rules = {f"{index:0{digits}}": part for index, part in enumerate(rules)}
+            rules = {f"{index:0{digits}}": rule for index, rule in enumerate(rules)}
         if not isinstance(rules, Mapping) or not all(isinstance(name, str) for name in rules):
             raise TypeError(f"rules={rules!r:.80} are no combiners by name; pass a dictionary or a list of them.")
         if not rules:
             raise ValueError("rules is empty; pass combiners by name: Stack({'mean': Mean(), 'vote': Vote()}).")
-        for name, part in rules.items():
-            if not isinstance(part, Combiner):
-                raise TypeError(f"rules[{name!r}]={part!r} is no Combiner; pass some with probabilities, as Mean().")
+        for name, rule in rules.items():
+            if not isinstance(rule, Combiner):
+                raise TypeError(f"rules[{name!r}]={rule!r} is no Combiner; pass some with probabilities, as Mean().")
         weights = np.full(len(rules), 1 / len(rules)) if weights is None else weights
         if np.shape(weights) != (len(rules),):
             raise ValueError(
                 f"weights has shape {np.shape(weights)}; pass one number for each of {len(rules)} combiners."
             )
-        # Pytrees keep dictionaries sorted by name: so do weights.
+        # Pytrees sort dictionaries by name, so rules and weights are kept in that order.
         order = sorted(range(len(rules)), key=list(rules).__getitem__)
         self.rules = {name: rules[name] for name in sorted(rules)}
         self.weights = copy_in(weights, float_dtype(weights))[jnp.array(order)]
@@ -158,7 +158,7 @@ class Stack(Combiner[Answer]):
     @property
     def merge(self) -> PyTree:
         """How statistics merge over trees, ``{name: …}`` with the merges of each combiner."""
-        return {name: part.merge for name, part in self.rules.items()}
+        return {name: rule.merge for name, rule in self.rules.items()}
 
     def lift(self, counts: Num[Array, "... columns"]) -> PyTree:
         """Lift every combiner, each from the counts that it reads."""
@@ -166,13 +166,13 @@ class Stack(Combiner[Answer]):
 
     def finish(self, stat: PyTree) -> Answer:
         """Return the average of the combiners' answers to their merged statistics."""
-        logs = []
-        for name, part in self.rules.items():
-            answer = part.finish(stat[name])
+        log_shares = []
+        for name, rule in self.rules.items():
+            answer = rule.finish(stat[name])
             if not isinstance(answer, Answer) or answer.log_probability is None:
-                raise ValueError(f"rules[{name!r}] ({type(part).__name__}) has no probabilities to average.")
-            logs.append(answer.log_probability)
-        stacked = jnp.stack(logs, axis=-1)
+                raise ValueError(f"rules[{name!r}] ({type(rule).__name__}) has no probabilities to average.")
+            log_shares.append(answer.log_probability)
+        stacked = jnp.stack(log_shares, axis=-1)
         # Averaged from logarithms, so that probabilities below the smallest float count, too.
         log_share = log_average(stacked, self.weights.astype(stacked.dtype))
         log_share = log_softmax(log_share)  # the shares add to 1 but for rounding: normalised anew
@@ -263,9 +263,10 @@ class Calibrated(Combiner[Answer]):
     bias
         b: one number, which changes nothing, or one per class ``[classes]``.
     clip
-        ε in [0, 1): smaller probabilities are taken for it. Not learned.
+        ε in [0, 1): smaller probabilities are replaced by it. Not learned.
     one_vs_rest
-        Use the second formula. It helps where the other classes' probabilities tell a class, such as one between two.
+        Whether to use the second formula. It helps where the probabilities of the other classes tell of a class, such
+        as one between two others.
 
     Raises
     ------
@@ -328,7 +329,7 @@ class Calibrated(Combiner[Answer]):
         for field, value in (("scale", self.scale), ("bias", self.bias)):
             if value.ndim and value.shape != log_share.shape[-1:]:
                 raise ValueError(f"{field} has shape {value.shape}; {name} has {log_share.shape[-1]} classes.")
-        scale, bias, clip = (part.astype(log_share.dtype) for part in (self.scale, self.bias, self.clip))
+        scale, bias, clip = (number.astype(log_share.dtype) for number in (self.scale, self.bias, self.clip))
         if self.one_vs_rest:
             # Each class against the rest has a logistic model. The models' log probabilities are evidence, normalised.
             share = jnp.clip(jnp.exp(log_share), clip, 1 - clip)

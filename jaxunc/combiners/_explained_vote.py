@@ -53,7 +53,7 @@ class ExplainedVote(Combiner[Explanation]):
     s
         The strength at which trees are asked whether they abstain, > 0.
     mass
-        See `GeneralizedVote`.
+        The mass of a tree's vote, ``"equal"``, ``"leaf_size"`` or ``"certainty"``, as for `GeneralizedVote`.
 
     Raises
     ------
@@ -100,31 +100,31 @@ class ExplainedVote(Combiner[Explanation]):
         self.s, self.mass = single_strength(s), mass
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return the tree's mass by supported class and in all, its leads by pair of classes, and if it abstains."""
+        """Return the tree's mass by supported class and in all, its leads by pair of classes, whether it abstains."""
         pieces = tree_mass(counts, self.s.astype(float_dtype(counts, self.s)), self.mass)
-        beside = ~jnp.eye(counts.shape[-1], dtype=bool)
-        sure = jnp.all(dominance(counts, self.s) | ~beside, axis=-1)
-        trees: dict[str, Any] = {"leads": pairs(differences(counts)), "abstains": ~jnp.any(sure, axis=-1)}
+        off_diagonal = ~jnp.eye(counts.shape[-1], dtype=bool)
+        is_supported = jnp.all(dominance(counts, self.s) | ~off_diagonal, axis=-1)
+        collected: dict[str, Any] = {"leads": pairs(differences(counts)), "abstains": ~jnp.any(is_supported, axis=-1)}
         if self.mass == "leaf_size":
-            trees["mass"] = _as_collected(pieces)
-        return {"support": share_out(pieces, sure), "total": pieces, "trees": trees}
+            collected["mass"] = _as_collected(pieces)
+        return {"support": share_out(pieces, is_supported), "total": pieces, "trees": collected}
 
     def finish(self, stat: PyTree) -> Explanation:
         """Return the explanation: merged masses divided by the total, and the order statistic of the leads."""
         support, total = total_of(stat["support"]), total_of(stat["total"])
         # Added as pairs of floats: the abstaining share may be a small difference of nearly equal masses.
-        decided = total_of_classes(support)
-        total_mass = jnp.broadcast_to(total.value, decided.high.shape)
+        decided_mass = total_of_classes(support)
+        total_mass = jnp.broadcast_to(total.value, decided_mass.high.shape)
         trees = stat["trees"]
         if self.mass == "certainty":
-            largest = jnp.full(total_mass.shape, jnp.nan, total_mass.dtype)
+            largest_s = jnp.full(total_mass.shape, jnp.nan, total_mass.dtype)
         else:
-            largest = _largest_s(trees["leads"], trees.get("mass", {}), total)
+            largest_s = _largest_s(trees["leads"], trees.get("mass", {}), total)
         return Explanation(
             support=divide_by_shared(support.value, total_mass[..., None]),
-            abstaining=safe_divide(jnp.maximum(total.minus(decided).value, 0.0), total_mass, 1.0),
+            abstaining=safe_divide(jnp.maximum(total.minus(decided_mass).value, 0.0), total_mass, 1.0),
             abstaining_trees=trees["abstains"] == 1,
-            largest_s=largest,
+            largest_s=largest_s,
         )
 
 
@@ -144,36 +144,37 @@ def _largest_s(leads: Float[Array, "... trees pairs"], mass: dict[str, Array], t
 
     Leads of masked trees are NaN; ``mass [... trees]`` is empty for equal masses; ``total`` is the sum of masses.
     """
-    present = ~jnp.isnan(leads)
-    by_pair = {name: jnp.where(present, part[..., None], 0) for name, part in mass.items()} or {"units": present}
-    if "low" in mass or not mass:
-        by_pair = {name: part.astype(jnp.uint32) for name, part in by_pair.items()}
+    is_present = ~jnp.isnan(leads)
+    masses = {name: jnp.where(is_present, part[..., None], 0) for name, part in mass.items()} or {"units": is_present}
+    if "low" in mass or not mass:  # whole masses, which come as floats or bools: integers add without rounding
+        masses = {name: part.astype(jnp.uint32) for name, part in masses.items()}
     # From the largest lead down, masses are added until they reach half: that lead is the largest s that still does.
     order = jnp.argsort(-leads, axis=-2)  # NaN last
-    in_order = lambda part: jnp.moveaxis(jnp.take_along_axis(part, order, axis=-2), -2, 0)
-    by_tree = jax.tree.map(in_order, (leads, by_pair))
-    names, merging = sorted(by_pair), Merging.of("exact_sum", by_pair)
-    n_pairs, shape = leads.shape[-1], by_tree[0].shape[1:]
-    half = TwoFloat(*(jnp.broadcast_to(part[..., None], shape) for part in total))
-    strict = jnp.arange(n_pairs) < (1 if n_pairs == 2 else 0)  # of two classes, class 0 over 1
+    descending = lambda part: jnp.moveaxis(jnp.take_along_axis(part, order, axis=-2), -2, 0)
+    sequence = jax.tree.map(descending, (leads, masses))
+    names, merging = sorted(masses), Merging.of("exact_sum", masses)
+    n_pairs, pair_shape = leads.shape[-1], sequence[0].shape[1:]
+    total_by_pair = TwoFloat(*(jnp.broadcast_to(part[..., None], pair_shape) for part in total))
+    must_exceed = jnp.arange(n_pairs) < (1 if n_pairs == 2 else 0)  # class 0 of two, to reject class 1
 
     def include(carry, tree):
         """Add the mass of the next lead for each pair, and keep the lead with which the sum reaches half.
 
-        ``carry`` has the sums, whether they reached half, and these leads; ``tree`` the next leads and masses.
+        ``carry`` holds the sums, whether they reached half, and these leads; ``tree`` the next leads and their masses.
         """
-        so_far, is_reached, largest = carry
-        lead, parts = tree
+        sums, is_reached, largest = carry
+        lead, lead_masses = tree
         # Exact sums, as in the vote itself: half must be reached here for the same s as there.
-        so_far, _ = merging.include(so_far, [parts[name] for name in names])
-        reached = total_of(dict(zip(names, merging.result(so_far), strict=True)))
-        excess = TwoFloat(2 * reached.high, 2 * reached.low).minus(half).value
-        enough = (excess > 0) | ((excess == 0) & ~strict)
-        return (so_far, is_reached | enough, jnp.where(enough & ~is_reached, lead, largest)), None
+        sums, _ = merging.include(sums, [lead_masses[name] for name in names])
+        mass_so_far = total_of(dict(zip(names, merging.result(sums), strict=True)))
+        excess = TwoFloat(2 * mass_so_far.high, 2 * mass_so_far.low).minus(total_by_pair).value
+        reaches_half = (excess > 0) | ((excess == 0) & ~must_exceed)
+        return (sums, is_reached | reaches_half, jnp.where(reaches_half & ~is_reached, lead, largest)), None
 
-    is_reached, largest = jnp.broadcast_to(half.high <= 0, shape), jnp.zeros(shape, leads.dtype)
-    largest = lax.scan(include, (merging.start([shape for _ in names]), is_reached, largest), by_tree)[0][2]
-    rejected_up_to = jnp.max(matrix(jnp.maximum(largest, 0.0), jnp.zeros(shape[:-1], leads.dtype)), axis=-2)
+    # Without any mass, half counts as reached from the start: the largest s stays 0.
+    is_reached, largest = jnp.broadcast_to(total_by_pair.high <= 0, pair_shape), jnp.zeros(pair_shape, leads.dtype)
+    largest = lax.scan(include, (merging.start([pair_shape for _ in names]), is_reached, largest), sequence)[0][2]
+    rejected_up_to = jnp.max(matrix(jnp.maximum(largest, 0.0), jnp.zeros(pair_shape[:-1], leads.dtype)), axis=-2)
     # The answer is a single class while all others are rejected: up to the second smallest of the classes' s.
     least, second = jnp.moveaxis(jnp.sort(rejected_up_to, axis=-1)[..., :2], -1, 0)
     return jnp.where(second > least, second, 0.0)

@@ -57,13 +57,13 @@ class Preference(NamedTuple):
         xp = np if isinstance(self.mass, np.ndarray) else jnp
         total, n_classes = self.total[..., None, None], self.mass.shape[-1]
         excess = 2 * self.mass - total if self.excess is None else self.excess
-        by_half = (excess >= 0) & (total > 0)
+        is_preferred = (excess >= 0) & (total > 0)
         if n_classes == 2:
             # Where half of the mass prefers either class, class 1 remains.
             rejects_one = (excess[..., 0, 1] > 0) & (self.total > 0)
-            rejects_zero = by_half[..., 1, 0] & ~rejects_one
+            rejects_zero = is_preferred[..., 1, 0] & ~rejects_one
             return xp.stack([~rejects_zero, ~rejects_one], axis=-1)
-        return undominated(by_half & xp.broadcast_to(~xp.eye(n_classes, dtype=bool), self.mass.shape))
+        return undominated(is_preferred & xp.broadcast_to(~xp.eye(n_classes, dtype=bool), self.mass.shape))
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -163,10 +163,10 @@ class GeneralizedVote(Combiner[Preference]):
     def finish(self, stat: PyTree) -> Preference:
         """Return the preference of merged masses, whose pairs of classes are arranged as matrices."""
         mass, total = total_of(stat["mass"]), total_of(stat["total"])
-        by_pair = TwoFloat(*(jnp.broadcast_to(part[..., None], mass.high.shape) for part in total))
-        excess = beyond_half(mass, by_pair, self.mass)
-        whole = jnp.broadcast_to(total.value, mass.high.shape[:-1])
-        return Preference(matrix(mass.value, jnp.zeros_like(whole)), whole, matrix(excess, -whole))
+        total_by_pair = TwoFloat(*(jnp.broadcast_to(part[..., None], mass.high.shape) for part in total))
+        excess = beyond_half(mass, total_by_pair, self.mass)
+        total_mass = jnp.broadcast_to(total.value, mass.high.shape[:-1])
+        return Preference(matrix(mass.value, jnp.zeros_like(total_mass)), total_mass, matrix(excess, -total_mass))
 
 
 class LearnedVote(Combiner[Preference]):
@@ -232,21 +232,21 @@ class LearnedVote(Combiner[Preference]):
         return dataclasses.replace(self, softness=jnp.zeros_like(self.softness))
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return a tree's mass, and for each pair of classes the part of the mass that prefers the first class."""
+        """Return a tree's mass, and for each pair of classes the part of it that prefers the first class."""
         dtype = float_dtype(counts, self.s)
         counts = counts.astype(dtype)
-        number = lambda value: value.astype(dtype)
+        cast = lambda value: value.astype(dtype)
         size = sum_in_order(counts)
-        # A harmless size in empty leaves: their logarithm would make gradients NaN, even where it is not used.
-        some = jnp.where(size > 0, size, jnp.ones_like(size))
-        mass = jnp.exp(number(self.size_power) * jnp.log(some)) * some / (some + number(self.half_size))
-        equal = (self.size_power == 0) & (self.half_size == 0)
-        mass = jnp.where(size > 0, mass, jnp.where(equal, jnp.ones_like(mass), jnp.zeros_like(mass)))
-        lead = pairs(counts[..., :, None] - counts[..., None, :]) - number(self.s)
-        soft = self.softness > 0
-        sure = jax.nn.sigmoid(lead / number(jnp.where(soft, self.softness, 1)))
-        beats = jnp.where(soft, sure, (lead >= 0).astype(dtype))
-        return {"mass": mass[..., None] * beats, "total": mass}
+        # A harmless size in empty leaves: the logarithm of 0 would make gradients NaN, even where it is not used.
+        safe_size = jnp.where(size > 0, size, jnp.ones_like(size))
+        mass = jnp.exp(cast(self.size_power) * jnp.log(safe_size)) * safe_size / (safe_size + cast(self.half_size))
+        equal_masses = (self.size_power == 0) & (self.half_size == 0)
+        mass = jnp.where(size > 0, mass, jnp.where(equal_masses, jnp.ones_like(mass), jnp.zeros_like(mass)))
+        lead = pairs(counts[..., :, None] - counts[..., None, :]) - cast(self.s)
+        is_soft = self.softness > 0
+        soft_preference = jax.nn.sigmoid(lead / cast(jnp.where(is_soft, self.softness, 1)))
+        preference = jnp.where(is_soft, soft_preference, (lead >= 0).astype(dtype))
+        return {"mass": mass[..., None] * preference, "total": mass}
 
     def finish(self, stat: PyTree) -> Preference:
         """Return the preference of merged masses, whose pairs of classes are arranged as a matrix."""
@@ -269,11 +269,12 @@ def tree_mass(counts: Num[Array, "... classes"], s: Array, mass: Mass) -> dict[s
     """
     if mass == "equal":
         return {"units": jnp.ones(())}
-    whole = jnp.issubdtype(counts.dtype, jnp.integer)
-    if mass == "leaf_size" and whole:
+    is_integer = jnp.issubdtype(counts.dtype, jnp.integer)
+    if mass == "leaf_size" and is_integer:
+        # Two counts below 2³¹ add up to less than 2³².
         if counts.shape[-1] == 2 and jnp.iinfo(counts.dtype).max < 1 << 31:
             return {"units": jnp.sum(counts.astype(jnp.uint32), axis=-1, dtype=jnp.uint32)}
-        # The sum of many large counts does not fit 32 bits: in two parts, each of which does.
+        # The sum of many large counts may not fit 32 bits, so each count is split in two limbs, whose sums do fit.
         counts = counts.astype(jnp.int32) if counts.dtype.itemsize < 4 else counts
         low, high = counts & ((1 << _LIMB) - 1), counts >> _LIMB
         return {name: jnp.sum(limb, axis=-1, dtype=jnp.uint32) for name, limb in (("low", low), ("high", high))}
@@ -302,15 +303,16 @@ def beyond_half(mass: TwoFloat, total: TwoFloat, kind: Mass) -> Array:
     excess = TwoFloat(2 * mass.high, 2 * mass.low).minus(total).value
     if kind != "certainty":
         return excess
-    slack = 1e-12 if excess.dtype == jnp.float64 else 1e-6
-    return jnp.where(jnp.abs(excess) <= slack * total.high, 0.0, excess)
+    tolerance = 1e-12 if excess.dtype == jnp.float64 else 1e-6
+    return jnp.where(jnp.abs(excess) <= tolerance * total.high, 0.0, excess)
 
 
 def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... pairs"]:
     """Return the entries of the matrices ``by_pair`` off the diagonal, row by row."""
     n_classes = by_pair.shape[-1]
     # The diagonal is left out: no tree prefers a class to itself, and each pair is a plane to carry. In the flat matrix
-    # n_classes other entries lie between two entries of the diagonal.
+    # n_classes other entries lie between two entries of the diagonal. So without its first entry, the flat matrix falls
+    # into rows that end with a diagonal entry.
     flat = by_pair.reshape(*by_pair.shape[:-2], n_classes * n_classes)[..., 1:]
     rows = flat.reshape(*by_pair.shape[:-2], n_classes - 1, n_classes + 1)[..., :-1]
     return rows.reshape(*by_pair.shape[:-2], n_classes * (n_classes - 1))
@@ -319,8 +321,8 @@ def pairs(by_pair: Shaped[Array, "... classes classes"]) -> Shaped[Array, "... p
 def matrix(by_pair: Float[Array, "... pairs"], diagonal: Float[Array, "..."]) -> Float[Array, "... classes classes"]:
     """Return the matrices with ``diagonal`` on the diagonal, and off it ``by_pair``, as `pairs` returns them."""
     n_classes = (1 + math.isqrt(1 + 4 * by_pair.shape[-1])) // 2
-    # In the flat matrix n_classes other entries lie between two entries of the diagonal.
+    # In the flat matrix n_classes other entries lie between two entries of the diagonal: one is put before each row.
     rows = by_pair.reshape(*diagonal.shape, n_classes - 1, n_classes)
-    first = jnp.broadcast_to(diagonal[..., None, None], (*diagonal.shape, n_classes - 1, 1))
-    flat = jnp.concatenate([first, rows], axis=-1).reshape(*diagonal.shape, -1)
+    diagonals = jnp.broadcast_to(diagonal[..., None, None], (*diagonal.shape, n_classes - 1, 1))
+    flat = jnp.concatenate([diagonals, rows], axis=-1).reshape(*diagonal.shape, -1)
     return jnp.concatenate([flat, diagonal[..., None]], axis=-1).reshape(*diagonal.shape, n_classes, n_classes)

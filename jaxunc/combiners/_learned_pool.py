@@ -119,12 +119,12 @@ class LearnedPool(Combiner[Answer]):
         self.prior = copy_in(prior, dtype)
         check_probability_vector(self.prior, np.shape(prior)[-1] if np.ndim(prior) else 2)
         self.reads = checked_names(reads)
-        both = len(self.reads) == 2
-        if inbag_weight is not None and not both:
+        has_two_sets = len(self.reads) == 2
+        if inbag_weight is not None and not has_two_sets:
             raise ValueError(
                 "inbag_weight weighs the first of two counts: pass reads=('own', 'oob') too, or leave it out."
             )
-        # None with one counting, so that it is no number to learn.
+        # None if a single count set is read, so that it is no number to learn.
         weight = 1.0 if inbag_weight is None else inbag_weight
         check_within("size_power", size_power, "(-inf, inf)")
         check_within("mean_power", mean_power, "(0, inf)")
@@ -135,7 +135,7 @@ class LearnedPool(Combiner[Answer]):
         self.strength, self.noise = copy_in(strength, dtype), copy_in(noise, dtype)
         self.scale = self._by_class("scale", jnp.ones_like(self.prior) if scale is None else scale, "[0, inf)")
         self.bias = self._by_class("bias", jnp.zeros_like(self.prior) if bias is None else bias, "(-inf, inf)")
-        self.inbag_weight = copy_in(weight, dtype) if both else None
+        self.inbag_weight = copy_in(weight, dtype) if has_two_sets else None
 
     def _by_class(self, name: str, value, within: str) -> Array:
         """Return ``value``, one number or ``[classes]`` numbers, in the prior's precision.
@@ -169,11 +169,11 @@ class LearnedPool(Combiner[Answer]):
         strength, prior = self.strength.astype(dtype), self.prior.astype(dtype)
         prior = prior.reshape(n_classes, *[1] * (counts.ndim - 1))
         size = sum_in_order(counts, 0, keepdims=True) + strength
-        empty = size == 0
-        share = jnp.where(empty, prior, (counts + strength * prior) / jnp.where(empty, jnp.ones_like(size), size))
+        is_empty = size == 0
+        share = jnp.where(is_empty, prior, (counts + strength * prior) / jnp.where(is_empty, jnp.ones_like(size), size))
         # Not log(0), whose slope is infinite: without a prior (m = 0) a class may have the share 0.
         log_share = jnp.log(share + jnp.finfo(dtype).tiny)
-        log_weight = self.size_power.astype(dtype) * jnp.log(jnp.where(empty, SMALLEST_SIZE, size).astype(dtype))
+        log_weight = self.size_power.astype(dtype) * jnp.log(jnp.where(is_empty, SMALLEST_SIZE, size).astype(dtype))
         power = jnp.exp(log_weight + self.mean_power.astype(dtype) * log_share)
         return {"weight": jnp.exp(log_weight)[0], "power": jnp.moveaxis(power, 0, -1)}
 
@@ -181,7 +181,7 @@ class LearnedPool(Combiner[Answer]):
         """Return the answer of merged sums: the power mean, its logarithm scaled and moved, and the noise."""
         weight, prior = stat["weight"][..., None], self.prior.astype(stat["power"].dtype)
         mean = divide_by_shared(stat["power"], weight, prior**self.mean_power)
-        # The mean is one of powers p^q: its q-th root is a probability again.
+        # The mean is one of powers p^q: its q-th root, in logarithms a division by q, is a probability again.
         log_share = divide_by_shared(jnp.log(jnp.maximum(mean, jnp.finfo(mean.dtype).tiny)), self.mean_power)
         certain = Answer.from_log_evidence(scale_and_move(log_share, self.scale, self.bias))
         # Scores are those before the noise: they have the same order, and do not saturate.
@@ -189,19 +189,19 @@ class LearnedPool(Combiner[Answer]):
 
     def describe(self) -> str:
         """Describe the learned numbers in sentences (outside of a trace)."""
-        number = lambda value: f"{float(np.asarray(value)):.3g}"
-        ratio, power = 10.0 ** float(self.size_power), float(self.mean_power)
+        digits = lambda value: f"{float(np.asarray(value)):.3g}"
+        weight_ratio, power = 10.0 ** float(self.size_power), float(self.mean_power)
         scale = np.atleast_1d(np.asarray(self.scale))
-        spread = number(scale.mean()) if np.ptp(scale) < 0.005 else f"{number(scale.min())} to {number(scale.max())}"
-        sure = "more" if scale.mean() > 1.02 else "less" if scale.mean() < 0.98 else "neither more nor less"
+        scales = digits(scale.mean()) if np.ptp(scale) < 0.005 else f"{digits(scale.min())} to {digits(scale.max())}"
+        certainty = "more" if scale.mean() > 1.02 else "less" if scale.mean() < 0.98 else "neither more nor less"
         sentences = ["Leaves count alike, whatever their size."]
-        if abs(ratio - 1) >= 0.05:
-            sentences = [f"A leaf of ten times as many instances counts {ratio:.3g} times as much."]
+        if abs(weight_ratio - 1) >= 0.05:
+            sentences = [f"A leaf of ten times as many instances counts {weight_ratio:.3g} times as much."]
         if self.inbag_weight is not None:
-            sentences.append(f"An in-bag instance counts {number(self.inbag_weight)} where an out-of-bag one counts 1.")
-        sentences.append(f"To each leaf {number(self.strength)} instances of the prior are added.")
+            sentences.append(f"An in-bag instance counts {digits(self.inbag_weight)} where an out-of-bag one counts 1.")
+        sentences.append(f"To each leaf {digits(self.strength)} instances of the prior are added.")
         sentences.append("Shares are averaged" + ("." if abs(power - 1) < 0.05 else f" to the power {power:.3g}."))
-        sentences.append(f"Log probabilities are multiplied by {spread}: the answer is {sure} certain.")
+        sentences.append(f"Log probabilities are multiplied by {scales}: the answer is {certainty} certain.")
         if float(self.noise) >= 0.0005:
             sentences.append(f"{100 * float(self.noise):.2g} % of the labels are taken for noise.")
         return " ".join(sentences)
@@ -219,12 +219,12 @@ def checked_names(reads) -> tuple[str, ...]:
 
 
 def _with_noise(certain: Answer, noise: Array) -> dict[str, Array]:
-    """Return probabilities and log probabilities of an answer ``certain`` after mixing.
+    """Return probabilities and log probabilities: those of the answer ``certain``, mixed with uniform noise.
 
-    ``noise`` is the share of the uniform distribution.
+    ``noise`` is the share of the uniform distribution. Where it is 0, both stay as they are.
     """
     log_share = jnp.asarray(certain.log_probability)
     noise = noise.astype(log_share.dtype)
     share = scale_and_move(jnp.exp(log_share), 1 - noise, noise / log_share.shape[-1])
-    some = noise > 0
-    return {"probability": share, "log_probability": jnp.where(some, jnp.log(jnp.where(some, share, 1)), log_share)}
+    noisy = noise > 0
+    return {"probability": share, "log_probability": jnp.where(noisy, jnp.log(jnp.where(noisy, share, 1)), log_share)}

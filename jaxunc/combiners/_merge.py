@@ -58,7 +58,7 @@ class Merging(NamedTuple):
     @classmethod
     def of(cls, merge: PyTree, stat: PyTree) -> "Merging":
         """Return the merging of a statistic ``stat``; ``merge`` is a pytree prefix of it, with names of merges."""
-        return cls(merge_kinds(merge, stat), tuple(jnp.asarray(part).dtype.name for part in jax.tree.leaves(stat)))
+        return cls(merge_kinds(merge, stat), tuple(jnp.asarray(plane).dtype.name for plane in jax.tree.leaves(stat)))
 
     @property
     def planes(self) -> list[Accumulator]:
@@ -72,8 +72,9 @@ class Merging(NamedTuple):
 
     def start(self, shapes: list[tuple[int, ...]]) -> list[Any]:
         """Return the carry of no tree at all, for planes of these shapes, ``[instances ...]``."""
-        full = [(*s[:1], 0, *s[1:]) if acc.collects else s for acc, s in zip(self.planes, shapes, strict=True)]
-        return [acc.start(s, jnp.dtype(d)) for acc, s, d in zip(self.planes, full, self.dtypes, strict=True)]
+        # A collected plane gets its axis of trees behind the instances, of length 0: there is no tree yet.
+        carry_shapes = [(*s[:1], 0, *s[1:]) if acc.collects else s for acc, s in zip(self.planes, shapes, strict=True)]
+        return [acc.start(s, jnp.dtype(d)) for acc, s, d in zip(self.planes, carry_shapes, self.dtypes, strict=True)]
 
     def mask(self, values: list[Array], passing: Bool[Array, "..."]) -> list[Array]:
         """Return each plane's values where ``passing`` is True, and its neutral value elsewhere.
@@ -82,7 +83,7 @@ class Merging(NamedTuple):
         """
 
         def masked(acc: Accumulator, part: Array) -> Array:
-            if part.ndim < passing.ndim:  # a number for a whole tree
+            if part.ndim < passing.ndim:  # a number for a whole tree, which instances mask one by one
                 part = jnp.broadcast_to(part.reshape(*part.shape, *[1] * (passing.ndim - part.ndim)), passing.shape)
             aligned = passing.reshape(*passing.shape, *[1] * (part.ndim - passing.ndim))
             return jnp.where(aligned, part, jnp.asarray(acc.neutral, part.dtype))
@@ -90,10 +91,13 @@ class Merging(NamedTuple):
         return [masked(acc, part) for acc, part in zip(self.planes, values, strict=True)]
 
     def include(self, carry: list[Any], values: list[Array]) -> tuple[list[Any], list[Array]]:
-        """Return the carry with one more tree's values (but for collected planes), and the values to collect."""
+        """Return the carry with one more tree's values included, and the values of the planes that are collected.
+
+        The entries of collected planes in the carry stay as they are.
+        """
         planes = list(zip(self.planes, carry, values, strict=True))
-        merged = [before if acc.collects else acc.include(before, v) for acc, before, v in planes]
-        return merged, [v for acc, _, v in planes if acc.collects]
+        new_carry = [entry if acc.collects else acc.include(entry, value) for acc, entry, value in planes]
+        return new_carry, [value for acc, _, value in planes if acc.collects]
 
     def scan(
         self, visit: Callable[[Any], list[Array]], carry: list[Any], trees: PyTree, *, unroll: int = 1
@@ -102,34 +106,35 @@ class Merging(NamedTuple):
 
         ``unroll`` is the number of trees in one step of the loop.
         """
-        open_carry = [() if acc.collects else c for acc, c in zip(self.planes, carry, strict=True)]
+        # Collected planes stay out of the loop's carry: the loop stacks their values, tree by tree.
+        loop_carry = [() if acc.collects else entry for acc, entry in zip(self.planes, carry, strict=True)]
 
         def include(joined, tree):
-            carry = [_unpack(part, like) for part, like in zip(joined, open_carry, strict=True)]
-            carry, kept = self.include(carry, visit(tree))
-            return [_pack(part) for part in carry], kept
+            entries = [_unpack(entry, like) for entry, like in zip(joined, loop_carry, strict=True)]
+            entries, collected = self.include(entries, visit(tree))
+            return [_pack(entry) for entry in entries], collected
 
-        joined, kept = lax.scan(include, [_pack(value) for value in open_carry], trees, unroll=unroll)
-        collected = (jnp.moveaxis(values, 0, 1) for values in kept)  # the loop stacks them with the trees in front
+        final, stacked = lax.scan(include, [_pack(entry) for entry in loop_carry], trees, unroll=unroll)
+        collected = (jnp.moveaxis(values, 0, 1) for values in stacked)  # the loop stacks them with the trees in front
         return [
-            _behind(before, (next(collected),)) if acc.collects else _unpack(merged, like)
-            for acc, before, merged, like in zip(self.planes, carry, joined, open_carry, strict=True)
+            _behind(earlier, (next(collected),)) if acc.collects else _unpack(entry, like)
+            for acc, earlier, entry, like in zip(self.planes, carry, final, loop_carry, strict=True)
         ]
 
     def reduce(self, carry: list[Any], values: list[Array], axis: int) -> list[Any]:
         """Return the carry with the values of all trees along ``axis`` added, by one reduction: for accelerators."""
         planes = self.planes
         # Collected planes have nothing to reduce: their values are the carry.
-        of_tree = [acc.enter(v) for acc, v in zip(planes, values, strict=True) if not acc.collects]
+        entries = [acc.enter(v) for acc, v in zip(planes, values, strict=True) if not acc.collects]
         neutral = [acc.start((), v.dtype) for acc, v in zip(planes, values, strict=True) if not acc.collects]
-        reduced = iter(_reduce(of_tree, neutral, [acc.join for acc in planes if not acc.collects], axis))
-        of_all = [(v,) if acc.collects else next(reduced) for acc, v in zip(planes, values, strict=True)]
-        return self.join(carry, of_all)
+        reduced = iter(_reduce(entries, neutral, [acc.join for acc in planes if not acc.collects], axis))
+        reduced_carry = [(v,) if acc.collects else next(reduced) for acc, v in zip(planes, values, strict=True)]
+        return self.join(carry, reduced_carry)
 
     def join(self, first: list[Any], second: list[Any]) -> list[Any]:
-        """Return the carry of the first trees followed by the second."""
-        both = zip(self.planes, first, second, strict=True)
-        return [_behind(a, b) if acc.collects else acc.join(a, b) for acc, a, b in both]
+        """Return the carry of the trees of carry ``first``, followed by those of carry ``second``."""
+        entries = zip(self.planes, first, second, strict=True)
+        return [_behind(a, b) if acc.collects else acc.join(a, b) for acc, a, b in entries]
 
     def result(self, carry: list[Any]) -> list[Any]:
         """Return each plane of a carry as `Combiner.finish` sees it."""
@@ -155,9 +160,10 @@ def merge_kinds(merge: PyTree, stat: PyTree) -> tuple[str, ...]:
 
 
 def _float_sum(result: Callable[..., Any]) -> Accumulator:
-    """Return the accumulator of a compensated sum, whose carry ``result`` turns into what `Combiner.finish` sees.
+    """Return the accumulator of a compensated sum of floats.
 
-    The carry is the rounded sum and the sum of rounding errors.
+    Its carry is (rounded sum, sum of rounding errors). ``result`` is called with a carry, and returns the sum that
+    `Combiner.finish` is given: a float or a `TwoFloat`.
     """
 
     def include(carry, values):
@@ -181,11 +187,11 @@ def _integer_sum() -> Accumulator:
     """Return the accumulator of integers in two 32-bit limbs: exact up to 2⁶³ without 64-bit types."""
 
     def enter(values):
-        wide = values.dtype.itemsize > 4
-        return values.astype(jnp.uint32), (values >> 32 if wide else jnp.zeros_like(values)).astype(jnp.int32)
+        has_high_limb = values.dtype.itemsize > 4
+        return values.astype(jnp.uint32), (values >> 32 if has_high_limb else jnp.zeros_like(values)).astype(jnp.int32)
 
     def join(a, b):
-        low = a[0] + b[0]
+        low = a[0] + b[0]  # below a summand if it wrapped around: then 1 is carried into the upper limb
         return low, a[1] + b[1] + (low < a[0]).astype(jnp.int32)
 
     def include(carry, values):
@@ -210,7 +216,10 @@ def _short_sum() -> Accumulator:
 
 
 def _extreme(beats: Callable[..., Any], neutral: float) -> Accumulator:
-    """Return the accumulator of the value that ``beats`` all others; ``neutral`` beats none."""
+    """Return the accumulator of the value that beats all others; ``neutral`` beats none.
+
+    ``beats(new, kept)`` compares two arrays of values.
+    """
 
     def join(a, b):
         # Among equal values the first is kept, and has the gradient; NaN stays NaN.
@@ -248,7 +257,7 @@ def _pack(carry: tuple) -> tuple:
     """Pack two 4-byte arrays of a carry into one of 8 bytes: a loop on a CPU then runs one kernel, not two."""
     if not _is_pair(carry):
         return carry
-    is_float = carry[0].dtype == jnp.float32  # which must stay differentiable
+    is_float = carry[0].dtype == jnp.float32  # floats must stay differentiable, as complex numbers are
     return (lax.complex(*carry) if is_float else pair_words(*carry),)
 
 
@@ -262,15 +271,15 @@ def _unpack(carry: tuple, like: tuple) -> tuple:
 
 
 def _reduce(carries: list[tuple], neutral: list[tuple], joins: list[Callable[..., Any]], axis: int) -> list[tuple]:
-    """Return the carries of planes, joined along an axis by one `lax.reduce`, which is one kernel.
+    """Return the entries of a carry, one for each plane, joined along an axis by one `lax.reduce`: one kernel.
 
-    ``joins`` has each plane's function of two carries, ``neutral`` its carry of no tree.
+    ``joins`` has for each plane the function that joins two entries, and ``neutral`` its entry of no tree.
     """
     if not carries:
         return []
     flat, structure = jax.tree.flatten(carries)
 
-    def join(*halves):  # JAX keeps it for later calls: it must not hold the values
+    def join(*halves):  # the arrays of two carries; JAX keeps this function, so it must not hold the values
         pairs = zip(joins, *(jax.tree.unflatten(structure, half) for half in halves), strict=True)
         return tuple(jax.tree.leaves([join_plane(a, b) for join_plane, a, b in pairs]))
 

@@ -77,6 +77,7 @@ class OneVsRest(Combiner[Answer]):
 
     @property
     def _rules(self) -> tuple[Combiner, ...]:
+        """The combiners of the classes; a single one if it serves all."""
         return self.rule if isinstance(self.rule, tuple) else (self.rule,)
 
     @property
@@ -102,20 +103,20 @@ class OneVsRest(Combiner[Answer]):
         """Return the margins of the binary answers as class scores, and their normalised probabilities."""
         # Shapes alone, without computing: how many axes the binary combiner's planes have behind the class axis.
         one_leaf = jax.ShapeDtypeStruct((1, 2), jnp.result_type(float))
-        alone = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
-        parts, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
-        trailing = [part.ndim - 1 for part in jax.tree.leaves(alone)]
-        if isinstance(self.rule, tuple):
+        binary_stat = jax.eval_shape(lambda rule, counts: rule.lift(counts), _of_one_tree(self._rules[0]), one_leaf)
+        planes, structure = jax.tree.flatten(stat, is_leaf=lambda node: isinstance(node, TwoFloat))
+        trailing = [plane.ndim - 1 for plane in jax.tree.leaves(binary_stat)]
+        if isinstance(self.rule, tuple):  # scalars of the tree were repeated for every leaf, so no plane is one
             trailing = [max(n_axes, 0) for n_axes in trailing]
-        kinds = [kind == "collect" for kind in merge_kinds(self.merge, alone)]
+        is_collected = [kind == "collect" for kind in merge_kinds(self.merge, binary_stat)]
         aligned = [
-            jax.tree.map(partial(_class_axis_leads, trailing=behind, collected=collected), part)
-            for behind, collected, part in zip(trailing, kinds, parts, strict=True)
+            jax.tree.map(partial(_class_axis_leads, trailing=n_axes, collected=collected), plane)
+            for n_axes, collected, plane in zip(trailing, is_collected, planes, strict=True)
         ]
         stat = jax.tree.unflatten(structure, aligned)
         if isinstance(self.rule, tuple):
-            positions = [-1 - behind - collected for behind, collected in zip(trailing, kinds, strict=True)]
-            axes = jax.tree.unflatten(structure, positions)
+            positions = [-1 - n_axes - collected for n_axes, collected in zip(trailing, is_collected, strict=True)]
+            axes = jax.tree.unflatten(structure, positions)  # where each plane has its class axis now
             scores, log_probability = jax.vmap(_read, in_axes=(0, axes), out_axes=-1)(_stacked(self.rule), stat)
         else:
             scores, log_probability = _read(self.rule, stat)
@@ -133,7 +134,7 @@ class OneVsRest(Combiner[Answer]):
 def _read(rule: Combiner, stat) -> tuple[Array, Array | None]:
     """Return the margin of the answer of a binary ``rule`` to a merged statistic, and the log probability of class 1.
 
-    None stands for the latter where the answer has no probabilities.
+    The log probability is None if the answer has no probabilities.
     """
     answer = rule.finish(stat)
     if not isinstance(answer, Answer):
@@ -178,13 +179,13 @@ def _against_rest(counts: Num[Array, "... classes"]) -> Num[Array, "... classes 
         return jnp.stack([total - counts.astype(total.dtype), counts.astype(total.dtype)], axis=-1)
 
     # Integers stay integers, since combiners compare them exactly.
-    exact = pairs(counts)
-    if not jnp.issubdtype(exact.dtype, jnp.integer):
-        return exact
-    rounded = pairs(counts.astype(float_dtype(counts)))
-    # Integer totals may have wrapped, so the exact pairs are right only where the rounded ones fit.
-    fits = rounded[..., :1] < 0.999 * jnp.iinfo(exact.dtype).max
-    return jnp.where(fits, exact, (rounded / counts.shape[-1]).astype(exact.dtype))
+    exact_pairs = pairs(counts)
+    if not jnp.issubdtype(exact_pairs.dtype, jnp.integer):
+        return exact_pairs
+    rounded_pairs = pairs(counts.astype(float_dtype(counts)))
+    # Integer totals may have wrapped: exact pairs are right only where the rounded ones fit; elsewhere divided by C.
+    fits = rounded_pairs[..., :1] < 0.999 * jnp.iinfo(exact_pairs.dtype).max
+    return jnp.where(fits, exact_pairs, (rounded_pairs / counts.shape[-1]).astype(exact_pairs.dtype))
 
 
 def _class_axis_leads(part: Array, *, trailing: int, collected: bool) -> Array:

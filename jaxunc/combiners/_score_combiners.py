@@ -68,7 +68,7 @@ class Mean(Combiner[Answer]):
 
 
 def answer_of_mean(stat: PyTree, width: float) -> Answer:
-    """Return the answer for totals of leaf scores ``stat["score"]`` and numbers of trees ``stat["trees"]``.
+    """Return the answer of mean leaf scores: the totals ``stat["score"]`` over the numbers of trees ``stat["trees"]``.
 
     ``width`` is the length of the interval of the scorer's values, infinite for scores without a bound.
     """
@@ -78,25 +78,25 @@ def answer_of_mean(stat: PyTree, width: float) -> Answer:
         return answer_of_scores(scores, width)
     # A class without counts in any leaf must have exactly 0. So shares come from the totals, since a rounded mean of
     # many -1/C need not be -1/C. The 0 comes by comparison, with the total's slope, whatever the compiler fuses.
-    total, equal = total / width, trees * (1 / total.shape[-1])
-    shares = jnp.where(total <= -equal, total - lax.stop_gradient(total), total + equal)
+    total, even_share = total / width, trees * (1 / total.shape[-1])
+    shares = jnp.where(total <= -even_share, total - lax.stop_gradient(total), total + even_share)
     return Answer.from_shares(shares_of(shares), scores, None)
 
 
 def answer_of_scores(scores: Float[Array, "... k"], width: float) -> Answer:
     """Return the answer of combined leaf scores ``[... k]``: for two classes k is 1, for more their number.
 
-    ``width`` is as for `answer_of_mean`.
+    ``width`` is the length of the interval of the scorer's values, infinite for scores without a bound.
     """
     if scores.shape[-1] == 1:
         score = scores[..., 0]
-        both = jnp.stack([-score, score], axis=-1)
+        class_scores = jnp.stack([-score, score], axis=-1)
         if math.isinf(width):
-            return Answer(both, score, None, None)
+            return Answer(class_scores, score, None, None)
         # A score in an interval of this width around 0, read as a probability around one half.
-        shares = 0.5 + both / width
-        outside = (shares < 0) | (shares > 1)  # not `clip`, which halves the slope at 0 and 1
-        return Answer.from_shares(jnp.where(outside, jnp.clip(shares, 0.0, 1.0), shares), both, score)
+        shares = 0.5 + class_scores / width
+        is_outside = (shares < 0) | (shares > 1)  # not `clip`, which halves the slope at 0 and 1
+        return Answer.from_shares(jnp.where(is_outside, jnp.clip(shares, 0.0, 1.0), shares), class_scores, score)
     if math.isinf(width):
         return Answer(scores, None, None, None)
     shares = jnp.maximum(scores / width + 1 / scores.shape[-1], 0.0)
@@ -157,7 +157,7 @@ class Median(Combiner[Answer]):
     Parameters
     ----------
     scorer
-        See `Mean`.
+        The function that scores the counts of a leaf, as for `Mean`.
 
     Notes
     -----
@@ -187,13 +187,13 @@ class Median(Combiner[Answer]):
 def median_of_trees(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
     """Return the median of ``scores`` over trees, without those that are NaN (masked); 0 if no tree is left."""
     # Masked trees are NaN: they sort last, and the middle is that of the trees before them.
-    present = jnp.sum(~jnp.isnan(scores), axis=-2, keepdims=True)
+    n_trees = jnp.sum(~jnp.isnan(scores), axis=-2, keepdims=True)
     ordered = jnp.sort(scores, axis=-2)  # NaN last
-    low, high = (jnp.take_along_axis(ordered, i, axis=-2) for i in (jnp.maximum(present - 1, 0) // 2, present // 2))
-    # present // 2 is one too far for an odd number, where both are the same element
-    high = jnp.where(present % 2 == 1, low, jnp.take_along_axis(ordered, jnp.maximum(present // 2, 0), axis=-2))
+    low, high = (jnp.take_along_axis(ordered, i, axis=-2) for i in (jnp.maximum(n_trees - 1, 0) // 2, n_trees // 2))
+    # Of an odd number both are the middle element.
+    high = jnp.where(n_trees % 2 == 1, low, jnp.take_along_axis(ordered, jnp.maximum(n_trees // 2, 0), axis=-2))
     middle = jnp.squeeze((low + high) / 2, axis=-2)
-    return jnp.where(jnp.squeeze(present, axis=-2) > 0, middle, 0.0)
+    return jnp.where(jnp.squeeze(n_trees, axis=-2) > 0, middle, 0.0)
 
 
 class Maximum(Combiner[Answer]):
@@ -202,7 +202,7 @@ class Maximum(Combiner[Answer]):
     Parameters
     ----------
     scorer
-        See `Mean`.
+        The function that scores the counts of a leaf, as for `Mean`.
 
     Notes
     -----
@@ -256,7 +256,7 @@ class GeneralizedMixture(Combiner[Answer]):
     Parameters
     ----------
     scorer
-        See `Mean`.
+        The function that scores the counts of a leaf, as for `Mean`.
     reference
         Θ: the ``"mean"``, ``"median"`` or ``"maximum"`` of the scores; the maximum is in absolute value, and 0 if two
         scores of opposite sign tie, as for `Maximum`.
@@ -292,29 +292,32 @@ class GeneralizedMixture(Combiner[Answer]):
 
     def finish(self, stat: Float[Array, "... trees k"]) -> Answer:
         """Return the answer of the mean over the trees that count, weighted by their distance from the reference."""
-        present = ~jnp.isnan(stat)
-        scores = jnp.where(present, stat, 0.0)
-        number = jnp.sum(present, axis=-2).astype(scores.dtype)
+        is_present = ~jnp.isnan(stat)
+        scores = jnp.where(is_present, stat, 0.0)
+        n_trees = jnp.sum(is_present, axis=-2).astype(scores.dtype)
         total = sum_in_order(scores, -2)
-        mean = safe_divide(total, number)
-        reference = {"mean": lambda: mean, "median": lambda: median_of_trees(stat), "maximum": lambda: _extreme(stat)}
-        distance = jnp.where(present, jnp.abs(scores - reference[self.reference]()[..., None, :]), 0.0)
-        spread = sum_in_order(distance, -2)
+        mean = safe_divide(total, n_trees)
+        references = {"mean": lambda: mean, "median": lambda: median_of_trees(stat), "maximum": lambda: _extreme(stat)}
+        distance = jnp.where(is_present, jnp.abs(scores - references[self.reference]()[..., None, :]), 0.0)
+        total_distance = sum_in_order(distance, -2)
         # The `where` keeps the compiler from fusing product and sum, which would round once instead of twice.
-        weighted = sum_in_order(jnp.where(present, scores * distance, 0.0), -2)
+        weighted_total = sum_in_order(jnp.where(is_present, scores * distance, 0.0), -2)
         # The weights (1 - d_i/Σd)/(K - 1) without forming them: the plain sum less the sum weighted by distance.
-        mixture = safe_divide(total - safe_divide(weighted, spread), number - 1)
+        mixture = safe_divide(total - safe_divide(weighted_total, total_distance), n_trees - 1)
         # Without any spread all scores are equal, and the mean is that score.
-        return answer_of_scores(jnp.where(spread > 0, mixture, mean), score_width(self.scorer))
+        return answer_of_scores(jnp.where(total_distance > 0, mixture, mean), score_width(self.scorer))
 
 
 def _extreme(scores: Float[Array, "... trees k"]) -> Float[Array, "... k"]:
-    """Return the score of largest absolute value over the trees without NaN, as `extreme_of` does."""
+    """Return the score of largest absolute value over the trees that are not masked (NaN).
+
+    It is 0 where scores of opposite sign tie, or without a tree.
+    """
     missing = jnp.isnan(scores)
 
-    def highest(signed):
-        first = jnp.argmax(jnp.where(missing, -jnp.inf, signed), axis=-2, keepdims=True)
-        return jnp.squeeze(jnp.take_along_axis(signed, first, axis=-2), axis=-2)
+    def highest(signed):  # read by index, so that on ties the first tree alone has the gradient
+        best_tree = jnp.argmax(jnp.where(missing, -jnp.inf, signed), axis=-2, keepdims=True)
+        return jnp.squeeze(jnp.take_along_axis(signed, best_tree, axis=-2), axis=-2)
 
     return extreme_of(highest(scores), highest(-scores))
 
@@ -386,12 +389,14 @@ class BetaAggregation(Combiner[Answer]):
             return answer_of_mean(stat, 1.0)
         if self.statistic == "max":
             mode = jnp.argmax(stat, axis=-1).astype(stat.dtype)
-            seen = jnp.max(stat, axis=-1) > 0
-            return answer_of_scores(jnp.where(seen, (mode - GRID_SIZE // 2) / (GRID_SIZE - 1), 0.0)[..., None], 1.0)
+            has_density = jnp.max(stat, axis=-1) > 0
+            return answer_of_scores(
+                jnp.where(has_density, (mode - GRID_SIZE // 2) / (GRID_SIZE - 1), 0.0)[..., None], 1.0
+            )
         tiny = jnp.finfo(stat.dtype).tiny
         total = sum_in_order(stat, keepdims=True)
-        seen = total > math.sqrt(tiny)  # the slope of a smaller total could not be represented
-        stat, total = jnp.where(seen, stat, 0.5), jnp.where(seen, total, 1.0)
+        has_density = total > math.sqrt(tiny)  # the slope of a smaller total could not be represented
+        stat, total = jnp.where(has_density, stat, 0.5), jnp.where(has_density, total, 1.0)
         shares = divide_by_shared(stat, total)
-        logs = jnp.log(jnp.maximum(stat, tiny)) - jnp.log(total)
-        return Answer(logs, margin(shares) / 2, shares, logs)
+        log_shares = jnp.log(jnp.maximum(stat, tiny)) - jnp.log(total)
+        return Answer(log_shares, margin(shares) / 2, shares, log_shares)

@@ -72,7 +72,7 @@ class Vote(Combiner[Answer]):
         if self.ties == "literal":
             share = jax.nn.one_hot(jnp.argmax(counts, axis=-1), counts.shape[-1], dtype=dtype)
         else:
-            # Ties on the counts as they are: shares would tie, or part, by rounding.
+            # Ties are found on the counts themselves: shares might tie, or differ, by rounding alone.
             share = shares_of((counts == jnp.max(counts, axis=-1, keepdims=True)).astype(dtype))
         return {"share": share, "trees": jnp.ones(())}
 
@@ -120,8 +120,8 @@ class Pooling(Combiner[Answer]):
             scores, shares = _score_and_share(stat, total, stat.high.shape[-1])
         else:
             total = reduce(TwoFloat.plus, stat)
-            pairs = [_score_and_share(plane, total, len(stat)) for plane in stat]
-            scores, shares = (jnp.stack(part, axis=-1) for part in zip(*pairs, strict=True))
+            by_class = [_score_and_share(plane, total, len(stat)) for plane in stat]
+            scores, shares = (jnp.stack(part, axis=-1) for part in zip(*by_class, strict=True))
         return Answer.from_shares(shares, scores, scores[..., 1] if shares.shape[-1] == 2 else None)
 
 
@@ -131,9 +131,9 @@ total for each class, so that its time grows with the square of their number."""
 
 
 def _score_and_share(plane: TwoFloat, total: TwoFloat, n_classes: int) -> tuple[Array, Array]:
-    """Return (n_c - N/C)/N and n_c/N for one of C = n_classes, with n_c = ``plane`` and N = ``total``.
+    """Return (n_c - N/C)/N and n_c/N for one of C = ``n_classes`` classes, with n_c = ``plane`` and N = ``total``.
 
-    0 and 1/C if N = 0.
+    They are 0 and 1/C if N = 0.
     """
     # Subtracted as pairs of floats, before anything is divided: a lead of one instance survives at any size.
     lead = plane.minus(total.divided_by(n_classes)).value
@@ -226,7 +226,11 @@ class EvidenceAccumulation(Combiner[Answer]):
         return not is_concrete(self.smoothing) or bool(np.any(np.asarray(self.smoothing) > 0))
 
     def _prior_gain(self) -> Array:
-        """Return what is subtracted from a leaf's log(C P(c|w)): 0 for a uniform prior, by the printed formula."""
+        """Return the prior term of each class plus log C, ``[classes]``, for C classes.
+
+        The prior term is log P(c), in ``"published_code"`` P(c). `lift` subtracts the result from log(C P(c|w)) of the
+        leaf with counts w. With log P(c) it is 0 for a uniform prior.
+        """
         term = self.prior if self.prior_term == "published_code" else self.log_prior
         return term + math.log(self.log_prior.shape[-1])
 
@@ -240,27 +244,27 @@ class EvidenceAccumulation(Combiner[Answer]):
             )
         dtype = float_dtype(counts, self.log_prior)
         lead = _lead(counts).astype(dtype)
-        share = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, dtype)
+        relative_prior = n_classes * self.prior if self.smooth_to_prior else jnp.ones(n_classes, dtype)
         total = sum_in_order(counts.astype(dtype), keepdims=True) + n_classes * self.smoothing
-        above = counts.astype(dtype) + self.smoothing * share
-        silent, vetoed = total == 0, above == 0
+        smoothed = counts.astype(dtype) + self.smoothing * relative_prior
+        is_silent, is_vetoed = total == 0, smoothed == 0
         # log(C P(c|w)), from its difference to 1 where that is small: a lead of one in 10⁹ is evidence.
-        excess = (lead + n_classes * self.smoothing * (share - 1)) / jnp.where(silent, 1.0, total)
-        ratio = n_classes * jnp.where(vetoed, 1.0, above) / jnp.where(silent, 1.0, total)
-        near = jnp.abs(excess) < 0.5
-        gain = jnp.where(near, jnp.log1p(jnp.where(near, excess, 0.0)), jnp.log(jnp.where(near, 1.0, ratio)))
+        excess = (lead + n_classes * self.smoothing * (relative_prior - 1)) / jnp.where(is_silent, 1.0, total)
+        ratio = n_classes * jnp.where(is_vetoed, 1.0, smoothed) / jnp.where(is_silent, 1.0, total)
+        is_near = jnp.abs(excess) < 0.5
+        gain = jnp.where(is_near, jnp.log1p(jnp.where(is_near, excess, 0.0)), jnp.log(jnp.where(is_near, 1.0, ratio)))
         # A veto enters at the end, so that no gradient passes through an infinity.
-        gain = jnp.where(vetoed, -jnp.inf, gain)
-        return jnp.where(silent, 0.0, gain - self._prior_gain())
+        gain = jnp.where(is_vetoed, -jnp.inf, gain)
+        return jnp.where(is_silent, 0.0, gain - self._prior_gain())
 
     def finish(self, stat: Float[Array, "... classes"]) -> Answer:
         """Return the answer of the merged evidence and the prior; the prior alone where all classes are vetoed."""
         class_scores = stat + self._prior_gain()
         # Where every class is vetoed the trees contradict each other. A softmax would be NaN: the prior answers.
-        conflict = jnp.all(jnp.isneginf(class_scores), axis=-1)
-        admissible = jnp.where(conflict[..., None], self.log_prior, class_scores)
+        is_conflict = jnp.all(jnp.isneginf(class_scores), axis=-1)
+        admissible = jnp.where(is_conflict[..., None], self.log_prior, class_scores)
         log_probability = log_softmax(admissible)
-        score = margin(jnp.where(conflict[..., None], 0.0, class_scores)) if class_scores.shape[-1] == 2 else None
+        score = margin(jnp.where(is_conflict[..., None], 0.0, class_scores)) if class_scores.shape[-1] == 2 else None
         return Answer(class_scores, score, jnp.exp(log_probability), log_probability)
 
 
@@ -270,6 +274,6 @@ def _lead(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
     if n_classes <= MANY:
         return sum_in_order(differences(counts))
     # For many classes all pairs of classes are too many numbers: two-float arithmetic keeps the digits instead.
-    pairs = two_floats(counts)
-    mean = jax.tree.map(lambda part: part[..., None], total_of_classes(pairs).divided_by(n_classes))
-    return n_classes * pairs.minus(mean).value
+    exact_counts = two_floats(counts)
+    mean = jax.tree.map(lambda part: part[..., None], total_of_classes(exact_counts).divided_by(n_classes))
+    return n_classes * exact_counts.minus(mean).value

@@ -184,7 +184,10 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         return self.kind != "entropy"
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return shares and entropy, both uncertainties of the leaf, or lower bounds and width; and 1 for the tree."""
+        """Return what the kind averages over trees, and 1 for the tree.
+
+        These are shares and entropy, the aleatoric uncertainty and 1 - u_e, or lower bounds and width.
+        """
         trees = jnp.ones(())
         if self.s is not None:
             size = sum_in_order(counts.astype(float_dtype(counts, self.s)))
@@ -223,7 +226,7 @@ def entropy(probs: Float[Array, "... classes"]) -> Float[Array, "..."]:
 
 
 def _surprise(probs: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return -p log₂ p of each of ``probs``: what it adds to the entropy."""
+    """Return -p log₂ p of each of ``probs``, which is the summand of that probability in the entropy."""
     return entropy(probs[..., None])
 
 
@@ -234,16 +237,16 @@ def extreme_entropies(
 
     Σ lower + width must be 1.
     """
-    # Largest: ``width`` raises the least probable classes to a common level.
-    ordered, number = jnp.sort(lower, axis=-1), jnp.arange(1, lower.shape[-1] + 1, dtype=lower.dtype)
-    levels = (width[..., None] + jnp.cumsum(ordered, axis=-1)) / number
+    # Largest: ``width`` raises the least probable classes to a common level, the lowest that any number of them gives.
+    ascending, ranks = jnp.sort(lower, axis=-1), jnp.arange(1, lower.shape[-1] + 1, dtype=lower.dtype)
+    levels = (width[..., None] + jnp.cumsum(ascending, axis=-1)) / ranks
     level = jnp.min(levels, axis=-1, keepdims=True)
     # At the optimum the shares t have no slope (envelope theorem): only lower and width do.
     shares = lax.stop_gradient(safe_divide(jnp.maximum(level - lower, 0.0), width[..., None]))
     largest = entropy(lower + rounded(width[..., None] * shares))
     # Least: all of ``width`` goes to the most probable class; where several lead the slope is their mean.
-    first = jnp.argmax(lower, axis=-1, keepdims=True)
-    leads = (lower == jnp.take_along_axis(lower, first, axis=-1)) | (jnp.arange(lower.shape[-1]) == first)
-    gains = jnp.where(leads, _surprise(lower + width[..., None]) - _surprise(lower), 0.0)
-    gain = sum_in_order(gains) / sum_in_order(leads.astype(lower.dtype))
+    top_class = jnp.argmax(lower, axis=-1, keepdims=True)
+    is_leading = (lower == jnp.take_along_axis(lower, top_class, axis=-1)) | (jnp.arange(lower.shape[-1]) == top_class)
+    gains = jnp.where(is_leading, _surprise(lower + width[..., None]) - _surprise(lower), 0.0)
+    gain = sum_in_order(gains) / sum_in_order(is_leading.astype(lower.dtype))
     return largest, sum_in_order(_surprise(lower)) + gain

@@ -31,7 +31,7 @@ def integer_from(least: int) -> Callable[[str], int]:
 
 
 def unknown(text: str, names: Iterable[str]) -> str:
-    """Return the message that ``text`` is not among the names: all of these, and the one most like it."""
+    """Return the message that ``text`` is unknown, with all known names and the one that is most like it."""
     choices = tuple(names)
     return f"{text!r} is unknown.{suggest(text, choices)} Known are {', '.join(choices)}"
 
@@ -88,7 +88,7 @@ _OPTIONS |= {name: f"--{name}".replace("_", "-") for name in _ALIKE.split()}
 
 
 def in_options(message: str, options: set[str]) -> str:
-    """Return a message as one paragraph, with keywords as options: ``--counts oob`` for ``counts='oob'``.
+    """Return a message on one line, with options in place of keywords: ``--counts oob`` for ``counts='oob'``.
 
     ``options`` are those of the command, such as ``"--counts"``; keywords without such an option stay as they are.
     """
@@ -101,6 +101,6 @@ def in_options(message: str, options: set[str]) -> str:
     for mark in ("decimal", "thousands"):
         if f"--{mark}" in options:  # a mark may be a comma or a space, and a quotation mark for the shell
             text = re.sub(
-                rf"\b{mark}=(?:'([^'])'|\"(')\")", lambda at, mark=mark: f"--{mark} {quote(at[1] or at[2])}", text
+                rf"\b{mark}=(?:'([^'])'|\"(')\")", lambda hit, mark=mark: f"--{mark} {quote(hit[1] or hit[2])}", text
             )
     return text

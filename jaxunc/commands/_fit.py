@@ -133,11 +133,11 @@ def run(args: argparse.Namespace) -> None:
         answers = "classes " + ", ".join(map(str, model.classes_[:10]))
     else:
         leaves = model.moments_.kept
-        least, most = model.bins_.table[[0, -1], [0, -1]]
+        low, high = model.bins_.table[[0, -1], [0, -1]]
         if isinstance(model.moments_, LeafMoments):
             means = leaves.table[:, 0]
-            least, most = (leaves.centre + leaves.scale * float(end) for end in (means.min(), means.max()))
-        answers = f"numbers from {least:.6g} to {most:.6g}"
+            low, high = (leaves.centre + leaves.scale * float(end) for end in (means.min(), means.max()))
+        answers = f"numbers from {low:.6g} to {high:.6g}"
     line = f"{args.output}: {kind}; {description.columns} columns, {answers}; {description.n_bytes / 1e6:.1f} MB"
     Console(highlight=False).print(printed(line), soft_wrap=True, markup=False)
 
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> None:
 def _print_coverage(args: argparse.Namespace, model: Any) -> None:
     """Print the coverage of the model's intervals for values of the column of ``--coverage-by``, the least first."""
     shares = getattr(model, "coverage_by_value_", None) or {}
-    for value, (rows, share) in sorted(shares.items(), key=lambda each: each[1].share)[:MOST_VALUES]:
+    for value, (rows, share) in sorted(shares.items(), key=lambda item: item[1].share)[:MOST_VALUES]:
         held = f"hold {100 * share:.0f}% of {rows} rows" if rows else "were tried on no row"
         line = f"jaxunc: {args.data}: 90% intervals {held} with {args.coverage_by} {value}"
         print(escape_invisible(line), file=sys.stderr)
@@ -170,7 +170,7 @@ def _check_read(path: str, model: Any) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Return words on what remains of a run that was interrupted."""
+    """Return the message that says what remains of an interrupted run."""
     return "nothing was saved"
 
 
@@ -270,9 +270,9 @@ def _fit_new(args: argparse.Namespace) -> Any:
     estimator_named = _estimator_of_options(args)
     of_sklearn = estimator_named in (None, "combined", "cautious", "uncertain")
     numbers = None if estimator_named is None else estimator_named == "uncertain"
-    how: dict[str, Any] = {"with_booleans": of_sklearn, "numbers": numbers}
+    settings: dict[str, Any] = {"with_booleans": of_sklearn, "numbers": numbers}
     wish = wished_notation(args.decimal, args.thousands)
-    X, y, notes, notation = training_data(args.data, args.target, args.drop, args.words, **how, wish=wish)
+    X, y, notes, notation = training_data(args.data, args.target, args.drop, args.words, **settings, wish=wish)
     args.estimator = estimator_named or ("uncertain" if y.dtype.kind == "f" else "combined")
     for line in notes:
         print(escape_invisible(f"jaxunc: {args.data}: {line}"), file=sys.stderr)
@@ -318,8 +318,8 @@ def _forest(args: argparse.Namespace, ending: str) -> Any:
 
     if args.forest == "single-tree":
         return getattr(tree, f"DecisionTree{ending}")(**_keywords(args, GROWING[1:]))
-    make = "ExtraTrees" if args.forest == "extra-trees" else "RandomForest"
-    return getattr(ensemble, make + ending)(n_jobs=-1, **_keywords(args, GROWING))
+    family = "ExtraTrees" if args.forest == "extra-trees" else "RandomForest"
+    return getattr(ensemble, family + ending)(n_jobs=-1, **_keywords(args, GROWING))
 
 
 def _keywords(args: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
@@ -373,7 +373,7 @@ def _fit_without_rows(args: argparse.Namespace, fitted: Any) -> Any:
 
 
 def _fit_to_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
-    """Return an estimator around a fitted forest, fitted to rows: it learns from these or counts them; print which."""
+    """Return an estimator around a fitted forest that learns from rows, or counts them in leaves; print which."""
     from sklearn.frozen import FrozenEstimator
 
     from ._training import counts_of_rows
@@ -389,6 +389,6 @@ def _fit_to_rows(args: argparse.Namespace, fitted: Any, data: "Data") -> Any:
     if args.estimator != "combined":
         return _model(args, frozen, counts=counts).fit(X, y)
     if args.counts is None and counts == "oob":
-        counts = "inbag"  # the estimator learns from out-of-bag counts all the same
+        counts = "inbag"  # what is learned reads out-of-bag counts beside these
     combiner = args.combiner or ("learned" if counts == "held_out" else None)
     return _model(args, frozen, combiner=combiner, counts=counts).fit(X, y)

@@ -52,12 +52,12 @@ def run(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Return words on what remains of a run that was interrupted."""
+    """Return the message that says what remains of an interrupted run."""
     return "nothing was changed"
 
 
 def _check_whole(path: str) -> str:
-    """Return words on a sound file, which may need classes of the user's own; raise a ValueError for any other."""
+    """Return the message that a file is sound, though it may need the user's classes; else raise a ValueError."""
     from jaxunc.storage import load
 
     try:

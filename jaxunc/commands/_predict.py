@@ -68,8 +68,8 @@ def run(args: argparse.Namespace) -> None:
 
     _check_options(args)
     coverage = args.coverage[0] if args.coverage is not None and len(args.coverage) == 1 else args.coverage
-    alike = (*_ALIKE, "outputs", "features", "keep", "by_class")
-    settings = {name: getattr(args, name) for name in alike} | {"limits": args.limit, "coverage": coverage}
+    names = (*_ALIKE, "outputs", "features", "keep", "by_class")
+    settings = {name: getattr(args, name) for name in names} | {"limits": args.limit, "coverage": coverage}
     settings = {name: value for name, value in settings.items() if value is not None}
     with nullcontext() if args.quiet or not sys.stderr.isatty() else _bar() as show:
         manifest = predict_files(args.model, args.data, args.output, file_format=args.format, progress=show, **settings)
@@ -78,13 +78,13 @@ def run(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _bar() -> "Iterator[Callable[[RunProgress], None]]":
-    """Return a context that gives a function from `RunProgress` to None, which moves a bar on standard error."""
+    """Return a context whose value is a function that shows a `RunProgress` as a bar on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(highlight=False, stderr=True)
-    shown = "{task.completed:,.0f} rows", "{task.fields[speed]:,.0f} rows/s"
-    bar = Progress(TextColumn(shown[0]), BarColumn(), TextColumn(shown[1]), TimeRemainingColumn(), console=console)
+    columns = "{task.completed:,.0f} rows", "{task.fields[speed]:,.0f} rows/s"
+    bar = Progress(TextColumn(columns[0]), BarColumn(), TextColumn(columns[1]), TimeRemainingColumn(), console=console)
     task = bar.add_task("", total=None, speed=0.0)
 
     def show(now: "RunProgress") -> None:
@@ -106,14 +106,14 @@ def _check_options(args: argparse.Namespace) -> None:
 
     description = describe_model(args.model)
     outputs = set(args.outputs or ()) - ({"set"} if args.coverage is not None else set())
-    answered = _BY_FIELD_S.get(description.combiner or "", set())
-    needed = (outputs & {"interval", "set", "idm_interval", "cautious_set"}) - answered
-    if needed == {"set"} and args.s is not None and not reads_s(load_model(args.model), args.outputs):
-        needed = set()  # sets are made of probabilities, without s; only a vote's are of a report, which reads s
+    with_own_s = _BY_FIELD_S.get(description.combiner or "", set())
+    reading_s = (outputs & {"interval", "set", "idm_interval", "cautious_set"}) - with_own_s
+    if reading_s == {"set"} and args.s is not None and not reads_s(load_model(args.model), args.outputs):
+        reading_s = set()  # these sets are made of probabilities, which do not depend on s
     if args.s is not None and description.kind == "UncertainForestRegressor":
         raise ValueError("--s would change nothing: MODEL predicts numbers, and its law makes their intervals.")
-    if args.s is not None and not needed:
-        why = f"; the model answers {' and '.join(sorted(answered))} with its own s" if answered else ""
+    if args.s is not None and not reading_s:
+        why = f"; the model answers {' and '.join(sorted(with_own_s))} with its own s" if with_own_s else ""
         raise ValueError(f"--s would change nothing: add --outputs interval or cautious_set, or leave it out{why}.")
     if args.confidence is not None and ("trees_polled" not in outputs or description.kind == "bound vote"):
         why = "the vote has its own" if description.kind == "bound vote" else "add --outputs trees_polled"
@@ -121,5 +121,5 @@ def _check_options(args: argparse.Namespace) -> None:
 
 
 def interrupted(args: argparse.Namespace) -> str:
-    """Return words on what remains of a run that was interrupted."""
+    """Return the message that says what remains of an interrupted run."""
     return "what is finished is kept, and the same command goes on from there"

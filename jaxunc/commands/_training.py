@@ -87,23 +87,23 @@ def training_data(
 ) -> Data:
     """Return the rows of a file that have a target; raise a ValueError if its data cannot be fitted.
 
-    Targets are numbers if ``numbers`` is True, and labels if it is False; None decides by the column. ``drop`` and
-    ``words`` are the columns that ``--drop`` and ``--words`` name. ``with_booleans``, for scikit-learn, makes floats of
-    bools with gaps. ``wish`` has the notation that the options ask for.
+    Targets are numbers if ``numbers`` is True, and labels if it is False; None decides by the column. The columns
+    ``drop`` are left out, and the text columns ``words`` may have more than `MOST_LEVELS` values. ``with_booleans``,
+    for scikit-learn, makes columns of bools with missing values floats. ``wish`` is the notation by the options.
     """
-    table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
+    table, missing_note = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     _check_types(table.schema, path, target)
     frame = as_frame(table)
     X = numbers_as_floats(cast(pd.DataFrame, frame.drop(columns=target)), with_booleans=with_booleans)
     column = cast(pd.Series, frame[target])
-    y, chosen = number_target(column, path, numbers, options=_OPTIONS), []
+    y, target_notes = number_target(column, path, numbers, options=_OPTIONS), []
     if y is None:
-        y, chosen = class_values(column, path), _many_integers(column) if numbers is None else []
+        y, target_notes = class_values(column, path), _many_integers(column) if numbers is None else []
     elif numbers is None:
-        chosen = [f"{target!r} is a number of {len(np.unique(y))} different values, so a regressor is fitted."]
+        target_notes = [f"{target!r} is a number of {len(np.unique(y))} different values, so a regressor is fitted."]
     _check_numbers(X, path, target, wish)
     _check_words(X, words, path)
-    return Data(X, y, [*([left_out] if left_out else []), *chosen, *_doubts(X, y)], notation_of(table))
+    return Data(X, y, [*([missing_note] if missing_note else []), *target_notes, *_doubts(X, y)], notation_of(table))
 
 
 def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbers: bool, wish: Notation) -> Data:
@@ -112,11 +112,11 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbe
     Columns that the model was not fitted on are left out, whatever they hold, as are those that ``--drop`` names,
     ``drop``. Targets are ``numbers`` or labels. ``wish`` has the notation that the options ask for.
     """
-    table, left_out = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
+    table, missing_note = labelled_table(path, target, drop, alone=None if numbers else "class", notation=wish)
     frame = as_frame(table)
     X = cast(pd.DataFrame, frame.drop(columns=target))
-    whole = without_transform(FrozenEstimator(fitted))[0].whole
-    names = getattr(whole, "feature_names_in_", None)
+    model_or_pipeline = without_transform(FrozenEstimator(fitted))[0].whole
+    names = getattr(model_or_pipeline, "feature_names_in_", None)
     if names is not None and list(names) == [f"Column_{j}" for j in range(len(names))]:
         names = None  # LightGBM makes these names for an array
     names_read = X.columns if names is None else [str(name) for name in names if name in X.columns]
@@ -128,24 +128,24 @@ def rows_of_a_fit(path: str, target: str, drop: list[str], fitted: Any, *, numbe
     y = number_target(column, path, numbers, options=_OPTIONS)
     y = class_values(column, path) if y is None else y
     # A frame or an array, as the model was fitted to; some steps do not keep which.
-    rows = X.to_numpy() if names is None and hasattr(whole, "n_features_in_") else X
-    return Data(rows, y, [left_out] if left_out else [], notation_of(table))
+    rows = X.to_numpy() if names is None and hasattr(model_or_pipeline, "n_features_in_") else X
+    return Data(rows, y, [missing_note] if missing_note else [], notation_of(table))
 
 
 def counts_of_rows(fitted: Any, X: Any, y: np.ndarray) -> tuple[str, str]:
-    """Return the mode of ``counts=`` that suits a fitted model and these rows, and a sentence on it."""
+    """Return the value of ``counts`` that suits a fitted model and these rows, and a sentence that says why."""
     whole, forest, _ = without_transform(FrozenEstimator(fitted))[0]
     rows = transformed(steps_of(whole), X)
     if library_of(forest) != "sklearn":
         return "held_out", f"the {len(y)} rows are taken as held out: they must be none that the model was fitted on"
-    unseen = "oob", f"of the {len(y)} rows each is read through the trees that were grown without it"
+    out_of_bag = "oob", f"of the {len(y)} rows each is read through the trees that were grown without it"
     if is_regressor(forest):  # UncertainForestRegressor checks whether it was grown on these rows
         may_be_unseen = has_bags(forest) and getattr(forest, "_n_samples", None) == len(y)
-        return unseen if may_be_unseen else ("held_out", f"the {len(y)} rows count as held out")
+        return out_of_bag if may_be_unseen else ("held_out", f"the {len(y)} rows count as held out")
     if has_bags(forest):
         try:
             oob_mask(forest, len(y), X=rows, y=y, groups=np.arange(len(y)))
-            return unseen
+            return out_of_bag
         except OtherRowsError as error:
             if getattr(forest, "_n_samples", None) == len(y):
                 raise ValueError(
@@ -169,9 +169,9 @@ def _doubts(X: pd.DataFrame, y: np.ndarray) -> tuple[str, ...]:
 
 
 def _check_types(schema: pa.Schema, path: str, target: str) -> None:
-    """Raise a ValueError if by the schema columns hold lists or bytes, or columns besides the target dates or times."""
-    several = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary)
-    if nested := [field.name for field in schema if any(is_so(field.type) for is_so in several)]:
+    """Raise a ValueError for columns of lists or bytes, and for dates or times in columns other than the target."""
+    type_tests = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary)
+    if nested := [field.name for field in schema if any(is_type(field.type) for is_type in type_tests)]:
         raise ValueError(
             f"{path} has lists or bytes in the cells of {columns(nested)}: give each entry a column of its own, or "
             "leave them out with --drop."
@@ -185,10 +185,10 @@ def _check_types(schema: pa.Schema, path: str, target: str) -> None:
 
 def _many_integers(column: pd.Series) -> list[str]:
     """Return a note, in a list, that many different integers are taken for classes; else an empty list."""
-    number = int(cast(Any, column.nunique()))
-    if column.dtype.kind not in "iu" or number <= SOME_CLASSES:
+    n_values = int(cast(Any, column.nunique()))
+    if column.dtype.kind not in "iu" or n_values <= SOME_CLASSES:
         return []
-    note = f"{column.name!r} holds {number} different integers, which are taken for classes"
+    note = f"{column.name!r} holds {n_values} different integers, which are taken for classes"
     return [f"{note}: for a number, add --estimator uncertain."]
 
 
@@ -198,11 +198,12 @@ def _check_numbers(X: pd.DataFrame, path: str, target: str, wish: Notation) -> N
     Rows without a ``target`` have numbers, too, so that the file is read once more, in the notation ``wish``.
     """
 
-    def number(row):
+    def row_number(row):
+        """Return the number in the file of a row of X."""
         return int(row_numbers(path, target, wish)[row])
 
     for name in [name for name in X.columns if X[name].dtype.kind == "f"]:
-        check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path, number)
+        check_float32(X[name].to_numpy(np.float64, na_value=np.nan), name, path, row_number)
 
 
 def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
@@ -224,7 +225,7 @@ def _check_words(X: pd.DataFrame, words: list[str], path: str) -> None:
 
 
 def with_levels(model: Any, columns: Columns) -> Any:
-    """Return the estimator, fitted to codes, after giving it the columns that made these: it then looks values up."""
+    """Return the estimator, which is fitted to codes, with the columns that made them, so that it takes values."""
     if (by := getattr(model, "coverage_by", None)) is not None:
         _name_strata(model, cast(Any, columns.levels)[cast(Any, columns.names).index(by)])
     _change_columns(model, lambda _: columns)
@@ -234,7 +235,7 @@ def with_levels(model: Any, columns: Columns) -> Any:
 
 
 def _name_strata(model: Any, levels: Levels | None) -> None:
-    """Replace strata of an estimator that are codes by the levels of these codes; leave them if ``levels`` is None."""
+    """Replace the codes by which an estimator keeps its strata by their levels; do nothing if ``levels`` is None."""
     if levels is None:
         return
     names = (*levels.values, None)
@@ -266,7 +267,7 @@ def _change_columns(model: Any, change: Callable[[Columns], Columns]) -> None:
     elif hasattr(model, "forest_"):
         model.forest_ = dataclasses.replace(model.forest_, trees=replace_columns(model.forest_.trees))
         model.bound_ = bind(model.forest_, model.combiner_)
-    else:
+    else:  # a transductive classifier has a sample, and no forest
         sample = model.bound_.sample
         model.bound_.sample = sample._replace(columns=change(sample.columns))
 

@@ -86,7 +86,7 @@ def interrupted(args: argparse.Namespace) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the comparison and print it; raises a ValueError or an OSError that names what is at fault."""
+    """Run the comparison that the arguments ask for, and print it; raises a ValueError or an OSError on wrong input."""
     if args.report == "":
         raise ValueError("--report='' names no folder.")
     if args.model is not None:
@@ -97,15 +97,16 @@ def run(args: argparse.Namespace) -> None:
     if args.trees is not None and args.forests and set(args.forests) == {"single-tree"}:
         raise ValueError("--trees would change nothing with --forests single-tree. Leave it out.")
     if args.laws is not None and (args.combiners is not None or args.data is None):
-        wrong = "--combiners is for classes" if args.data is not None else "the shipped data have classes"
-        raise ValueError(f"--laws is for a target that is a number, and {wrong}; leave one of them out.")
+        conflict = "--combiners is for classes" if args.data is not None else "the shipped data have classes"
+        raise ValueError(f"--laws is for a target that is a number, and {conflict}; leave one of them out.")
+    # None: the column itself decides whether the target is a number.
     numbers = True if args.laws is not None else None if args.combiners is None else False
-    chosen = _collect_options(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts")
-    settings = Settings(**chosen, numbers=bool(numbers))
-    given = f"--target={args.target!r}" if args.target is not None else "--drop" if args.drop else None
-    given = given or ("--decimal or --thousands" if args.decimal or args.thousands else None)
-    if args.data is None and given:
-        raise ValueError(f"{given} was given without DATA; name the file before it: DATA.csv --target …")
+    chosen_values = _collect_options(args, forests="forests", leaf_sizes="leaf_sizes", n_trees="trees", counts="counts")
+    settings = Settings(**chosen_values, numbers=bool(numbers))
+    data_option = f"--target={args.target!r}" if args.target is not None else "--drop" if args.drop else None
+    data_option = data_option or ("--decimal or --thousands" if args.decimal or args.thousands else None)
+    if args.data is None and data_option:
+        raise ValueError(f"{data_option} was given without DATA; name the file before it: DATA.csv --target …")
     table = (
         breast_cancer()
         if args.data is None
@@ -126,13 +127,13 @@ def _run_on_model(args: argparse.Namespace) -> None:
     """Compare combiners on the model of ``--model``, which stays as fitted, or with ``--trust`` is fitted anew."""
     if args.data is None:
         raise ValueError("--model needs DATA: a table of rows that the model was not fitted to, with their classes.")
-    ignored = ("forests", "leaf_sizes", "trees", "counts", "laws")
-    if given := ", ".join(f"--{name.replace('_', '-')}" for name in ignored if getattr(args, name) is not None):
-        raise ValueError(f"{given} would change nothing with --model, whose trees are there. Leave it out.")
+    unused = ("forests", "leaf_sizes", "trees", "counts", "laws")
+    if useless := ", ".join(f"--{name.replace('_', '-')}" for name in unused if getattr(args, name) is not None):
+        raise ValueError(f"{useless} would change nothing with --model, whose trees are there. Leave it out.")
     if args.trust:
         table = study_table(args.data, args.target, args.drop, False, _notation(args))
         model = read_refitted_model(args.model, table)
-        if model.steps is not None:  # the steps read the columns as they are
+        if model.steps is not None:  # notes on converted columns do not hold: the steps read columns as they are
             table = table._replace(notes=tuple(note for note in table.notes if " rows have no " in note))
     elif args.drop:
         raise ValueError(
@@ -162,9 +163,9 @@ def _add_class_and_costs(settings: Settings, table: Table, args: argparse.Namesp
 
 def _collect_options(args: argparse.Namespace, **more: str) -> dict[str, Any]:
     """Return {field of `Settings`: value} of the options that ``args`` sets; ``more`` is {field: further option}."""
-    names = "combiners" if getattr(args, "laws", None) is None else "laws"
-    options = {"combiners": names, "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
-    return {name: value for name, option in options.items() if (value := getattr(args, option)) is not None}
+    names_option = "combiners" if getattr(args, "laws", None) is None else "laws"
+    options = {"combiners": names_option, "n_repeats": "repeats", "n_folds": "folds", "seed": "seed", **more}
+    return {field: value for field, option in options.items() if (value := getattr(args, option)) is not None}
 
 
 def _show(results: Results, folder: str | None) -> None:
@@ -207,7 +208,7 @@ def _speaker(console: Console) -> Callable[..., None]:
 
 
 def _table(console: Console, verdict: Verdict) -> RichTable:
-    """Return a verdict's table of combiners, by the main loss; marks show which ones tests tell from the default."""
+    """Return a table with a row for each combiner, by rising main loss; marks show what differs from the default."""
     up, down = "^v" if console.options.ascii_only else "↑↓"
     marks = _marks(console)
     grid = RichTable(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="")
@@ -234,7 +235,7 @@ def _marks(console: Console) -> str:
 
 
 def _terms(console: Console, verdict: Verdict, n_classes: int) -> list[str]:
-    """Return sentences on means, marks and measures, to print below `_table`; ``n_classes`` is 0 for numbers."""
+    """Return sentences to print below the table, on means, marks and measures; ``n_classes`` is 0 for numbers."""
     better, worse = _marks(console)[1:]
     base = verdict.base
     marks = "" if base is None else f" {better} better, {worse} worse than {base}, as far as tests tell."

@@ -62,10 +62,10 @@ DisplayT = TypeVar("DisplayT", bound="Display")
 
 
 class Display:
-    """Base of displays: what all do once their data are drawn."""
+    """The base class of displays, which has the last steps of every plot."""
 
     def _finish(self: DisplayT, ax: Any, **labels: Any) -> DisplayT:
-        """Make the axes `plain`, set their ``labels`` and limits, keep them as ``ax_``, and return the display."""
+        """Style the axes, set ``labels`` (keywords of ``ax.set``), keep axes and figure, and return the display."""
         plain(ax)
         ax.set(**labels)
         self.ax_, self.figure_ = ax, ax.figure
@@ -77,7 +77,7 @@ def _floats(values) -> list[float]:
 
 
 class ReliabilityDisplay(Display):
-    """A curve of a reliability diagram: accuracy against confidence, by bins of confidence.
+    """A curve of a reliability diagram: the accuracy in each bin of confidence, against the mean confidence there.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class ReliabilityDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_
-        The drawn parts (after `plot`).
+        Matplotlib's axes, figure and line (after `plot`).
     """
 
     def __init__(self, curve: metrics.ReliabilityCurve, *, name: str | None = None):
@@ -140,7 +140,7 @@ class RejectionDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_
-        The drawn parts (after `plot`).
+        Matplotlib's axes, figure and line (after `plot`).
     """
 
     def __init__(self, curve: metrics.RejectionCurve, *, name: str | None = None):
@@ -182,7 +182,7 @@ class RiskCoverageDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_
-        The drawn parts (after `plot`).
+        Matplotlib's axes, figure and line (after `plot`).
     """
 
     def __init__(self, curve: metrics.RiskCoverageCurve, *, name: str | None = None):
@@ -223,7 +223,7 @@ class UncertaintyDisplay(Display):
     Attributes
     ----------
     ax_, figure_, squares_, colorbar_
-        The drawn parts (after `plot`).
+        Matplotlib's axes, figure, squares (one collection) and colour bar, or None without one (after `plot`).
     """
 
     def __init__(self, counted: UncertaintyMap):
@@ -309,7 +309,7 @@ class LeafSizeDisplay(Display):
     Attributes
     ----------
     ax_, figure_, lines_
-        The drawn parts (after `plot`).
+        Matplotlib's axes and figure, and {combiner: its line} (after `plot`).
     """
 
     def __init__(self, leaf_sizes: Sequence[int], values: Mapping[str, Sequence[float]], *, measure: str):

@@ -138,7 +138,7 @@ def evaluate(
     )
     answers: dict[str, Any] = bind(forest, together).answer(X) | {name: answer(X) for name, answer in learned.items()}
     labels = jnp.asarray(y, jnp.int32)
-    stacked = _Answers(*(np.stack([getattr(answers[name], part) for name in combiners]) for part in _Answers._fields))
+    stacked = _Answers(*(np.stack([getattr(answers[name], field) for name in combiners]) for field in _Answers._fields))
     measures, reliability, rejection = jax.tree.map(np.asarray, _measure(stacked, labels))
     right = np.argmax(answers["mean"].class_scores, axis=1) == y
     upper = float(np.log2(forest.n_classes))
@@ -152,7 +152,7 @@ def evaluate(
     decide = lambda name: cheapest_decisions(answers[name].probability, costs)
     return Outcome(
         measures={name: {key: _rounded(row[i]) for key, row in measures.items()} for i, name in enumerate(combiners)},
-        reliability={name: _bins(*(part[i] for part in reliability)) for i, name in enumerate(combiners)},
+        reliability={name: _bins(*(field[i] for field in reliability)) for i, name in enumerate(combiners)},
         rejection={name: [_rounded(v) for v in rejection[i]] for i, name in enumerate(combiners)},
         uncertainty=[[int(i), int(j), int(size[i, j]), int(errors[i, j])] for i, j in np.argwhere(size)],
         sets=sets,
@@ -175,46 +175,47 @@ def cheapest_decisions(probability: Any, costs: Float[np.ndarray, "classes class
 
 
 def _measure_positive(answer: Answer, y: np.ndarray, positive: int) -> dict[str, Any]:
-    """Return one combiner's entry of `Outcome.positive`, from its answer.
+    """Measure how well a combiner's answer finds the positive class; return its entry of `Outcome.positive`.
 
     ``y`` says which instances are positive; ``positive`` is the class's position. Instances may tie in the combiner's
     ranking: "top" is the mean over all their orders, average precision takes each group of ties as one step.
     """
     scores, probs = np.asarray(answer.class_scores, float), np.asarray(answer.probability, float)[:, positive]
     with np.errstate(invalid="ignore"):
-        keys = np.nan_to_num(scores[:, 1 - positive] - scores[:, positive], nan=0.0, posinf=np.inf, neginf=-np.inf)
-    group = np.unique(keys, return_inverse=True)[1]
-    hits = np.bincount(group, y)
-    n_so_far, hits_so_far = np.cumsum(np.bincount(group)), np.cumsum(hits)
-    n_top = [max(1, round(len(y) * top / 100)) for top in TOPS]
+        sort_keys = np.nan_to_num(scores[:, 1 - positive] - scores[:, positive], nan=0.0, posinf=np.inf, neginf=-np.inf)
+    tie_group = np.unique(sort_keys, return_inverse=True)[1]  # 0 is most likely positive
+    hits = np.bincount(tie_group, y)
+    n_above, hits_above = np.cumsum(np.bincount(tie_group)), np.cumsum(hits)  # with the group itself
+    top_sizes = [max(1, round(len(y) * top / 100)) for top in TOPS]
     bin_of = np.searchsorted(EDGES, probs)
-    sums = [np.bincount(bin_of, numbers, len(EDGES) + 1) for numbers in (np.ones(len(y)), y, probs)]
+    bin_sums = [np.bincount(bin_of, weights, len(EDGES) + 1) for weights in (np.ones(len(y)), y, probs)]
     return {
-        "average_precision": _rounded(np.sum(hits * hits_so_far / n_so_far) / max(1, hits_so_far[-1])),
-        "top": [_rounded(np.interp(n, [0, *n_so_far], [0, *hits_so_far]) / n) for n in n_top],
-        "size": sums[0].astype(int).tolist(),
-        "hits": sums[1].astype(int).tolist(),
-        "probability": [_rounded(v) for v in sums[2]],
+        "average_precision": _rounded(np.sum(hits * hits_above / n_above) / max(1, hits_above[-1])),
+        # Interpolation spreads the hits of a group evenly over it, as the mean over its orders does.
+        "top": [_rounded(np.interp(n, [0, *n_above], [0, *hits_above]) / n) for n in top_sizes],
+        "size": bin_sums[0].astype(int).tolist(),
+        "hits": bin_sums[1].astype(int).tolist(),
+        "probability": [_rounded(v) for v in bin_sums[2]],
     }
 
 
 def _doubtful(answers: dict[str, Any], y: np.ndarray) -> list[dict[str, Any]]:
-    """Return `Outcome.doubtful`, with rows as positions among the instances of the fold.
+    """Return the rows of largest total uncertainty, as `Outcome.doubtful`, each by its position in the test fold.
 
     ``answers`` has those of the combiners "mean", "uncertainty" and (for few classes) "leaves"; ``y`` has the classes.
     """
-    total, aleatoric, epistemic = (np.asarray(part, float) for part in answers["uncertainty"])
+    total, aleatoric, epistemic = (np.asarray(measure, float) for measure in answers["uncertainty"])
     probs, scores = np.asarray(answers["mean"].probability, float), np.asarray(answers["mean"].class_scores)
-    leaves = np.median(np.asarray(answers["leaves"]).sum(axis=2), axis=1) if "leaves" in answers else None
+    leaf_rows = np.median(np.asarray(answers["leaves"]).sum(axis=2), axis=1) if "leaves" in answers else None
     return [
         {
             "row": int(i),
             "truth": int(y[i]),
-            "predicted": (best := int(np.argmax(scores[i]))),
-            "probability": _rounded(probs[i, best]),
+            "predicted": (best_class := int(np.argmax(scores[i]))),
+            "probability": _rounded(probs[i, best_class]),
             "aleatoric": _rounded(aleatoric[i]),
             "epistemic": _rounded(epistemic[i]),
-            "leaf_rows": None if leaves is None else _rounded(leaves[i]),
+            "leaf_rows": None if leaf_rows is None else _rounded(leaf_rows[i]),
         }
         for i in np.argsort(-total, kind="stable")[:N_DOUBTFUL]
     ]
@@ -227,19 +228,19 @@ def rows_alike(
 
     The row with the most shared leaves comes first; of equals the row of lower position.
     """
-    leaves = np.asarray(leaf_index(trees, doubtful))[:, None]
-    meetings = [
-        (np.asarray(leaf_index(trees, X[start : start + _ALIKE_BATCH])) == leaves).sum(axis=2)
+    doubtful_leaves = np.asarray(leaf_index(trees, doubtful))[:, None]  # [doubtful, 1, trees]
+    n_shared = [
+        (np.asarray(leaf_index(trees, X[start : start + _ALIKE_BATCH])) == doubtful_leaves).sum(axis=2)
         for start in range(0, len(X), _ALIKE_BATCH)
     ]
-    return np.argsort(-np.concatenate(meetings, axis=1), axis=1, kind="stable")[:, :N_ALIKE]
+    return np.argsort(-np.concatenate(n_shared, axis=1), axis=1, kind="stable")[:, :N_ALIKE]
 
 
 class _Leaves(Combiner[Array]):
     """A combiner that answers with the counts of every leaf, from which sets are made for all s.
 
-    For two classes this is as fast as merging votes. For ten it takes a third of the time: a tree has 10 counts, and
-    votes on 90 pairs for each s.
+    For two classes this is as fast as to merge votes for each s. For ten classes it takes a third of the time: a tree
+    has 10 counts, but 90 votes on pairs of classes for each s.
     """
 
     merge: ClassVar[str] = "collect"
@@ -263,28 +264,28 @@ class _Answers(NamedTuple):
 
 @jit
 def _measure(answers: _Answers, y: Int[Array, "instances"]):
-    """Return what `_measure_one` does for the answers of all combiners, with a leading axis of combiners."""
+    """Return measures, reliability curve and accuracies of all combiners, as arrays whose first axis is combiners."""
     return jax.vmap(lambda answer: _measure_one(answer, y))(answers)
 
 
 def _measure_one(answer: _Answers, y):
-    """Return {measure: value}, the reliability curve, and accuracies (least coverage first) of one combiner's answer.
+    """Return one combiner's {measure: value}, its reliability curve, and its accuracies by rising coverage.
 
     Accuracy is that of the largest class score. AUC is one class against the rest, averaged over the classes. The Brier
     score is the mean squared error of the probability of class 1; for more classes, summed over all.
     """
-    scores, shares, log_probs = map(jnp.asarray, answer)
+    scores, raw_probs, log_probs = map(jnp.asarray, answer)
     # Shares add to 1 up to rounding only, which metrics would refuse or count.
-    probs = shares / jnp.sum(shares, axis=1, keepdims=True)
+    probs = raw_probs / jnp.sum(raw_probs, axis=1, keepdims=True)
     binary = probs.shape[1] == 2
     # Class scores still order instances whose probabilities are both rounded to 0 or to 1.
-    keys = _finite(scores[:, 1] - scores[:, 0]) if binary else _ranking_keys(shares, log_probs)
+    ranking_keys = _finite(scores[:, 1] - scores[:, 0]) if binary else _ranking_keys(raw_probs, log_probs)
     right = jnp.argmax(scores, axis=1) == y
-    best = jax.lax.top_k(scores, 2)[0]
-    certainty = _finite(best[:, 0] - best[:, 1])
+    top_scores = jax.lax.top_k(scores, 2)[0]
+    certainty = _finite(top_scores[:, 0] - top_scores[:, 1])
     measures = {
         "accuracy": metrics.accuracy(scores, y),
-        "auc": metrics.auc(keys, y),
+        "auc": metrics.auc(ranking_keys, y),
         "brier": metrics.brier_score(probs, y, scale_by_half=binary),
         "log_loss": metrics.log_loss_from_logs(jnp.maximum(log_probs, _LEAST_LOG), y),
         "calibration_error": metrics.calibration_error(probs, y, n_bins=N_BINS),
@@ -296,23 +297,27 @@ def _measure_one(answer: _Answers, y):
 
 
 def _finite(difference: Float[Array, "instances"]) -> Float[Array, "instances"]:
-    """Return differences of class scores with 0 for NaN, which is -inf - -inf: every class is excluded."""
+    """Return differences of class scores, 0 for NaN: that is -inf less -inf, of two classes which are both excluded."""
     return jnp.where(jnp.isnan(difference), 0.0, difference)
 
 
 def _ranking_keys(
     probs: Float[Array, "instances classes"], log_probs: Float[Array, "instances classes"]
 ) -> Float[Array, "instances classes"]:
-    """Return keys for AUC in the order of ``probs``; by ``log_probs`` even of those that round to 0 or 1."""
+    """Return keys that rank instances as ``probs`` do, and by ``log_probs`` where probabilities round to 0 or 1."""
     classes, tiny = jnp.arange(probs.shape[1]), 1e-30
-    others = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
+    # The logarithm of the probability of all classes but one: [classes, instances].
+    log_rest = jax.lax.map(lambda c: jax.nn.logsumexp(jnp.where(classes == c, -jnp.inf, log_probs), axis=1), classes)
     # Probabilities that round to 1 are ordered by what the other classes have, those near 0 by their logarithms.
     logs = jnp.where(probs > tiny, jnp.log(jnp.maximum(probs, tiny)), log_probs)
-    return jnp.where(probs == 1, -others.T, logs)
+    return jnp.where(probs == 1, -log_rest.T, logs)
 
 
 def _bins(confidence, accuracy, size) -> dict[str, list]:
-    """Return one combiner's entry of `Outcome.reliability`, from mean confidence, accuracy and size of each bin."""
+    """Return an entry of `Outcome.reliability`: sums, which add over folds, from the means of a reliability curve.
+
+    ``confidence`` and ``accuracy`` are the means ``[bins]``, NaN in empty bins, and ``size`` the number of instances.
+    """
     filled = size > 0
     return {
         "size": size.astype(int).tolist(),
@@ -374,29 +379,34 @@ def uncertainty_map(
 
 @jit
 def _map_counts(aleatoric, epistemic, correct, aleatoric_edges, epistemic_edges):
-    """Return numbers of instances, and of those not ``correct``, ``[aleatoric bins, epistemic bins]``, by the edges."""
+    """Return the numbers of all instances and of the wrong ones in each bin, ``[aleatoric bins, epistemic bins]`` each.
+
+    The first three arguments are ``[instances]``; ``correct`` is 0 for a wrong prediction, 1 for a right one. Edges are
+    those of the axes, ``[bins + 1]``. Instances with NaN or another ``correct`` are not counted.
+    """
     n_bins = aleatoric_edges.shape[0] - 1
-    row, column = _bin_of(aleatoric, aleatoric_edges), _bin_of(epistemic, epistemic_edges)
+    i, j = _bin_of(aleatoric, aleatoric_edges), _bin_of(epistemic, epistemic_edges)
     is_valid = (correct >= 0) & (correct < 2) & ~jnp.isnan(aleatoric) & ~jnp.isnan(epistemic)
-    count = partial(jnp.zeros((n_bins, n_bins), jnp.int32).at[row, column].add, mode="promise_in_bounds")
+    # A bin is within bounds for any value, even NaN.
+    count = partial(jnp.zeros((n_bins, n_bins), jnp.int32).at[i, j].add, mode="promise_in_bounds")
     return count(is_valid.astype(jnp.int32)), count((is_valid & (correct == 0)).astype(jnp.int32))
 
 
 def _bin_of(values, edges):
-    """Return the bin of each value: the number of inner edges at or below it."""
+    """Return the bin of each of ``values [instances]``: the number of inner ``edges [bins + 1]`` at or below it."""
     return jnp.sum(values[:, None] >= edges[None, 1:-1], axis=1, dtype=jnp.int32)
 
 
 def _evaluate_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, dict[str, float | None]], dict[str, list[int]]]:
-    """Return `Outcome.sets` and `Outcome.set_sizes`, from the counts of the leaves that instances reach."""
+    """Return measures and sizes of the sets that the leaves' counts give for each s: `Outcome.sets` and `set_sizes`."""
     measures, sizes = jax.tree.map(np.asarray, _measure_sets(leaves, y))
-    finite = lambda value: _rounded(value) if np.isfinite(value) else None
-    names = [str(s) for s in STRENGTHS]
+    or_none = lambda value: _rounded(value) if np.isfinite(value) else None
+    strengths = [str(s) for s in STRENGTHS]
     return (
-        {s: {name: finite(measures[name][i]) for name in SET_MEASURES} for i, s in enumerate(names)},
-        {s: sizes[i].tolist() for i, s in enumerate(names)},
+        {s: {name: or_none(measures[name][i]) for name in SET_MEASURES} for i, s in enumerate(strengths)},
+        {s: sizes[i].tolist() for i, s in enumerate(strengths)},
     )
 
 
@@ -404,10 +414,10 @@ def _evaluate_sets(
 def _measure_sets(
     leaves: Float[Array, "instances trees classes"], y: Int[Array, "instances"]
 ) -> tuple[dict[str, Float[Array, "strengths"]], Int32[Array, "strengths classes"]]:
-    """Return `SET_MEASURES` of the nondominated sets for each of `STRENGTHS`, and how many sets have each size."""
+    """Return {measure: values by s} of the sets of nondominated classes, and how many sets have 1, 2, … classes."""
     n_classes = leaves.shape[-1]
 
-    def at(s):
+    def measure_at(s):
         """Return {measure of sets: value} and the number of sets of each size ``[classes]``, for one s."""
         vote = GeneralizedVote(s)
         # In batches, since a vote compares all pairs of classes for each instance and tree.
@@ -419,48 +429,50 @@ def _measure_sets(
             "u80": metrics.discounted_utility(membership, y, kind=80),
             "set_size": metrics.set_size(membership),
         }
-        sizes = jnp.sum(membership, axis=1, dtype=jnp.int32)[:, None] == jnp.arange(1, n_classes + 1)
-        return measures, jnp.sum(sizes, axis=0, dtype=jnp.int32)
+        # Whether each set has each size: [instances, classes].
+        has_size = jnp.sum(membership, axis=1, dtype=jnp.int32)[:, None] == jnp.arange(1, n_classes + 1)
+        return measures, jnp.sum(has_size, axis=0, dtype=jnp.int32)
 
-    return lax.map(at, jnp.asarray(STRENGTHS, leaves.dtype))
+    return lax.map(measure_at, jnp.asarray(STRENGTHS, leaves.dtype))
 
 
 def _interval_bins(
     probability: Float[Array, "instances classes"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, list]:
-    """Return `Outcome.intervals`, from mean class frequencies and averaged intervals, in bins ((b - 1)/B, b/B]."""
-    parts = [np.asarray(part) for part in (probability, *interval)]
-    n_classes = parts[0].shape[1]
+    """Sum mean class frequencies and their intervals in bins ((b - 1)/B, b/B] of the frequency: `Outcome.intervals`."""
+    arrays = [np.asarray(array) for array in (probability, *interval)]
+    n_classes = arrays[0].shape[1]
     # With two classes the interval of class 0 mirrors that of class 1, and would count every instance twice.
-    first = 1 if n_classes == 2 else 0
-    probs, lower, upper = (part[:, first:].ravel() for part in parts)
-    came_true = (y[:, None] == np.arange(first, n_classes)).ravel()
+    first_class = 1 if n_classes == 2 else 0
+    probs, lower, upper = (array[:, first_class:].ravel() for array in arrays)
+    came_true = (y[:, None] == np.arange(first_class, n_classes)).ravel()
     bin_of = np.searchsorted(np.arange(1, N_BINS, dtype=probs.dtype) / N_BINS, probs)
-    count = lambda of: np.bincount(bin_of, of, N_BINS)
+    sum_by_bin = lambda weights: np.bincount(bin_of, weights, N_BINS)
     sums = {"probability": probs, "lower": lower, "upper": upper}
     return {
-        "size": count(None).tolist(),
-        "hits": count(came_true).astype(int).tolist(),
-        **{name: [_rounded(v) for v in count(values)] for name, values in sums.items()},
+        "size": sum_by_bin(None).tolist(),
+        "hits": sum_by_bin(came_true).astype(int).tolist(),
+        **{name: [_rounded(v) for v in sum_by_bin(values)] for name, values in sums.items()},
     }
 
 
 def _brier_range(
     probability: Float[Array, "instances 2"], interval: Interval, y: Int[np.ndarray, "instances"]
 ) -> dict[str, float]:
-    """Return `Outcome.brier_range`, of the mean class frequency ``probability`` and the averaged interval."""
+    """Return the Brier score of the mean class frequency and its least and largest value inside the intervals."""
     lower, upper = metrics.interval_brier(Interval(interval.lower[:, 1], interval.upper[:, 1]), y)
     mean = np.mean((np.asarray(probability, float)[:, 1] - y) ** 2)
     return dict(zip(BRIER_RANGE, map(_rounded, (lower, mean, upper)), strict=True))
 
 
 def _polling(leaves: Num[Array, "instances trees classes"], y: Int[Array, "instances"]) -> dict[str, float]:
-    """Return `Outcome.polling`, from the counts of the leaves that instances reach, and classes ``y``."""
+    """Let trees vote, by the counts of the leaves that instances reach, until settled; return `Outcome.polling`."""
     n_trees, n_classes = leaves.shape[1:]
     votes = votes_of_counts(np.asarray(leaves), np.arange(n_trees)).astype(np.int32)
     result = stop_after(votes, n_classes, confidence=CONFIDENCE)
-    whole = np.stack([np.sum(votes == c, axis=1) for c in range(n_classes)], axis=1).argmax(axis=1)
-    values = result.n_trees_used, result.settled, result.predicted == y, whole == y, result.predicted == whole
+    # The class of most votes, if all trees are asked.
+    winner = np.stack([np.sum(votes == c, axis=1) for c in range(n_classes)], axis=1).argmax(axis=1)
+    values = result.n_trees_used, result.settled, result.predicted == y, winner == y, result.predicted == winner
     measures = zip(POLL_MEASURES, map(np.asarray, values), strict=True)
     return {name: round(float(np.mean(numbers)), 7) for name, numbers in measures}
 

@@ -88,8 +88,8 @@ def choose_highlights(results: Results, rankings: dict[str, Ranking], leader: st
     """
     order = ("brier", "auc", "accuracy", "log_loss", "interval_score", "pinball_loss")
     leaders = [rankings[measure].combiners[0] for measure in order if measure in rankings]
-    every = (MODEL, BASELINE, PLAIN, leader, *leaders)
-    names = dict.fromkeys([name for name in every if name in results.about["combiners"]])
+    candidates = (MODEL, BASELINE, PLAIN, leader, *leaders)
+    names = dict.fromkeys([name for name in candidates if name in results.about["combiners"]])
     return list(names)[:_MOST_HIGHLIGHTED]
 
 
@@ -131,9 +131,9 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
         return []
     pictures = []
     for forest in settings.forests:
-        part = records[records["forest"] == forest]
+        forest_records = records[records["forest"] == forest]
         for measure in ("interval_score", "pinball_loss") if settings.numbers else ("accuracy", "brier"):
-            table = part.groupby(["combiner", "leaf_size"], sort=False)[measure].mean().unstack("leaf_size")
+            table = forest_records.groupby(["combiner", "leaf_size"], sort=False)[measure].mean().unstack("leaf_size")
             sizes = list(settings.leaf_sizes)
             values = {name: table.loc[name, sizes].tolist() for name in results.about["combiners"]}
 
@@ -144,10 +144,10 @@ def leaf_size_pictures(results: Results, records: Any, names: Sequence[str]) -> 
 
             better = "higher" if ranked_measures(records)[measure] else "lower"
             title = f"{forest}: {TITLES[measure]} ({better} is better)"
-            text = (lambda v, m=measure: shown_value(m, v)) if settings.numbers else "{:.3f}".format
-            sentence = "; ".join(f"{combiner}: {', '.join(map(text, values[combiner]))}" for combiner in names)
-            about = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {sentence}."
-            pictures.append(draw_picture(title, about, draw))
+            write = (lambda v, m=measure: shown_value(m, v)) if settings.numbers else "{:.3f}".format
+            sentence = "; ".join(f"{combiner}: {', '.join(map(write, values[combiner]))}" for combiner in names)
+            description = f"By leaf size {', '.join(map(str, settings.leaf_sizes))}: {sentence}."
+            pictures.append(draw_picture(title, description, draw))
     return pictures
 
 
@@ -156,11 +156,11 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
 
     Each law is shown on the forest on which it is best (`Verdict.best_forests`).
     """
-    shares_held, parts = {}, {law: outcomes_of(results, *on) for law, on in verdict.best_forests.items()}
-    first: list[str] = [verdict.leader, *([verdict.base] if verdict.base else []), *verdict.best_forests]
-    for law in dict.fromkeys(first):
-        shares_held[law] = observed_coverages(parts[law], law)
-    folds = parts[verdict.leader][: results.settings.n_folds]
+    shares_held, outcomes = {}, {law: outcomes_of(results, *forest) for law, forest in verdict.best_forests.items()}
+    ordered_laws: list[str] = [verdict.leader, *([verdict.base] if verdict.base else []), *verdict.best_forests]
+    for law in dict.fromkeys(ordered_laws):
+        shares_held[law] = observed_coverages(outcomes[law], law)
+    folds = outcomes[verdict.leader][: results.settings.n_folds]  # the first repetition has each row once
     lower, upper, truth = np.array([row for fold in folds for row in fold.drawn[verdict.leader]]).T
 
     def draw_intervals(ax: Axes) -> None:
@@ -168,18 +168,20 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
         ax.legend()
 
     def draw_coverage(ax: Axes) -> None:
-        for i, (law, shares) in enumerate(shares_held.items()):
+        for i, (law, observed) in enumerate(shares_held.items()):
             # Repetitions test the same rows again: the band is that of the number of rows.
-            display = CoverageDisplay(COVERAGES, shares, n=results.about["data"]["n_instances"], name=law)
+            display = CoverageDisplay(COVERAGES, observed, n=results.about["data"]["n_instances"], name=law)
             display.plot(ax, reference=i == 0, band=i == 0, **lines_for(list(shares_held))[law].keywords())
         ax.legend()
 
-    held = float(np.mean((lower <= truth) & (truth <= upper)))
-    shares = "; ".join(f"{law}: {', '.join(f'{share:.3f}' for share in row)}" for law, row in shares_held.items())
-    about = f"Shares that hold at the coverages {', '.join(f'{c:g}' for c in COVERAGES)}: {shares}."
+    held_share = float(np.mean((lower <= truth) & (truth <= upper)))
+    sentence = "; ".join(f"{law}: {', '.join(f'{share:.3f}' for share in row)}" for law, row in shares_held.items())
+    about = f"Shares that hold at the coverages {', '.join(f'{c:g}' for c in COVERAGES)}: {sentence}."
     return [
         draw_picture(
-            f"{verdict.leader}: 90% intervals", f"{len(truth)} rows by width; {held:.3f} are held.", draw_intervals
+            f"{verdict.leader}: 90% intervals",
+            f"{len(truth)} rows by width; {held_share:.3f} are held.",
+            draw_intervals,
         ),
         draw_picture("Coverage, asked for and found", about, draw_coverage),
     ]
@@ -187,8 +189,9 @@ def law_pictures(results: Results, verdict: Verdict) -> list[Picture]:
 
 def _show_most(ax: Axes, values: list[list[float]]) -> None:
     """Set limits of the y axis of ``ax`` that leave out the worst tenth of the values, which could flatten the rest."""
+    # Accuracies are worst where they are low, losses where they are high.
     low, high = np.quantile(values, [0.0, 0.9]) if ax.get_ylabel() != "accuracy" else np.quantile(values, [0.1, 1.0])
-    margin = 0.15 * (high - low) or 0.01
+    margin = 0.15 * (high - low) or 0.01  # 0.01 if all values are equal
     ax.set_ylim(low - margin, high + margin)
 
 
@@ -227,8 +230,9 @@ def curve_pictures(results: Results, records: Any, names: Sequence[str]) -> list
                 RiskCoverageDisplay(curve, name=combiner).plot(ax, markevery=4, **lines[combiner].keywords())
             ax.legend()
 
-        shown = (f"{name} {v[-1]:.1%} at no rejection, {v[-5]:.1%} at 20 %" for name, v in accuracy.items())
-        sentence = "; ".join(shown)
+        # Of 20 coverages the last rejects nothing, the fifth last 20 %.
+        clauses = (f"{name} {v[-1]:.1%} at no rejection, {v[-5]:.1%} at 20 %" for name, v in accuracy.items())
+        sentence = "; ".join(clauses)
         pictures += [
             draw_picture(f"{forest}: reliability", "Share of right predictions by confidence.", draw_reliability),
             draw_picture(f"{forest}: accuracy under rejection", f"{sentence}.", draw_rejection),
@@ -243,7 +247,7 @@ def positive_picture(results: Results, verdict: Verdict) -> Picture:
     lines, sentences, largest = {}, [], 0.0
     for combiner in dict.fromkeys(entry for entry in (verdict.base, verdict.leader) if entry is not None):
         folds = [o.positive[combiner] for o in outcomes_of(results, *verdict.best_forests[combiner])]
-        size, hits, probability = (np.sum([f[part] for f in folds], axis=0) for part in ("size", "hits", "probability"))
+        size, hits, probability = (np.sum([f[key] for f in folds], axis=0) for key in ("size", "hits", "probability"))
         filled = size >= _LEAST_IN_BIN
         p, share = probability[filled] / size[filled], hits[filled] / size[filled]
         lines[combiner] = (p, share, size[filled])
@@ -276,13 +280,13 @@ def positive_picture(results: Results, verdict: Verdict) -> Picture:
 
 
 def _reliability(combiner: str, outcomes) -> metrics.ReliabilityCurve:
-    """Return one combiner's reliability curve over the outcomes of several test folds; empty bins hold zeros."""
+    """Return one combiner's reliability curve, over the outcomes of test folds together; empty bins hold zeros."""
     size, hits, confidence = (
-        np.sum([outcome.reliability[combiner][part] for outcome in outcomes], axis=0)
-        for part in ("size", "hits", "confidence")
+        np.sum([outcome.reliability[combiner][key] for outcome in outcomes], axis=0)
+        for key in ("size", "hits", "confidence")
     )
-    filled = np.maximum(size, 1)
-    return metrics.ReliabilityCurve(confidence / filled, hits / filled, size)
+    divisor = np.maximum(size, 1)  # the sums of an empty bin are 0
+    return metrics.ReliabilityCurve(confidence / divisor, hits / divisor, size)
 
 
 def uncertainty_pictures(results: Results, records: Any) -> list[Picture]:
@@ -315,20 +319,20 @@ def set_pictures(results: Results, records: Any) -> list[Picture]:
     pictures = []
     for forest, leaf_size in shown_leaf_sizes(results, records).items():
         lines = {name: mean.loc[forest][measure].tolist() for measure, name in SET_TITLES.items()}
-        always = {f"one class ({BASELINE})": accuracy[forest]} if accuracy else {}
+        constants = {f"one class ({BASELINE})": accuracy[forest]} if accuracy else {}
         sizes = np.sum([list(o.set_sizes.values()) for o in outcomes_of(results, forest, leaf_size)], axis=0)
         shares = sizes / sizes.sum(axis=1, keepdims=True)
         title = forest_name(forest, leaf_size)
         pictures += [
             _over_s(f"{title}: decided and right", "share", {k: lines[k] for k in ("decided", "right of those")}),
-            _over_s(f"{title}: utility of sets", "utility", {k: lines[k] for k in ("u80", "u65")}, always),
+            _over_s(f"{title}: utility of sets", "utility", {k: lines[k] for k in ("u80", "u65")}, constants),
             _set_sizes(f"{title}: set sizes", shares),
         ]
     return pictures
 
 
 def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dict[str, float] | None = None) -> Picture:
-    """Return a picture, with this title, of a measure of sets against s.
+    """Draw a measure of sets of classes against s, and return the picture.
 
     ``lines`` is {name: value for each of `STRENGTHS`}, and ``always`` {name: value that does not depend on s}.
     """
@@ -343,7 +347,7 @@ def _over_s(title: str, measure: str, lines: dict[str, list[float]], always: dic
 
 
 def _set_sizes(title: str, shares) -> Picture:
-    """Return a picture, with this title, of how large sets are.
+    """Draw how many classes the sets hold at each s, and return the picture.
 
     ``shares [strengths classes]`` has for each s the share of sets with 1, 2, … classes.
     """
@@ -352,9 +356,9 @@ def _set_sizes(title: str, shares) -> Picture:
         SetSizeDisplay(STRENGTHS, shares).plot(ax)
 
     sentences = [
-        f"{k} {'class' if k == 1 else 'classes'} {', '.join(_share(v) for v in column)}"
-        for k, column in enumerate(shares.T, start=1)
-        if column.any()
+        f"{k} {'class' if k == 1 else 'classes'} {', '.join(_share(v) for v in by_strength)}"
+        for k, by_strength in enumerate(shares.T, start=1)
+        if by_strength.any()
     ]
     return draw_picture(title, f"Share of instances for s = {_join_values(STRENGTHS)}: {'; '.join(sentences)}.", draw)
 
@@ -376,7 +380,11 @@ def interval_pictures(results: Results, records: Any) -> list[Picture]:
 
 
 def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results) -> Picture:
-    """Return a picture, with this title, of reliability with intervals; ``bins`` are those of `interval_means`."""
+    """Draw reliability with the mean interval of each bin, and return the picture.
+
+    ``bins`` are those of `interval_means`: sizes, shares that came true ("hits"), and mean probabilities, lower and
+    upper ends, in this order.
+    """
     classes = list(results.about["data"]["classes"])
     name = _axis_label(classes[1]) if len(classes) == 2 else "a class"
 
@@ -396,7 +404,7 @@ def _reliability_of_intervals(title: str, bins: dict[str, Any], results: Results
 
 
 def _brier_range(title: str, results: Results, forest: str) -> Picture:
-    """Return a picture, with this title, of a kind of forest's Brier score and its range against the leaf size."""
+    """Draw a kind of forest's Brier score, and the range that its intervals allow, against the leaf size."""
     leaf_sizes = results.settings.leaf_sizes
     lower, mean, upper = (brier_ranges(results, forest)[name] for name in BRIER_RANGE)
 
@@ -419,7 +427,7 @@ def _brier_range(title: str, results: Results, forest: str) -> Picture:
 def draw_picture(
     title: str, description: str, draw: Callable[[Axes], None], size: tuple[float, float] = _SIZE
 ) -> Picture:
-    """Return a picture, with its title and description: ``draw`` fills axes of ``size``, width and height in inches."""
+    """Return a picture that ``draw`` makes on empty axes; ``size`` is its width and height in inches."""
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.add_subplot())
@@ -437,6 +445,6 @@ def _join_values(values) -> str:
 
 
 def _axis_label(label: str) -> str:
-    """Return a label cut to `_LONGEST_LABEL` characters, each ``$`` escaped: Matplotlib takes two for a formula."""
+    """Return a label cut to `_LONGEST_LABEL` characters, with ``$`` escaped: between two Matplotlib reads a formula."""
     short = label if len(label) <= _LONGEST_LABEL else label[: _LONGEST_LABEL - 1] + "…"
     return short.replace("$", r"\$")

@@ -59,7 +59,6 @@ def evaluate_laws(
     """Return the outcome of laws, by name, on the test rows ``X`` and their targets ``y``.
 
     The forest has bags and was grown on ``training_rows``: features, targets, and for each row the number of its group.
-
     Raises a ValueError where too few rows are out of bag for the ends of a conformal interval.
     """
     X_train, y_train, groups = training_rows
@@ -84,20 +83,20 @@ def evaluate_laws(
     quantiles[BASE_RATES], seconds[BASE_RATES] = np.tile(np.quantile(y_train, LEVELS), (len(y), 1)), 0.0
     # Rounding may put quantiles out of order, and the interval score refuses a lower end above the upper one.
     law_quantiles = {law: np.maximum.accumulate(quantiles[law], axis=1) for law in (*laws, BASE_RATES)}
-    fifth = np.empty(len(y), int)
+    fifth = np.empty(len(y), int)  # the group of each row, by rank of the leaves' standard deviation
     fifth[np.argsort(moments.std, kind="stable")] = np.arange(len(y)) * N_FIFTHS // len(y)
     rows = np.linspace(0, len(y) - 1, min(N_DRAWN, len(y))).round().astype(int)
-    held = {law: np.bincount(fifth[_contains(q, y)], minlength=N_FIFTHS).tolist() for law, q in law_quantiles.items()}
+    n_held = {law: np.bincount(fifth[_contains(q, y)], minlength=N_FIFTHS).tolist() for law, q in law_quantiles.items()}
     return NumberOutcome(
         measures={law: _measures(q, y, seconds[law]) for law, q in law_quantiles.items()},
         covered={law: [int(_contains(q, y, i).sum()) for i in range(9)][::-1] for law, q in law_quantiles.items()},
-        fifths={"size": np.bincount(fifth, minlength=N_FIFTHS).tolist(), **held},
+        fifths={"size": np.bincount(fifth, minlength=N_FIFTHS).tolist(), **n_held},
         drawn={law: [list(map(_digits, (*q[i, [0, -1]], y[i]))) for i in rows] for law, q in law_quantiles.items()},
     )
 
 
 def _measures(quantiles: np.ndarray, y: np.ndarray, seconds: float) -> dict[str, float]:
-    """Return one law's entry of `NumberOutcome.measures`, by quantiles ``[rows levels]`` at `LEVELS` and seconds."""
+    """Return {measure: value} of one law, from its quantiles ``[rows levels]`` at `LEVELS`, targets and seconds."""
     ends = quantiles[:, [0, -1]]
     return {
         "interval_score": _digits(metrics.interval_score(ends, y, coverage=COVERAGE)),
@@ -109,7 +108,7 @@ def _measures(quantiles: np.ndarray, y: np.ndarray, seconds: float) -> dict[str,
 
 
 def _contains(quantiles: np.ndarray, y: np.ndarray, i: int = 0) -> np.ndarray:
-    """Return whether each target lies between the i-th lowest and the i-th highest quantile, counted from 0."""
+    """Return whether each target lies between the i-th lowest and the i-th highest quantile, ``i`` counted from 0."""
     return (quantiles[:, i] <= y) & (y <= quantiles[:, -1 - i])
 
 
@@ -118,13 +117,13 @@ def _digits(value: Any) -> float:
 
 
 def are_sound(outcome: NumberOutcome, laws: Sequence[str]) -> bool:
-    """Return whether each field of an outcome, read from a file, has these laws and the right sizes."""
-    every, n_rows = {*laws, BASE_RATES}, sum(outcome.fifths["size"])
-    kept = {name for name in MEASURES_OF_LAWS if name != "worst_fifth"}
+    """Return whether a stored outcome has these laws and the base rates in each field, and lists of right sizes."""
+    law_names, n_rows = {*laws, BASE_RATES}, sum(outcome.fifths["size"])
+    measure_names = {name for name in MEASURES_OF_LAWS if name != "worst_fifth"}
     return (
-        set(outcome.measures) == set(outcome.covered) == set(outcome.drawn) == every
-        and set(outcome.fifths) == {*every, "size"}
-        and all(set(values) == kept for values in outcome.measures.values())
+        set(outcome.measures) == set(outcome.covered) == set(outcome.drawn) == law_names
+        and set(outcome.fifths) == {*law_names, "size"}
+        and all(set(values) == measure_names for values in outcome.measures.values())
         and all(len(counts) == len(COVERAGES) for counts in outcome.covered.values())
         and all(len(counts) == N_FIFTHS for counts in outcome.fifths.values())
         and all(0 <= n <= n_rows for counts in outcome.covered.values() for n in counts)
@@ -139,6 +138,9 @@ def observed_coverages(outcomes: Sequence[NumberOutcome], law: str) -> list[floa
 
 
 def worst_fifth(outcomes: Sequence[NumberOutcome], law: str) -> float:
-    """Return the least coverage of a law's scored intervals among the fifths, over the outcomes of test folds."""
-    held, size = (np.sum([outcome.fifths[name] for outcome in outcomes], axis=0) for name in (law, "size"))
-    return float((held[size > 0] / size[size > 0]).min())
+    """Return the least coverage of a law's scored intervals in a fifth of the rows, the outcomes of all folds together.
+
+    Rows are in fifths by the standard deviation that their leaves give; a fifth without rows is left out.
+    """
+    n_held, n_rows = (np.sum([outcome.fifths[name] for outcome in outcomes], axis=0) for name in (law, "size"))
+    return float((n_held[n_rows > 0] / n_rows[n_rows > 0]).min())

@@ -40,13 +40,13 @@ class GivenModel(NamedTuple):
     about: dict[str, Any]  # the file's "name" and "sha256", "n_trees", and "boosted": whether the trees are boosted
 
     def answers(self, X: np.ndarray, y: np.ndarray) -> dict[str, Answers]:
-        """Return {name: answer function} of `MODEL`, and of `MODEL_CALIBRATED` by Platt's regression on these rows."""
+        """Return {name: answer function} of the model itself, and of it calibrated by Platt's regression on X and y."""
         fitted: Any = LogisticRegression(C=100.0, max_iter=1000).fit(_evidence(self.model.answer(X)), y)
 
         def calibrated(rows: np.ndarray) -> Answer:
             shares = fitted.predict_proba(_evidence(self.model.answer(rows)))
-            logs = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
-            return Answer(logs, None, shares, logs)
+            log_shares = np.log(np.maximum(shares, np.finfo(np.float32).tiny))
+            return Answer(log_shares, None, shares, log_shares)
 
         return {MODEL: self.model.answer, MODEL_CALIBRATED: calibrated}
 
@@ -97,14 +97,14 @@ def _adapt_to_codes(model: AdditiveTrees | BoundForest) -> tuple[Trees, Any]:
         trees = dataclasses.replace(model.forest.trees, columns=columns)
         return trees, bind(dataclasses.replace(model.forest, trees=trees), model.combiner)
     trees = dataclasses.replace(model.trees, columns=columns)
-    return trees, eqx.tree_at(lambda part: part.trees, model, trees)
+    return trees, eqx.tree_at(lambda additive: additive.trees, model, trees)
 
 
 def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return features as the model's trees test them, classes as positions in ``labels``, a frame, and notes.
+    """Return a file's features as the trees test them, classes as positions in ``labels``, a frame, and notes.
 
-    ``wanted`` has the model's columns, and keeps the target. Rows without a label are left out, which a note says. The
-    frame has no columns; its index holds the number of each row in the file, from 1.
+    ``wanted`` has the model's columns, and the name of the target. Rows without a label are left out, and a note says
+    so. The frame has no columns; its index holds the number of each row in the file, from 1.
     """
     columns, (target,) = wanted.columns, wanted.keep
     if columns.names is not None and target in columns.names:
@@ -115,21 +115,21 @@ def _read(path: Path, wanted: Wanted, labels: tuple[str, ...]) -> tuple[Any, ...
     values = [encode_arrow(c.features, columns, c.where, are_cells=c.are_cells, first=c.first).values for c in chunks]
     labels_read = [label for chunk in chunks for label in _targets(chunk)]
     has_label = np.array([label is not None for label in labels_read])
-    position = {label: c for c, label in enumerate(labels)}
-    if odd := next((label for label in labels_read if label is not None and label not in position), None):
+    class_of = {label: c for c, label in enumerate(labels)}
+    if unknown := next((label for label in labels_read if label is not None and label not in class_of), None):
         raise ValueError(
-            f"--target={target!r} of {path} holds {odd!r}, and the model's classes are {', '.join(labels[:10])}. Files "
-            "of XGBoost, LightGBM, treelite and some others know classes by their positions alone, in the order of "
-            "training: write these numbers into the column."
+            f"--target={target!r} of {path} holds {unknown!r}, and the model's classes are {', '.join(labels[:10])}. "
+            "Files of XGBoost, LightGBM, treelite and some others know classes by their positions alone, in the order "
+            "of training: write these numbers into the column."
         )
     if not has_label.any():
         raise ValueError(f"--target={target!r} is missing in all {len(labels_read)} rows; choose another column.")
     X = np.concatenate([np.asarray(chunk) for chunk in values])[has_label]
-    y = np.array([position[label] for label in labels_read if label is not None], np.int64)
-    rows, left = pd.DataFrame(index=np.flatnonzero(has_label) + 1), int(np.sum(~has_label))
-    if not left:
-        return X, y, rows, ()
-    return X, y, rows, (f"{left} of {len(labels_read)} rows have no {target!r} and are left out.",)
+    y = np.array([class_of[label] for label in labels_read if label is not None], np.int64)
+    row_index, n_left_out = pd.DataFrame(index=np.flatnonzero(has_label) + 1), int(np.sum(~has_label))
+    if not n_left_out:
+        return X, y, row_index, ()
+    return X, y, row_index, (f"{n_left_out} of {len(labels_read)} rows have no {target!r} and are left out.",)
 
 
 def _targets(chunk: DataChunk) -> list[str | None]:
@@ -138,7 +138,10 @@ def _targets(chunk: DataChunk) -> list[str | None]:
 
 
 def _evidence(answer: Answer) -> np.ndarray:
-    """Return an answer's log probabilities, at least -80, as features; for two classes class 1's less class 0's."""
+    """Return the features of Platt's regression: an answer's log probabilities ``[instances classes]``, at least -80.
+
+    For two classes there is one feature, the logarithm of class 1 less that of class 0.
+    """
     logs = np.maximum(np.asarray(answer.log_probability, np.float64), -80.0)
     return logs[:, 1:] - logs[:, :1] if logs.shape[1] == 2 else logs
 
@@ -234,13 +237,13 @@ def read_refitted_model(path: str, table: Table) -> RefittedModel:
         odd := [str(label) for label in weights if label_text(label) not in table.class_labels]
     ):
         raise ValueError(f"--model={path!r} has class weights of {join_names(odd)}, which the target does not hold.")
-    kinds = [type(step).__name__ for step in steps]
-    about = _facts(path, getattr(steps[-1], "n_estimators", 1), False, steps=kinds)
+    class_names = [type(step).__name__ for step in steps]
+    about = _facts(path, getattr(steps[-1], "n_estimators", 1), False, steps=class_names)
     return RefittedModel(before, steps[-1], columns, about)
 
 
 def _facts(path: str | Path, n_trees: int, boosted: bool, **further: Any) -> dict[str, Any]:
-    """Return what results keep of a model's file: name and digest, ``n_trees``, ``boosted``, and ``further`` facts."""
+    """Return what results keep of a model's file: its name and SHA-256, ``n_trees``, ``boosted``, ``further`` facts."""
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return {"name": Path(path).name, "n_trees": n_trees, "boosted": boosted, **further, "sha256": digest}
 

@@ -148,28 +148,29 @@ def page(results: Results) -> str:
 
 def _contents(results: Results, verdict: Verdict, figures: dict[str, list[Picture]]) -> dict[str, str]:
     """Return {anchor: title} of the sections that the page has, in order; ``figures`` is {section: its pictures}."""
-    of_classes = not results.settings.numbers
-    places = {
-        "laws": "" if of_classes else "Do the intervals keep their word?",
+    has_classes = not results.settings.numbers
+    # An empty title stands for a section that the page does not have.
+    titles = {
+        "laws": "" if has_classes else "Do the intervals keep their word?",
         "finding": f"Finding {results.settings.positive}" if is_binary(results) else "",
-        "doubtful": "The most doubtful rows" if of_classes and _doubtful_rows(results, verdict) else "",
+        "doubtful": "The most doubtful rows" if has_classes and _doubtful_rows(results, verdict) else "",
         "limits": "What the numbers do not say",
         "run": "How it was run",
         "all": f"All {verdict.noun}s",
         "ranks": "Ranks" if figures["ranks"] else "",
         "leaf-sizes": "Leaf sizes" if figures["leaf_sizes"] else "",
-        "trust": "Can the answers be trusted?" if of_classes else "",
-        "uncertainty": "Two kinds of uncertainty" if of_classes else "",
-        "sets": "Sets of classes" if of_classes and has_sets(results) else "",
-        "intervals": "Intervals" if of_classes and has_sets(results) else "",
-        "votes": "Votes" if of_classes and _poll_rows(results) else "",
+        "trust": "Can the answers be trusted?" if has_classes else "",
+        "uncertainty": "Two kinds of uncertainty" if has_classes else "",
+        "sets": "Sets of classes" if has_classes and has_sets(results) else "",
+        "intervals": "Intervals" if has_classes and has_sets(results) else "",
+        "votes": "Votes" if has_classes and _poll_rows(results) else "",
         "meanings": "What the words mean",
     }
-    return {place: name for place, name in places.items() if name}
+    return {anchor: text for anchor, text in titles.items() if text}
 
 
 def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, Any]]]:
-    """Return {kind of forest: a row for each combiner, the best mean rank first}.
+    """Return {kind of forest: a row for each combiner}, rows by rising mean rank.
 
     A cell of a row has mean and standard deviation over test folds, and whether the mean is the best. ``records`` is
     the frame of `Results.records`.
@@ -178,25 +179,26 @@ def _average_rows(results: Results, records: Any) -> dict[str, list[dict[str, An
     order = table_of_ranks(records).index
     tables = {}
     for forest in results.settings.forests:
-        part = mean.loc[forest]
+        by_combiner = mean.loc[forest]
         rows = []
         for combiner in order:
             cells = []
             for name in _measures(records):
-                column = part[(name, "mean")].round(DECIMALS)
-                best = {True: column.max(), False: column.min(), None: None}[_larger_is_better(name)]
-                value, spread = part.at[combiner, (name, "mean")], part.at[combiner, (name, "std")]
+                # Rounded: several are best if they differ by rounding alone.
+                column = by_combiner[(name, "mean")].round(DECIMALS)
+                best_mean = {True: column.max(), False: column.min(), None: None}[_larger_is_better(name)]
+                value, spread = by_combiner.at[combiner, (name, "mean")], by_combiner.at[combiner, (name, "std")]
                 shown = (f"{value:.4f}", f"{spread:.3f}")
                 if name in MEASURES_OF_LAWS:
                     shown = (shown_value(name, value), shown_value(name, spread))
-                cells.append({"value": shown[0], "spread": shown[1], "best": column[combiner] == best})
+                cells.append({"value": shown[0], "spread": shown[1], "best": column[combiner] == best_mean})
             rows.append({"combiner": combiner, "cells": cells, "leaf_size": leaves[forest, combiner]})
         tables[forest] = rows
     return tables
 
 
 def _short_rows(verdict: Verdict) -> list[dict[str, Any]]:
-    """Return a row of the short table for each of `shown_rows`; marks show what tests tell from the default."""
+    """Return the rows of the page's short table, in order; marks show which values tests tell from the default's."""
     rows, measures = [], shown_measures(verdict)
     for name in shown_rows(verdict):
         signs = {m: 0 if name == BASE_RATES else verdict.differs(m, name, verdict.base) for m in measures}
@@ -204,8 +206,8 @@ def _short_rows(verdict: Verdict) -> list[dict[str, Any]]:
             {"value": shown_value(m, verdict.means.at[name, m]), "mark": {1: "better", -1: "worse"}.get(sign, "")}
             for m, sign in signs.items()
         ]
-        on = forest_name(*verdict.best_forests[name]) if verdict.best_forests.get(name, ("", 0))[1] else ""
-        rows.append({"combiner": name, "cells": cells, "on": on, "meaning": meaning(verdict, name)})
+        forest = forest_name(*verdict.best_forests[name]) if verdict.best_forests.get(name, ("", 0))[1] else ""
+        rows.append({"combiner": name, "cells": cells, "on": forest, "meaning": meaning(verdict, name)})
     return rows
 
 
@@ -215,9 +217,10 @@ def _top_names(verdict: Verdict) -> list[str]:
 
 
 def _top_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
-    """Return a row for each of `TOPS`: per cent of positives in that share of the rows; the leader's lift and gain.
+    """Return a row for each share of rows in `TOPS`: the per cent of positives in it, and the leader's lift and gain.
 
-    Lift is the share of positives there over that in all rows, and gain the share of all positives that are there.
+    Such a share holds the rows called most likely positive. Lift is the share of positives among these, divided by that
+    in all rows. Gain is the share of all positives that are among these.
     """
     base_rate = shares(results)[str(results.settings.positive)]
     rows = []
@@ -236,12 +239,12 @@ def _top_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
-    """Return the most doubtful rows of the data, in order, on the best forest of the default (else of the leader)."""
+    """Return the most doubtful rows of the data, in order, by the default's best forest (without one, the leader's)."""
     # The folds of the first repeat alone: they hold each row of the table once.
     outcomes = outcomes_of(results, *verdict.best_forests[verdict.base or verdict.leader])[: results.settings.n_folds]
     labels = list(results.about["data"]["classes"])
-    total = lambda row: row["aleatoric"] + row["epistemic"]
-    rows = sorted((row for outcome in outcomes for row in outcome.doubtful), key=total, reverse=True)
+    total_uncertainty = lambda row: row["aleatoric"] + row["epistemic"]
+    rows = sorted((row for outcome in outcomes for row in outcome.doubtful), key=total_uncertainty, reverse=True)
     return [
         {
             "row": row["row"],
@@ -256,13 +259,14 @@ def _doubtful_rows(results: Results, verdict: Verdict) -> list[dict[str, Any]]:
 
 
 def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
-    """Return a row for each kind of forest and s: means of ``records`` by `SET_TITLES`, as text; none without sets."""
-    leaves, mean = shown_leaf_sizes(results, records), set_averages(results, records)
-    always = baseline_accuracy(results, records)
+    """Return a row for each kind of forest and s, with the means of set measures as text; no rows without sets."""
+    leaf_sizes, mean = shown_leaf_sizes(results, records), set_averages(results, records)
+    accuracy = baseline_accuracy(results, records)
     rows = []
-    for forest, leaf_size in leaves.items() if has_sets(results) else ():
-        if forest in always:
-            cells = [1.0, *3 * [always[forest]], 1.0]
+    for forest, leaf_size in leaf_sizes.items() if has_sets(results) else ():
+        if forest in accuracy:
+            # Sets of one class: all are decided, and each utility is the accuracy.
+            cells = [1.0, *3 * [accuracy[forest]], 1.0]
             rows.append({"forest": forest_name(forest, leaf_size), "s": "one class", "cells": cells})
         for s in TABLE_STRENGTHS:
             cells = mean.loc[(forest, s)].tolist()
@@ -271,7 +275,7 @@ def _set_rows(results: Results, records: Any) -> list[dict[str, Any]]:
 
 
 def _poll_rows(results: Results) -> list[dict[str, Any]]:
-    """Return a row for each kind of forest and leaf size, with the measures of `POLL_TITLES` as text."""
+    """Return a row for each kind of forest and leaf size, with the mean measures of votes (`POLL_TITLES`) as text."""
     rows = []
     for (forest, leaf_size), row in poll_averages(results).iterrows():
         cells = [f"{row[name]:.1f}" if name == "n_polled" else f"{row[name]:.3f}" for name in POLL_TITLES]
@@ -295,5 +299,5 @@ def _to_html(sentence: str) -> Markup:
 
 
 def _data_uri(picture: Picture) -> str:
-    """Return a picture as a data URI: names inside one SVG cannot disturb those of another."""
+    """Return a picture as a data URI, so that names inside one SVG cannot disturb those of another."""
     return "data:image/svg+xml;base64," + base64.b64encode(picture.svg.encode()).decode()

@@ -51,15 +51,15 @@ def model_line(results: Results) -> str | None:
     if model is None:
         return None
     kind = "boosted tree" if model["boosted"] else "tree"
-    whole = f"{model['name']} ({count(model['n_trees'], kind)})"
+    model_text = f"{model['name']} ({count(model['n_trees'], kind)})"
     if "steps" in model:
         steps = ", then ".join(model["steps"])
         return (
-            f"Compared: combiners on the leaves of {whole}, {steps}, fitted anew to each training part with all its "
-            "steps. The fitted one itself is not compared: on rows that it was fitted to its answers say nothing."
+            f"Compared: combiners on the leaves of {model_text}, {steps}, fitted anew to each training part with all "
+            "its steps. The fitted one itself is not compared: on rows that it was fitted to its answers say nothing."
         )
     return (
-        f"Compared: what {whole} answers itself, in the row `{MODEL}`; that calibrated on other rows, in "
+        f"Compared: what {model_text} answers itself, in the row `{MODEL}`; that calibrated on other rows, in "
         "`model-platt`; and combiners that read these rows counted in its leaves."
     )
 
@@ -76,7 +76,7 @@ def run_line(results: Results) -> str:
         )
     sizes = "leaf sizes" if len(settings.leaf_sizes) > 1 else "leaf size"
     bagged = settings.counts == "oob" and "extra-trees" in settings.forests
-    parts = [
+    clauses = [
         " and ".join(settings.forests),
         *([] if settings.has_model else [f"{sizes} {', '.join(map(str, settings.leaf_sizes))}"]),
         f"{count(settings.n_repeats, 'repetition')} of {settings.n_folds}-fold cross-validation",
@@ -84,7 +84,7 @@ def run_line(results: Results) -> str:
         f"seed {settings.seed}",
     ]
     return (
-        f"Run: {count(settings.n_forests, 'forest')} of {_sizes(settings)} ({'; '.join(parts)}). "
+        f"Run: {count(settings.n_forests, 'forest')} of {_sizes(settings)} ({'; '.join(clauses)}). "
         f"All {'laws' if settings.numbers else 'combiners'} read the same leaves."
     )
 

@@ -19,14 +19,14 @@ class SetSizeDisplay(Display):
     Parameters
     ----------
     strengths
-        The values of s, increasing.
+        The values of s, the strength of the imprecise Dirichlet model, increasing.
     shares
         ``[strengths sizes]``: of the sets for an s, the share that hold 1, 2, … classes.
 
     Attributes
     ----------
     ax_, figure_, bars_
-        The drawn parts (after `plot`).
+        Matplotlib's axes and figure, and a container of bars for each size (after `plot`).
 
     Raises
     ------
@@ -87,7 +87,7 @@ class StrengthDisplay(Display):
     Attributes
     ----------
     ax_, figure_, lines_, references_
-        The drawn parts (after `plot`).
+        Matplotlib's axes and figure, and {name: line} of ``values`` and of ``reference`` (after `plot`).
 
     Raises
     ------
@@ -155,8 +155,8 @@ class IntervalReliabilityDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_, bars_, band_
-        The drawn parts (after `plot`): axes, figure, line, the bins' intervals, and the area between their ends, which
-        is None if it is not drawn.
+        Matplotlib's axes, figure, line, the bins' intervals, and the area between their ends, which is None if it is
+        not drawn (after `plot`).
 
     Raises
     ------
@@ -234,7 +234,7 @@ class IntervalReliabilityDisplay(Display):
 
 
 class ComplexityDisplay(Display):
-    """A metric over trees of decreasing complexity, a line for each name, and behind them the range of the metric.
+    """A metric over trees of decreasing complexity: lines, and behind them the range in which the metric may lie.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class ComplexityDisplay(Display):
     Attributes
     ----------
     ax_, figure_, lines_, band_
-        The drawn parts (after `plot`).
+        Matplotlib's axes and figure, {name: line}, and the area between the ends (after `plot`).
 
     Raises
     ------
@@ -323,7 +323,7 @@ class PredictionIntervalDisplay(Display):
     Attributes
     ----------
     ax_, figure_, bars_, held_, missed_
-        The drawn parts (after `plot`): the intervals, and the points within and outside of them.
+        Matplotlib's axes, figure, the intervals, and the points within and outside of them (after `plot`).
 
     Raises
     ------
@@ -405,7 +405,7 @@ class CoverageDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_, band_
-        The drawn parts (after `plot`); the band is None if it is not drawn.
+        Matplotlib's axes, figure, line, and the band, which is None if it is not drawn (after `plot`).
 
     Raises
     ------
@@ -496,7 +496,7 @@ class CoverageDisplay(Display):
 
 
 def _intervals(estimator: Any, X: Any, coverage: float) -> Any:
-    """Return the estimator's prediction intervals of a coverage ``[instances 2]``; a TypeError if it makes none."""
+    """Return the estimator's prediction intervals ``[instances 2]`` of a coverage; a TypeError if it predicts none."""
     if not hasattr(estimator, "predict_interval"):
         raise TypeError(
             f"estimator is a {type(estimator).__name__} without predict_interval; pass a fitted "

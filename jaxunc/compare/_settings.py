@@ -25,7 +25,7 @@ class ComparedCombiner(NamedTuple):
     is_model: bool = False  # whether the row is a given model, as it answers or calibrated
 
     def make(self, forest: Forest) -> Combiner:
-        """Return the combiner for a forest, whose prior it may use; a ValueError if it ``learns`` or ``is_model``."""
+        """Return the combiner for a forest, whose prior it may use; raise a ValueError if it learns or is a model."""
         return combiner_by_name(self.name, prior=forest.prior, n_samples=forest.n_samples)
 
 
@@ -151,22 +151,24 @@ class Settings:
 
     def __post_init__(self):
         """Check the settings, and set fields to tuples without repetitions in a fixed order."""
-        # The class is frozen: fields are set around its guard, to tuples without repetitions in a fixed order.
+        # The class is frozen: fields are set around its guard.
         for name in ("forests", "combiners", "leaf_sizes"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.numbers:
             object.__setattr__(self, "combiners", tuple(_SYNONYMS.get(name, name) for name in self.combiners))
-        offered = [name for name, combiner in COMPARED_COMBINERS.items() if self.is_given or not combiner.is_model]
-        forests, of_leaves = FORESTS, "--combiners"
+        rows = [name for name, combiner in COMPARED_COMBINERS.items() if self.is_given or not combiner.is_model]
+        kinds, names_option = FORESTS, "--combiners"
         if self.numbers:
+            # "inbag" is the default of the field, which suits classes alone.
             object.__setattr__(self, "counts", "oob" if self.counts == "inbag" else self.counts)
-            offered, forests, of_leaves = list(COMPARED_LAWS), FORESTS_OF_NUMBERS, "--laws"
+            rows, kinds, names_option = list(COMPARED_LAWS), FORESTS_OF_NUMBERS, "--laws"
             if self.counts != "oob" or self.costs is not None or self.positive is not None:
                 raise ValueError(
                     "--counts, --costs and --positive are for classes, and the target is a number, whose laws are "
                     "fitted out of bag; leave them out."
                 )
-        for option, names, choices in (("--forests", self.forests, forests), (of_leaves, self.combiners, offered)):
+        for option, names, choices in (("--forests", self.forests, kinds), (names_option, self.combiners, rows)):
+            # A given model's kind of forest, and its leaf size 0, are not options of the command.
             for name in names if not self.has_model or names is self.combiners else ():
                 check_name(option, name, choices)
         check_name("--counts", self.counts, COUNTS)
@@ -196,8 +198,8 @@ class Settings:
         if self.costs is not None:
             object.__setattr__(self, "costs", checked_costs(self.costs))
         object.__setattr__(self, "forests", tuple(dict.fromkeys(self.forests)))
-        every = COMPARED_LAWS if self.numbers else COMPARED_COMBINERS
-        object.__setattr__(self, "combiners", tuple(name for name in every if name in self.combiners))
+        in_order = COMPARED_LAWS if self.numbers else COMPARED_COMBINERS
+        object.__setattr__(self, "combiners", tuple(name for name in in_order if name in self.combiners))
         object.__setattr__(self, "leaf_sizes", tuple(sorted(set(self.leaf_sizes))))
 
     @classmethod
@@ -248,7 +250,10 @@ class Settings:
 
 
 def chosen_combiners(settings: Settings) -> tuple[str, ...]:
-    """Return the combiners that the settings name; if none, all that their counts allow but a given model's rows."""
+    """Return the combiners that the settings name; if they name none, all but a given model's rows.
+
+    Combiners that learn are left out, too, unless counts are in-bag or the trees are a given model's.
+    """
     learns = settings.counts == "inbag" or settings.is_given
     possible = (row.name for row in _OFFERED if not row.is_model and (learns or not row.learns))
     return tuple(settings.combiners) or tuple(possible)
@@ -273,7 +278,7 @@ def checked_costs(costs: Any) -> tuple[tuple[float, ...], ...]:
 
 
 def _check_range(option: str, value: int, least: int, meaning: str) -> None:
-    """Raise a ValueError, which names the option and its meaning, unless its value is in [least, 2³¹)."""
+    """Raise a ValueError, which names the option and its meaning, unless ``least`` ≤ value < 2³¹."""
     if not least <= value < 2**31:
         raise ValueError(f"{option}={value} ({meaning}) is out of range; expected an integer from {least} to 2^31 - 1.")
 

@@ -60,9 +60,10 @@ def ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float
 
 
 def average_ranks(values: Values, *, larger_is_better: bool, decimals: int = 9) -> Float[np.ndarray, "methods"]:
-    """Mean rank of each method over the blocks; ``values``, ``decimals`` and the direction are as for `ranks`.
+    """Mean rank of each method over the blocks; on a block the best has rank 1, and ties share their mean rank.
 
-    Each is in [1, methods], smaller is better. An average rank depends on which other methods are compared.
+    Each is in [1, methods]. ``values`` closer than 10^-``decimals`` tie. An average rank depends on which other methods
+    are compared.
 
     Examples
     --------
@@ -121,7 +122,7 @@ def significant_difference(
 ) -> float:
     """Mean difference, ≥ 0, at which `corrected_t_test` has this p-value if differences scatter as these do.
 
-    ``test_share`` is as there.
+    ``test_share`` is the share of instances that each split tests on.
     """
     n = len(differences)
     scale = float(np.std(differences, ddof=1)) * (1 / n + test_share / (1 - test_share)) ** 0.5
@@ -172,7 +173,7 @@ def pairwise_tests(
     values, threshold = _checked_values(values), _tie_threshold(decimals)
     check_bool("larger_is_better", larger_is_better)
     gains = values[:, :, None] - values[:, None, :] if larger_is_better else values[:, None, :] - values[:, :, None]
-    gains = np.where(np.abs(gains) < threshold, 0.0, gains)
+    gains = np.where(np.abs(gains) < threshold, 0.0, gains)  # [blocks, methods, methods]
     p_values = np.ones(gains.shape[1:])
     first, second = np.triu_indices_from(p_values, k=1)
     family = np.array([p_value(gains[:, i, j]) for i, j in zip(first, second, strict=True)])
@@ -210,7 +211,7 @@ def holm(p_values: PValues) -> Float[np.ndarray, "tests"]:
 
 
 def _checked_p_values(p_values):
-    """Return p-values ``[tests]`` in float64; a ValueError unless they have one axis and lie in [0, 1]."""
+    """Return p-values ``[tests]`` in float64; raise a ValueError unless they have one axis and lie in [0, 1]."""
     p_values = _checked_numbers(p_values, name="p_values")
     if p_values.ndim != 1:
         raise ValueError(f"p_values has shape {p_values.shape}; expected [tests], each test of the family once.")
@@ -220,15 +221,15 @@ def _checked_p_values(p_values):
 
 
 def _checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks methods"]:
-    """Return the values in float64; an error unless all are finite, of ``least`` blocks and methods or more."""
+    """Return the values in float64; raise an error unless all are finite, of ``least`` blocks and methods or more."""
     values = _checked_numbers(values, name="values")
     if values.ndim != 2 or min(values.shape) < least:
-        number, alone = "one", ""
+        word, hint = "one", ""
         if least > 1:
-            number, alone = "two", " One method has nothing to be compared with, and one block shows no spread."
+            word, hint = "two", " One method has nothing to be compared with, and one block shows no spread."
         raise ValueError(
             f"values has shape {values.shape}; expected [blocks methods], a row per data set or split and a column per "
-            f"method, {number} or more of each.{alone}"
+            f"method, {word} or more of each.{hint}"
         )
     if len(off := np.argwhere(~np.isfinite(values))):
         block, method = off[0].tolist()
@@ -240,7 +241,7 @@ def _checked_values(values, *, least: int = 2) -> Float[np.ndarray, "blocks meth
 
 
 def _checked_numbers(values, *, name: str) -> Float[np.ndarray, "..."]:
-    """Return the values in float64; a TypeError unless they are numbers."""
+    """Return the values in float64; raise a TypeError unless they are integers or floats."""
     check_readable(name, values)
     values = np.asarray(values)
     if values.dtype.kind not in "iuf":
@@ -261,7 +262,8 @@ def tie_groups(values: Float[np.ndarray, "*blocks items"], threshold: float) -> 
     that noise puts on two sides of a boundary, as it does with k/1024 at 9 decimals.
     """
     order = np.argsort(values, axis=-1, kind="stable")
-    steps = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1, prepend=-np.inf) >= threshold
+    # The first value starts a group, whatever it is: the one before it is -inf.
+    starts_group = np.diff(np.take_along_axis(values, order, axis=-1), axis=-1, prepend=-np.inf) >= threshold
     groups = np.empty(values.shape, int)
-    np.put_along_axis(groups, order, np.cumsum(steps, axis=-1) - 1, axis=-1)
+    np.put_along_axis(groups, order, np.cumsum(starts_group, axis=-1) - 1, axis=-1)
     return groups

@@ -88,7 +88,7 @@ class Results(NamedTuple):
 
 
 def _extra_measures(outcome: Outcome | NumberOutcome, combiner: str) -> dict[str, float]:
-    """Return {measure: value} of one combiner, for measures of classifiers alone; empty for a `NumberOutcome`.
+    """Return {measure: value} of one combiner, for measures that only some studies have; empty for a `NumberOutcome`.
 
     With two classes these are average precision and the shares in `TOPS`; with costs also the mean cost.
     """
@@ -136,7 +136,9 @@ def describe(table: Table, settings: Settings, given: GivenModel | RefittedModel
 
 
 class Store:
-    """The folder of one study, from which an interrupted run goes on; it is made if absent. ``given`` is as for `run`.
+    """The folder of one study, from which an interrupted run goes on; it is made if absent.
+
+    ``given`` is the given model, if the study has one.
 
     Raises a ValueError if the folder cannot be written to, or its files are damaged or those of another study.
     """
@@ -175,7 +177,7 @@ class Store:
         return Results(self.about, ordered)
 
     def _read_finished(self) -> dict[Cell, Outcome | NumberOutcome] | None:
-        """Return the outcomes of ``results.json``, None without the file; a ValueError if they are not this study's."""
+        """Return the outcomes of ``results.json``, None without the file; raise a ValueError if not this study's."""
         path = self.folder / RESULTS
         if not path.exists():
             return None
@@ -216,18 +218,18 @@ class Store:
         except (ValueError, RecursionError):
             about = None
         self._check_same(about if isinstance(about, dict) else {}, UNFINISHED)
-        sound = [_line(self.about).encode()]
+        sound_lines = [_line(self.about).encode()]
         for line in lines[1:]:
             try:
                 cell, outcome = self._parse(json.loads(line))
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 break
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n"):  # the next outcome would be appended to this line
                 break
-            sound.append(line)
+            sound_lines.append(line)
             yield cell, outcome
-        if sound != lines:
-            path.write_bytes(b"".join(sound))
+        if sound_lines != lines:
+            path.write_bytes(b"".join(sound_lines))
 
     def _parse(self, entry: dict[str, Any]) -> tuple[Cell, Outcome | NumberOutcome]:
         """Return the cell and the outcome that an entry of a file holds.
@@ -235,18 +237,18 @@ class Store:
         Raises a ValueError, KeyError, TypeError or AttributeError if it is not the outcome of a forest of this study.
         """
         cell = Cell(*(entry[name] for name in Cell._fields))
-        read = lambda kind: kind(*(entry[name] for name in kind._fields))
+        read_as = lambda kind: kind(*(entry[name] for name in kind._fields))
         if self.about["settings"]["numbers"]:
-            outcome = read(NumberOutcome)
-            sound = are_sound(outcome, self.about["combiners"])
+            outcome = read_as(NumberOutcome)
+            is_sound = are_sound(outcome, self.about["combiners"])
             numbers = jax.tree.leaves(tuple(outcome), is_leaf=lambda value: value is None)
         else:
-            outcome = read(Outcome)
+            outcome = read_as(Outcome)
             with_costs, n_classes = bool(self.about["settings"]["costs"]), len(self.about["data"]["classes"])
-            sound = _is_sound(outcome, self.about["combiners"], n_classes, with_costs)
+            is_sound = _is_sound(outcome, self.about["combiners"], n_classes, with_costs)
             numbers = _numbers(outcome)
-        finite = all(isinstance(n, int | float) and math.isfinite(n) for n in numbers)
-        if cell not in self._cells or not sound or not finite:
+        are_finite = all(isinstance(n, int | float) and math.isfinite(n) for n in numbers)
+        if cell not in self._cells or not is_sound or not are_finite:
             raise ValueError(f"an entry holds something else than the outcome of {cell}")
         return cell, outcome
 
@@ -256,39 +258,39 @@ class Store:
         differences = [entry for entry in differences if entry[1] != entry[2]]
         if not differences:
             return
-        differences_told = "; ".join(_difference(*entry) for entry in differences)
+        clauses = "; ".join(_difference(*entry) for entry in differences)
         raise ValueError(
-            f"--report={str(self.folder)!r} holds another run ({file}): {differences_told}. Choose another folder, or "
+            f"--report={str(self.folder)!r} holds another run ({file}): {clauses}. Choose another folder, or "
             "take away that file to begin anew."
         )
 
 
 def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs: bool) -> bool:
-    """Return whether the fields of an outcome, read from a file, suit combiners, number of classes, and ``with_costs``.
+    """Return whether an outcome, read from a file, has the fields that these combiners, classes and costs ask for.
 
     Raises a KeyError, TypeError, AttributeError or ValueError where a field is of another kind than expected.
     """
-    cautious = n_classes <= MOST_CLASSES
-    strengths = [str(s) for s in STRENGTHS if cautious]
+    has_sets = n_classes <= MOST_CLASSES
+    strengths = [str(s) for s in STRENGTHS if has_sets]
     return (
-        all(set(part) == set(combiners) for part in outcome[:3])
+        all(set(entries) == set(combiners) for entries in outcome[:3])  # measures, reliability, rejection
         and all(set(values) == set(COMPARED_MEASURES) for values in outcome.measures.values())
         and all(set(bins) == {"size", "hits", "confidence"} for bins in outcome.reliability.values())
-        and all(len(part) == N_BINS for bins in outcome.reliability.values() for part in bins.values())
+        and all(len(entries) == N_BINS for bins in outcome.reliability.values() for entries in bins.values())
         and all(len(curve) == N_POINTS for curve in outcome.rejection.values())
         and all(len(bin_) == 4 for bin_ in outcome.uncertainty)
         and list(outcome.sets) == list(outcome.set_sizes) == strengths
         and all(list(values) == list(SET_MEASURES) for values in outcome.sets.values())
         and all(len(sizes) == n_classes for sizes in outcome.set_sizes.values())
-        and list(outcome.intervals) == [name for name in INTERVAL_BINS if cautious]
-        and all(len(part) == N_BINS for part in outcome.intervals.values())
+        and list(outcome.intervals) == [name for name in INTERVAL_BINS if has_sets]
+        and all(len(entries) == N_BINS for entries in outcome.intervals.values())
         and list(outcome.brier_range) == [name for name in BRIER_RANGE if n_classes == 2]
-        and list(outcome.polling) == [name for name in POLL_MEASURES if cautious]
+        and list(outcome.polling) == [name for name in POLL_MEASURES if has_sets]
         and set(outcome.positive) == {name for name in combiners if n_classes == 2}
-        and all({part: np.size(sums[part]) for part in sums} == _POSITIVE for sums in outcome.positive.values())
+        and all({key: np.size(sums[key]) for key in sums} == _POSITIVE for sums in outcome.positive.values())
         and set(outcome.costs) == {name for name in combiners if with_costs}
         and all(list(row) == [*_DOUBTFUL, "leaf_rows", "columns", "alike"] for row in outcome.doubtful)
-        and all((row["leaf_rows"] is not None) == cautious for row in outcome.doubtful)
+        and all((row["leaf_rows"] is not None) == has_sets for row in outcome.doubtful)
         and all(isinstance(text, str) for row in outcome.doubtful for text in row["columns"].values())
         and all(1 <= len(row["alike"]) <= N_ALIKE and np.shape(row["alike"])[1:] == (2,) for row in outcome.doubtful)
         and all(0 <= c < n_classes for row in outcome.doubtful for _, c in row["alike"])
@@ -298,21 +300,21 @@ def _is_sound(outcome: Outcome, combiners: list[str], n_classes: int, with_costs
 def _numbers(outcome: Outcome) -> list[Any]:
     """Return all values of an outcome that should be finite numbers.
 
-    The texts of a doubtful row's columns are left out. So is None where it may stand: as the row's "leaf_rows", or as
-    the ``single_set_accuracy`` of sets none of which is a single class. Raises a KeyError, TypeError or AttributeError
-    where sets or doubtful rows are not as in an `Outcome`.
+    The texts of a doubtful row's columns are left out. None is left out where an outcome may hold it: as "leaf_rows" of
+    a doubtful row, or as ``single_set_accuracy`` of sets. Raises a KeyError, TypeError or AttributeError where sets or
+    doubtful rows are not as in an `Outcome`.
     """
-    sets = [
+    set_values = [
         [value for name, value in measures.items() if (name, value) != ("single_set_accuracy", None)]
         for measures in outcome.sets.values()
     ]
-    rows = [
+    row_values = [
         [value for name, value in row.items() if name != "columns" and (name, value) != ("leaf_rows", None)]
         for row in outcome.doubtful
     ]
-    other_parts = outcome._replace(sets={}, doubtful=[])
-    # JAX would leave out None, which is no number anywhere else: as a leaf it is refused.
-    return jax.tree.leaves((*other_parts, sets, rows), is_leaf=lambda value: value is None)
+    other_fields = outcome._replace(sets={}, doubtful=[])
+    # JAX would leave out every None. As a leaf it stays among the values, and the caller refuses it.
+    return jax.tree.leaves((*other_fields, set_values, row_values), is_leaf=lambda value: value is None)
 
 
 def _line(entry: dict[str, Any]) -> str:
@@ -320,7 +322,7 @@ def _line(entry: dict[str, Any]) -> str:
 
 
 def _difference(name: str, kept_value: Any, expected: Any) -> str:
-    """Return how an entry of a description differs, ``kept_value`` from ``expected``; of dicts, the first place."""
+    """Return a clause on how an entry of a description differs from ``expected``; in dicts, at the first such key."""
     if isinstance(kept_value, dict) and isinstance(expected, dict):
         key = next(k for k in (*expected, *kept_value) if kept_value.get(k) != expected.get(k))
         name, kept_value, expected = f"{name}.{key}", kept_value.get(key), expected.get(key)

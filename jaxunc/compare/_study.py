@@ -116,11 +116,10 @@ def run(
 
 
 class _Progress:
-    """A printer of the time left, on standard error: once, if it is half a minute or more.
+    """A printer of the time left, on standard error.
 
-    It is printed again every half minute if ``lines`` is True.
-
-    ``n`` is the number of forests to run; ``silent`` prints nothing.
+    ``n`` is the number of forests to run; ``silent`` prints nothing. The time is printed once after the first forests,
+    if it is half a minute or more, and with ``lines`` again every half minute.
     """
 
     def __init__(self, n: int, *, silent: bool, lines: bool):
@@ -134,12 +133,12 @@ class _Progress:
         if n_timed <= 0:
             self.start = now
             return
-        left = (self.n - self.n_done) * (now - self.start) / n_timed
-        is_due = left >= _EVERY if n_timed == 1 else self.lines and now >= self.last_print + _EVERY
+        seconds_left = (self.n - self.n_done) * (now - self.start) / n_timed
+        is_due = seconds_left >= _EVERY if n_timed == 1 else self.lines and now >= self.last_print + _EVERY
         if self.silent or self.n == self.n_done or not is_due:
             return
         self.last_print = now
-        about = f"{left / 60:.0f} minutes" if left > 90 else f"{left:.0f} seconds"
+        about = f"{seconds_left / 60:.0f} minutes" if seconds_left > 90 else f"{seconds_left:.0f} seconds"
         print(f"jaxunc: {self.n_done} of {self.n} forests, about {about} left", file=sys.stderr, flush=True)
 
 
@@ -169,22 +168,22 @@ def study(
     settings_of_classes["costs"] = None if settings.costs is None else np.asarray(settings.costs)
 
     def run(cell: Cell) -> tuple[Cell, Outcome | NumberOutcome]:
-        """Return a cell and its outcome: grow, count or refit on the training rows, answer the test fold."""
-        i = cell.repeat * settings.n_folds + cell.fold
-        train, test = (distinct[part] for part in splits[i])
-        if copy_groups is not None:
-            train, test = (np.flatnonzero(np.isin(copy_groups, copy_groups[part])) for part in (train, test))
+        """Return a cell and its outcome: grow, count or refit a forest on training rows, and answer the test fold."""
+        split = cell.repeat * settings.n_folds + cell.fold
+        train, test = (distinct[rows] for rows in splits[split])  # positions of rows in the table
+        if copy_groups is not None:  # copies follow their distinct row
+            train, test = (np.flatnonzero(np.isin(copy_groups, copy_groups[rows])) for rows in (train, test))
         # The seed depends on the split alone, so that forests of all kinds and leaf sizes are compared on equal terms.
         model: Any
         X, names, read = table.X[train], table.names, partial(np.take, table.X, axis=0)
         if settings.numbers:
-            model = FORESTS_OF_NUMBERS[cell.forest](settings.n_trees, cell.leaf_size, settings.seed + i)
-            rows = X, table.y[train], np.unique(groups[train], return_inverse=True)[1]
-            return cell, evaluate_laws(model.fit(*rows[:2]), combiners, rows, read(test), table.y[test])
+            model = FORESTS_OF_NUMBERS[cell.forest](settings.n_trees, cell.leaf_size, settings.seed + split)
+            sample = X, table.y[train], np.unique(groups[train], return_inverse=True)[1]
+            return cell, evaluate_laws(model.fit(*sample[:2]), combiners, sample, read(test), table.y[test])
         if given is None:
-            model, forest = _grow(cell, settings, settings.seed + i, table, train, groups[train])
+            model, forest = _grow(cell, settings, settings.seed + split, table, train, groups[train])
         elif isinstance(given, RefittedModel):
-            model, read, X, names = given.fit(table, train, settings.seed + i)
+            model, read, X, names = given.fit(table, train, settings.seed + split)
             forest = from_sklearn(model)
         else:
             forest = model = count_leaves(given.trees, table.X[train], table.y[train])
@@ -195,6 +194,7 @@ def study(
         outcome = evaluate(forest, combiners, read(test), table.y[test], learned, **settings_of_classes)
         columns = _root_columns(forest, table, names)
         doubtful = [_add_file_columns(row, int(test[row["row"]]), table, columns) for row in outcome.doubtful]
+        # [doubtful, alike], positions among the training rows.
         alike = rows_alike(forest.trees, X, read(test[[row["row"] for row in outcome.doubtful]]))
         for row, positions in zip(doubtful, train[alike].tolist(), strict=True):
             row["alike"] = [[_number_in_file(i, table), int(table.y[i])] for i in positions]
@@ -217,26 +217,28 @@ def _root_columns(forest: Forest, table: Table, names: tuple[str, ...]) -> list[
     """
     if table.frame is None:
         return []
-    raw = [str(name) for name in table.frame.columns]
-    roots = np.asarray(forest.trees.feature)[:, 0]
-    order = np.argsort(-np.bincount(roots[roots >= 0], minlength=len(names)), kind="stable")
-    # A transformer's column is named after a raw one: num__age, cat__colour_red.
-    tails = [names[i].rpartition("__")[2] if names[i] not in raw else names[i] for i in order[:9] if i < len(names)]
-    is_source = lambda name, tail: name == tail or (tail not in raw and tail.startswith(name + "_"))
-    tested = [name for tail in tails for name in raw if is_source(name, tail)]
-    return list(dict.fromkeys(tested))[:3]
+    raw_names = [str(name) for name in table.frame.columns]
+    root_features = np.asarray(forest.trees.feature)[:, 0]
+    order = np.argsort(-np.bincount(root_features[root_features >= 0], minlength=len(names)), kind="stable")
+    # A transformer's column is named after a raw one: num__age, cat__colour_red. Several may come of one raw column.
+    short_names = [
+        names[i].rpartition("__")[2] if names[i] not in raw_names else names[i] for i in order[:9] if i < len(names)
+    ]
+    is_source = lambda name, short: name == short or (short not in raw_names and short.startswith(name + "_"))
+    root_columns = [name for short in short_names for name in raw_names if is_source(name, short)]
+    return list(dict.fromkeys(root_columns))[:3]
 
 
 def _add_file_columns(row: dict[str, Any], i: int, table: Table, columns: list[str]) -> dict[str, Any]:
-    """Return a doubtful row with its number in the file as "row", and as "columns" {name: text} of its values there.
+    """Return a doubtful row with "row", its number in the file, and "columns", {name: value in the file as text}.
 
     ``i`` is the position of the row in the table, and ``columns`` are the names of the columns that are shown.
     """
     if table.frame is None:
         return {**row, "row": _number_in_file(i, table), "columns": {}}
     values = table.frame.iloc[i]
-    text = lambda value: f"{value:g}" if isinstance(value, float) else str(value)[:40]
-    texts = {name: "missing" if pd.isna(values[name]) else text(values[name]) for name in columns}
+    write = lambda value: f"{value:g}" if isinstance(value, float) else str(value)[:40]
+    texts = {name: "missing" if pd.isna(values[name]) else write(values[name]) for name in columns}
     return {**row, "row": _number_in_file(i, table), "columns": texts}
 
 
@@ -264,14 +266,14 @@ def _grow(
     grown_on = counted_on = (X, y)
     if settings.counts == "held_out":
         try:
-            parts = held_out_split(y, 0.2, seed, as_groups(groups, len(y)))
+            sides = held_out_split(y, 0.2, seed, as_groups(groups, len(y)))
         except ValueError as error:
             raise ValueError(
                 "--counts='held_out' holds out a fifth of each training part, and the smallest class has "
                 f"{np.bincount(y).min()} of {len(y)} rows there, too few to be in both. Merge or leave out such "
                 "classes of the target, or take --counts oob."
             ) from error
-        grown_on, counted_on = ((X[part], y[part]) for part in parts)
+        grown_on, counted_on = ((X[rows], y[rows]) for rows in sides)
     model = FORESTS[cell.forest](settings.n_trees, cell.leaf_size, seed, settings.counts == "oob")
     if isinstance(model, RandomDecisionTreesClassifier):
         model.set_params(nominal=list(table.nominal)).fit(*grown_on)
@@ -280,8 +282,8 @@ def _grow(
             forest = count_leaves(forest, *counted_on)
     else:
         model.fit(*grown_on)
-        rows = LabelledRows(*counted_on, groups=groups)
-        forest = counted_forest(from_sklearn(model), model, settings.counts, rows).forest
+        labelled_rows = LabelledRows(*counted_on, groups=groups)
+        forest = counted_forest(from_sklearn(model), model, settings.counts, labelled_rows).forest
     if np.any(np.asarray(forest.prior) <= 0):
         raise ValueError(
             f"a class is in none of the samples that the {forest.n_trees} trees count, so evidence for it is "
@@ -352,13 +354,14 @@ def _calibrated(rows: OobDataset) -> Answers:
 
 
 def _isotonic(rows: OobDataset) -> Answers:
-    """Return the answer function of the mean with isotonic regression of each class against the rest (of two, one).
+    """Return the answer function of the mean, calibrated by isotonic regression of each class against the rest.
 
-    Shares are clipped to [1/(n + 2), 1 - 1/(n + 2)] for n rows, and then scaled to add to 1.
+    Two classes need one regression, of class 1. Probabilities are clipped to [1/(n + 2), 1 - 1/(n + 2)] for n rows, and
+    then scaled to add to 1.
     """
-    shares_oob, y, least = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
+    shares_oob, y, lowest = np.asarray(rows.answer(Mean()).probability), np.asarray(rows.y)[: rows.n], 1 / (rows.n + 2)
     n_classes = shares_oob.shape[1]
-    fits: dict[int, Any] = {
+    regressions: dict[int, Any] = {
         c: IsotonicRegression(out_of_bounds="clip").fit(shares_oob[:, c], y == c)
         for c in ([1] if n_classes == 2 else range(n_classes))
     }
@@ -367,7 +370,9 @@ def _isotonic(rows: OobDataset) -> Answers:
     def answer(X: np.ndarray) -> Answer:
         """Return the mean's answer with each class's probability mapped by isotonic regression."""
         probability = np.asarray(mean.probability(X))
-        columns = [np.clip(fit.predict(probability[:, c]), least, 1 - least) for c, fit in fits.items()]
+        columns = [
+            np.clip(regression.predict(probability[:, c]), lowest, 1 - lowest) for c, regression in regressions.items()
+        ]
         columns = [1 - columns[0], *columns] if n_classes == 2 else columns
         shares: Any = np.stack(columns, axis=1).astype(probability.dtype)
         shares /= shares.sum(axis=1, keepdims=True)

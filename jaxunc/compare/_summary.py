@@ -139,12 +139,12 @@ def set_averages(results: Results, records: Any) -> Any:
     Rows: (kind of forest, s), none where there are too many classes; columns: `SET_MEASURES`. The accuracy of single
     classes is that of all test folds together, NaN if there is none. ``records`` is the frame of `Results.records`.
     """
-    chosen = shown_leaf_sizes(results, records).items()
+    shown_forests = shown_leaf_sizes(results, records).items()
     rows = [
         {"forest": cell.forest, "s": int(s), **{name: np.nan if v is None else v for name, v in values.items()}}
         for cell, outcome in results.outcomes.items()
         for s, values in outcome.sets.items()
-        if cell[:2] in chosen
+        if cell[:2] in shown_forests
     ]
     table = pd.DataFrame(rows, columns=pd.Index(["forest", "s", *SET_MEASURES]))
     # Hits over decided instances, of all folds together: a mean of shares would weight folds of few decisions alike.
@@ -162,13 +162,13 @@ def poll_averages(results: Results) -> Any:
 
 
 def baseline_accuracy(results: Results, records: Any) -> dict[str, float]:
-    """Return {kind of forest: accuracy in ``records``} of `BASELINE` at `shown_leaf_sizes`; empty if it was not run."""
-    part = records[records["combiner"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
-    return {cell[0]: float(part[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in part}
+    """Return {kind of forest: accuracy of `BASELINE` at the shown leaf size}; empty if that combiner was not run."""
+    accuracy = records[records["combiner"] == BASELINE].groupby(["forest", "leaf_size"])["accuracy"].mean()
+    return {cell[0]: float(accuracy[cell]) for cell in shown_leaf_sizes(results, records).items() if cell in accuracy}
 
 
 def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
-    """Return `Outcome.intervals` of the outcomes together, with each bin's means for sums; empty bins are left out."""
+    """Return `Outcome.intervals` of the outcomes together, with means in the place of sums; empty bins are left out."""
     sums = {name: np.sum([o.intervals[name] for o in outcomes], axis=0) for name in outcomes[0].intervals}
     filled = sums["size"] > 0
     means = {name: (total[filled] / sums["size"][filled]).tolist() for name, total in sums.items()}
@@ -176,7 +176,7 @@ def interval_means(outcomes: list[Outcome]) -> dict[str, list]:
 
 
 def brier_ranges(results: Results, forest: str) -> dict[str, list[float]]:
-    """Return {name in `BRIER_RANGE`: the mean over test folds for each leaf size}, of one kind of forest."""
+    """Return {name in `BRIER_RANGE`: a mean over test folds for each leaf size}, for one kind of forest."""
     by_size = [[o.brier_range for o in outcomes_of(results, forest, size)] for size in results.settings.leaf_sizes]
     return {name: [float(np.mean([fold[name] for fold in folds])) for folds in by_size] for name in BRIER_RANGE}
 
@@ -230,6 +230,6 @@ def ranking(records: Any, measure: str, *, n_folds: int) -> Ranking:
 
 
 def _by_forest(records: Any, measure: str) -> Any:
-    """Return a measure in ``records``: rows (forest, leaf_size, repeat, fold), a column for each combiner in order."""
+    """Return a measure in ``records`` as a frame: a row for each forest and test fold, a column for each combiner."""
     rows = records.pivot(index=["forest", "leaf_size", "repeat", "fold"], columns="combiner", values=measure)
     return rows[list(dict.fromkeys(records["combiner"]))]

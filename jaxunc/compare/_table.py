@@ -106,6 +106,7 @@ def positive_class(table: Table, name: str | None) -> str | None:
     """
     labels = table.class_labels
     if name is None:
+        # Counts are reversed, so that of two equally frequent classes the second is taken.
         return labels[int(np.argmin(np.bincount(table.y)[::-1]) == 0)] if len(labels) == 2 else None
     if name not in labels:
         raise ValueError(
@@ -120,7 +121,7 @@ def positive_class(table: Table, name: str | None) -> str | None:
 
 
 def _describe_classes(column: pd.Series) -> str:
-    """Return a remark that a column's numbers were taken for classes; empty for other columns, and for two values."""
+    """Return a remark that a column's numbers were taken for classes; empty if it holds words, or only two values."""
     n_values = int(cast(Any, column.nunique()))
     if not is_numeric(column) or n_values < 3:
         return ""
@@ -128,15 +129,16 @@ def _describe_classes(column: pd.Series) -> str:
 
 
 def _describe_number(y: np.ndarray, column: pd.Series, numbers: bool | None) -> str:
-    """Return a remark that the target was taken for a number; if ``numbers`` did not say so, with the other option."""
+    """Return a remark that the target was taken for a number; it names the other option unless ``numbers`` is True."""
     remark = f"{column.name!r} is taken for a number, of {len(np.unique(y))} different values"
     return remark if numbers else f"{remark}; --combiners takes it for classes"
 
 
 def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return targets ``y`` in units of their spread's power of ten if it is small or huge, and a note of the unit.
+    """Return targets in units of a power of ten, and a note of the unit, if their standard deviation is small or huge.
 
-    Others stay, without a note. ``target`` is their name. Studies take differences below 1e-6 for ties in any unit.
+    Other targets stay, without a note. ``target`` is their column's name. A unit is needed since studies take
+    differences below 1e-6 for ties.
     """
     spread = float(np.std(y))
     if 1e-2 <= spread < 1e7:
@@ -146,7 +148,7 @@ def _in_units(y: np.ndarray, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarray], tuple[str, ...], tuple[int, ...]]:
-    """Return {column: its values as numbers}, notes of what was done, and the positions of columns of ranks.
+    """Return {column: its values as numbers}, notes on conversions, and the positions of the columns that hold ranks.
 
     Raises a ValueError if all columns are constant or empty, or one holds infinite values; ``path`` names the file.
     """
@@ -154,11 +156,11 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
     for name in frame.columns:
         column = cast(pd.Series, frame[name])
         numbers, is_nominal = feature_numbers(column, name, path)
-        missing = np.isnan(numbers)
+        is_missing = np.isnan(numbers)
         # Constant columns are left out: trees that draw features could draw them, and find no test.
-        if missing.all():
+        if is_missing.all():
             empty.append(name)
-        elif not missing.any() and numbers.min() == numbers.max():
+        elif not is_missing.any() and numbers.min() == numbers.max():
             constant.append(name)
         else:
             values[name] = numbers
@@ -173,17 +175,17 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
         notes.append(f"{columns(encoded)} without numbers: encoded by the rank of each value in sorted order.")
     if constant or empty:
         kinds = {"constant": constant, "all missing": empty}
-        parts = [f"{kind}: {join_names(which)}" for kind, which in kinds.items() if which]
-        notes.append(f"Left out as uninformative ({'; '.join(parts)}).")
+        clauses = [f"{kind}: {join_names(names)}" for kind, names in kinds.items() if names]
+        notes.append(f"Left out as uninformative ({'; '.join(clauses)}).")
     with_missing = [name for name, numbers in values.items() if np.isnan(numbers).any()]
     if with_missing:
         n_missing = sum(int(np.isnan(values[name]).sum()) for name in with_missing)
         notes.append(f"{n_missing} missing values in {columns(with_missing)}: left to the trees as missing.")
     if copies := _copies(values):
-        pairs = [f"{copy!r} = {first!r}" for copy, first in copies[:5]]
-        more = f" and {len(copies) - 5} more" if len(copies) > 5 else ""
+        pairs = [f"{copy!r} = {original!r}" for copy, original in copies[:5]]
+        rest = f" and {len(copies) - 5} more" if len(copies) > 5 else ""
         notes.append(
-            f"Identical columns ({', '.join(pairs)}{more}): kept, though trees that draw features at random see them "
+            f"Identical columns ({', '.join(pairs)}{rest}): kept, though trees that draw features at random see them "
             "more often."
         )
     return values, tuple(notes), tuple(i for i, name in enumerate(values) if name in encoded)
@@ -191,14 +193,14 @@ def _features(frame: pd.DataFrame, path: str | Path) -> tuple[dict[str, np.ndarr
 
 def _copies(values: dict[str, np.ndarray]) -> list[tuple[str, str]]:
     """Return (column, the first column with the same values) for each column that repeats an earlier one."""
-    seen: dict[bytes, str] = {}
+    first_by_bytes: dict[bytes, str] = {}
     # Adding 0 makes -0 and 0 the same bytes.
-    first = {name: seen.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
+    first = {name: first_by_bytes.setdefault((numbers + 0.0).tobytes(), name) for name, numbers in values.items()}
     return [(name, other) for name, other in first.items() if name != other]
 
 
 def _find_copies(X: np.ndarray, y: Int[np.ndarray, "instances"], target: str) -> tuple[str, ...]:
-    """Return a warning, as a tuple of one sentence, if rows are copies; else (). ``target`` is the word for ``y``."""
+    """Return a warning, a tuple of one sentence, if rows repeat others; else (). ``target`` is the word for ``y``."""
     groups = copies_of(X.astype(np.float32), y)
     if groups is None:
         return ()

@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
     """{(name, other): the least mean difference of the main loss that the test would find at Holm's strictest step}."""
 
     def differs(self, measure: str, name: str, other: str | None) -> int:
-        """Return 1 if tests by a measure find ``name`` better than ``other``, -1 if worse, 0 if not, or if untested."""
+        """Return 1 if tests by a measure find ``name`` better than ``other``, -1 if worse, 0 if they find neither."""
         p = self.p_values.get((measure, name, str(other)), self.p_values.get((measure, str(other), name), 1.0))
         if p >= _LEVEL:
             return 0
@@ -125,7 +125,7 @@ def shares(results: Results) -> dict[str, float]:
 
 
 def verdict(results: Results, records: Any) -> Verdict:
-    """Return the verdict of a study: its combiners or laws compared, and the one to use.
+    """Compare a study's combiners or laws, and return the verdict, which names the one to use.
 
     ``records`` is the frame of `Results.records`. Cost decides if costs are given, then log loss, then Brier score (of
     laws: interval score, then pinball loss). The first measure by which tests find a combiner better than the default
@@ -170,23 +170,23 @@ def verdict(results: Results, records: Any) -> Verdict:
 
 
 def _compare(results: Results, values: dict[str, pd.DataFrame], verdict: Verdict) -> Verdict:
-    """Return the verdict with ``p_values`` and ``significant_difference`` of comparisons with leader and default.
+    """Test each combiner against leader and default; return the verdict with these p-values and least differences.
 
     ``values`` is {measure: frame}, with a row for each test fold and a column for each combiner and the base rates.
     """
     p_values, least_differences = {}, {}
     references = dict.fromkeys(name for name in (verdict.base, verdict.leader) if name is not None)
     test_share = 1 / results.settings.n_folds
-    for measure, by_part in values.items():
+    for measure, by_fold in values.items():
         if verdict.larger[measure] is None:
             continue
         # Each pair once: the default and another leader are the pair (leader, default).
-        pairs = [(name, other) for other in references for name in by_part if name not in (other, verdict.base)]
-        differences = [(by_part[name] - by_part[other]).round(DECIMALS).to_numpy() for name, other in pairs]
+        pairs = [(name, other) for other in references for name in by_fold if name not in (other, verdict.base)]
+        differences = [(by_fold[name] - by_fold[other]).round(DECIMALS).to_numpy() for name, other in pairs]
         if measure == verdict.main and pairs:
             strictest = _LEVEL / len(pairs)  # Holm multiplies the least p-value by the number of tests
-            sizes = [significant_difference(each, test_share=test_share, p_value=strictest) for each in differences]
-            least_differences = dict(zip(pairs, sizes, strict=True))
+            gaps = [significant_difference(each, test_share=test_share, p_value=strictest) for each in differences]
+            least_differences = dict(zip(pairs, gaps, strict=True))
         tests = [float(corrected_t_test(difference, test_share=test_share).p_value) for difference in differences]
         p_values |= {(measure, *pair): p for pair, p in zip(pairs, holm(np.array(tests)), strict=True)}
     return verdict._replace(p_values=p_values, significant_difference=least_differences)
@@ -197,31 +197,33 @@ def _read_best_forests(
 ) -> tuple[dict[str, pd.DataFrame], dict[str, tuple[str, int]]]:
     """Return {measure: frame ``[test_folds combiners]``}, and {combiner: (kind, leaf size) of its best forest}.
 
-    ``records`` is the frame of `Results.records`, ``measures`` are columns of it, and ``by`` is the one that is the
-    loss. A test fold is a pair (repetition, fold). A combiner's value there is that on the forest whose loss is least
-    for it over all *other* test folds. Its best forest has the least loss over all test folds.
+    ``records`` is the frame of `Results.records`, ``measures`` are columns of it, and the column ``by`` is the loss. A
+    test fold is a pair (repetition, fold). A combiner's value on a test fold is that on the forest where its loss is
+    least over all *other* test folds. Its best forest has the least loss over all test folds.
     """
     axes = ["combiner", "forest", "leaf_size", "repeat", "fold"]
     names = list(dict.fromkeys(records["combiner"]))
     forests = list(dict.fromkeys(zip(records["forest"], records["leaf_size"], strict=True)))
     table = records.set_index(axes).sort_index()
-    parts = sorted(set(zip(records["repeat"], records["fold"], strict=True)))
-    keys = pd.MultiIndex.from_tuples([(name, *forest, *part) for name in names for forest in forests for part in parts])
-    cube = {m: table[m].reindex(keys).to_numpy().reshape(len(names), len(forests), len(parts)) for m in measures}
-    loss = cube[by]
-    others = np.round(loss.sum(axis=2, keepdims=True) - loss, DECIMALS)
-    chosen = np.argmin(others, axis=1)[:, None, :]
-    choose = lambda part: pd.DataFrame(np.take_along_axis(part, chosen, axis=1)[:, 0].T, columns=names)
-    values = {measure: choose(part) for measure, part in cube.items()}
+    folds = sorted(set(zip(records["repeat"], records["fold"], strict=True)))
+    keys = pd.MultiIndex.from_tuples([(name, *forest, *fold) for name in names for forest in forests for fold in folds])
+    cube = {m: table[m].reindex(keys).to_numpy().reshape(len(names), len(forests), len(folds)) for m in measures}
+    loss = cube[by]  # [combiners, forests, folds]
+    # Rounded, so that losses that differ by rounding alone tie: then the first forest is chosen.
+    loss_elsewhere = np.round(loss.sum(axis=2, keepdims=True) - loss, DECIMALS)
+    chosen_forests = np.argmin(loss_elsewhere, axis=1)[:, None, :]  # [combiners, 1, folds]
+    choose = lambda array: pd.DataFrame(np.take_along_axis(array, chosen_forests, axis=1)[:, 0].T, columns=names)
+    values = {measure: choose(array) for measure, array in cube.items()}
     best = np.argmin(np.round(loss.sum(axis=2), DECIMALS), axis=1)
     return values, {name: (str(forests[i][0]), int(forests[i][1])) for name, i in zip(names, best, strict=True)}
 
 
 def _measure_base_rates(results: Results) -> dict[str, float]:
-    """Return {measure: value} of the base rates: the classes' shares, as probabilities of every row."""
-    p = np.array(list(shares(results).values()))
+    """Return {measure: value} of the base rates, which answer every row with the classes' shares as probabilities."""
+    p = np.array(list(shares(results).values()))  # the shares of rows, too, by which losses are averaged
     measures = {"log_loss": float(-p @ np.log(p)), "brier": float(1 - p @ p), "auc": 0.5, "accuracy": float(p.max())}
     if is_binary(results):
+        # The Brier score of two classes counts the error of class 1 alone.
         measures |= {"brier": float(p[0] * p[1]), **dict.fromkeys(["average_precision", *_tops()], _share(results))}
     if results.settings.costs is not None:
         costs = np.asarray(results.settings.costs)
@@ -299,36 +301,37 @@ def decision(results: Results, verdict: Verdict) -> str:
 def _use_none(results: Results, what: str, than: str, losses: Any, write: Callable[[float], str]) -> str:
     """Return the sentence that no combiner is told to be better than the base rates, or that test folds are too few.
 
-    ``what`` is a word for what combiners or laws answer, and ``than`` one for the base rates and the loss. ``losses``
+    ``what`` is the noun for the answers, as "probabilities", and ``than`` names the base rates and the loss. ``losses``
     is a series of losses by combiner, with the base rates; ``write`` turns a loss into text.
     """
-    rates, others = losses[BASE_RATES], losses.drop(BASE_RATES)
+    base_loss, compared_losses = losses[BASE_RATES], losses.drop(BASE_RATES)
     n_parts = results.settings.n_repeats * results.settings.n_folds
-    seen = (
-        f"{write(rates)}, on rows that they had not seen (the least, `{others.idxmin()}`'s, is {write(others.min())})."
+    figures = (
+        f"{write(base_loss)}, on rows that they had not seen (the least, `{compared_losses.idxmin()}`'s, is "
+        f"{write(compared_losses.min())})."
     )
-    if n_parts >= FEW_PARTS or others.min() >= rates:
-        return f"Use none of them: no {what} are told to be better than {than} {seen}"
+    if n_parts >= FEW_PARTS or compared_losses.min() >= base_loss:
+        return f"Use none of them: no {what} are told to be better than {than} {figures}"
     return (
-        f"Undecided: {n_parts} test parts are too few to tell any {what} to be better than {than} {seen} Take more "
+        f"Undecided: {n_parts} test parts are too few to tell any {what} to be better than {than} {figures} Take more "
         "--repeats."
     )
 
 
 def _sensitivity(results: Results, verdict: Verdict, name: str, other: Any) -> str:
-    """Return a sentence on the least difference in interval score of ``name`` and ``other`` that tests would tell.
+    """Return a sentence on the least difference in interval score of ``name`` and ``other`` that tests would find.
 
-    Both are laws or the base rates. It is empty if that difference is unknown, or ``other`` is None.
+    Both are laws or the base rates. The sentence is empty if that difference is unknown, or ``other`` is None.
     """
-    sizes = verdict.significant_difference
-    least = sizes.get((name, str(other)), sizes.get((str(other), name), 0.0))
+    differences = verdict.significant_difference
+    limit = differences.get((name, str(other)), differences.get((str(other), name), 0.0))
     n_parts = results.settings.n_repeats * results.settings.n_folds
-    return f" {n_parts} test parts tell differences from {shown_value('interval_score', least)} on." if least else ""
+    return f" {n_parts} test parts tell differences from {shown_value('interval_score', limit)} on." if limit else ""
 
 
 def _decision_on_laws(results: Results, verdict: Verdict) -> str:
-    """Return the sentence of `decision` for laws: which to use, and how many targets its intervals held."""
-    by, means, leader, base = verdict.criterion, verdict.means, verdict.leader, verdict.base
+    """Return the sentence that says which law to use, and how many targets its 90% intervals held."""
+    criterion, means, leader, base = verdict.criterion, verdict.means, verdict.leader, verdict.base
     loss = means["interval_score"].drop(BASE_RATES)
     value_of = lambda name, m="interval_score": shown_value(m, means.at[name, m])
     coverage_clause = (
@@ -347,21 +350,21 @@ def _decision_on_laws(results: Results, verdict: Verdict) -> str:
         )
     if verdict.keeps_default:
         rival = str(verdict.rival)
-        nothing = "no 90% intervals are" if verdict.any_better else "nothing is"
-        chance = ", which may be chance" if loss[rival] < loss[base] else ""
+        subject = "no 90% intervals are" if verdict.any_better else "nothing is"
+        caveat = ", which may be chance" if loss[rival] < loss[base] else ""
         return (
-            f"Keep residuals of one width (`{base}`, {forest_name(*verdict.best_forests[base])}): {nothing} better, as "
-            f"far as tests tell: interval score {value_of(base)}; `{rival}` has {value_of(rival)}{chance}"
+            f"Keep residuals of one width (`{base}`, {forest_name(*verdict.best_forests[base])}): {subject} better, as "
+            f"far as tests tell: interval score {value_of(base)}; `{rival}` has {value_of(rival)}{caveat}"
             f"{coverage_clause}.{_sensitivity(results, verdict, rival, base)}"
         )
-    if by == "pinball_loss":
+    if criterion == "pinball_loss":
         return (
             f"Use {_leader(verdict)}: its quantiles are better than those of residuals of one width, pinball loss "
-            f"{value_of(leader, by)} against {value_of(base, by)} on rows that it had not seen; by interval score they "
-            f"are not told apart ({value_of(leader)} against "
+            f"{value_of(leader, criterion)} against {value_of(base, criterion)} on rows that it had not seen; by "
+            f"interval score they are not told apart ({value_of(leader)} against "
             f"{value_of(base)}){coverage_clause}.{_sensitivity(results, verdict, leader, base)}"
         )
-    if not verdict.differs(by, leader, base):
+    if not verdict.differs(criterion, leader, base):
         return (
             f"Use {_leader(verdict)}: its 90% intervals are better than the target's own quantiles, interval score "
             f"{value_of(leader)} against {value_of(BASE_RATES)} on rows that it had not seen; those of one width "
@@ -385,30 +388,33 @@ def _where(verdict: Verdict, name: str) -> str:
 
 
 def _at_the_top(results: Results, verdict: Verdict) -> str:
-    """Return a clause on how many of 100 rows called most likely positive are so; empty unless the class is rare."""
+    """Return a clause on how many of 100 rows called most likely positive are positive; empty unless these are rare."""
     if not is_binary(results) or (share := _share(results)) >= RARE:
         return ""
     top = f"top_{top_for(results)}"
-    hits_here, hits_there = (100 * verdict.means.at[name, top] for name in (verdict.leader, verdict.base))
+    n_leader, n_base = (100 * verdict.means.at[name, top] for name in (verdict.leader, verdict.base))
     positive, per_cent = results.settings.positive, top_for(results)
-    sentence = f"; of 100 rows called most likely (the top {per_cent}%), {hits_here:.0f} are *{positive}*"
+    clause = f"; of 100 rows called most likely (the top {per_cent}%), {n_leader:.0f} are *{positive}*"
     if verdict.differs(top, verdict.leader, verdict.base):
-        return f"{sentence} instead of {hits_there:.0f}"
-    by_default = f"{hits_there:.0f} by {'the model' if verdict.base == MODEL else 'the mean'}, which is not told apart"
-    return f"{sentence} ({by_default}; of all rows {100 * share:.1f})"
+        return f"{clause} instead of {n_base:.0f}"
+    by_default = f"{n_base:.0f} by {'the model' if verdict.base == MODEL else 'the mean'}, which is not told apart"
+    return f"{clause} ({by_default}; of all rows {100 * share:.1f})"
 
 
 def _accuracy(results: Results, verdict: Verdict) -> str:
-    """Return a clause that compares the leader's accuracy with the most frequent class or the default; may be empty."""
-    classes, accuracy = shares(results), verdict.means["accuracy"]
-    most = max(classes, key=lambda label: classes[label])
+    """Return a clause that compares the leader's accuracy with the most frequent class's, or the default's.
+
+    It is empty if tests find the leader more accurate than that class, and there is no other default.
+    """
+    rates, accuracy = shares(results), verdict.means["accuracy"]
+    usual = max(rates, key=lambda label: rates[label])
     if verdict.differs("accuracy", verdict.leader, BASE_RATES) != 1:
         # A small lead over the most frequent class says nothing; a large one may rest on too few test folds.
-        if accuracy[verdict.leader] - classes[most] < (1 - classes[most]) / 10:
-            return f"; accuracy says nothing here, since *{most}* is right for {classes[most]:.1%}"
+        if accuracy[verdict.leader] - rates[usual] < (1 - rates[usual]) / 10:
+            return f"; accuracy says nothing here, since *{usual}* is right for {rates[usual]:.1%}"
         return (
-            f"; it is right for {accuracy[verdict.leader]:.1%}, which tests do not tell from the {classes[most]:.1%} "
-            f"of always *{most}*"
+            f"; it is right for {accuracy[verdict.leader]:.1%}, which tests do not tell from the {rates[usual]:.1%} "
+            f"of always *{usual}*"
         )
     if verdict.keeps_default or verdict.base is None:
         return ""
@@ -482,9 +488,9 @@ def shown_rows(verdict: Verdict) -> list[str]:
 
 
 def shown_measures(verdict: Verdict) -> list[str]:
-    """Return the measures in the page's short table: cost, the main loss, untested ones, and those that tell.
+    """Return the measures in the page's short table: cost, the main loss, untested measures, and those that differ.
 
-    A measure tells if tests by it tell a shown row from the default. The shares in `TOPS` have another table.
+    A measure differs if tests by it tell a row of that table from the default. The shares in `TOPS` have another table.
     """
     rows = [name for name in shown_rows(verdict) if name != BASE_RATES]
     plain = [m for m in verdict.larger if m not in _tops()]
@@ -523,12 +529,12 @@ def shown_value(measure: str, value: float) -> str:
 
 
 def _cost(value: float) -> str:
-    """Return the cost of 100 rows as text, of ``value`` for one."""
+    """Return the cost of 100 rows as text, from the mean cost ``value`` of one row."""
     return f"{100 * value:.2f}" if value < 1 else f"{100 * value:.0f}"
 
 
 def _pair(value: float, other: float, measure: str = "log_loss") -> str:
-    """Return "… against …" for two values of a measure, with digits that tell them apart; of laws as `shown_value`."""
+    """Return "… against …" for two values, with 3 to 6 decimals that tell them apart; measures of laws as in tables."""
     if measure in MEASURES_OF_LAWS:
         return f"{shown_value(measure, value)} against {shown_value(measure, other)}"
     digits = next((d for d in (3, 4, 5) if round(value, d) != round(other, d)), 6)

@@ -22,7 +22,7 @@ deviations."""
 
 
 def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarray | None:
-    """Return a number for each row ``[rows]``, equal for copies of each other; None if no row is a copy.
+    """Return the number of each row's group of copies ``[rows]``; None if no row is a copy of another.
 
     Copies are equal in all ``values [rows features]`` and in the class, ``position [rows]``. Where columns have few
     values (answers to questions, levels), rows are equal by chance, new rows as often as rows of the sample: such rows
@@ -31,22 +31,22 @@ def copies_of(values: np.ndarray | SparseRows, position: np.ndarray) -> np.ndarr
     such as gaps by an imputer: a copy of a row keeps the row's label.
     """
     hash_rows = _row_hasher(values, position)
-    whole = hash_rows(np.ones((1, values.shape[1]), bool))[0]
-    _, first, group, times = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)
-    if len(first) == len(group):
+    hashes = hash_rows(np.ones((1, values.shape[1]), bool))[0]
+    _, first_rows, group, multiplicity = np.unique(hashes, return_index=True, return_inverse=True, return_counts=True)
+    if len(first_rows) == len(group):
         return None
-    repeated = math.gcd(*times.tolist()) if len(first) >= FEWEST_DISTINCT else 1
-    if _is_natural(hash_rows, values.shape[1], first, int(times.sum()) // repeated - len(first)):
+    factor = math.gcd(*multiplicity.tolist()) if len(first_rows) >= FEWEST_DISTINCT else 1
+    if _is_natural(hash_rows, values.shape[1], first_rows, int(multiplicity.sum()) // factor - len(first_rows)):
         is_natural = np.ones(len(group), bool)
-    else:
-        index = np.unique(hash_rows(np.ones((1, values.shape[1]), bool), label=False)[0], return_inverse=True)[1]
-        is_natural = np.bincount(index[first], times > repeated)[index] > 1
-    # Rows that are equal by chance are exchangeable: any ``repeated`` of them are one row and its copies.
+    else:  # equal values that are repeated with several labels were filled in
+        value_group = np.unique(hash_rows(np.ones((1, values.shape[1]), bool), label=False)[0], return_inverse=True)[1]
+        is_natural = np.bincount(value_group[first_rows], multiplicity > factor)[value_group] > 1
+    # Rows that are equal by chance are exchangeable: any ``factor`` of them are one row and its copies.
     order = np.argsort(group, kind="stable")
     rank = np.empty(len(group), np.int64)
-    rank[order] = np.arange(len(group)) - np.repeat(np.cumsum(times) - times, times)
-    number = np.unique(group * len(group) + np.where(is_natural, rank // repeated, 0), return_inverse=True)[1]
-    return None if number.max() + 1 == len(group) else number
+    rank[order] = np.arange(len(group)) - np.repeat(np.cumsum(multiplicity) - multiplicity, multiplicity)
+    copy_group = np.unique(group * len(group) + np.where(is_natural, rank // factor, 0), return_inverse=True)[1]
+    return None if copy_group.max() + 1 == len(group) else copy_group
 
 
 def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weight: Any = None) -> np.ndarray | None:
@@ -59,18 +59,18 @@ def rows_together(values: Any, position: np.ndarray, groups: Any = None, *, weig
         return None
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     if weight is not None and len(rows := np.flatnonzero(np.asarray(weight) > 0)) < len(position):
-        of_rows = rows_together(values[rows], position[rows], None if groups is None else groups[rows])
-        if of_rows is None:
+        seen_groups = rows_together(values[rows], position[rows], None if groups is None else groups[rows])
+        if seen_groups is None:
             return None
-        number = int(of_rows.max(initial=-1)) + 1 + np.arange(len(position))
-        number[rows] = of_rows
-        return number
+        group = int(seen_groups.max(initial=-1)) + 1 + np.arange(len(position))
+        group[rows] = seen_groups  # other rows keep numbers beyond those of all groups
+        return group
     if groups is not None:
         return groups
     groups = copies_of(values, position)
-    if groups is not None and (many := len(groups) - int(groups.max()) - 1) >= COPIED_SHARE * len(groups):
+    if groups is not None and (copies := len(groups) - int(groups.max()) - 1) >= COPIED_SHARE * len(groups):
         warn(
-            f"{many} of {len(groups)} rows repeat others, values and label: copies that were made before the fit, it "
+            f"{copies} of {len(groups)} rows repeat others, values and label: copies that were made before the fit, it "
             "seems (oversampling, a join). A tree that has seen one of them knows the label of all, so equal rows are "
             "out of bag, and held out, only together: few trees are left for rows with many copies. Pass each row "
             "once; to weigh classes take class_weight='balanced_subsample'. (groups= says which rows belong together; "
@@ -116,9 +116,10 @@ def find_rows_of_fit(fitted: np.ndarray, rows: np.ndarray) -> np.ndarray | None:
     """
     distinct, times = np.unique(fitted, return_counts=True)
     is_of_fit = np.isin(rows, distinct)
-    chance, n = float(np.sum(times[times > math.gcd(*times.tolist())]) / len(fitted)), len(rows)
-    by_chance = n * chance + DEVIATIONS * math.sqrt(n * chance * (1 - chance))
-    return is_of_fit if is_of_fit.sum() - by_chance > COPIED_SHARE * n else None
+    # The share of the fit's rows that equal others by chance; if all were repeated equally often, that was no chance.
+    share, n = float(np.sum(times[times > math.gcd(*times.tolist())]) / len(fitted)), len(rows)
+    most_by_chance = n * share + DEVIATIONS * math.sqrt(n * share * (1 - share))
+    return is_of_fit if is_of_fit.sum() - most_by_chance > COPIED_SHARE * n else None
 
 
 def mask_by_group(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
@@ -128,9 +129,9 @@ def mask_by_group(mask: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     """
     if groups is None:
         return mask
-    order = np.argsort(groups, kind="stable")
-    first = np.flatnonzero(np.r_[True, np.diff(groups[order]) > 0])
-    return np.logical_and.reduceat(mask[order], first, axis=0)[groups]
+    order = np.argsort(groups, kind="stable")  # rows of a group become neighbours, as `reduceat` needs them
+    group_starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) > 0])
+    return np.logical_and.reduceat(mask[order], group_starts, axis=0)[groups]
 
 
 def first_of_each(groups: np.ndarray) -> np.ndarray:
@@ -153,7 +154,7 @@ def advise_on_trees(has_tree: np.ndarray, groups: np.ndarray | None) -> str:
 
 
 class GroupCounts(NamedTuple):
-    """For each row and tree, the class counts of the row's group in the row's leaf."""
+    """Class counts of each row's group in the row's leaf, for each tree."""
 
     table: np.ndarray
     """Class counts, ``[entries classes]``: an entry for each group and leaf that meet."""
@@ -167,40 +168,40 @@ class GroupCounts(NamedTuple):
         ``groups`` (numbers), ``position`` (of a row's label among the classes) and ``weights`` are ``[rows]``;
         ``leaves`` and ``mask`` are ``[rows trees]``.
         """
-        tables, code, start = [], np.empty(leaves.shape, np.int64), 0
-        for t, leaf in enumerate(leaves.T):
-            index = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
-            counted = weights if mask is None else weights * mask[:, t]
-            n_pairs = int(index.max(initial=-1)) + 1
-            cells = np.bincount(index * n_classes + position, counted, n_pairs * n_classes)
-            tables.append(cells.reshape(n_pairs, n_classes))
-            code[:, t] = index + start
-            start += n_pairs
+        tables, code, n_before = [], np.empty(leaves.shape, np.int64), 0
+        for tree, leaf in enumerate(leaves.T):
+            entry = np.unique(groups.astype(np.int64) * (int(leaf.max(initial=0)) + 1) + leaf, return_inverse=True)[1]
+            tree_weights = weights if mask is None else weights * mask[:, tree]
+            n_entries = int(entry.max(initial=-1)) + 1
+            entry_counts = np.bincount(entry * n_classes + position, tree_weights, n_entries * n_classes)
+            tables.append(entry_counts.reshape(n_entries, n_classes))
+            code[:, tree] = entry + n_before
+            n_before += n_entries
         return cls(np.concatenate(tables), code)
 
 
 def _is_natural(hash_rows: Any, n_columns: int, first: np.ndarray, repeated: int) -> bool:
-    """Return whether rows are equal by chance, since values are few: many then agree in parts of the columns, too.
+    """Return whether rows are equal by chance: then values are few, and many rows agree in parts of the columns, too.
 
     ``hash_rows`` is a `_row_hasher` of rows of ``n_columns`` columns. ``first`` has the positions of the distinct rows,
     and ``repeated`` is the number of other rows, divided by how often all rows were repeated.
     """
-    if repeated == 0 or n_columns == 1:  # one column has no parts that could show how often rows are equal by chance
+    if repeated == 0 or n_columns == 1:  # one column has no parts that could show how often rows agree by chance
         return True
-    for part in hash_rows(_without_parts(n_columns), label=False)[:, first]:
-        _, at, times = np.unique(part, return_inverse=True, return_counts=True)
-        if np.sum(times[at] > 1) < min(AGREEING_SHARE * len(first), repeated):
+    for hashes in hash_rows(_without_parts(n_columns), label=False)[:, first]:
+        _, group, group_size = np.unique(hashes, return_inverse=True, return_counts=True)
+        if np.sum(group_size[group] > 1) < min(AGREEING_SHARE * len(first), repeated):
             return False
     return True
 
 
 def _without_parts(n_columns: int) -> np.ndarray:
     """Return masks of columns, bools ``[sets columns]``: six without a random half of them, four without a quarter."""
-    draw, sets = np.random.default_rng(0), []
+    rng, masks = np.random.default_rng(0), []
     for n_parts in (2, 2, 2, 4):
-        part = draw.permutation(n_columns) % min(n_parts, n_columns)
-        sets += [part != k for k in range(part.max() + 1)]
-    return np.array(sets)
+        part_of_column = rng.permutation(n_columns) % min(n_parts, n_columns)
+        masks += [part_of_column != part for part in range(part_of_column.max() + 1)]
+    return np.array(masks)
 
 
 def _row_hasher(values: Any, position: np.ndarray) -> Any:
@@ -209,29 +210,31 @@ def _row_hasher(values: Any, position: np.ndarray) -> Any:
     ``values`` are ``[rows columns]``, and ``position [rows]`` has each row's class, which is hashed, too.
     """
     n_rows, n_columns = values.shape
-    *factors, of_label = np.random.default_rng(1).integers(1, 2**63, n_columns + 1, np.uint64) | np.uint64(1)
-    factor, size = np.array(factors, np.uint64), max(CHUNK // max(n_columns, 1), 1)
+    # Odd factors have an inverse modulo 2^64, so that products keep all bits of a value.
+    *factors, label_factor = np.random.default_rng(1).integers(1, 2**63, n_columns + 1, np.uint64) | np.uint64(1)
+    column_factors, block_rows = np.array(factors, np.uint64), max(CHUNK // max(n_columns, 1), 1)
 
     def hash_rows(kept: np.ndarray, *, label: bool = True) -> np.ndarray:
         """Return hashes ``[sets rows]`` of the columns that ``kept`` marks and, with ``label``, of the label."""
-        factors, hashes = kept * factor, np.zeros((len(kept), n_rows), np.uint64)
+        kept_factors, hashes = kept * column_factors, np.zeros((len(kept), n_rows), np.uint64)
         if isinstance(values, SparseRows):
-            stored = values.matrix()
-            cells, ends = _bits(stored.data), stored.indptr
-            for k, row_factors in enumerate(factors):
-                sums = np.r_[np.uint64(0), np.cumsum(cells * row_factors[stored.indices], dtype=np.uint64)]
-                hashes[k] = sums[ends[1:]] - sums[ends[:-1]]
+            matrix = values.matrix()
+            bits, row_ends = _bits(matrix.data), matrix.indptr
+            # Entries that are not stored add nothing; sums wrap modulo 2^64, and so do their differences.
+            for k, row_factors in enumerate(kept_factors):
+                running_sums = np.r_[np.uint64(0), np.cumsum(bits * row_factors[matrix.indices], dtype=np.uint64)]
+                hashes[k] = running_sums[row_ends[1:]] - running_sums[row_ends[:-1]]
         else:
-            for start in range(0, n_rows, size):
-                hashes[:, start : start + size] = factors @ _bits(values[start : start + size]).T
-        return hashes + position.astype(np.uint64) * of_label if label else hashes
+            for start in range(0, n_rows, block_rows):
+                hashes[:, start : start + block_rows] = kept_factors @ _bits(values[start : start + block_rows]).T
+        return hashes + position.astype(np.uint64) * label_factor if label else hashes
 
     return hash_rows
 
 
 def _bits(cells: np.ndarray) -> np.ndarray:
     """Return an integer for each of the numbers ``cells``: the same for all kinds of NaN, and 0 for 0 and for -0."""
-    cells = np.ascontiguousarray(cells, np.float32) + np.float32(0)
+    cells = np.ascontiguousarray(cells, np.float32) + np.float32(0)  # -0 becomes 0
     if np.isnan(cells).any():
         cells[np.isnan(cells)] = np.nan
     bits = cells.view(np.uint32)

@@ -99,8 +99,8 @@ def count_leaves(
     tree_mask = as_mask(tree_mask, n, trees.n_trees)
     tree_mask = None if tree_mask is None else np.asarray(tree_mask)
     weights = as_weights(sample_weight, n)
-    total = np.bincount(labels, weights=weights, minlength=n_classes)
-    if not total.sum() > 0:
+    class_sums = np.bincount(labels, weights=weights, minlength=n_classes)
+    if not class_sums.sum() > 0:
         raise ValueError("no instance has a positive weight; there is nothing to count.")
     leaves = None if leaves is None else _check_leaves(leaves, trees, n)
     counts = _count_in_nodes(trees, values, leaves, labels, weights, tree_mask, n_classes)
@@ -108,24 +108,24 @@ def count_leaves(
     if trees.forks is not None:
         # Instances in empty leaves are counted in the fork; the leaves stay empty, as every combiner expects.
         fork = np.asarray(trees.fork)
-        counted = np.zeros((trees.forks.number, n_classes))
-        np.add.at(counted, fork[fork >= 0], counts[fork >= 0])
-        counted = np.asarray(narrowest_counts(counted))  # as counts are kept
-        fork_counts = padded_table(np.asarray(counts_of_forks(trees, counts, counted)))
+        empty_counts = np.zeros((trees.forks.number, n_classes))
+        np.add.at(empty_counts, fork[fork >= 0], counts[fork >= 0])
+        empty_counts = np.asarray(narrowest_counts(empty_counts))  # as counts are kept
+        fork_counts = padded_table(np.asarray(counts_of_forks(trees, counts, empty_counts)))
         counts[fork >= 0] = 0
     table, code = distinct_counts(counts)
     dtype = jnp.result_type(float)
-    new = {
+    new_fields = {
         "count_table": table,
         "code": code,
         "fork_counts": fork_counts,
         "further": {},
-        "prior": jnp.asarray(total / total.sum(), dtype),
-        "n_samples": jnp.asarray(total.sum(), dtype),
+        "prior": jnp.asarray(class_sums / class_sums.sum(), dtype),
+        "n_samples": jnp.asarray(class_sums.sum(), dtype),
     }
     if isinstance(forest, Forest):
-        return dataclasses.replace(forest, **new)
-    return Forest(trees=trees, class_labels=class_labels, **new)
+        return dataclasses.replace(forest, **new_fields)
+    return Forest(trees=trees, class_labels=class_labels, **new_fields)
 
 
 def _labels_of(y) -> tuple:
@@ -137,7 +137,7 @@ def _labels_of(y) -> tuple:
 
 
 def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
-    """Return the leaves as an array ``[n trees]``; raise a ValueError unless all are leaves of these trees."""
+    """Return ``leaves`` as an array ``[n trees]``; raise a ValueError unless all are leaves of these trees."""
     leaves = np.asarray(leaves)
     if leaves.shape != (n, trees.n_trees) or leaves.dtype.kind not in "iu":
         raise ValueError(
@@ -153,23 +153,24 @@ def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
 def _count_in_nodes(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes: int) -> np.ndarray:
     """Return the counts of instances in every node, float64 ``[trees nodes classes]``; inner nodes have zeros.
 
-    The instances are encoded ``values``, with ``labels`` as positions and ``weights`` ``[instances]``. ``leaves`` and
-    ``tree_mask`` are as for `count_leaves`; None routes the instances, or counts them in all trees.
+    ``values`` are the encoded instances; ``labels`` (positions of classes) and ``weights`` are ``[instances]``.
+    ``leaves [instances trees]`` are those that the instances reach; None to route them. ``tree_mask`` of this shape
+    says which trees count which instance; None for all.
     """
     counts, plan = np.zeros((trees.n_trees, trees.n_nodes * n_classes)), None
-    narrow, rows = on_tested(trees, values)
+    narrow_trees, rows = on_tested(trees, values)
     for start in range(0, len(values), CHUNK):
-        part = slice(start, start + CHUNK)
+        chunk = slice(start, start + CHUNK)
         if leaves is None:
-            plan = plan or known_plan(narrow)
-            here = leaf_index_on_host(narrow, plan, rows[part])
+            plan = plan or known_plan(narrow_trees)
+            chunk_leaves = leaf_index_on_host(narrow_trees, plan, rows[chunk])
         else:
-            here = leaves[part]
+            chunk_leaves = leaves[chunk]
         # (leaf, class) as one cell: a tree's counts of a chunk are one bincount.
-        cells, row_weights = here * n_classes + labels[part, None], weights[part]
+        cells, row_weights = chunk_leaves * n_classes + labels[chunk, None], weights[chunk]
         for tree in range(trees.n_trees):
-            counted = row_weights if tree_mask is None else row_weights * tree_mask[part, tree]
-            counts[tree] += np.bincount(cells[:, tree], weights=counted, minlength=counts.shape[1])
+            tree_weights = row_weights if tree_mask is None else row_weights * tree_mask[chunk, tree]
+            counts[tree] += np.bincount(cells[:, tree], weights=tree_weights, minlength=counts.shape[1])
     return counts.reshape(trees.n_trees, trees.n_nodes, n_classes)
 
 
@@ -287,29 +288,29 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
     check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
     from sklearn.model_selection import train_test_split  # slow to import, and rarely needed
 
-    parts = np.arange(len(y)) if groups is None else first_of_each(groups)
+    candidates = np.arange(len(y)) if groups is None else first_of_each(groups)
     y = np.asarray(y)
-    what = f"{len(y)} rows" if len(parts) == len(y) else f"{len(parts)} groups (groups=, or equal rows)"
-    classes, numbers = np.unique(y[parts], return_counts=True)
+    units = f"{len(y)} rows" if len(candidates) == len(y) else f"{len(candidates)} groups (groups=, or equal rows)"
+    classes, sizes = np.unique(y[candidates], return_counts=True)
     # scikit-learn refuses to stratify a class of one instance; such a class is named below, with a remedy.
-    stratify = y[parts] if numbers.min(initial=2) >= 2 else None
+    stratify = y[candidates] if sizes.min(initial=2) >= 2 else None
     try:
-        fitted, counted = train_test_split(parts, test_size=size, stratify=stratify, random_state=random_state)
+        fitted, counted = train_test_split(candidates, test_size=size, stratify=stratify, random_state=random_state)
     except ValueError:  # too few instances for one of every class in both parts
         try:
-            fitted, counted = train_test_split(parts, test_size=size, random_state=random_state)
+            fitted, counted = train_test_split(candidates, test_size=size, random_state=random_state)
         except ValueError as error:
             raise ValueError(
                 f"counts='held_out' needs rows to fit the forest and others to be counted, but held_out_size={size} "
-                f"puts all of {what} into one part. Pass more of them, change held_out_size, or take counts='oob'."
+                f"puts all of {units} into one part. Pass more of them, change held_out_size, or take counts='oob'."
             ) from error
     if groups is not None:
-        fitted, counted = (np.flatnonzero(np.isin(groups, groups[part])) for part in (fitted, counted))
-    for part, use in ((fitted, "to fit the forest"), (counted, "to be counted")):
-        if len(absent := np.setdiff1d(classes, y[part])):
+        fitted, counted = (np.flatnonzero(np.isin(groups, groups[positions])) for positions in (fitted, counted))
+    for positions, use in ((fitted, "to fit the forest"), (counted, "to be counted")):
+        if len(absent := np.setdiff1d(classes, y[positions])):
             raise ValueError(
                 f"counts='held_out' leaves no instance of class {absent[0]} {use}: y holds it "
-                f"in {numbers[classes == absent[0]][0]} of {what}. Change held_out_size={size}, or take counts='oob'."
+                f"in {sizes[classes == absent[0]][0]} of {units}. Change held_out_size={size}, or take counts='oob'."
             )
     return np.asarray(fitted), np.asarray(counted)
 
@@ -322,12 +323,12 @@ def _weights_of_forest(model, labels: tuple, y, sample_weight, class_weight):
     """
     position, indices = class_positions(labels, y), np.arange(len(labels))
     # The trees of a BaggingClassifier know classes by their positions.
-    of_trees = getattr(getattr(model, "estimator_", None), "class_weight", None)
-    of_model, names = getattr(model, "class_weight", None), getattr(model, "classes_", indices)
-    for weight, classes in ((of_model, names), (of_trees, indices), (class_weight, indices)):
+    tree_weight = getattr(getattr(model, "estimator_", None), "class_weight", None)
+    model_weight, names = getattr(model, "class_weight", None), getattr(model, "classes_", indices)
+    for weight, classes in ((model_weight, names), (tree_weight, indices), (class_weight, indices)):
         if weight is not None:
-            of_forest = weight is of_model and hasattr(model, "estimators_")
-            weight_of_class = _class_weights(weight, np.asarray(classes), position, sample_weight, of_forest)
+            is_of_forest = weight is model_weight and hasattr(model, "estimators_")
+            weight_of_class = _class_weights(weight, np.asarray(classes), position, sample_weight, is_of_forest)
             return weight_of_class[position] if sample_weight is None else weight_of_class[position] * sample_weight
     return sample_weight
 
@@ -344,27 +345,28 @@ def _class_weights(
 
     if not isinstance(class_weight, str):
         return np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), float)
-    rows = np.ones(len(position)) if sample_weight is None else np.asarray(sample_weight, float)
+    row_weights = np.ones(len(position)) if sample_weight is None else np.asarray(sample_weight, float)
     # scikit-learn balances the classes of a forest by weights since 1.9, and those of a tree by rows.
     if not (of_forest and "sample_weight" in signature(compute_class_weight).parameters):
-        rows = (rows > 0).astype(float)
-    sums = np.bincount(position, rows, len(classes))
-    return np.divide(sums.sum(), np.sum(sums > 0) * sums, out=np.ones(len(classes)), where=sums > 0)
+        row_weights = (row_weights > 0).astype(float)
+    totals = np.bincount(position, row_weights, len(classes))
+    return np.divide(totals.sum(), np.sum(totals > 0) * totals, out=np.ones(len(classes)), where=totals > 0)
 
 
 def _balance_classes(weights, position, mask, sample_weight):
-    """Return weights under which out-of-bag rows of all classes count as if classes were out of bag equally often.
+    """Return ``weights [rows]``, scaled by class so that rows count as if classes were out of bag equally often.
 
-    ``weights [rows]`` are scaled by class. ``position [rows]`` has each row's class, ``mask`` is that of `oob_mask`,
-    and ``sample_weight`` (None: 1) weighs rows in the mean over a class. scikit-learn 1.9 draws bags by weight, so rows
-    of heavy classes are rarely out of a bag.
+    ``position [rows]`` has each row's class, ``mask [rows trees]`` says which trees have not seen which row, and
+    ``sample_weight`` (None: 1) weighs rows in the mean over a class. scikit-learn 1.9 draws bags by weight, so rows of
+    heavy classes are rarely out of a bag.
     """
     weights, shares = np.array(weights, float), mask.mean(axis=1)
-    rows = np.ones(len(position)) if sample_weight is None else sample_weight
-    usual = np.average(shares, weights=rows)
-    for c in np.unique(position[rows > 0]):
+    row_weight = np.ones(len(position)) if sample_weight is None else sample_weight
+    mean_share = np.average(shares, weights=row_weight)
+    for c in np.unique(position[row_weight > 0]):
         in_class = position == c
-        weights[in_class] *= usual / max(np.average(shares[in_class], weights=rows[in_class]), 1 / mask.size)
+        # A class that is in every bag gets the least share above 0 that a mask can have.
+        weights[in_class] *= mean_share / max(np.average(shares[in_class], weights=row_weight[in_class]), 1 / mask.size)
     return weights
 
 
@@ -372,7 +374,7 @@ _PURE: KeptWhileAlive[bool] = KeptWhileAlive()
 
 
 def has_pure_leaves(forest: Forest) -> bool:
-    """Whether no leaf holds several classes."""
+    """Return whether each leaf holds a single class, or is empty."""
     table = forest.count_table
     return _PURE.get((table,), None, lambda: bool(np.all(np.sum(np.asarray(table) > 0, axis=1) <= 1)))
 
@@ -402,14 +404,14 @@ def warn_of_pure_leaves(forest: Forest, counts: str) -> None:
 def shares_of_classes(
     mask: np.ndarray, position: np.ndarray, n_classes: int, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the share of trees that have not seen a row, in the mean over the rows of each class ``[classes]``.
+    """Return the share of trees that have not seen a row, its mean over the rows of each class ``[classes]``.
 
-    NaN for a class without rows of positive weight. ``mask`` is that of `oob_mask`, ``position [rows]`` has each row's
-    class, and ``weight [rows]`` (None: 1) weighs rows in the mean.
+    It is NaN for a class without rows of positive weight. ``mask [rows trees]`` says which trees have not seen which
+    row, ``position [rows]`` has each row's class, and ``weight [rows]`` (None: 1) weighs rows in the mean.
     """
     weight = np.ones(len(position)) if weight is None else weight
-    numbers = np.bincount(position, weight, n_classes)
-    return np.bincount(position, weight * mask.mean(axis=1), n_classes) / np.where(numbers > 0, numbers, np.nan)
+    class_sums = np.bincount(position, weight, n_classes)
+    return np.bincount(position, weight * mask.mean(axis=1), n_classes) / np.where(class_sums > 0, class_sums, np.nan)
 
 
 def check_unseen(
@@ -417,30 +419,31 @@ def check_unseen(
 ) -> None:
     """Raise a `TooFewUnseenError` if rows of some class, unlike those of another, are in nearly every bag.
 
-    Raise it also if all rows are in every bag. ``mask`` is that of `oob_mask`, and ``ungrouped`` the mask if each row
-    were a group by itself. ``position [rows]`` has each row's class, ``weight [rows]`` its weight (None: 1), and
-    ``labels`` are the classes' labels.
+    Raise it also if all rows are in every bag. ``mask [rows trees]`` says which trees have not seen which row;
+    ``ungrouped`` is this mask if each row were a group by itself. ``position [rows]`` has each row's class,
+    ``weight [rows]`` its weight (None: 1), and ``labels`` are the classes' labels.
     """
     shares, n_trees = shares_of_classes(mask, position, len(labels), weight), mask.shape[1]
     ungrouped_shares = shares_of_classes(ungrouped, position, len(labels), weight)
     usual = max(np.nanmax(ungrouped_shares), np.nanmax(shares))
-    numbers = np.bincount(position, minlength=len(labels))
+    class_sizes = np.bincount(position, minlength=len(labels))
     # Chance is large for few rows and few trees: a share has to be five standard deviations too small.
-    least = usual / 2 - 5 * np.sqrt(usual * (1 - usual) / np.maximum(numbers * n_trees, 1))
-    few = [c for c, share in enumerate(shares) if share < least[c] and share * n_trees < FEWEST_TREES]
-    few = few if mask.any() else [int(np.argmax(numbers))]
-    if not few:
+    least_shares = usual / 2 - 5 * np.sqrt(usual * (1 - usual) / np.maximum(class_sizes * n_trees, 1))
+    # Classes whose rows are in nearly every bag.
+    inbag = [c for c, share in enumerate(shares) if share < least_shares[c] and share * n_trees < FEWEST_TREES]
+    inbag = inbag if mask.any() else [int(np.argmax(class_sizes))]
+    if not inbag:
         return
-    never, member = ~mask.any(axis=1), position == few[0]
-    by_weight = _BY_WEIGHT if ungrouped_shares[few[0]] < UNEQUAL * usual else ""
-    of_groups = _TOGETHER if shares[few[0]] < ungrouped_shares[few[0]] else ""
+    in_every, member = ~mask.any(axis=1), position == inbag[0]  # rows that are in every bag, and those of the class
+    weight_advice = _BY_WEIGHT if ungrouped_shares[inbag[0]] < UNEQUAL * usual else ""
+    group_advice = _TOGETHER if shares[inbag[0]] < ungrouped_shares[inbag[0]] else ""
     # A fifth more trees than suffice in the mean, rounded up to 50.
-    needed = math.ceil(1.2 * FEWEST_TREES / shares[few[0]] / 50) * 50 if shares[few[0]] > 0 else math.inf
-    advice = f"Or grow more trees: about {needed}." if needed <= MOST_TREES else "More trees would hardly help."
+    n_needed = math.ceil(1.2 * FEWEST_TREES / shares[inbag[0]] / 50) * 50 if shares[inbag[0]] > 0 else math.inf
+    advice = f"Or grow more trees: about {n_needed}." if n_needed <= MOST_TREES else "More trees would hardly help."
     raise TooFewUnseenError(
-        f"rows of class {labels[few[0]]!r} are out of {shares[few[0]] * n_trees:.2g} of {n_trees} bags in the mean "
-        f"({np.sum(never & member)} of {np.sum(member)} of none), where {usual * n_trees:.2g} are usual: too few to "
-        f"say how its rows are answered by trees that have not seen them.{by_weight}{of_groups} "
+        f"rows of class {labels[inbag[0]]!r} are out of {shares[inbag[0]] * n_trees:.2g} of {n_trees} bags in the mean "
+        f"({np.sum(in_every & member)} of {np.sum(member)} of none), where {usual * n_trees:.2g} are usual: too few to "
+        f"say how its rows are answered by trees that have not seen them.{weight_advice}{group_advice} "
         f"{advice} Rows that were held out ('held_out') need no bags."
     )
 
@@ -459,21 +462,21 @@ _TOGETHER = (
 def even_out_trees(
     mask: np.ndarray, position: np.ndarray, n_classes: int, weight: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return the mask with trees removed at random, so that rows of all classes have equally many in the mean.
+    """Return ``mask`` with trees removed at random, so that rows of all classes have equally many in the mean.
 
-    ``mask [rows trees]`` is that of `oob_mask`, ``position [rows]`` has each row's class, and ``weight [rows]`` (None:
-    1) weighs rows in the mean. If the number of a row's trees told its class, combiners would learn to read it. A mask
-    whose classes differ little is returned as it is.
+    ``mask [rows trees]`` says which trees have not seen which row, ``position [rows]`` has each row's class, and
+    ``weight [rows]`` (None: 1) weighs rows in the mean. If the number of a row's trees told its class, combiners would
+    learn to read it. A mask whose classes differ little is returned as it is.
     """
     shares = shares_of_classes(mask, position, n_classes, weight)
-    numbers = np.bincount(position, minlength=n_classes)
+    class_sizes = np.bincount(position, minlength=n_classes)
     # Five standard deviations of a class's share: what chance may explain.
-    chance = 5 * np.sqrt(shares * (1 - shares) / np.maximum(numbers * mask.shape[1], 1))
-    least, most = np.nanargmin(shares), np.nanargmax(shares)
-    if shares[least] + chance[least] >= UNEQUAL * shares[most]:
+    chance = 5 * np.sqrt(shares * (1 - shares) / np.maximum(class_sizes * mask.shape[1], 1))
+    least_unseen, most_unseen = np.nanargmin(shares), np.nanargmax(shares)  # classes
+    if shares[least_unseen] + chance[least_unseen] >= UNEQUAL * shares[most_unseen]:
         return mask
-    kept = shares[least] / shares
-    return mask & (np.random.default_rng(0).random(mask.shape) < kept[position, None])
+    kept_share = shares[least_unseen] / shares
+    return mask & (np.random.default_rng(0).random(mask.shape) < kept_share[position, None])
 
 
 def describe_lost_rows(kept: np.ndarray, position: np.ndarray, labels: tuple) -> str:

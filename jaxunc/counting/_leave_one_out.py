@@ -123,7 +123,7 @@ def leave_one_out(
     if np.all(weights == np.rint(weights)) and weights.max(initial=0) < 2**31:
         weights = weights.astype(np.int32)  # as the counts are
     mask = np.ones((n, forest.n_trees), bool) if mask is None else np.asarray(mask)
-    size = int(np.clip(LEFT_OUT_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
+    block_rows = int(np.clip(LEFT_OUT_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
     if groups is not None:
         leaves = np.asarray(leaf_index(forest, Encoded(values, missing=True)))
         group_counts = GroupCounts.of(groups, leaves, labels, weights, forest.n_classes, mask)
@@ -136,16 +136,16 @@ def leave_one_out(
             weight = None
         return _answer_without_row(forest, plan, combiner, part.of(values), labels_of_part, weight, part.of(mask))
 
-    return drive(score, cut(n, Shapes(Chunk(size, size)), 1), 1)
+    return drive(score, cut(n, Shapes(Chunk(block_rows, block_rows)), 1), 1)
 
 
 @own_settings()
 def _answer_without_row(forest, plan, combiner, values, labels, weights, mask) -> PyTree:
-    """Return the combiner's answer for each row, from the counts of the row's leaves less those of the row.
+    """Return the combiner's answer for each row, from the counts of its leaves minus the row's own counts.
 
-    ``plan`` is that of the forest's trees, and ``values [rows features]`` are encoded. A row counts by its weight
-    ``weights [rows]`` in its class ``labels [rows]``. If ``weights`` is None, ``labels`` holds the counts to subtract
-    instead, ``[rows trees classes]``: those of the row's whole group. ``mask [rows trees]`` is the tree mask, or None.
+    ``plan`` has the forest's trees packed for walking, and ``values [rows features]`` are encoded. A row counts by its
+    weight ``weights [rows]`` in its class ``labels [rows]``. If ``weights`` is None, ``labels`` holds the counts to
+    subtract, ``[rows trees classes]``: those of the row's group. ``mask [rows trees]`` is the tree mask, or None.
     """
     values = jnp.asarray(values)
     leaves = planned_leaf_index(forest.trees, plan, values)
@@ -155,10 +155,11 @@ def _answer_without_row(forest, plan, combiner, values, labels, weights, mask) -
     else:  # integer weights stay integers, and so do integer counts less such weights
         weights = jnp.asarray(weights)
         row_counts = jnp.eye(forest.n_classes, dtype=weights.dtype)[labels] * weights[:, None]
-        row_counts = jnp.broadcast_to(row_counts[:, None], (*leaves.shape, forest.n_classes))
-    if forest.follows_forks:  # an instance in an empty leaf is not among the counts of the leaf's siblings
-        empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
-        row_counts = jnp.where(empty[..., None], jnp.zeros_like(row_counts), row_counts)
+        row_counts = jnp.broadcast_to(row_counts[:, None], (*leaves.shape, forest.n_classes))  # [rows trees classes]
+    # In an empty leaf ``counts`` are those of the leaf's siblings, which do not hold the instance: subtract nothing.
+    if forest.follows_forks:
+        is_empty = forest.trees.feature[jnp.arange(forest.n_trees), leaves] < 0
+        row_counts = jnp.where(is_empty[..., None], jnp.zeros_like(row_counts), row_counts)
     dtype = counts_dtype(counts, row_counts)
-    rest = subtract_counts(counts.astype(dtype), row_counts.astype(dtype))
-    return combine_counts(combiner, rest, None, None if mask is None else jnp.asarray(mask))
+    other_counts = subtract_counts(counts.astype(dtype), row_counts.astype(dtype))
+    return combine_counts(combiner, other_counts, None, None if mask is None else jnp.asarray(mask))

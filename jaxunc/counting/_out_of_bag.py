@@ -51,7 +51,7 @@ def oob_mask(
     learner: Any = None,
     groups: LabelsLike | None = None,
 ) -> np.ndarray:
-    """Return which instances each tree of a bootstrapped model has not seen.
+    """Return a mask of the instances that each tree of a bootstrapped model has not seen.
 
     Parameters
     ----------
@@ -129,10 +129,10 @@ def oob_mask(
 
 
 def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = None) -> list[np.ndarray]:
-    """Return for each tree the positions of its bag's instances, among n, each as often as the tree drew it.
+    """Return an array for each tree: the positions, among n, of its bag's instances, each as often as it was drawn.
 
-    The bags of a YDF model are drawn anew by ``learner``, as for `oob_mask`, and only they are compared with X and y.
-    Raises as `oob_mask` does.
+    The bags of a YDF model are drawn anew by ``learner`` (None: one of YDF's default seed), and only they are compared
+    with X and y. Raises as `oob_mask` does.
     """
     from sklearn.exceptions import NotFittedError  # slow to import
     from sklearn.utils.validation import check_is_fitted
@@ -161,12 +161,12 @@ def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = 
     check_integer("n", n, 1, ": the number of training instances")
     bags = model.estimators_samples_
     # scikit-learn draws bags anew, by the model's seeds and its number of rows: they are right for this number alone.
-    largest = max((int(np.max(bag)) for bag in bags if len(bag)), default=-1)
+    last_position = max((int(np.max(bag)) for bag in bags if len(bag)), default=-1)
     expected = getattr(model, "_n_samples", None)
-    if largest >= n or (expected is not None and expected != n):
-        number = expected if expected is not None else f"at least {largest + 1}"
+    if last_position >= n or (expected is not None and expected != n):
+        n_fitted = expected if expected is not None else f"at least {last_position + 1}"
         raise OtherRowsError(
-            f"n={n}, but model was fitted on {number} instances; pass these, or take 'held_out' for other ones."
+            f"n={n}, but model was fitted on {n_fitted} instances; pass these, or take 'held_out' for other ones."
         )
     return bags
 
@@ -174,7 +174,7 @@ def bags_of(model: Any, n: int, *, X: Any = None, y: Any = None, learner: Any = 
 def ungrouped_mask(model: Any, n: int, X: InstancesLike, y: LabelsLike) -> np.ndarray:
     """Return the `oob_mask` ``[instances trees]`` of the ``n`` instances of the fit, each a group by itself.
 
-    X and y are the caller's, who has called `oob_mask` with them before, so that scikit-learn's are not compared again.
+    Callers have called `oob_mask` with X and y before, so these are not compared again with a scikit-learn model.
     """
     # Without X and y YDF's bags would be those of its default seed, with a warning.
     return oob_mask(model, n, X=X, y=y, groups=np.arange(n)) if is_ydf_forest(model) else oob_mask(model, n)
@@ -215,7 +215,7 @@ def reason_against_bags(model: Any) -> str | None:
 
 
 class _Bag(NamedTuple):
-    """What the rows of a tree's bag put into its leaves: arrays ``[leaves classes]``."""
+    """Counts of the rows of a tree's bag in the tree's leaves: three arrays ``[leaves classes]``."""
 
     rows: np.ndarray
     """Number of rows, each once."""
@@ -243,19 +243,20 @@ def check_grown_on(
     weight, n_classes = as_weights(sample_weight, len(values)), len(model.classes_)
     for t in sorted({0, len(bags) // 2, len(bags) - 1}) if len(bags) > TREES else range(len(bags)):
         tree, times = model.estimators_[t], np.bincount(bags[t], minlength=len(values))
-        inside = np.flatnonzero(times)
+        bag_rows = np.flatnonzero(times)
         # Each row is routed once, however often it was drawn: ``times`` has the number.
-        rows = values[inside].matrix() if isinstance(values, SparseRows) else values[inside]
+        rows = values[bag_rows].matrix() if isinstance(values, SparseRows) else values[bag_rows]
         if hasattr(model, "estimators_features_"):
             rows = rows[:, model.estimators_features_[t]]
         if leaf_of is None:
-            node = tree.tree_.apply(rows if isinstance(values, SparseRows) else np.ascontiguousarray(rows))
+            nodes = tree.tree_.apply(rows if isinstance(values, SparseRows) else np.ascontiguousarray(rows))
         else:
-            node = leaf_of(t)[inside]
-        cell, number = node * n_classes + position[inside], tree.tree_.node_count
+            nodes = leaf_of(t)[bag_rows]
+        # (node, class) as one number: the counts of a tree are one bincount.
+        cells, n_nodes = nodes * n_classes + position[bag_rows], tree.tree_.node_count
         leaves = tree.tree_.children_left < 0
-        weights = (None, times[inside], times[inside] * weight[inside])
-        bag = _Bag(*(np.bincount(cell, w, number * n_classes).reshape(number, n_classes)[leaves] for w in weights))
+        weights = (None, times[bag_rows], times[bag_rows] * weight[bag_rows])
+        bag = _Bag(*(np.bincount(cells, w, n_nodes * n_classes).reshape(n_nodes, n_classes)[leaves] for w in weights))
         if not _agrees(tree, leaves, bag):
             raise OtherRowsError(
                 f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
@@ -285,26 +286,27 @@ def _leaves_by_categories(model: Any, X: Any) -> Callable[[int], np.ndarray] | N
 def _agrees(tree: Any, leaves: np.ndarray, bag: _Bag) -> bool:
     """Return whether the rows of a bag may be those that gave a tree's leaves their counts.
 
-    ``leaves`` is a mask of the tree's nodes, and ``bag`` what the rows put into the leaves.
+    ``leaves`` is a mask of the tree's nodes, and ``bag`` has the counts of the rows in these leaves.
     """
     sizes = tree.tree_.n_node_samples[leaves]
     # A bag is copies of rows, which add to a leaf's size, or sample weights, which do not.
-    seen = bag.drawn if sizes.sum() > bag.rows.sum() else bag.rows
+    row_counts = bag.drawn if sizes.sum() > bag.rows.sum() else bag.rows
     if getattr(tree, "monotonic_cst", None) is not None:  # the values of such a tree are not frequencies
-        return bool(np.array_equal(seen.sum(axis=1), sizes))
+        return bool(np.array_equal(row_counts.sum(axis=1), sizes))
     counts = counts_in_nodes(tree, leaves, bag.rows.shape[1])
     if any(_are_proportional(counts, contents) for contents in (bag.drawn, bag.weighted)):
         return True
-    if len(counts) > counts.shape[1]:  # sizes that follow from counts show weights by class: then labels differ
-        per_class, size = np.linalg.lstsq(counts, bag.drawn.sum(axis=1), rcond=None)[0], bag.drawn.sum(axis=1)
-        if np.allclose(counts @ per_class, size, rtol=1e-6, atol=0):
+    # Bag sizes that follow from the counts by one factor for each class show class weights: then the labels differ.
+    if len(counts) > counts.shape[1]:
+        class_factors, bag_sizes = np.linalg.lstsq(counts, bag.drawn.sum(axis=1), rcond=None)[0], bag.drawn.sum(axis=1)
+        if np.allclose(counts @ class_factors, bag_sizes, rtol=1e-6, atol=0):
             return False
     # The forest may have been grown with weights that are not given, some of them 0.
-    absent = (counts <= 0) & (seen > 0) & (counts.sum(axis=0) > 0)
+    is_absent = (counts <= 0) & (row_counts > 0) & (counts.sum(axis=0) > 0)
     # No row may be missing from its leaf, nor a leaf hold more than the rows that reach it.
-    is_complete = seen.sum() == sizes.sum()
-    too_few = (seen.sum(axis=1) < sizes).any() or (counts[seen == 0] > 0).any()
-    return not (too_few or (is_complete and absent.any()))
+    is_complete = row_counts.sum() == sizes.sum()
+    too_few = (row_counts.sum(axis=1) < sizes).any() or (counts[row_counts == 0] > 0).any()
+    return not (too_few or (is_complete and is_absent.any()))
 
 
 def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
@@ -321,10 +323,10 @@ def counts_in_nodes(tree: Any, nodes: np.ndarray, n_classes: int) -> np.ndarray:
 
 
 def _are_proportional(counts: np.ndarray, contents: np.ndarray) -> bool:
-    """Return whether counts equal the contents ``[leaves classes]`` but for a factor by class, as of class weights."""
-    whole = contents.sum(axis=0)
-    factor = counts.sum(axis=0) / np.where(whole > 0, whole, 1)
-    return bool(np.allclose(counts, contents * factor, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))
+    """Return whether counts equal ``contents``, both ``[leaves classes]``, but for a factor (weight) by class."""
+    class_sums = contents.sum(axis=0)
+    class_factors = counts.sum(axis=0) / np.where(class_sums > 0, class_sums, 1)
+    return bool(np.allclose(counts, contents * class_factors, rtol=1e-6, atol=1e-6 * counts.sum() / len(counts)))
 
 
 def is_ydf_forest(model: Any) -> bool:
@@ -383,14 +385,14 @@ _REMEDY = (
 def _check_evaluations(model: Any, bags: list[np.ndarray], n: int) -> None:
     """Raise a ValueError unless the bags leave out as many of n instances as YDF's out-of-bag evaluations count.
 
-    The first evaluation is of one tree, of any number (YDF takes trees as they are ready), and the last of all trees.
+    The first evaluation is of one tree, whichever (YDF takes trees as they are ready), and the last is of all trees.
     """
-    counted = [int(entry.evaluation.num_examples) for entry in model.out_of_bag_evaluations()]
-    if not counted:
+    n_evaluated = [int(entry.evaluation.num_examples) for entry in model.out_of_bag_evaluations()]
+    if not n_evaluated:
         raise ValueError("the model has no out-of-bag evaluations that its bags could be compared with; pass X and y.")
-    drawn = [np.bincount(bag, minlength=n) > 0 for bag in bags]
-    if counted[0] not in [int(np.sum(~is_drawn)) for is_drawn in drawn] or counted[-1] != np.sum(
-        ~np.all(drawn, axis=0)
+    in_bags = [np.bincount(bag, minlength=n) > 0 for bag in bags]
+    if n_evaluated[0] not in [int(np.sum(~in_bag)) for in_bag in in_bags] or n_evaluated[-1] != np.sum(
+        ~np.all(in_bags, axis=0)
     ):
         raise ValueError(f"the learner's bags are not those that the model was grown on. {_REMEDY}")
 
@@ -408,10 +410,10 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
     except (ValueError, TypeError, RuntimeError, KeyError, AttributeError) as error:
         raise ValueError(f"YDF cannot read X as the columns {model.input_feature_names()}: {error}") from error
     for t, (bag, tree) in enumerate(zip(bags, model.iter_trees(), strict=True)):
-        values = _leaf_values(tree.root)
-        cell = leaves[bag, t] * len(labels) + position[bag]
-        counts = np.bincount(cell, minlength=len(values) * len(labels)).reshape(-1, len(labels))
-        kept_counts = np.array([np.multiply(value.probability, value.num_examples) for value in values])
+        leaf_values = _leaf_values(tree.root)
+        cells = leaves[bag, t] * len(labels) + position[bag]
+        counts = np.bincount(cells, minlength=len(leaf_values) * len(labels)).reshape(-1, len(labels))
+        kept_counts = np.array([np.multiply(value.probability, value.num_examples) for value in leaf_values])
         if counts.shape != kept_counts.shape or not np.allclose(counts, kept_counts, rtol=1e-5, atol=1e-3):
             raise ValueError(
                 f"with X and y in their order the bag of tree {t} does not give the counts in its leaves: these are "
@@ -420,13 +422,11 @@ def _check_leaves(model: Any, bags: list[np.ndarray], X: InstancesLike, y: Label
 
 
 def ydf_cells(model: Any, X: InstancesLike, y: LabelsLike | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return codes of the values in each column, float32 ``[instances features]``, and each instance's class."""
+    """Return codes, equal for equal values of a column, float32 ``[instances features]``; and each instance's class."""
     position = _positions(model, y)
     columns = _dataset(model, X, len(position))
-    values = [
-        np.unique(columns[feature.name].astype(str), return_inverse=True)[1] for feature in model.input_features()
-    ]
-    return np.stack(values, axis=1).astype(np.float32), position
+    codes = [np.unique(columns[feature.name].astype(str), return_inverse=True)[1] for feature in model.input_features()]
+    return np.stack(codes, axis=1).astype(np.float32), position
 
 
 def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
@@ -437,14 +437,14 @@ def _positions(model: Any, y: LabelsLike | None) -> np.ndarray:
 
 
 def _leaf_values(root: Any) -> list:
-    """Return YDF's values of the leaves below ``root``, in order of leaf numbers: the negative child comes first."""
+    """Return YDF's values of the leaves below ``root`` in the order of its leaf numbers: negative children first."""
     values, waiting = [], [root]
     while waiting:
         node = waiting.pop()
         if node.is_leaf:
             values.append(node.value)
         else:
-            waiting += [node.pos_child, node.neg_child]
+            waiting += [node.pos_child, node.neg_child]  # the last one is visited next
     return values
 
 
@@ -457,8 +457,8 @@ def _dataset(model: Any, X: Any, n: int) -> Any:
         _check_rows(frame.shape[0], n)
         # The columns of another library's frame keep their types.
         is_plain = isinstance(frame, Frame) and (frame is X or not hasattr(X, "columns"))
-        kept = dict(zip(frame.columns, frame.parts, strict=True)) if is_plain else X
-        return {**{feature.name: np.asarray(kept[feature.name]) for feature in features}, model.label(): label}
+        column_of = dict(zip(frame.columns, frame.parts, strict=True)) if is_plain else X
+        return {**{feature.name: np.asarray(column_of[feature.name]) for feature in features}, model.label(): label}
     values = np.asarray(table)
     if values.ndim != 2 or values.shape[1] != len(features):
         raise ValueError(
@@ -474,9 +474,9 @@ def _dataset(model: Any, X: Any, n: int) -> Any:
 
 def _check_columns(names: list, expected: list[str]) -> None:
     """Raise a ValueError unless each of the ``expected`` names is among ``names`` exactly once."""
-    for many, fault in ((0, "lacks"), (2, "has several times")):
-        if wrong := [name for name in expected if min(names.count(name), 2) == many]:
-            raise ValueError(f"X {fault} {wrong[:5]} ({len(wrong)} in all); its columns are {names[:10]}.")
+    for occurrences, fault in ((0, "lacks"), (2, "has several times")):
+        if at_fault := [name for name in expected if min(names.count(name), 2) == occurrences]:
+            raise ValueError(f"X {fault} {at_fault[:5]} ({len(at_fault)} in all); its columns are {names[:10]}.")
 
 
 def _check_rows(n_rows: int, n: int) -> None:

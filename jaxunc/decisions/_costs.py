@@ -55,13 +55,14 @@ def by_rows(decide: Callable[..., Array], share: Any, *of_rows: Any) -> Any:
         return decide(copy_in(share), *map(copy_in, of_rows))
     *shape, n_classes = share.shape
     rows = share.reshape(-1, n_classes)
+    # A power of two, 256 at least; the padding is a distribution, too.
     padded = np.full((1 << max(len(rows) - 1, 255).bit_length(), n_classes), 1 / n_classes, share.dtype)
     padded[: len(rows)] = rows
-    others = [
+    columns = [
         np.resize(np.ravel(values), len(padded)) if np.size(values) else np.zeros(len(padded)) for values in of_rows
     ]
-    decisions = np.asarray(decide(jnp.asarray(padded), *(jnp.asarray(values, share.dtype) for values in others)))
-    return decisions[: len(rows)].reshape((*shape, *decisions.shape[1:])).copy()  # which may be written to
+    decisions = np.asarray(decide(jnp.asarray(padded), *(jnp.asarray(values, share.dtype) for values in columns)))
+    return decisions[: len(rows)].reshape((*shape, *decisions.shape[1:])).copy()  # JAX's memory is read-only
 
 
 def expected_utility_set(
@@ -129,20 +130,20 @@ def expected_utility_set(
 def _of_sizes(utility: Float[Array, "classes"]) -> Callable[[Array], Any]:
     """Return a function from probabilities ``[... classes]`` to sets (bools), by the utility of a set of each size."""
 
-    def best(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
+    def find_best_set(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
         """Return the set of the highest expected utility for each row of probabilities ``share``, as bools."""
         # The best set of a size holds the most probable classes, so C sets are compared and not 2^C - 1.
         # Where even a right answer of that size costs, it holds the least probable ones: those are likely to be wrong.
         by_size = jnp.broadcast_to(utility, share.shape)
-        of_most, rank_among_most = _sum_in_order(share, -share)
-        of_least, rank_among_least = _sum_in_order(share, share)
-        expected = by_size * jnp.where(by_size < 0, of_least, of_most)
+        sum_of_most, rank_among_most = _sum_in_order(share, -share)
+        sum_of_least, rank_among_least = _sum_in_order(share, share)
+        expected = by_size * jnp.where(by_size < 0, sum_of_least, sum_of_most)
         size = jnp.argmax(_not_by_rounding(expected, jnp.abs(expected)), axis=-1)[..., None]
-        costs = jnp.take_along_axis(by_size, size, axis=-1) < 0
-        rank = jnp.where(jnp.broadcast_to(costs, share.shape), rank_among_least, rank_among_most)
+        is_negative = jnp.take_along_axis(by_size, size, axis=-1) < 0
+        rank = jnp.where(jnp.broadcast_to(is_negative, share.shape), rank_among_least, rank_among_most)
         return rank <= jnp.broadcast_to(size, rank.shape)
 
-    return best
+    return find_best_set
 
 
 def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... classes"]) -> tuple[Array, Array]:
@@ -151,14 +152,14 @@ def _sum_in_order(share: Float[Array, "... classes"], key: Float[Array, "... cla
     ``share`` holds the probabilities. Classes with equal keys keep their order.
     """
     order = jnp.argsort(key, axis=-1, stable=True)
-    within = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
-    return within, jnp.argsort(order, axis=-1, stable=True)
+    sums = jnp.cumsum(jnp.take_along_axis(share, order, axis=-1), axis=-1)
+    return sums, jnp.argsort(order, axis=-1, stable=True)
 
 
 def utility_of_sizes(utility: Any, n_classes: int) -> Float[Array, "classes"]:
     """Return the utility of a set that holds the truth, by its size 1 … ``n_classes``.
 
-    ``utility`` is a name in `UTILITIES`, or these numbers; others raise a ValueError.
+    ``utility`` is a name in `UTILITIES`, or the numbers themselves, ``[classes]``. Raises a ValueError for all else.
     """
     if np.ndim(utility) == 0:
         if isinstance(utility, str):
@@ -186,7 +187,7 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
     if sets is None:
         if n_classes > MOST_SETS:
             raise ValueError(f"all sets of {n_classes} classes are too many to list; name some by sets.")
-        sets = (np.arange(1, 2**n_classes)[:, None] >> np.arange(n_classes)) & 1 == 1
+        sets = (np.arange(1, 2**n_classes)[:, None] >> np.arange(n_classes)) & 1 == 1  # the bits of 1, 2, 3, …
     sets = np.asarray(sets)
     if sets.dtype != bool or sets.ndim != 2 or sets.shape[1] != n_classes or not sets.any(axis=1).all():
         raise ValueError(f"sets must be booleans [sets, {n_classes}], each with a class at least.")
@@ -197,11 +198,11 @@ def _of_matrix(dtype: Any, n_classes: int, utility: Any, sets: Any) -> Callable[
         )
     by_class, candidates = copy_in(values.T, dtype), copy_in(sets)
 
-    def best(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
+    def find_best_set(share: Float[Array, "... classes"]) -> Bool[Array, "... classes"]:
         expected, gross = expected_values(share, by_class), expected_values(share, jnp.abs(by_class))
         return candidates[jnp.argmax(_not_by_rounding(expected, gross), axis=-1)]
 
-    return best
+    return find_best_set
 
 
 @jit
@@ -218,8 +219,8 @@ def expected_values(
         shape = total.shape
         return total + jnp.broadcast_to(probability[..., None], shape) * jnp.broadcast_to(utility, shape), None
 
-    none = jnp.zeros((*share.shape[:-1], by_class.shape[1]), share.dtype)
-    return lax.scan(add_class, none, (jnp.moveaxis(share, -1, 0), by_class))[0]
+    zeros = jnp.zeros((*share.shape[:-1], by_class.shape[1]), share.dtype)
+    return lax.scan(add_class, zeros, (jnp.moveaxis(share, -1, 0), by_class))[0]
 
 
 def _not_by_rounding(expected: Float[Array, "... sets"], gross: Float[Array, "... sets"]) -> Float[Array, "... sets"]:
@@ -227,7 +228,7 @@ def _not_by_rounding(expected: Float[Array, "... sets"], gross: Float[Array, "..
 
     ``gross`` holds the sums of absolute values of the summands, by which rounding is measured.
     """
-    first = jnp.argmax(expected, axis=-1, keepdims=True)
-    best, of_best = (jnp.broadcast_to(jnp.take_along_axis(x, first, axis=-1), x.shape) for x in (expected, gross))
-    near = expected >= best - 4 * jnp.finfo(expected.dtype).eps * (gross + of_best)
-    return jnp.where(near, best, expected)
+    best_set = jnp.argmax(expected, axis=-1, keepdims=True)
+    best, best_gross = (jnp.broadcast_to(jnp.take_along_axis(x, best_set, axis=-1), x.shape) for x in (expected, gross))
+    is_tied = expected >= best - 4 * jnp.finfo(expected.dtype).eps * (gross + best_gross)
+    return jnp.where(is_tied, best, expected)

@@ -86,7 +86,7 @@ def _remaining(mass, total, excess):
 
 
 class CautiousAnswer(NamedTuple):
-    """What `CautiousReport` answers: the set, class, probabilities, intervals and votes of a cautious forest."""
+    """Answer of a `CautiousReport`: the set, class, probabilities, intervals and votes of a cautious forest."""
 
     membership: Bool[Array | np.ndarray, "... classes"]
     """Whether each class is in the set: `nondominated` of ``preference``."""
@@ -244,8 +244,8 @@ def interval_dominance(interval: Interval) -> Bool[Array | np.ndarray, "... clas
 def _interval_dominance(lower, upper):
     """Return `interval_dominance` of unchecked bounds ``[... classes]``; for two classes a tie rejects class 0."""
     low, high = lower[..., :, None], upper[..., None, :]
-    low, high, beside = same_rank(low, high, ~jnp.eye(lower.shape[-1], dtype=bool))
-    preferred = (low > high) & beside
+    low, high, is_other = same_rank(low, high, ~jnp.eye(lower.shape[-1], dtype=bool))
+    preferred = (low > high) & is_other
     if lower.shape[-1] == 2:
         tie = low[..., 1, 0] >= high[..., 0, 0]
         preferred = preferred.at[..., 1, 0].set(tie & ~preferred[..., 0, 1])

@@ -86,10 +86,10 @@ def least_cost(
     """
     share = checked_probability("p", p)
     n_classes = share.shape[-1]
-    table = 1 - np.eye(n_classes) if costs is None else _checked(costs, n_classes)
-    rule = partial(_least_cost_decision, copy_in(table, share.dtype))
+    cost_table = 1 - np.eye(n_classes) if costs is None else _checked(costs, n_classes)
+    decide = partial(_least_cost_decision, copy_in(cost_table, share.dtype))
     if reject is None:
-        return by_rows(rule, share)
+        return by_rows(decide, share)
     check_within("reject", reject, "[0, inf)", ": what a rejection costs", shape=None)
     if np.shape(reject) not in ((), share.shape[:-1]):
         raise ValueError(
@@ -97,8 +97,8 @@ def least_cost(
             f"{share.shape[:-1]}."
         )
     shape = share.shape[:-1]
-    each = jnp.broadcast_to(reject, shape) if isinstance(reject, jax.Array) else np.broadcast_to(reject, shape)
-    return by_rows(rule, share, each)
+    reject_costs = jnp.broadcast_to(reject, shape) if isinstance(reject, jax.Array) else np.broadcast_to(reject, shape)
+    return by_rows(decide, share, reject_costs)
 
 
 def _checked(costs: Any, n_classes: int) -> Any:
@@ -137,15 +137,15 @@ def _least_cost_decision(
     n_classes, n_decisions = costs.shape
     slack = max(_ULPS, n_classes) * jnp.finfo(share.dtype).eps
     expected = expected_values(share, costs)
-    best = jnp.min(expected, axis=-1, keepdims=True)
-    ties = expected <= best * (1 + 2 * slack)
+    least_expected = jnp.min(expected, axis=-1, keepdims=True)
+    ties = expected <= least_expected * (1 + 2 * slack)
     # Among decisions of equal cost the most probable class is taken, the first one on ties.
-    order = jnp.where(ties, share, -1.0) if n_decisions == n_classes else ties
-    decision = jnp.argmax(order, axis=-1).astype(jnp.int32)
+    preference = jnp.where(ties, share, -1.0) if n_decisions == n_classes else ties
+    decision = jnp.argmax(preference, axis=-1).astype(jnp.int32)
     if reject is None:
         return decision
-    reject, best = reject.astype(share.dtype), best[..., 0]
-    return jnp.where(best <= reject + slack * (best + reject), decision, jnp.int32(-1))
+    reject, least_expected = reject.astype(share.dtype), least_expected[..., 0]
+    return jnp.where(least_expected <= reject + slack * (least_expected + reject), decision, jnp.int32(-1))
 
 
 _FORMS = (
@@ -245,13 +245,13 @@ def _of_file(path: Path) -> Mapping[str, Any]:
 def _of_json(text: str, where: str) -> Mapping[str, Any]:
     """Return ``{truth: {decision: cost}}`` from a JSON text; errors say ``where`` it comes from."""
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
             raise ValueError(f"{where} names a class twice; name each truth once, and each decision once for it.")
         return dict(pairs)
 
     try:
-        document = json.loads(text, object_pairs_hook=once)
+        document = json.loads(text, object_pairs_hook=refuse_repeats)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{where} holds no JSON ({error}); expected {_FORMS}.") from error
     if not (isinstance(document, dict) and all(isinstance(row, dict) for row in document.values())):

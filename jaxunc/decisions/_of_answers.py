@@ -108,15 +108,16 @@ def conformal_sets(
     traced = not is_concrete(p)
     # All rows are ranked in one precision, the coarser one of p and the calibration.
     rows = share if traced else np.asarray(p)
-    kinds = [array.dtype for array in (rows, shares_of_rows) if array.dtype.kind == "f"]
-    dtype = share.dtype if traced else min(kinds or [np.dtype(float)], key=lambda kind: kind.itemsize)
+    float_types = [array.dtype for array in (rows, shares_of_rows) if array.dtype.kind == "f"]
+    dtype = share.dtype if traced else min(float_types or [np.dtype(float)], key=lambda kind: kind.itemsize)
     ranked = numbers_to_rank(shares_of_rows.astype(dtype), position)
-    least = least_probabilities(ranked, position, share.shape[-1], coverage, by_class=by_class)
+    threshold = least_probabilities(ranked, position, share.shape[-1], coverage, by_class=by_class)
     if traced:
-        return _members(share, jnp.asarray(least))
-    leads = np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1])
+        return _members(share, jnp.asarray(threshold))
+    is_most_probable = np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1])
     rows = rows.astype(dtype)
-    sets = (rows >= least) | leads | (np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1]))
+    # The most probable class, and the one after rounding: calibration rows were ranked by theirs after rounding.
+    sets = (rows >= threshold) | is_most_probable | (np.argmax(rows, axis=-1)[..., None] == np.arange(rows.shape[-1]))
     return jnp.asarray(sets) if is_of_jax(p) else sets
 
 
@@ -169,13 +170,13 @@ def least_probabilities(
     ranks by their weights (> 0), the new row by `unit_weight`; with ``by_class``, each class's rows by themselves.
     Raises a ValueError, in which ``names`` name the classes, if there are too few rows.
     """
-    least, weight = np.empty(n_classes, ranked.dtype), np.ones(len(ranked)) if weight is None else weight
+    thresholds, weight = np.empty(n_classes, ranked.dtype), np.ones(len(ranked)) if weight is None else weight
     for c in range(n_classes) if by_class else [None]:
         rows = np.arange(len(ranked)) if c is None else np.flatnonzero(position == c)
         rows, n = rows[np.argsort(-ranked[rows], kind="stable")], len(rows)
-        unit, up_to = unit_weight(weight[rows]), np.cumsum(weight[rows])
+        unit, summed_weight = unit_weight(weight[rows]), np.cumsum(weight[rows])
         # Rounded up, but not for what rounding alone makes of (n + 1) coverage: 100 · .07 is 7.000000000000001.
-        rank = np.searchsorted(up_to, (weight[rows].sum() + unit) * coverage * (1 - 1e-12))
+        rank = np.searchsorted(summed_weight, (weight[rows].sum() + unit) * coverage * (1 - 1e-12))
         if rank >= n:
             needed = math.ceil(coverage / (1 - coverage) * (1 - 1e-12))
             whose = "" if c is None else f" of class {c if names is None else names[c]!r}"
@@ -184,8 +185,8 @@ def least_probabilities(
                 f"coverage={coverage:g} needs {needed} calibration rows{whose}, and there are {n}{weigh}; pass more of "
                 f"them{', or by_class=False' if by_class else ''}, or ask for less coverage."
             )
-        least[slice(None) if c is None else c] = ranked[rows[rank]]
-    return least
+        thresholds[slice(None) if c is None else c] = ranked[rows[rank]]
+    return thresholds
 
 
 @jit
@@ -200,7 +201,7 @@ def as_shares(probability: Any) -> np.ndarray:
     probability = np.asarray(probability)
     total = probability.sum(axis=1, keepdims=True)
     shares = np.divide(probability, total, out=np.full_like(probability, 1 / probability.shape[1]), where=total > 0)
-    return np.where(np.abs(total - 1) < 5e-4, probability, shares)
+    return np.where(np.abs(total - 1) < 5e-4, probability, shares)  # what adds to 1 but for rounding keeps its bits
 
 
 def best_sets(probability: Any, named: np.ndarray, utility: Any = 65) -> np.ndarray:
@@ -241,10 +242,13 @@ class Calibration:
         return kept[:, :2] if weight is None or len(np.unique(kept[:, 2])) == 1 else kept
 
     def least(self, coverage: float, by_class: bool, labels: Sequence[Any]) -> np.ndarray:
-        """Return `least_probabilities` of these rows for a coverage; errors name the classes by their labels."""
+        """Return the least probability ``[classes]`` with which each class is in a conformal set of this coverage.
+
+        Errors name the classes by their ``labels``.
+        """
         check_coverage(coverage, by_class)
-        how = {"by_class": by_class, "names": labels, "weight": self.weight}
-        return least_probabilities(self.ranked, self.position, len(labels), coverage, **how)
+        options = {"by_class": by_class, "names": labels, "weight": self.weight}
+        return least_probabilities(self.ranked, self.position, len(labels), coverage, **options)
 
 
 def check_coverage(coverage: Any, by_class: Any) -> None:
@@ -264,7 +268,7 @@ def promised_sets(probability: Any, named: np.ndarray, least: np.ndarray) -> np.
 
 
 def decided(probability: Any, named: np.ndarray, costs: np.ndarray | None, reject: NumbersLike | None) -> np.ndarray:
-    """Return classes ``[rows]``: `least_cost` of ``probability``, -1 where rejected; without costs those ``named``."""
+    """Return the decision for each row: the class of least cost, without costs the one ``named``; -1 where rejected."""
     positions = least_cost(as_shares(probability), costs, reject=reject)
     return np.where(positions < 0, positions, named) if costs is None else np.asarray(positions)
 

@@ -52,7 +52,7 @@ def predictions(model: Any, X: Any) -> np.ndarray:
 
 
 def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
-    """Return the residuals of ``grown`` for an unseen sample of raw rows, with the rows as its model reads them."""
+    """Return the residuals of the model ``grown`` for raw rows that it has not seen, and the rows as it reads them."""
     model, sample = grown.model, grown.reading(sample)
     return ResidualRows(sample.X, sample.y - predictions(model, sample.X).astype(float).reshape(-1), sample.weights)
 
@@ -60,10 +60,10 @@ def residual_rows(grown: Grown, sample: Sample) -> ResidualRows:
 def cross_fitted_rows(
     grow: Callable[..., Grown], whole: Grown, sample: Sample, fold: np.ndarray
 ) -> tuple[ResidualRows, list[Grown]]:
-    """Return the sample's rows as ``whole`` reads them, with residuals of refits, and the refits in order of folds.
+    """Return the sample's rows with residuals of models that have not seen them, and these models, fold by fold.
 
-    ``fold [rows]`` numbers the folds; each has a refit, by ``grow(sample, **settings)``, to the rows of the other
-    folds. Refits have as many rounds as the fitted model ``whole``.
+    For each fold, which ``fold [rows]`` numbers, ``grow(sample, **settings)`` fits a model to the rows of the other
+    folds, with as many rounds as the fitted model ``whole``. The rows are returned as ``whole`` reads them.
     """
     residual, refits = np.empty(len(sample.y)), []
     for k in np.unique(fold):
@@ -101,29 +101,31 @@ def steps_fit(model: AdditiveTrees, X: Any, y: np.ndarray, weight: np.ndarray) -
     r"""Return whether the first trees of a boosted model were grown on just these rows.
 
     A leaf's value is :math:`\nu \sum_i w_i r_i / (\sum_i w_i h_i + \lambda)` over the rows that grew it: w are their
-    weights, r their residuals before the leaf's stage, h the slopes of the link's inverse. So one ν and one λ fit all
-    leaves if these rows grew them: ``X`` as the model reads it, targets ``y`` and ``weight``. For other rows they do
-    not. False, too, where trees grew on parts of the rows, or for another loss.
+    weights, r their residuals before the leaf's stage, h the slopes of the link's inverse. If the rows ``X``, as the
+    model reads them, with targets ``y`` and ``weight`` grew the trees, one ν and one λ fit all leaves; for other rows
+    they do not. The result is False, too, where trees grew on parts of the rows, or for another loss.
     """
     n_stages = min(model.n_trees // model.trees_per_stage, FIRST_STAGES)
-    first = model.first_stages(n_stages)
-    values, leaves = np.asarray(first.values, np.float64)[:, :, 0], _leaves(first, X)
+    first_trees = model.first_stages(n_stages)
+    values, leaves = np.asarray(first_trees.values, np.float64)[:, :, 0], _leaves(first_trees, X)
     inverse = LINKS[model.link][0]
-    total, leaf_sums = np.full(len(y), float(np.asarray(model.base)[0])), []
-    for t in range(first.n_trees):
-        mean = inverse(total, np)
+    link_sum, leaf_sums = np.full(len(y), float(np.asarray(model.base)[0])), []
+    for t in range(first_trees.n_trees):
+        mean = inverse(link_sum, np)
         slope = {"identity": np.ones(len(y)), "exp": mean, "logistic": mean * (1 - mean)}[model.link]
         if t >= model.trees_per_stage:  # values of the first stage may include the base
-            sums = [np.bincount(leaves[t], part, model.trees.n_nodes) for part in (weight * (y - mean), weight * slope)]
-            leaf_sums.append(np.stack([*sums, values[t]])[:, sums[1] > 0])
+            # Sums over the rows of each leaf: residuals in the numerator of the formula, slopes in its denominator.
+            sums = [np.bincount(leaves[t], term, model.trees.n_nodes) for term in (weight * (y - mean), weight * slope)]
+            leaf_sums.append(np.stack([*sums, values[t]])[:, sums[1] > 0])  # [3, leaves that rows reach]
         if (t + 1) % model.trees_per_stage == 0:
             stage = range(t + 1 - model.trees_per_stage, t + 1)
-            total = total + sum(values[k, leaves[k]] for k in stage)
+            link_sum = link_sum + sum(values[k, leaves[k]] for k in stage)
     residual, slope, value = np.concatenate(leaf_sums, axis=1) if leaf_sums else np.zeros((3, 0))
-    if len(value) < FEW_LEAVES or not residual.any():
+    if len(value) < FEW_LEAVES or not residual.any():  # few leaves may fit by chance
         return False
-    lines = np.stack([value * slope, value], axis=1)
-    misfit = residual - lines @ np.linalg.lstsq(lines, residual)[0]
+    # The formula as an equation that is linear in 1 / ν and λ / ν: r = value · h / ν + value · λ / ν.
+    design = np.stack([value * slope, value], axis=1)
+    misfit = residual - design @ np.linalg.lstsq(design, residual)[0]
     return bool(np.abs(misfit).sum() < LARGEST_MISFIT * np.abs(residual).sum())
 
 
@@ -135,7 +137,7 @@ def check_residuals_unseen(grown: Grown) -> None:
 
 
 def rounds_of(model: Any) -> dict[str, Any]:
-    """Return parameters, by name, of a refit as long as a scikit-learn model that stopped early; {} for others."""
+    """Return the parameters that give a refit as many rounds as a scikit-learn model that stopped early; else {}."""
     if library_of(model) != "sklearn":
         return {}
     if getattr(model, "do_early_stopping_", False):
@@ -146,17 +148,17 @@ def rounds_of(model: Any) -> dict[str, Any]:
 
 
 def folds_in_leaves(models: Iterable[Grown], rows: ResidualRows, fold: np.ndarray) -> Iterator[Fold]:
-    """Yield for each fold its rows, and the rows of all other folds as counted rows, each by its leaf in every tree.
+    """Yield a `Fold` for each fold of raw ``rows``: all other folds are its counted rows, its own are the others.
 
-    ``rows`` are raw, and ``fold [rows]`` numbers their folds. The k-th of ``models``, whose leaves these are, has not
-    seen the rows of the k-th fold; one model may be repeated for all folds.
+    ``fold [rows]`` numbers the folds. The leaves are those of the k-th of ``models`` for the k-th fold, whose rows that
+    model has not seen; one model may be repeated for all folds.
     """
-    current, leaves, model = None, np.zeros((0, 0), np.uint8), cast(Any, None)
+    last_grown, leaves, model = None, np.zeros((0, 0), np.uint8), cast(Any, None)
     for k, grown in zip(np.unique(fold), models, strict=False):
-        if grown is not current:
-            current, model = grown, additive(grown.model)
+        if grown is not last_grown:  # folds that share a model share its leaves
+            last_grown, model = grown, additive(grown.model)
             leaves = _leaves(model, grown.read(rows.X))
-        counted, others = ((leaves[:, part], rows.residual[part], rows.weight[part]) for part in (fold != k, fold == k))
+        counted, others = ((leaves[:, mask], rows.residual[mask], rows.weight[mask]) for mask in (fold != k, fold == k))
         yield Fold(*counted, *others, model.trees.n_nodes)
 
 
@@ -182,28 +184,29 @@ def scales_and_law(
     ranks. Where ``ranked`` is None, the law has the residuals of the folds, and positions count the rows one fold after
     another.
     """
-    few = len(leaf_rows.residual) < FEW_ROWS
-    if few and law != "residuals":
+    has_few_rows = len(leaf_rows.residual) < FEW_ROWS
+    if has_few_rows and law != "residuals":
         warn(
             f"the law is learned from {len(leaf_rows.residual)} residuals, too few to tell where errors are large: one "
             f"width for all. Pass {FEW_ROWS} rows or more."
         )
-    scale = learn_scale(folds, score, constant=few or law == "residuals")
+    scale = learn_scale(folds, score, constant=has_few_rows or law == "residuals")
     leaves = _leaves(model, leaf_rows.X)
-    n_nodes, n_steps = model.trees.n_nodes, trees_of(scale.length, model.n_trees)
+    n_nodes, n_trees_with_steps = model.trees.n_nodes, trees_of(scale.length, model.n_trees)
     base, (steps,) = scale_steps(leaves, leaf_rows.residual, leaf_rows.weight, (scale.shrinkage,), n_nodes)
-    steps[n_steps:] = 0
+    steps[n_trees_with_steps:] = 0
     steps *= scale.gain
     spread = float(np.average(leaf_rows.residual**2, weights=leaf_rows.weight))
-    base = (base if n_steps else 0.0) + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
+    # Where all residuals are 0, log s² takes its lower limit, so that the floor alone remains.
+    base = (base if n_trees_with_steps else 0.0) + math.log(scale.factor) if spread > 0 else -LARGEST_LOG
     scales = LeafScales(scale_table(model, base, steps, scale.floor, spread))
     fitted_law = scale_law(scale, spread, by_rank=law == "conformal")
     if ranked is None:
         return scales, fitted_law, scale.order
-    z = ranked.residual / fitted_law.deviation(scales.answer(ranked.X))
-    weight = None if (ranked.weight == ranked.weight[:1]).all() else ranked.weight
-    residuals, weights = in_order(z, weight)
-    return scales, fitted_law._replace(residuals=residuals, weights=weights), order_of(z, weight)
+    ranked_z = ranked.residual / fitted_law.deviation(scales.answer(ranked.X))
+    weight = None if (ranked.weight == ranked.weight[:1]).all() else ranked.weight  # equal weights count as none
+    residuals, weights = in_order(ranked_z, weight)
+    return scales, fitted_law._replace(residuals=residuals, weights=weights), order_of(ranked_z, weight)
 
 
 class BoostedNumbers:
@@ -223,10 +226,10 @@ class BoostedNumbers:
         ``frozen`` says whether the model came fitted.
         """
         name = type(model).__name__
-        watches = not frozen and library_of(model) in ("xgboost", "lightgbm") and "early_stopping_rounds"
-        if watches and model.get_params().get(watches):
+        option = not frozen and library_of(model) in ("xgboost", "lightgbm") and "early_stopping_rounds"
+        if option and model.get_params().get(option):
             raise ValueError(
-                f"estimator is a {name} with {watches}={model.get_params()[watches]}, which needs rows to watch; fit "
+                f"estimator is a {name} with {option}={model.get_params()[option]}, which needs rows to watch; fit "
                 "gives it none. Fit it first, and pass it in a FrozenEstimator with rows that it has not seen; or set "
                 "n_estimators to the rounds that it took, and early_stopping_rounds=None."
             )
@@ -249,18 +252,18 @@ class BoostedNumbers:
         ``counts`` is as for the class, without ``"auto"``. Return None, in place of a forest's answers, and the stratum
         of each residual of the law ``[residuals]``, or None without strata.
         """
-        whole, leaf_sample, ranked_sample, refits = self._fit_and_split(grow, sample, frozen, counts)
+        grown, leaf_sample, ranked_sample, refits = self._fit_and_split(grow, sample, frozen, counts)
         fold = fold_numbers(leaf_sample, self.random_state)
         if refits:
-            leaf_rows, models = cross_fitted_rows(grow, whole, leaf_sample, fold)
+            leaf_rows, models = cross_fitted_rows(grow, grown, leaf_sample, fold)
         else:
-            leaf_rows, models = residual_rows(whole, leaf_sample), repeat(whole)
+            leaf_rows, models = residual_rows(grown, leaf_sample), repeat(grown)
         folds = folds_in_leaves(models, leaf_rows._replace(X=leaf_sample.X), fold)
-        ranked = None if ranked_sample is None else residual_rows(whole, ranked_sample)
-        scales, law, order = scales_and_law(additive(whole.model), leaf_rows, folds, self.law, self.learn_by, ranked)
-        self._keep(whole)
+        ranked = None if ranked_sample is None else residual_rows(grown, ranked_sample)
+        scales, law, order = scales_and_law(additive(grown.model), leaf_rows, folds, self.law, self.learn_by, ranked)
+        self._keep(grown)
         self.moments_, self.law_, self.forest_ = scales, law, None
-        self.bins_ = target_bins(sample.of(None, whole.target_map).y, self.n_bins, sample_weight=sample.weight)
+        self.bins_ = target_bins(sample.of(None, grown.target_map).y, self.n_bins, sample_weight=sample.weight)
         self.bound_ = BoundLaw(scales, self.bins_, None, law)
         if sample.stratum is None:
             return None, None
@@ -272,19 +275,20 @@ class BoostedNumbers:
     def _fit_and_split(
         self, grow: Callable[..., Grown], sample: Sample, frozen: bool, counts: str
     ) -> tuple[Grown, Sample, Sample | None, bool]:
-        """Return the model, the rows for scales of leaves, unseen rows for a conformal law to rank, and a flag.
+        """Return the model, the rows for scales of leaves, unseen rows for a conformal law to rank, and a bool.
 
-        The arguments are those of `_fit_boosted`. The flag says whether the model has seen the rows for scales: their
-        residuals then need refits. The rows to rank are None where the law has the residuals of the rows for scales.
+        The arguments are those of `_fit_boosted`. The bool says whether the model has seen the rows for scales, so that
+        their residuals need refits. The rows to rank are None where the law takes the residuals of the rows for scales.
         """
         by_rank = self.law == "conformal"
         if frozen:
-            whole = grow(sample)
-            check_residuals_unseen(whole)
+            grown = grow(sample)
+            check_residuals_unseen(grown)
+            # Ranks need rows that neither the model nor its scales have seen.
             leaf_sample, ranked_sample = split(sample, 0.5, self.random_state) if by_rank else (sample, None)
-            return whole, leaf_sample, ranked_sample, False
+            return grown, leaf_sample, ranked_sample, False
         if counts != "held_out":
             return grow(sample), sample, None, True
         fit_sample, held_out = split(sample, self.held_out_size, self.random_state)
-        whole = grow(fit_sample)
-        return (whole, fit_sample, held_out, True) if by_rank else (whole, held_out, None, False)
+        grown = grow(fit_sample)
+        return (grown, fit_sample, held_out, True) if by_rank else (grown, held_out, None, False)

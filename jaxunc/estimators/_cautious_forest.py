@@ -32,10 +32,12 @@ class CautiousForestClassifier(CountedForest):
     s
         Strength of the imprecise Dirichlet model, in instances, > 0: the larger, the more cautious.
     mass
-        How a tree's vote weighs: ``"equal"``, ``"leaf_size"`` or ``"certainty"``; see `jaxunc.GeneralizedVote`.
+        The weight of a tree's vote by the N instances in its leaf: ``"equal"``, 1; ``"leaf_size"``, N; ``"certainty"``,
+        N/(N + s). See `jaxunc.GeneralizedVote`.
     counts
-        Whose labels the leaves count: ``"oob"``, ``"inbag"``, ``"train"`` or ``"held_out"``; see
-        `CombinedForestClassifier`. The default needs a forest that leaves instances out of its trees' bags.
+        Whose labels the leaves count. ``"oob"``: for each tree the instances that it was grown without, which needs a
+        forest with bags. ``"inbag"``: each tree's own sample. ``"train"``: all instances. ``"held_out"``: a part of
+        them that the forest is not fitted to. See `CombinedForestClassifier`.
     held_out_size
         The share that is held out with ``counts="held_out"``, in (0, 1).
     random_state
@@ -50,14 +52,14 @@ class CautiousForestClassifier(CountedForest):
     combiner_
         The combiner, ``CautiousReport(s, mass)``. Bind it to ``forest_`` yourself to have all answers at once.
     classes_, n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The class labels; the number of columns of X in ``fit``; and their names, if X had text names.
     oob_set_, oob_decision_function_, oob_score_
         With ``counts="oob"``: sets and probabilities of the training instances, ``[instances classes]`` each, and the
         accuracy of the classes that `predict` would name, by weight. Each instance is answered by the trees that were
         grown without it, from counts without it. Where every tree was grown with an instance, its set holds all
         classes, its probabilities are NaN, and the accuracy leaves it out.
     calibration_
-        With ``counts="oob"`` or ``"held_out"``: see `CombinedForestClassifier`.
+        With ``counts="oob"`` or ``"held_out"``: rows that conformal sets rank; see `CombinedForestClassifier`.
 
     Raises
     ------
@@ -140,7 +142,8 @@ class CautiousForestClassifier(CountedForest):
         sample_weight
             Weights of the instances ``[instances]``, ≥ 0, for growing and for counting.
         groups
-            Which instances belong together: see `CombinedForestClassifier.fit`.
+            A label for each instance: those of one group are out of bag, held out and left out of counts only together.
+            Default: copies of an instance are a group.
 
         Returns
         -------
@@ -175,7 +178,8 @@ class CautiousForestClassifier(CountedForest):
         X
             Instances, as for `predict`.
         utility, coverage, by_class, calibration
-            As for `CombinedForestClassifier.predict_set`.
+            What a set is worth; or how often sets are to hold the truth, whether also in each class, and the rows that
+            are ranked for it. See `CombinedForestClassifier.predict_set`.
 
         Returns
         -------
@@ -225,9 +229,9 @@ class CautiousForestClassifier(CountedForest):
         return self.classes_[predicted]
 
     def explain(self, X: InstancesLike) -> Explanation:
-        """Shares of trees for each class and of abstaining trees, largest s that decides: see `ExplainedVote`."""
+        """Explain each set (`ExplainedVote`): shares of mass for each class and for none, largest s that decides."""
         check_is_fitted(self, "forest_")
-        bound = bind(self.forest_, self.combiner_.explained())  # those of the fit: parameters may have changed since
+        bound = bind(self.forest_, self.combiner_.explained())  # by the fit's s and mass: parameters may have changed
         return Explanation(*map(np.asarray, bound(self._instances(X))))
 
     def _answer(self, X) -> CautiousAnswer:

@@ -24,7 +24,7 @@ from jaxunc.tables import (
 
 
 def check_weights(sample_weight: Any, X: Any) -> np.ndarray | None:
-    """Return weights ≥ 0 of the rows of X; None for None, and where all are 1. A ValueError for other weights."""
+    """Return the weights of the rows of X, checked; None for None, or if all are 1. A ValueError unless all are ≥ 0."""
     if sample_weight is None:
         return None
     check_readable("sample_weight", sample_weight)  # before scikit-learn, which reads the values under a mask
@@ -41,8 +41,8 @@ def drop_weightless_rows(X: Any, y: Any, sample_weight: np.ndarray | None, group
     if not len(rows):
         raise ValueError("sample_weight is zero throughout, which leaves all instances out; pass others.")
     if groups is not None:
-        numbers = as_groups(groups, len(y))
-        groups = rows if numbers is None else numbers[rows]
+        group_numbers = as_groups(groups, len(y))
+        groups = rows if group_numbers is None else group_numbers[rows]  # None: each row is a group
     return _safe_indexing(X, rows), y[rows], check_weights(sample_weight[rows], y[rows]), groups
 
 
@@ -56,6 +56,7 @@ def validate_numbers(estimator: Any, X: Any, *y: Any, reset: bool, from_pipeline
     X = as_csr(X, for_sklearn=True) if is_sparse(X) else convert_objects(plain_table(X))
     y = tuple(check_labels(estimator, labels) for labels in y)
     try:
+        # `validate_data` would compare a pipeline's output with the names of the raw columns.
         if isinstance(X, Frame) or from_pipeline:
             if not from_pipeline:
                 take_names(estimator, X, reset=reset)
@@ -135,11 +136,13 @@ def plain_numbers(X: Any, has_levels: bool) -> Any:
 
 def take_names(estimator: Any, frame: Frame, *, reset: bool) -> None:
     """Keep the names of a frame's columns in the estimator (``reset``), or compare them with those that it keeps."""
-    n = frame.shape[1]
+    n_columns = frame.shape[1]
     if reset:
-        estimator.n_features_in_, estimator.feature_names_in_ = n, np.array(frame.columns, object)
+        estimator.n_features_in_, estimator.feature_names_in_ = n_columns, np.array(frame.columns, object)
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None:
         check_names(frame.columns, Columns(len(names), tuple(map(str, names))), "X")
-    elif n != estimator.n_features_in_:
-        raise ValueError(f"X has {n} features, but {type(estimator).__name__} expects {estimator.n_features_in_}.")
+    elif n_columns != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_columns} features, but {type(estimator).__name__} expects {estimator.n_features_in_}."
+        )

@@ -75,7 +75,8 @@ class CombinerClassifier(ProbabilityClassifier):
         check_is_fitted(self, "forest_")
         rows = self._instances(X)
         answer = self.bound_.answer(rows)
-        shares = self.bound_.probability(rows) if answer.probability is None else answer.probability  # or it raises
+        # A combiner whose scores have no bound has no probabilities: to ask for them raises, with advice.
+        shares = self.bound_.probability(rows) if answer.probability is None else answer.probability
         return np.asarray(shares), np.asarray(answer.predicted)
 
     def _class_scores(self, X) -> np.ndarray:
@@ -140,9 +141,9 @@ def check_combiner(combiner: Any, options: Any = None, *, further: Iterable[str]
 
 
 def check_nominal(nominal: Any) -> None:
-    """Raise a TypeError for a wrong type of ``nominal``; `fit_columns` compares it with the data."""
+    """Raise a TypeError unless ``nominal`` is None, a text or columns; `fit_columns` compares it with the data."""
     if nominal is None or isinstance(nominal, str):
         return
     is_collection = isinstance(nominal, list | tuple) or hasattr(nominal, "dtype")
-    if not is_collection or any(not isinstance(part, str | bool | int | np.bool_ | np.integer) for part in nominal):
+    if not is_collection or any(not isinstance(column, str | bool | int | np.bool_ | np.integer) for column in nominal):
         raise TypeError(f"nominal={nominal!r:.60} must be 'auto', None, or names, positions or booleans of columns.")

@@ -72,7 +72,7 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         With ``combiner="learned"``: how learning went, as `jaxunc.learning.fit_combiner` returns it;
         ``combiner_.describe()`` says what was learned.
     classes_, n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The class labels; the number of columns of X in ``fit``; and their names, if X had text names.
     oob_decision_function_, oob_score_
         With ``counts="oob"``: probabilities of the training instances ``[instances classes]`` and the accuracy of their
         predicted classes, by weight. Each instance is answered by the trees that were grown without it, from counts
@@ -234,7 +234,8 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         X
             Instances, as for `predict`.
         confidence, disagreement, max_trees, criterion, population
-            See `jaxunc.voting.predict_until_settled`. With two classes ``criterion="optimal"`` takes the fewest trees
+            How sure the winner has to be, how many trees are asked at most, and how both are judged: see
+            `jaxunc.voting.predict_until_settled`. With two classes ``criterion="optimal"`` takes the fewest trees
             for a ``disagreement`` with the vote of all trees (``population="finite"``) or of endlessly many.
         prior
             As `jaxunc.voting.predict_until_settled`; or ``"fitted"``: `jaxunc.voting.fit_vote_prior` of the out-of-bag
@@ -297,11 +298,11 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
                 "that this classifier asks. Call fit again."
             )
         X, y = self._instances(training[0]), training[1]
-        unseen = oob_mask(self._forest_model, X.shape[0], X=X, y=y)
+        mask = oob_mask(self._forest_model, X.shape[0], X=X, y=y)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
-        ungrouped = ungrouped_mask(self._forest_model, len(position), X, y)
-        check_unseen(unseen, ungrouped, position, labels)
-        votes = out_of_bag_votes(self.forest_, X, unseen)
+        mask_without_groups = ungrouped_mask(self._forest_model, len(position), X, y)
+        check_unseen(mask, mask_without_groups, position, labels)
+        votes = out_of_bag_votes(self.forest_, X, mask)
         return fit_vote_prior(votes, symmetric=len(self.classes_) > 2)
 
     def _default_name(self, X, y, sample_weight) -> str:
@@ -309,10 +310,10 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         model = self._model()[0]
         if self.combiner_options:
             raise ValueError("combiner_options need a combiner: name one by combiner, such as combiner='evidence'.")
-        has_sample = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
+        suits_learning = X is not None and self.counts == "inbag" and n_trees_of(model) >= FEW_TREES
         knows_bags = has_bags(model) and not is_foreign(model)  # other libraries' bags may be unknown
         equal_weights = sample_weight is None or len(np.unique(np.asarray(sample_weight))) == 1
-        return "learned" if knows_bags and has_sample and equal_weights else _UNLEARNED
+        return "learned" if knows_bags and suits_learning and equal_weights else _UNLEARNED
 
     def _check_parameters(self) -> None:
         self._check_forest_parameters()
@@ -360,17 +361,18 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
         self.forest_ = rows.forest
         self.learned_ = fit_combiner(LearnedPool(rows.prior, reads=rows.count_sets), rows)
         self.combiner_, self.bound_ = self.learned_.combiner, rows.bind(self.learned_.combiner)
-        row_weight = np.asarray(rows.weight)[: rows.n]
+        row_weight = np.asarray(rows.weight)[: rows.n]  # behind its n rows the dataset is padded
         has_answer = (np.asarray(rows.histograms.times)[: rows.n].sum(axis=1) > 0) & (row_weight > 0)
-        shares, y = rows.answer(self.combiner_).probability, np.asarray(rows.y)[: rows.n]
+        probability, y = rows.answer(self.combiner_).probability, np.asarray(rows.y)[: rows.n]
         rank_weight = None if sample.sample_weight is None else row_weight
-        if rank_weight is not None and weight is not sample.sample_weight:  # without the class weights
+        if rank_weight is not None and weight is not sample.sample_weight:
+            # Leaves count by class weights, too, and ranks do not: each class gets back the sum of its sample weights.
             count_weight, sample_weight = (np.asarray(weights, float) for weights in (weight, sample.sample_weight))
             position = class_positions(self.forest_.class_labels, sample.y)
             rank_weight = rank_weight * (np.bincount(position, sample_weight) / np.bincount(position, count_weight))[y]
-        self.calibration_ = Calibration.kept(shares, y, has_answer, rank_weight)
+        self.calibration_ = Calibration.kept(probability, y, has_answer, rank_weight)
 
 
 def _pool_for(prior, *, n_samples, n_trees: int) -> LearnedPool:
-    """Return a pool before learning, with equal priors; arguments are as for `combiner_for`, most of them unread."""
+    """Return a pool that has not learned, with equal priors for the classes of ``prior``; nothing else is read."""
     return LearnedPool(np.full(len(prior), 1 / len(prior)))

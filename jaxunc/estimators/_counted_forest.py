@@ -82,49 +82,57 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         model = self._forest_model
         self._chosen, self._counted = self._choices(), self.counts
         self.classes_ = classes_of(model, forest)
-        rows, labels, sample_weight, numbers = data
+        rows, labels, sample_weight, group_numbers = data
         labelled, class_weight = LabelledRows(*data), class_weight_of(model) if forest.n_classes == 2 else None
         self.forest_, mask, weights = counted_forest(forest, model, self.counts, labelled, class_weight=class_weight)
         self._check_prior()
         if X is not None:
             self._fitted_rows = self._hash_rows(X, np.ravel(as_labels(y)))
-        return CountedSample(forest, rows, labels, sample_weight, weights, mask, numbers)
+        return CountedSample(forest, rows, labels, sample_weight, weights, mask, group_numbers)
 
     def _take_forest(self, X, y, sample_weight, groups, learns: bool) -> tuple[Forest, tuple]:
-        """Return a fitted model's forest, and (rows, labels, weights, groups) to count; arguments as `_fit_forest`."""
-        whole, model, _ = self._open()
-        self._steps, self._raw_types = copy_steps(whole), None
+        """Return the forest of a model that came fitted, and the data that its leaves count.
+
+        The data are (rows, labels, weights, group numbers), and the arguments those of `_fit_forest`.
+        """
+        model_or_pipeline, model, _ = self._open()
+        self._steps, self._raw_types = copy_steps(model_or_pipeline), None
         X = known_to_sklearn(X) if self._steps else X
         warn_of_threshold(self.estimator)
         forest = forest_of(model)
         X, y, sample_weight = self._take_data(model, forest, X, y, sample_weight)
-        self.estimator_ = whole
+        self.estimator_ = model_or_pipeline
         looks_for_copies, columns = learns or self.counts == "oob", forest.trees.columns
-        numbers = self._number_groups(X, y, sample_weight, groups, looks_for_copies, columns)
-        return forest, (X, y, sample_weight, numbers)
+        group_numbers = self._number_groups(X, y, sample_weight, groups, looks_for_copies, columns)
+        return forest, (X, y, sample_weight, group_numbers)
 
     def _grow_forest(
         self, X, y, sample_weight, groups, learns: bool, combiner_for: Callable[..., Combiner]
     ) -> tuple[Forest, tuple]:
-        """Fit the model's copy; return its forest, and (rows, labels, weights, groups); arguments as `_fit_forest`."""
-        whole, model, _ = self._open()
-        self._steps, self._raw_types = steps_of(whole), None
+        """Fit a copy of the model; return its forest, and (rows, labels, weights, group numbers) for its leaves.
+
+        The arguments are those of `_fit_forest`.
+        """
+        model_or_pipeline, model, _ = self._open()
+        self._steps, self._raw_types = steps_of(model_or_pipeline), None
         X = known_to_sklearn(X) if self._steps else X
         check_model_counts(self.counts, model)
         X, y, sample_weight = self._training_data(X, y, sample_weight)
-        looks_for_copies, numbers = learns or self.counts in ("oob", "held_out"), None
-        raw, holds_out = X, self.counts == "held_out"
-        if holds_out:  # else bags hold positions of all rows
+        looks_for_copies, group_numbers = learns or self.counts in ("oob", "held_out"), None
+        raw_rows, holds_out = X, self.counts == "held_out"
+        if holds_out:  # otherwise rows of weight 0 stay, since bags hold positions among all rows
             X, y, sample_weight, groups = drop_weightless_rows(X, y, sample_weight, groups)
-            output = self._transform_all(whole, X, y, sample_weight, groups)
-            numbers = self._number_groups(output, y, sample_weight, groups, looks_for_copies)
+            output = self._transform_all(model_or_pipeline, X, y, sample_weight, groups)
+            group_numbers = self._number_groups(output, y, sample_weight, groups, looks_for_copies)
         elif not self._steps:
-            numbers = self._number_groups(X, y, sample_weight, groups, looks_for_copies)
-        self.estimator_, (X, y, sample_weight), numbers = self._grow(whole, X, y, sample_weight, numbers, combiner_for)
+            group_numbers = self._number_groups(X, y, sample_weight, groups, looks_for_copies)
+        self.estimator_, (X, y, sample_weight), group_numbers = self._grow(
+            model_or_pipeline, X, y, sample_weight, group_numbers, combiner_for
+        )
         if self._steps and not holds_out:  # rows with the same output are copies, even if their inputs differ
-            output = self._transform(raw) if groups is None and looks_for_copies else X
-            numbers = self._number_groups(output, y, sample_weight, groups, looks_for_copies)
-        return forest_of(self._forest_model), (X, y, sample_weight, numbers)
+            output = self._transform(raw_rows) if groups is None and looks_for_copies else X
+            group_numbers = self._number_groups(output, y, sample_weight, groups, looks_for_copies)
+        return forest_of(self._forest_model), (X, y, sample_weight, group_numbers)
 
     def _number_groups(
         self, X, y, sample_weight, groups, looks_for_copies: bool, columns: Columns | None = None
@@ -136,17 +144,17 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         """
         if X is None:
             return None
-        numbers = None if groups is None else as_groups(groups, len(y))
+        group_numbers = None if groups is None else as_groups(groups, len(y))
         if groups is None and looks_for_copies:
             values = encode_rows(X, Columns(X.shape[1]) if columns is None else columns).values
-            numbers = rows_together(values, np.unique(y, return_inverse=True)[1], weight=sample_weight)
-        return np.arange(len(y)) if numbers is None else numbers
+            group_numbers = rows_together(values, np.unique(y, return_inverse=True)[1], weight=sample_weight)
+        return np.arange(len(y)) if group_numbers is None else group_numbers
 
     def _bind(self, combiner: Combiner) -> None:
         self.combiner_, self.bound_ = combiner, bind(self.forest_, combiner)
 
     def _take_data(self, model: Any, forest: Forest, X, y, sample_weight) -> tuple[Any, Any, Any]:
-        """Return rows, labels and weights, checked, for a fitted model's forest to count; all are None if X is None."""
+        """Return rows X, labels y and weights, checked, for a fitted model's forest to count; all None if X is None."""
         check_model_counts(self.counts, model, forest)
         self._keep_columns(X, model, forest.trees.columns)
         if X is None:
@@ -170,8 +178,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
 
     def _check_forest_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
-        whole, model, is_fitted = self._open()
-        check_model(whole, model, fitted=is_fitted)
+        model_or_pipeline, model, is_fitted = self._open()
+        check_model(model_or_pipeline, model, fitted=is_fitted)
         if not is_supported(model, fitted=is_fitted):
             raise TypeError(
                 f"estimator={model!r:.60} is no model of scikit-learn; pass a decision tree, a random forest, extra "
@@ -179,12 +187,12 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
                 "AdditiveTrees comes in scikit-learn's FrozenEstimator; a Forest can be bound to a combiner instead: "
                 "jaxunc.bind(forest, combiner)."
             )
-        number = getattr(model, "n_estimators", 1)
-        if number is not None:  # None is XGBoost's default
-            check_integer("n_estimators", number, 1, f", the number of trees of {type(model).__name__}")
+        n_trees = getattr(model, "n_estimators", 1)
+        if n_trees is not None:  # None is XGBoost's default
+            check_integer("n_estimators", n_trees, 1, f", the number of trees of {type(model).__name__}")
         check_one_of("counts", self.counts, COUNTS)
-        size = self.held_out_size
-        check_within("held_out_size", size, "(0, 1)", ": the share that is only counted")
+        share = self.held_out_size
+        check_within("held_out_size", share, "(0, 1)", ": the share that is only counted")
         check_seed(self.random_state)
 
     def _grow(self, model_or_pipeline, X, y, sample_weight, groups, combiner_for: Callable[..., Combiner]):
@@ -192,7 +200,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
 
         The data are a tuple (rows as the forest reads them, labels, weights), and then the rows' group numbers. For
         held-out counts the copy is fitted to the rows that are not returned. ``groups`` numbers the group of each row
-        of X; None where they are numbered later. ``combiner_for`` is called only to check the combiner.
+        of X; None where they are numbered later. ``combiner_for``, as for `_fit_forest`, is called only to check the
+        combiner.
         """
         if len(classes := np.unique(y)) < 2:
             raise ValueError(f"y has 1 class, {classes.tolist()}; combining leaves needs two or more.")
@@ -203,10 +212,10 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         random_state = check_random_state(self.random_state)
         if self.counts == "held_out":
             data = (X, y, sample_weight)
-            take = lambda part: tuple(None if array is None else _safe_indexing(array, part) for array in data)
+            take = lambda rows: tuple(None if array is None else _safe_indexing(array, rows) for array in data)
             fit_rows, count_rows = held_out_split(y, self.held_out_size, random_state, as_groups(groups, len(y)))
             fit_data, count_data, groups = take(fit_rows), take(count_rows), groups[count_rows]
-        seed = None if self.random_state is None else random_state
+        seed = None if self.random_state is None else random_state  # None leaves the forest's own seed
         model_or_pipeline, X = self._fit_copy(model_or_pipeline, fit_data, seed)
         if self._steps:
             self._steps = steps_of(model_or_pipeline)
@@ -248,21 +257,21 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         if answer.probability is not None:
             self.oob_decision_function_ = np.where(has_tree[:, None], answer.probability, np.nan)
             self._keep_calibration(answer.probability, sample, has_tree)
-        right = np.equal(self.classes_[np.asarray(answer.predicted)], sample.y)
+        is_right = np.equal(self.classes_[np.asarray(answer.predicted)], sample.y)
         weights = has_tree * (np.ones(len(has_tree)) if sample.sample_weight is None else sample.sample_weight)
-        self.oob_score_ = float(np.average(right, weights=weights)) if weights.any() else float("nan")
+        self.oob_score_ = float(np.average(is_right, weights=weights)) if weights.any() else float("nan")
         return answer
 
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
-        """Return the rows' probabilities by trees that have not seen them ``[rows classes]``, and an index of rows.
+        """Return the rows' probabilities ``[rows classes]`` by trees that have not seen them, and which rows have any.
 
-        Rows of the fit are answered by their out-of-bag trees, and the index marks the rows that have such a tree.
-        Other rows are answered by all trees, and the index is of all rows. Raises a ValueError for rows whose labels
-        ``y`` the leaves count.
+        Rows of the fit are answered by their out-of-bag trees, and a mask ``[rows]`` says which have any. Other rows
+        are answered by all trees, and a slice selects them all. Raises a ValueError for rows whose labels ``y`` the
+        leaves count.
         """
         rows, model = self._instances(X), self._forest_model if hasattr(self, "estimator_") else None  # files keep none
         groups, has_calibration = vars(self).get("_groups_of_fit"), hasattr(self, "calibration_")
-        groups = None if groups is None or len(groups) != rows.shape[0] else groups
+        groups = None if groups is None or len(groups) != rows.shape[0] else groups  # other rows have no groups
         try:
             mask = oob_mask(model, rows.shape[0], X=rows, y=y, groups=groups) if has_bags(model) else None
         except ValueError:  # other rows than those of the fit
@@ -285,8 +294,8 @@ class CountedForest(ReadsRows, ProbabilityClassifier):
         fitted model, or None if a file did not keep it.
         """
         advice = ", or leave calibration out: what those of the fit say was kept" * hasattr(self, "calibration_")
-        whole = not advice and has_bags(model)
-        advice = ", or all of the fit in their order, which trees answer that have not seen them" if whole else advice
+        by_bag = not advice and has_bags(model)
+        advice = ", or all of the fit in their order, which trees answer that have not seen them" if by_bag else advice
         self._refuse_rows_of_fit(X, y, advice)
         if self._hashes_of_fit() is not None and not self._model()[1]:
             return  # the rows of this fit are all that the trees have seen

@@ -27,24 +27,29 @@ def check_coverage_by(by: Any) -> None:
 
 
 def held_residuals(law: NumberLaw) -> np.ndarray:
-    """Return whether each residual of a law lies in the 90 % interval of all residuals, or of its stratum's."""
-    unit, is_held = Moments(np.zeros(1), np.ones(1), np.zeros(1)), np.zeros(len(law.residuals), bool)
-    parts = [(law, slice(None))]
+    """Return whether each residual of a law lies in the 90 % interval of the residuals, bools ``[residuals]``.
+
+    The interval is that of all residuals or, if the law has strata, of those of the residual's stratum.
+    """
+    # For a mean of 0 and a variance of 1, quantiles of a target are those of the residuals themselves.
+    unit, is_covered = Moments(np.zeros(1), np.ones(1), np.zeros(1)), np.zeros(len(law.residuals), bool)
+    laws = [(law, slice(None))]
     if law.strata is not None:
-        parts = [(law.of_stratum(k), law.strata.number == k) for k in range(len(law.strata.values))]
-    for part, rows in parts:
-        unit_law = part._replace(added=0.0, least=1.0)
+        laws = [(law.of_stratum(k), law.strata.number == k) for k in range(len(law.strata.values))]
+    for row_law, rows in laws:
+        unit_law = row_law._replace(added=0.0, least=1.0)
         low, high = unit_law.quantile(unit, interval_levels(COVERAGE), None)[0]
-        is_held[rows] = (low <= law.residuals[rows]) & (law.residuals[rows] <= high)
-    return is_held
+        is_covered[rows] = (low <= law.residuals[rows]) & (law.residuals[rows] <= high)
+    return is_covered
 
 
 def held_shares(strata: Strata, number: np.ndarray, is_held: np.ndarray, weight: np.ndarray) -> dict[Any, HeldShare]:
-    """Return for each value of the strata's column its number of rows, and the share of their weight where ``is_held``.
+    """Return for each value of the strata's column how many rows have it, and the share of targets in intervals.
 
-    ``number`` is the stratum of each row, and ``is_held`` whether its target is in its interval; arrays are ``[rows]``.
+    ``number`` is the stratum of each row, ``is_held`` whether its target is in its interval, and ``weight`` how often
+    it counts in the share; arrays are ``[rows]``.
     """
-    n = len(strata.values)
-    rows, total, inside = (np.bincount(number, each, minlength=n) for each in (None, weight, weight * is_held))
-    share = np.divide(inside, total, out=np.full(len(rows), np.nan), where=total > 0)
-    return {value: HeldShare(int(n), float(part)) for value, n, part in zip(strata.values, rows, share, strict=True)}
+    size = len(strata.values)
+    count, total, inside = (np.bincount(number, terms, minlength=size) for terms in (None, weight, weight * is_held))
+    share = np.divide(inside, total, out=np.full(len(count), np.nan), where=total > 0)
+    return {value: HeldShare(int(n), float(held)) for value, n, held in zip(strata.values, count, share, strict=True)}

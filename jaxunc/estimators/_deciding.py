@@ -156,14 +156,16 @@ class Deciding:
     def predict_uncertainty(
         self, X: InstancesLike, kind: Literal["entropy", "plausibility", "interval"] = "entropy"
     ) -> Uncertainty:
-        """Total, aleatoric and epistemic uncertainty ``[instances]`` each: see `jaxunc.UncertaintyDecomposition`.
+        """Total, aleatoric and epistemic uncertainty of the class of each instance, ``[instances]`` each.
 
         Parameters
         ----------
         X
             Instances, as for `predict`.
         kind
-            How uncertainty is measured: a ``kind`` of `jaxunc.UncertaintyDecomposition`.
+            How uncertainty is measured: by ``"entropy"`` in bits; by ``"plausibility"``, for two classes; or by
+            ``"interval"``, the entropies that the imprecise Dirichlet model allows. See
+            `jaxunc.UncertaintyDecomposition`.
 
         Warns
         -----
@@ -209,10 +211,10 @@ class Deciding:
         return Calibration(Calibration.kept(shares, position, unseen))
 
     def _answer_unseen(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
-        """Return calibration rows' probabilities ``[rows classes]`` by trees that have not seen them, and an index.
+        """Return (probabilities of calibration rows by trees that have not seen them, the rows with such trees).
 
-        The index is of the rows that have such trees. Raises a ValueError for rows of the fit, with their labels
-        ``y``, unless these are answered out of bag.
+        The probabilities are ``[rows classes]``, and the second item is a mask or slice. Raises a ValueError for rows
+        of the fit, with their labels ``y``, unless these are answered out of bag.
         """
         self._refuse_rows_of_fit(X, y)
         return self._probability_and_class(X)[0], slice(None)
@@ -220,11 +222,11 @@ class Deciding:
     def _refuse_rows_of_fit(self, X: Any, y: Any, advice: str = "") -> None:
         """Raise a ValueError, ending in ``advice``, if calibration rows hold rows of the fit, in any order."""
         hashes = self._hashes_of_fit()
-        leaks = None if hashes is None else find_rows_of_fit(hashes, self._hash_rows(X, y))
-        if leaks is not None:
+        seen = None if hashes is None else find_rows_of_fit(hashes, self._hash_rows(X, y))
+        if seen is not None:
             raise ValueError(
-                f"calibration holds {leaks.sum()} rows, of {len(leaks)}, that the model was fitted to, the first at "
-                f"position {leaks.argmax()}: it knows their labels. Pass rows that were held out of fit{advice}."
+                f"calibration holds {seen.sum()} rows, of {len(seen)}, that the model was fitted to, the first at "
+                f"position {seen.argmax()}: it knows their labels. Pass rows that were held out of fit{advice}."
             )
 
     def _hashes_of_fit(self) -> np.ndarray | None:

@@ -59,6 +59,7 @@ class ForestNumbers:
                 f"than they say. Pass {LEAST_ROWS} or more."
             )
         leaf_quantiles = lambda levels: self.bins_.quantile(calibration.p, levels)
+        # Without any unseen row there are no residuals, and quantiles are those of the leaves' targets.
         law, spread = self.law if len(truth) else "bins", self.moments_.spread
         self.law_ = fit_law(law, moments, truth, leaf_quantiles, spread, score=self.learn_by, sample_weight=weight)
         if self.law_.is_local:
@@ -69,9 +70,9 @@ class ForestNumbers:
     def _answer_unseen(
         self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool, counts: str
     ) -> "_UnseenAnswers":
-        """Keep a forest; answer rows by leaves that do not know their targets: out of bag, by folds, or held out.
+        """Keep a fitted forest, and return answers for rows by leaves that do not know the rows' targets.
 
-        ``counts`` chooses which; the arguments are those of `_fit_forest`.
+        The rows are out of bag, in folds or held out, by ``counts``; the arguments are those of `_fit_forest`.
         """
         if counts == "oob":
             return self._answer_out_of_bag(grow(sample))
@@ -95,6 +96,7 @@ class ForestNumbers:
         p = self._shares(self.forest_, answers.sample.X, answers.mask) if self.law_.is_local else answers.p
 
         def fill(part: np.ndarray) -> np.ndarray:
+            """Return an array for all rows: ``part`` for the rows that have an answer, and NaN for others."""
             array = np.full((n, *part.shape[1:]), np.nan, part.dtype)
             array[answers.rows] = part
             return array
@@ -114,8 +116,8 @@ class ForestNumbers:
             return None
         else:
             law, support, strata = self.law_, self.bound_.support, answers.sample.stratum
-            how: Any = {"shares": answers.p, "support": support, "strata": strata}
-            low, high = NumberDistribution(law, self.bins_, answers.moments, **how).interval(coverage).T
+            settings: Any = {"shares": answers.p, "support": support, "strata": strata}
+            low, high = NumberDistribution(law, self.bins_, answers.moments, **settings).interval(coverage).T
         y = answers.sample.y if answers.sample.target is None else answers.sample.target
         return (low <= y) & (y <= high)
 
@@ -123,14 +125,14 @@ class ForestNumbers:
         """Keep the forest ``grown``, its ``leaves``' moments, and the bins of its rows; return the leaf means used.
 
         These are ``leaves``, but without variances where rounding would spoil them. ``times [rows]`` or ``[rows
-        trees]`` weighs rows in moments, ``bin_weight [rows]`` in bins. There a tree counts the rows that
-        ``bin_mask [rows trees]`` marks.
+        trees]`` weighs rows in moments, and ``bin_weight [rows]`` in bins, where a tree counts the rows that
+        ``bin_mask [rows trees]`` marks. None stands for equal weights, and for all rows.
         """
         self._keep(grown)
         sample = grown.sample
         y = sample.y if sample.weight is None else sample.y[sample.weight > 0]
         if 8 * np.finfo(np.float64).eps * np.max(y**2) > 1e-4 * np.var(y) > 0:
-            # Squares of such targets lose the digits in which targets differ.
+            # Squares of such targets lose the digits in which targets differ: rounding is 1e-4 of the variance or more.
             leaves = leaves._replace(row_moments=None)
         self.moments_ = self._moments(leaves, sample, times)
         self._count(sample, bin_weight, bin_mask)
@@ -155,7 +157,7 @@ class ForestNumbers:
         self._count(sample._replace(y=z), calibration.bin_weight, calibration.bin_mask, tails=False)
 
     def _moments(self, leaves: LeafMeans, sample: Sample, times: np.ndarray | None) -> LeafMoments:
-        """Return moments by the variances in ``leaves``, or without them by the sample's rows, weighed by ``times``."""
+        """Return the leaves' moments; without variances in ``leaves`` by the sample's rows, which ``times`` weighs."""
         if leaves.row_moments is not None:
             return LeafMoments(leaves, shrinkage=self.shrinkage)
         return LeafMoments(leaves, sample.X, sample.y, weight=times, shrinkage=self.shrinkage)
@@ -169,19 +171,19 @@ class ForestNumbers:
         """
         if self.bins_.n_bins < 2:
             return None
-        codes, n = self.bins_.code(sample.y), self.bins_.n_bins
-        empty = Forest(
+        codes, n_bins = self.bins_.code(sample.y), self.bins_.n_bins
+        empty_forest = Forest(
             trees=trees,
-            count_table=jnp.zeros((1, n), jnp.int32),
+            count_table=jnp.zeros((1, n_bins), jnp.int32),
             code=jnp.zeros((trees.n_trees, trees.n_nodes), jnp.int32),
-            prior=jnp.full(n, 1 / n),
+            prior=jnp.full(n_bins, 1 / n_bins),
             n_samples=jnp.zeros(()),
-            class_labels=tuple(range(n)),
+            class_labels=tuple(range(n_bins)),
         )
-        return count_leaves(empty, sample.X, codes, sample_weight=weight, tree_mask=bin_mask)
+        return count_leaves(empty_forest, sample.X, codes, sample_weight=weight, tree_mask=bin_mask)
 
     def _shares(self, forest: Forest | None, X: Any, mask: np.ndarray | None = None) -> np.ndarray:
-        """Return the probabilities of the bins ``[instances bins]``, means over leaves; 1 where ``forest`` is None.
+        """Return the probabilities of the bins ``[instances bins]``, means over the leaves; 1 if ``forest`` is None.
 
         A tree answers the instances that ``mask [instances trees]`` marks, or all.
         """
@@ -195,7 +197,7 @@ class ForestNumbers:
         model, sample = grown.model, grown.sample
         n, leaves = len(sample.y), leaf_means(model)
         mask, (times, bin_weight) = oob_mask(model, n, groups=sample.groups), in_bags(model, n, sample.weight)
-        check_leaf_means(model, sample, times)
+        check_leaf_means(model, sample, times)  # a frozen forest may have been grown on other rows
         self._take(grown, leaves, times, bin_weight, times > 0)
         has_answer = mask.any(axis=1) & (np.ones(n, bool) if sample.weight is None else sample.weight > 0)
         if not has_answer.any():
@@ -208,12 +210,12 @@ class ForestNumbers:
             if self.law == "learned":
                 warn(f"{problem}: quantiles are those of the leaves' own targets. Grow more trees, on smaller bags.")
         rows = np.flatnonzero(has_answer)
-        part = sample.part(rows)
+        oob_sample = sample.part(rows)
         leaf_moments: Any = self.moments_
-        moments = leaf_moments.answer(part.X, tree_mask=mask[has_answer])
-        p = self._shares(self.forest_, part.X, mask[has_answer])
+        moments = leaf_moments.answer(oob_sample.X, tree_mask=mask[has_answer])
+        p = self._shares(self.forest_, oob_sample.X, mask[has_answer])
         weight_and_mask = None if bin_weight is None else bin_weight[has_answer], times[has_answer] > 0
-        return _UnseenAnswers(moments, part, p, *weight_and_mask, rows, mask[has_answer])
+        return _UnseenAnswers(moments, oob_sample, p, *weight_and_mask, rows, mask[has_answer])
 
     def _hold_out(self, grown: Grown, held_out: Sample) -> "_UnseenAnswers":
         """Keep the forest ``grown``, and return its answers for the rows ``held_out``, raw, which it has not seen."""
@@ -227,34 +229,37 @@ class ForestNumbers:
         return _UnseenAnswers(self.moments_.answer(held_out.X), held_out, p, held_out.weight, None)
 
     def _cross_fit(self, grow: Callable[[Sample], Grown], sample: Sample, frozen: bool) -> "_UnseenAnswers":
-        """Keep a forest, and return answers for each fold of the sample from leaves that count the other folds.
+        """Keep a forest, and return the answers for each fold of the sample by leaves that count the other folds alone.
 
-        The trees are those of the ``frozen`` forest, which must not have seen any row, or are grown on the other folds
-        by ``grow``.
+        The trees are those of a ``frozen`` forest, which must not have seen any of the rows; otherwise ``grow`` grows
+        them for each fold on the others.
         """
-        whole, fold_answers = grow(sample), []
-        leaves = leaf_means(whole.model)
+        first_grown, fold_answers = grow(sample), []
+        leaves = leaf_means(first_grown.model)
         if frozen:
-            check_unseen(whole.model, leaves.trees, whole.sample)
-        leaves = self._take(whole, leaves, whole.sample.weight, whole.sample.weight)
+            check_unseen(first_grown.model, leaves.trees, first_grown.sample)
+        leaves = self._take(first_grown, leaves, first_grown.sample.weight, first_grown.sample.weight)
         fold = fold_numbers(sample, self.random_state)
-        for part in (np.flatnonzero(fold == k) for k in np.unique(fold)):
-            others = np.setdiff1d(np.arange(len(sample.y)), part)
+        for fold_positions in (np.flatnonzero(fold == k) for k in np.unique(fold)):
+            other_positions = np.setdiff1d(np.arange(len(sample.y)), fold_positions)
             if frozen:
-                rest, fold_rows = whole.sample.part(others), whole.sample.part(part)
+                leaf_rows, fold_rows = first_grown.sample.part(other_positions), first_grown.sample.part(fold_positions)
             else:
-                grown, has_variances = grow(sample.part(others)), leaves.row_moments is not None
-                rest, fold_rows = grown.sample, grown.reading(sample.part(part))
+                grown, has_variances = grow(sample.part(other_positions)), leaves.row_moments is not None
+                leaf_rows, fold_rows = grown.sample, grown.reading(sample.part(fold_positions))
                 leaves = leaf_means(grown.model)
+                # Where the variances of the first forest are not used, those of the folds' forests are not, either.
                 leaves = leaves if has_variances else leaves._replace(row_moments=None)
             moments = (
-                self.moments_ if frozen and leaves.row_moments is not None else self._moments(leaves, rest, rest.weight)
+                self.moments_
+                if frozen and leaves.row_moments is not None
+                else self._moments(leaves, leaf_rows, leaf_rows.weight)
             )
-            p = self._shares(self._count_bins(leaves.trees, rest, rest.weight), fold_rows.X)
+            p = self._shares(self._count_bins(leaves.trees, leaf_rows, leaf_rows.weight), fold_rows.X)
             fold_answers.append((*moments.answer(fold_rows.X), p))
-        order = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # the rows in their order again
-        *moments, p = (np.concatenate(each)[order] for each in zip(*fold_answers, strict=True))
-        return _UnseenAnswers(Moments(*moments), whole.sample, p, sample.weight, None)
+        row_order = np.argsort(np.argsort(fold, kind="stable"), kind="stable")  # the rows in their order again
+        *moments, p = (np.concatenate(arrays)[row_order] for arrays in zip(*fold_answers, strict=True))
+        return _UnseenAnswers(Moments(*moments), first_grown.sample, p, sample.weight, None)
 
 
 class _UnseenAnswers(NamedTuple):

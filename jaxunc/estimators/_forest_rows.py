@@ -17,7 +17,7 @@ FOLDS = 5  # number of folds in a cross-fitting; more folds need more fits, each
 
 
 class Sample(NamedTuple):
-    """Rows of a regressor, with arrays ``[rows]`` of what belongs to each row."""
+    """Rows to fit a regressor to, with targets, weights, groups and strata ``[rows]``."""
 
     X: Any
     y: np.ndarray  # targets, transformed if the model is fitted to transformed targets
@@ -30,7 +30,7 @@ class Sample(NamedTuple):
         """Return the sample of the rows at these positions."""
         if len(rows) == len(self.y):
             return self
-        return Sample(*(None if part is None else _safe_indexing(part, rows) for part in self))  # pyright: ignore
+        return Sample(*(None if array is None else _safe_indexing(array, rows) for array in self))  # pyright: ignore
 
     @property
     def weights(self) -> np.ndarray:
@@ -70,10 +70,10 @@ def in_bags(model: Any, n: int, weight: np.ndarray | None) -> tuple[np.ndarray, 
     # scikit-learn draws bags by weight since 1.9, and weighs what was drawn before.
     if not np.isclose(model.estimators_[0].tree_.weighted_n_node_samples[0], times[:, 0].sum()):
         return times * weight[:, None], weight
+    # Heavy rows are in more bags already: 1 - (1 - w_i / Σ w)ⁿ, the probability to be in a bag, divides their weight.
     with np.errstate(divide="ignore"):
-        inside = -np.expm1(times[:, 0].sum() * np.log1p(-weight / weight.sum()))
-    # Heavy rows are in more of the bags already: the weight is divided by the probability of being in a bag.
-    return times, np.divide(weight, inside, out=np.zeros(n), where=inside > 0)
+        in_bag_share = -np.expm1(times[:, 0].sum() * np.log1p(-weight / weight.sum()))
+    return times, np.divide(weight, in_bag_share, out=np.zeros(n), where=in_bag_share > 0)
 
 
 def check_unseen(model: Any, trees: Trees, sample: Sample, why: str | None = None) -> None:
@@ -91,17 +91,18 @@ def check_unseen(model: Any, trees: Trees, sample: Sample, why: str | None = Non
 
 
 def _how_known(model: Any, trees: Trees, sample: Sample) -> str | None:
-    """Return why a model of these trees seems to be grown on many of the sample's rows; None if nothing says so."""
-    n, members = len(sample.y), getattr(model, "estimators_", [model])
+    """Return evidence, as words of a message, that a model was grown on many of the sample's rows; None without any."""
+    n, estimators = len(sample.y), getattr(model, "estimators_", [model])
     values = encode_rows(sample.X, trees.columns).values
+    # One row of each group: copies would look like evidence.
     first_rows = np.arange(n) if sample.groups is None else first_of_each(sample.groups)
     if evidence := find_leak_of_numbers(model, trees, values[first_rows], sample.y[first_rows]):
         return evidence
-    if not all(hasattr(member, "tree_") for member in members):
+    if not all(hasattr(member, "tree_") for member in estimators):
         return None
     try:
         bags = has_bags(model) and oob_mask(model, n) is not None  # of a sample with the same number of rows
-        times = in_bags(model, n, sample.weight)[0] if bags else np.ones((n, len(members)))
+        times = in_bags(model, n, sample.weight)[0] if bags else np.ones((n, len(estimators)))
         check_leaf_means(model, sample, times)
         return "they give the sizes and means of its leaves"
     except OtherRowsError:
@@ -116,19 +117,21 @@ def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
     """
     rows = encode_rows(sample.X, Columns(np.shape(sample.X)[1])).values
     rows = rows.matrix() if isinstance(rows, SparseRows) else np.asarray(rows)
-    members = getattr(model, "estimators_", [model])
-    for t in sorted({0, len(members) // 2, len(members) - 1}):
-        member, tree = members[t], members[t].tree_
+    estimators = getattr(model, "estimators_", [model])
+    for t in sorted({0, len(estimators) // 2, len(estimators) - 1}):
+        estimator, tree = estimators[t], estimators[t].tree_
         features = model.estimators_features_[t] if hasattr(model, "estimators_features_") else slice(None)
-        leaf, size = tree.apply(rows[:, features]), tree.weighted_n_node_samples
+        leaf, leaf_size = tree.apply(rows[:, features]), tree.weighted_n_node_samples
         leaf_weight = np.bincount(leaf, times[:, t], tree.node_count)
         is_leaf = tree.children_left < 0
-        agrees = np.allclose(leaf_weight[is_leaf], size[is_leaf], rtol=1e-6)
-        if agrees and member.criterion != "absolute_error" and getattr(member, "monotonic_cst", None) is None:
+        agrees = np.allclose(leaf_weight[is_leaf], leaf_size[is_leaf], rtol=1e-6)
+        # Leaves hold no means if they were grown by absolute errors (medians), or under constraints.
+        if agrees and estimator.criterion != "absolute_error" and getattr(estimator, "monotonic_cst", None) is None:
             means = np.bincount(leaf, times[:, t] * sample.y, tree.node_count)[is_leaf] / leaf_weight[is_leaf]
-            error = np.abs(means - tree.value[is_leaf, 0, 0])
-            spread = np.std(sample.y[times.any(axis=1)])
-            agrees = bool((error <= 1e-6 * (spread + 1e-6 * np.abs(means))).all())
+            deviation = np.abs(means - tree.value[is_leaf, 0, 0])
+            target_spread = np.std(sample.y[times.any(axis=1)])
+            # Equal but for rounding, whose size follows the targets' spread or, at least, their distance from 0.
+            agrees = bool((deviation <= 1e-6 * (target_spread + 1e-6 * np.abs(means))).all())
         if not agrees:
             raise OtherRowsError(
                 f"X and y are not the rows that this {type(model).__name__} was grown on, in their order: with them "
@@ -139,13 +142,13 @@ def check_leaf_means(model: Any, sample: Sample, times: np.ndarray) -> None:
 
 def split(sample: Sample, size: float, seed: Any) -> tuple[Sample, Sample]:
     """Split a sample by ``seed`` into rows to fit a model to, and a held-out share ``size``; a group stays together."""
-    parts = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
+    first_rows = np.arange(len(sample.y)) if sample.groups is None else first_of_each(sample.groups)
     try:
-        halves: Any = train_test_split(parts, test_size=size, random_state=seed)
+        halves: Any = train_test_split(first_rows, test_size=size, random_state=seed)
     except ValueError as error:
         raise ValueError(
             f"counts='held_out' needs rows to fit the forest and others to fit the law, but held_out_size="
-            f"{size} puts all of {len(parts)} rows or groups into one part. Pass more rows."
+            f"{size} puts all of {len(first_rows)} rows or groups into one part. Pass more rows."
         ) from error
     if sample.groups is not None:
         halves = [np.flatnonzero(np.isin(sample.groups, sample.groups[half])) for half in halves]

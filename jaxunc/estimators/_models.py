@@ -71,8 +71,8 @@ def holds_counts(forest: Forest) -> bool:
 
 def trees_agree(first: Forest, second: Forest) -> bool:
     """Return whether two forests, ``first`` and ``second``, have the same features, thresholds and children."""
-    parts = ("feature", "threshold", "child")
-    return all(np.array_equal(getattr(first.trees, part), getattr(second.trees, part)) for part in parts)
+    fields = ("feature", "threshold", "child")
+    return all(np.array_equal(getattr(first.trees, field), getattr(second.trees, field)) for field in fields)
 
 
 def check_model_counts(counts: str, model: Any, forest: Forest | None = None) -> None:

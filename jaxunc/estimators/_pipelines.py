@@ -46,7 +46,7 @@ def warn_of_threshold(estimator: Any) -> None:
 
 
 def check_steps(model_or_pipeline: Any, forest: Any) -> None:
-    """Raise a TypeError if ``forest``, the last step of a pipeline, is no model, or another step samples."""
+    """Raise a TypeError if ``forest``, the last step of a pipeline, is no model, or a step makes or drops rows."""
     if model_or_pipeline is not forest and (forest is None or isinstance(forest, str)):
         raise TypeError(f"estimator is a pipeline whose last step is {forest!r}; make the last step a forest.")
     if samplers := [name for name, step in steps_of(model_or_pipeline) if hasattr(step, "fit_resample")]:
@@ -58,26 +58,26 @@ def check_steps(model_or_pipeline: Any, forest: Any) -> None:
 
 
 def check_model(model_or_pipeline: Any, forest: Any, *, fitted: bool) -> None:
-    """Raise a TypeError unless ``forest``, the last step, is a forest or came ``fitted``, and no step samples."""
+    """Raise a TypeError unless ``forest``, the last step, is a forest or came ``fitted``, and steps keep all rows."""
     check_steps(model_or_pipeline, forest)
     if fitted or isinstance(forest, type) or not hasattr(forest, "get_params"):
         return
     is_alone = model_or_pipeline is forest
-    where = f"estimator is a {type(forest).__name__}" if is_alone else f"its last step is a {_name(forest)}"
+    start = f"estimator is a {type(forest).__name__}" if is_alone else f"its last step is a {_name(forest)}"
     if isinstance(forest, BaseEstimator) and is_regressor(forest):
         raise TypeError(
-            f"{where} that predicts numbers; pass one of classes. How sure a number is, UncertainForestRegressor says: "
+            f"{start} that predicts numbers; pass one of classes. How sure a number is, UncertainForestRegressor says: "
             "see docs/how_to/how_sure_is_a_number.md. Sums of a regressor: jaxunc.from_any(model).predict(X)."
         )
     if (stages := rounds(forest)) is not None and stages != 1:
         raise TypeError(
-            f"{where}, a boosted model, whose trees correct each other: combiners take forests, whose trees all answer "
+            f"{start}, a boosted model, whose trees correct each other: combiners take forests, whose trees all answer "
             "the same question (random forests, XGBRFClassifier, boosting_type='rf'). Fitted, it is taken by "
             "jaxunc.from_any(model), and its leaves by jaxunc.count_leaves(jaxunc.from_any(model).trees, X, y). "
             "See docs/libraries.md."
         )
     if stages is None and isinstance(forest, BaseEstimator) and not is_read(forest):
-        raise TypeError(f"{where}; from_sklearn imports no such model. {way_round(forest)}")
+        raise TypeError(f"{start}; from_sklearn imports no such model. {way_round(forest)}")
 
 
 def _name(model: Any) -> str:
@@ -85,22 +85,22 @@ def _name(model: Any) -> str:
 
 
 def without_transform(estimator: Any) -> tuple[Opened, TransformedTargetRegressor | None]:
-    """Return an estimator, opened, with the inner regressor in place of a `TransformedTargetRegressor`, and the latter.
+    """Return an estimator without its `TransformedTargetRegressor`, and that one, or None if there was none.
 
-    The `TransformedTargetRegressor` may be the last step of a pipeline. Without it return ``estimator``, opened, and
-    None.
+    The estimator is taken out of its wrappers, as by `opened`. The inner regressor takes the place of the
+    `TransformedTargetRegressor`, which may be the last step of a pipeline.
     """
     model = opened(estimator)
     transform, frozen = model.forest, model.fitted
     if not isinstance(transform, TransformedTargetRegressor):
         return model, None
-    inner = getattr(transform, "regressor_", transform.regressor) if frozen else transform.regressor
+    regressor = getattr(transform, "regressor_", transform.regressor) if frozen else transform.regressor
 
     def replace_last(part: Any) -> Any:
-        """Return a model or pipeline with ``inner`` (frozen if ``part`` came fitted) in place of its last step."""
+        """Return a model or pipeline with the regressor (frozen if ``part`` came fitted) in place of its last step."""
         part = opened(FrozenEstimator(part) if frozen else part).whole
         if not isinstance(part, Pipeline):
-            return FrozenEstimator(inner) if frozen else inner
+            return FrozenEstimator(regressor) if frozen else regressor
         name, last = part.steps[-1]
         return Pipeline([*part.steps[:-1], (name, replace_last(last))], memory=part.memory)
 
@@ -130,11 +130,11 @@ def rounds(model: Any) -> int | None:
     """Return the number of boosting stages of an unfitted model; 1 for a forest with values; None for other models."""
     library = library_of(model)
     if library == "catboost":
-        return 1000
+        return 1000  # CatBoost's default: its models are boosted in any case
     params = model.get_params(deep=False)
     if library == "xgboost":
         is_forest = "RF" in _name(model)
-        return 1 if is_forest else params.get("n_estimators") or 100
+        return 1 if is_forest else params.get("n_estimators") or 100  # None stands for 100
     if library == "lightgbm":
         kind = params.get("boosting", params.get("boosting_type"))
         return 1 if kind in ("rf", "random_forest") else params.get("n_estimators")
@@ -191,6 +191,7 @@ def _request_weights(pipeline: Any, sample_weight: Any) -> dict[str, Any]:
 def column_types(X: Any) -> tuple[str, ...] | None:
     """Return narwhals' name of each column's type; None for rows that are neither a frame nor an array of numbers."""
     if hasattr(X, "dtype") and len(getattr(X, "shape", ())) == 2 and X.dtype.kind in "fiub":
+        # Such as Boolean, Int64, UInt8, Float32.
         name = {"b": "Boolean", "u": "U", "i": "", "f": ""}[X.dtype.kind]
         return (name if name == "Boolean" else name + X.dtype.name.lstrip("u").capitalize(),) * X.shape[1]
     frame = _frame_of(X)
@@ -248,6 +249,7 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
                 f"Pass {expected}, such "
                 f"as by frame[{names[j]!r}].astype({'str' if expected == 'words' else 'float'!r})."
             )
+        # pandas gives a column of missing values alone any type.
         has_type = raw_type != _ANY_TYPE or expected == "dates" or not hasattr(X, "iloc")
         if not has_type and frame[names[j]].null_count() == len(frame) > 0:
             changed[names[j]] = np.full(len(frame), np.nan, float if expected == "numbers" else object)
@@ -257,20 +259,21 @@ def restore_types(X: Any, names: Sequence[str], types: Sequence[str], positions:
 def columns_read(steps: Steps, names: Sequence[str] | None, number: int) -> tuple[int, ...]:
     """Return the positions of the raw columns that a first `ColumnTransformer` among ``steps`` does not drop.
 
-    All positions of ``number`` columns without such a step, without ``names``, or if it selects by position.
+    These are the positions of all ``number`` columns if there is no such step, if columns have no ``names``, or if the
+    step selects by position.
     """
-    first = steps[0][1] if steps else None
-    while isinstance(first, Pipeline) and first.steps:
-        first = first.steps[0][1]
-    every = tuple(range(number))
-    if names is None or not isinstance(first, ColumnTransformer):
-        return every
+    first_step = steps[0][1] if steps else None
+    while isinstance(first_step, Pipeline) and first_step.steps:
+        first_step = first_step.steps[0][1]
+    all_positions = tuple(range(number))
+    if names is None or not isinstance(first_step, ColumnTransformer):
+        return all_positions
     names_read: set[str] = set()
-    for _, transformer, columns in getattr(first, "transformers_", []):
+    for _, transformer, columns in getattr(first_step, "transformers_", []):
         if isinstance(transformer, str) and transformer == "drop":
             continue
         selection = [columns] if isinstance(columns, str) else list(columns) if np.iterable(columns) else [columns]
         if not all(isinstance(name, str) for name in selection):
-            return every  # it selects by position, among all columns
+            return all_positions  # it selects by position, among all columns
         names_read |= set(selection)
-    return tuple(j for j in every if names[j] in names_read) if names_read <= set(names) else every
+    return tuple(j for j in all_positions if names[j] in names_read) if names_read <= set(names) else all_positions

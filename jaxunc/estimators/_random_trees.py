@@ -40,7 +40,8 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         study of Busch et al. finds best, smoothed toward the prior. As published (``"evidence"``) it smooths toward one
         half, so that in leaves of one instance and with a rare class its answers can be the wrong way round.
     min_samples_leaf, min_samples_split, max_depth
-        When a node stays a leaf: see `jaxunc.random_trees.grow_random_trees`.
+        When a node stays a leaf: the least instances on each side of a test, the least in a node that is split, and the
+        largest depth of a node. See `jaxunc.random_trees.grow_random_trees`.
     nominal
         Which columns are nominal, tested at most once on a path with a child for each value: ``"auto"`` (in a frame
         the columns that hold no numbers and no dates, in an array of objects those with a text), None for no column, or
@@ -63,7 +64,7 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
     nominal_
         Whether each column is nominal, booleans ``[features]``.
     classes_, n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The class labels; the number of columns of X in ``fit``; and their names, if X had text names.
 
     Raises
     ------
@@ -152,9 +153,9 @@ class RandomDecisionTreesClassifier(CombinerClassifier):
         warn_of_merged_values(X, self._columns)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         limits = ("min_samples_leaf", "min_samples_split", "max_depth", "missing")
-        how: dict[str, Any] = {name: getattr(self, name) for name in limits}
-        how |= {"nominal": self.nominal_, "sample_weight": check_weights(sample_weight, X)}
-        forest = grow_random_trees(jax.random.key(seed), encoded, y, n_trees=self.n_estimators, **how)
+        settings: dict[str, Any] = {name: getattr(self, name) for name in limits}
+        settings |= {"nominal": self.nominal_, "sample_weight": check_weights(sample_weight, X)}
+        forest = grow_random_trees(jax.random.key(seed), encoded, y, n_trees=self.n_estimators, **settings)
         self.classes_ = np.asarray(forest.class_labels, classes.dtype)
         trees = dataclasses.replace(forest.trees, columns=self._columns)
         self.forest_ = dataclasses.replace(forest, trees=trees).with_empty_leaves(self.empty_leaves)

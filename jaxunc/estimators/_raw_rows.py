@@ -51,7 +51,7 @@ class ReadsRows:
         return self.forest_.trees.columns
 
     def _choices(self) -> dict[str, Any]:
-        """Return {setting: value} of settings on which answers depend, by the current parameters; ``fit`` keeps it."""
+        """Return {setting: value} of the current parameters on which answers depend; ``fit`` keeps it."""
         return {"allows_nan": self._allows_nan()}
 
     @property
@@ -69,7 +69,7 @@ class ReadsRows:
         return get_tags(model).input_tags.allow_nan if isinstance(model, BaseEstimator) else True
 
     def _training_data(self, X, y, sample_weight, columns: Columns | None = None) -> tuple[Any, Any, Any]:
-        """Return rows, labels and weights, checked.
+        """Return rows X, labels y and weights (None if all are 1), checked.
 
         With the ``columns`` of a fitted forest, rows become the numbers that the forest reads, unless it looks values
         up itself. Without ``columns`` the rows of a pipeline stay raw.
@@ -104,8 +104,8 @@ class ReadsRows:
             validate_data(self, X, reset=True, skip_check_array=True)
         if names is not None:
             self.feature_names_in_ = np.asarray(names)
-            by_name = dict(zip(map(str, getattr(X, "columns", ())), types or (), strict=False))
-            types = tuple(by_name.get(name, "Object") for name in names.tolist()) if by_name else None
+            type_of_name = dict(zip(map(str, getattr(X, "columns", ())), types or (), strict=False))
+            types = tuple(type_of_name.get(name, "Object") for name in names.tolist()) if type_of_name else None
         self._raw_types = types
 
     @property
@@ -130,7 +130,7 @@ class ReadsRows:
     def _output(self, X: Any) -> Any:
         """Return the output of the pipeline's steps for raw rows, as the fitted trees read it."""
         X, columns = known_to_sklearn(X), self._tested_columns
-        if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:  # most transformers refuse no rows
+        if n_rows(X) == 0 and n_rows(self._restore_types(X)) == 0:  # most transformers refuse a table without rows
             return np.zeros((0, columns.number), np.float32)
         rows = self._transform(X)
         if columns.looks_up:
@@ -139,7 +139,10 @@ class ReadsRows:
         return rows if self._reads_given or is_sparse(rows) else np.asarray(rows)
 
     def _rows_of_model(self, rows: Any, allows_nan: bool) -> Any:
-        """Return a pipeline's output ``rows`` as the model reads: numbers (NaN if ``allows_nan``), or as they are."""
+        """Return a pipeline's output ``rows`` as its model reads them.
+
+        Unless the model reads categories itself, they must be numbers, NaN only if ``allows_nan``.
+        """
         if self._reads_given and reads_categories(self._model()[0], rows):
             return rows
         numbers = self._check_numbers(rows, allows_nan)

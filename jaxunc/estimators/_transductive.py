@@ -45,13 +45,15 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         Which columns are nominal: ``"auto"`` (in a frame the columns that hold no numbers and no dates, in an array of
         objects those with a text), None for no column, or names, positions or booleans of columns.
     candidates, min_samples_leaf
-        How trees are induced: see `jaxunc.transduction.transductive_certainty`.
+        How trees are induced: which cuts of a numeric column are tried (``"boundary"`` or ``"all"``), and the least
+        instances on each side of a test. See `jaxunc.transduction.transductive_certainty`.
     combiner
         How leaves become probabilities: a combiner with probabilities, its name (see `CombinedForestClassifier`; its
         prior is that of the training set), or None for the mean of Laplace's estimates, as published. The default adds
         the counts of the leaves, which does better on most sets (Notes).
     algorithm
-        How leaf counts are computed: see `jaxunc.transduction.transductive_certainty`.
+        How leaf counts are computed, which does not change them: ``"grouped"``, ``"dense"`` (nominal columns alone) or
+        ``"auto"``. See `jaxunc.transduction.transductive_certainty`.
     block_size
         Instances that are answered at a time. Larger blocks share more of their work, smaller ones need less memory.
     progress
@@ -62,7 +64,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
     combiner_
         The combiner; None for the mean of Laplace's estimates.
     classes_, n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The class labels; the number of columns of X in ``fit``; and their names, if X had text names.
 
     Raises
     ------
@@ -161,7 +163,7 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
         """
         if self.combiner is None:
             return None
-        k, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
+        n_labels, prior = len(classes), np.unique(y, return_counts=True)[1] / len(y)
         combiner = combiner_by_name(self.combiner, prior=prior, n_samples=len(y))
         if combiner.count_sets != (DEFAULT_COUNTS,):
             raise ValueError(
@@ -169,7 +171,8 @@ class TransductiveTreeClassifier(ProbabilityClassifier):
                 "own alone."
             )
         advice = "ask it of the leaves instead: combiner.answer(model.leaf_counts(X))."
-        if check_class_scores(combiner, k, k, advice).probability is None:
+        # Each label has a tree of its own, so that there are as many trees as classes.
+        if check_class_scores(combiner, n_labels, n_labels, advice).probability is None:
             raise ValueError(
                 f"combiner {type(combiner).__name__} has no probabilities for its scores, which have no bound; take "
                 "another scorer, or Pooling."
@@ -245,7 +248,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
     estimator_
         The copy that is fitted on the training set, without an inserted instance.
     classes_, n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The class labels; the number of columns of X in ``fit``; and their names, if X had text names.
 
     Raises
     ------
@@ -366,7 +369,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         X
             Instances, as for `predict`.
         s
-            None alone: it belongs to counts of leaves, which this classifier does not have.
+            Must be None: a strength belongs to counts of leaves, which this classifier does not have.
 
         Returns
         -------
@@ -393,7 +396,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         X
             Instances, as for `predict`.
         kind
-            ``"entropy"`` alone: other kinds belong to counts of leaves, which this classifier does not have.
+            Must be ``"entropy"``: other kinds belong to counts of leaves, which this classifier does not have.
 
         Returns
         -------
@@ -478,7 +481,10 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return self._hash_rows(*self._sample[1:3])
 
     def _hash_rows(self, X: Any, y: Any) -> np.ndarray:
-        """Return a hash of each row with its label in y, ``[rows]``; rows are coded like the training set."""
+        """Return a hash of each row of X with its label in y, ``[rows]``.
+
+        X is what the user passes; its values are coded here as those of the training set are.
+        """
         rows, sample = self._restore_frame(self._data(X, reset=False)), cast(Any, self._sample[1])
         if scipy.sparse.issparse(rows):
             rows, sample = rows.toarray(), sample[:1].toarray()
@@ -486,7 +492,7 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
         return row_hashes(encode_instances(rows, fit_columns(sample)).values, position)
 
     def _restore_frame(self, X: Any) -> Any:
-        """Return an array of numbers as a frame if the training set was one; then a TypeError for other arrays."""
+        """Return an array of numbers as a frame if the training set was one; raise a TypeError for other arrays."""
         sample: Any = self._sample[1]
         if not hasattr(sample, "iloc") or hasattr(X, "iloc"):
             return X
@@ -504,13 +510,16 @@ class TransductiveClassifier(MetaEstimatorMixin, ProbabilityClassifier):
 
 
 def combine_labels(answers: np.ndarray, combine: str) -> np.ndarray:
-    """Combine answers by label ``[instances labels classes]`` to ``[instances classes]``, by a way in `COMBINE`."""
+    """Return answers ``[instances classes]``, combined over inserted labels from ``[instances labels classes]``.
+
+    ``combine`` is ``"mean"``, or ``"pnml"`` for each label's probability by its own model, divided by their sum.
+    """
     mean = answers.mean(axis=1)
     if combine == "mean":
         return mean
-    diagonal = np.diagonal(answers, axis1=1, axis2=2)
-    total = diagonal.sum(axis=1, keepdims=True)
-    return np.where(total > 0, diagonal / np.where(total > 0, total, 1), mean)
+    label_probability = np.diagonal(answers, axis1=1, axis2=2)  # each model's probability of its inserted label
+    total = label_probability.sum(axis=1, keepdims=True)
+    return np.where(total > 0, label_probability / np.where(total > 0, total, 1), mean)
 
 
 def _entropy(probability: np.ndarray) -> np.ndarray:
@@ -519,11 +528,14 @@ def _entropy(probability: np.ndarray) -> np.ndarray:
 
 
 def _set_seeds(model: Any, random_state: Any) -> Any:
-    """Set random states of a model that are no integers, drawn by ``random_state``: so fits agree. Return the model."""
-    rng = check_random_state(random_state)
+    """Return the model after setting each of its random states that is not an integer to a seed, so that fits agree.
+
+    The seeds are drawn by ``random_state``.
+    """
+    generator = check_random_state(random_state)
     for name, value in sorted(model.get_params(deep=True).items()):
         if name.rpartition("__")[2] == "random_state" and not isinstance(value, int | np.integer):
-            model.set_params(**{name: int(rng.randint(np.iinfo(np.int32).max))})
+            model.set_params(**{name: int(generator.randint(np.iinfo(np.int32).max))})
     return model
 
 
@@ -545,13 +557,13 @@ def _answer_part(template, X, y, weights, classes, part) -> np.ndarray:
     """
     answers = np.empty((part.shape[0], len(classes), len(classes)))
     if weights is not None:
-        weights = np.append(weights, 1.0)
+        weights = np.append(weights, 1.0)  # the inserted instance weighs 1
     for row in range(len(answers)):
         x = _rows(part, slice(row, row + 1))
-        sample = _append_row(X, x)
-        for number, label in enumerate(classes):
-            model = _fit_copy(template, sample, np.append(y, label), weights, classes)
-            answers[row, number] = model.predict_proba(x)[0]
+        sample_and_x = _append_row(X, x)
+        for k, label in enumerate(classes):
+            model = _fit_copy(template, sample_and_x, np.append(y, label), weights, classes)
+            answers[row, k] = model.predict_proba(x)[0]
     return answers
 
 

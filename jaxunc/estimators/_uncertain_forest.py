@@ -126,7 +126,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     law_
         The law: its ``weight`` w, what is ``added`` to the variance, the sorted ``residuals`` z, and their ``weights``.
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
+        The number of columns of X in ``fit``; and their names, if X had text names.
 
     Raises
     ------
@@ -260,28 +260,28 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         return without_transform(self._default_model() if self.estimator is None else self.estimator)[0]
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-        """Fit as `fit` does, with its arguments; but an error leaves this object with parts of two fits."""
-        whole, model, frozen = self._open()
+        """Fit as `fit` does, with its arguments; but after an error this object may hold parts of two fits."""
+        model_or_pipeline, model, frozen = self._open()
         self._check_parameters()
         boosted = is_boosted(model, frozen)
         counts = self._counts(model, frozen, boosted)
         for former in ("feature_names_in_", "law_"):
             vars(self).pop(former, None)
-        self._steps, self._raw_types = copy_steps(whole) if frozen else steps_of(whole), None
+        self._steps, self._raw_types = copy_steps(model_or_pipeline) if frozen else steps_of(model_or_pipeline), None
         # These models may read names, categories, or more digits than the checked arrays have.
         self._reads_given = frozen or bool(self._steps) or reads_categories(model, X)
         X = known_to_sklearn(X) if self._steps else X
-        values, target = self._validate(X, y, whole if frozen else None)
+        values, target = self._validate(X, y, model_or_pipeline if frozen else None)
         (low, high), step = self._support()
-        if (outside := (target < low) | (target > high)).any():
-            row = int(np.argmax(outside))
+        if (is_outside := (target < low) | (target > high)).any():
+            row = int(np.argmax(is_outside))
             raise ValueError(
                 f"y holds {target[row]:g} in row {row}, outside of support=({low:g}, {high:g}); widen it, or leave the "
                 "row out."
             )
         support = {"support": (low, high), "step": step}
-        if step and (off := target != LEAVES_ALONE._replace(**support).on_grid(target)).any():
-            row = int(np.argmax(off))
+        if step and (is_off := target != LEAVES_ALONE._replace(**support).on_grid(target)).any():
+            row = int(np.argmax(is_off))
             raise ValueError(
                 f"y holds {target[row]:g} in row {row}, which steps of {step:g} do not reach by "
                 f"support={self.support!r:.60}; leave the step out for targets of any kind."
@@ -290,29 +290,33 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         if weight is not None and not weight.any():
             raise ValueError("the weights of all instances are zero; there is nothing to fit.")
         has_weight = np.ones(len(target), bool) if weight is None else weight > 0
-        if (n_weighing := int(has_weight.sum())) < 2:
-            raise ValueError(f"X has n_samples = {n_weighing}; a law of residuals needs two or more instances.")
+        if (n_weighted := int(has_weight.sum())) < 2:
+            raise ValueError(f"X has n_samples = {n_weighted}; a law of residuals needs two or more instances.")
         strata, stratum = self._strata_of(X, has_weight)
         if self._steps and groups is None:
-            values = self._reader(whole)(X) if frozen else self._transform_all(whole, X, target, weight, groups)
+            values = (
+                self._reader(model_or_pipeline)(X)
+                if frozen
+                else self._transform_all(model_or_pipeline, X, target, weight, groups)
+            )
         group_numbers = _groups(values, target, weight, groups)
         sample = Sample(X if self._reads_given else values, target, weight, group_numbers, stratum)
         if counts != "oob":
             sample = sample.part(np.flatnonzero(has_weight))  # bags hold positions of all rows
-        fit = self._fit_boosted if boosted else self._fit_forest
+        fit_model = self._fit_boosted if boosted else self._fit_forest
         self._target_map = None
-        grow: Any = partial(self._take_fitted if frozen else self._grow, whole)
-        answers, number = cast(Any, fit(grow, sample, frozen, counts))
-        targets = vars(self).pop("_target_map")
-        law = self.law_._replace(**support, target_map=None if targets is None else targets.named)
+        grow: Any = partial(self._take_fitted if frozen else self._grow, model_or_pipeline)
+        answers, residual_stratum = cast(Any, fit_model(grow, sample, frozen, counts))
+        target_map = vars(self).pop("_target_map")
+        law = self.law_._replace(**support, target_map=None if target_map is None else target_map.named)
         if strata is not None and law.is_by_rank:
-            strata.check_enough(number, "rows that are ranked")
-            law = law._replace(strata=strata._replace(number=number))
+            strata.check_enough(residual_stratum, "rows that are ranked")
+            law = law._replace(strata=strata._replace(number=residual_stratum))
         self.bound_.law = self.law_ = law
         self.oob_distribution_ = None
         if counts == "oob":
             self.oob_distribution_ = self._oob_distribution(answers, stratum, len(target))
-        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, number, answers)
+        self.coverage_by_value_ = None if strata is None else self._coverage_by_value(strata, residual_stratum, answers)
 
     def _strata_of(self, X: Any, has_weight: np.ndarray) -> tuple[Strata | None, np.ndarray | None]:
         """Return strata by the column ``coverage_by`` of raw rows X, and each row's stratum ``[rows]``.
@@ -331,9 +335,9 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
     def _coverage_by_value(self, strata: Strata, number: np.ndarray, answers: Any) -> dict[Any, HeldShare] | None:
         """Return ``coverage_by_value_`` for the values of the strata's column.
 
-        ``answers`` are those of a forest, to which the law is fitted. They are None for a boosted model: there the
-        law's residuals tell, of which ``number`` has the strata. Return None for the law ``"neighbours"`` unless
-        residuals are out of bag, since leaves then count the very rows.
+        ``answers`` are those of a forest, to which the law is fitted, or None for a boosted model. Coverage is then
+        that of the law's residuals, whose strata are ``number [residuals]``. Return None for the law ``"neighbours"``
+        unless residuals are out of bag, since its leaves count the very rows.
         """
         if answers is None:
             return held_shares(strata, number, held_residuals(self.law_), self.law_.repeats)
@@ -514,7 +518,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
 
     def _check_parameters(self) -> None:
         """Raise a TypeError or a ValueError unless the parameters are of the kinds and ranges that they may have."""
-        whole, model, frozen = self._open()
+        model_or_pipeline, model, frozen = self._open()
         check_one_of("law", self.law, LAWS)
         check_one_of("counts", self.counts, COUNTS)
         check_one_of("learn_by", self.learn_by, SCORES)
@@ -526,7 +530,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         check_coverage_by(self.coverage_by)
         if frozen and self.counts == "cross_fit":
             raise ValueError("counts='cross_fit' grows forests, and this one came frozen; pass it unfrozen.")
-        check_steps(whole, model)
+        check_steps(model_or_pipeline, model)
         name = type(model).__name__
         if isinstance(model, type) or not (frozen or isinstance(model, BaseEstimator) or _is_catboost(model)):
             raise TypeError(
@@ -564,6 +568,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
         if self.support is None:
             return (-np.inf, np.inf), 0.0
         check_numbers("support", self.support)
+        # A single number has no order, as (0, 0) has none: both are refused below.
         low, high, *step = np.ravel(self.support).astype(np.float64).tolist() if np.size(self.support) > 1 else (0, 0)
         if np.ndim(self.support) != 1 or len(step) > 1 or not low < high:
             raise ValueError(f"support={self.support!r:.60} must be two numbers in their order, such as (0, inf).")
@@ -599,7 +604,7 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
             values = validate_numbers(self, X, reset=True, **self._data_checks(self._allows_nan()))
         if numbers.dtype.kind == "c":
             raise TypeError("y holds complex numbers; pass real ones.")
-        if numbers.dtype.kind in "OUSf" and numbers.ndim <= 2:
+        if numbers.dtype.kind in "OUSf" and numbers.ndim <= 2:  # they may hold words, or numbers that are not finite
             try:
                 numbers = cast(Any, check_array)(numbers, dtype=np.float64, ensure_2d=False, input_name="y")
             except ValueError as error:
@@ -611,9 +616,11 @@ class UncertainForestRegressor(Pickled, ForestNumbers, BoostedNumbers, ReadsRows
 
     def _data_checks(self, allows_nan: bool) -> dict[str, Any]:
         # LightGBM compares float64, so it is fitted to float64 as well as asked with it.
-        of_file = self.estimator is None and hasattr(self, "moments_")  # files keep no model of another library
-        wide = library_of(self._model()[0]) == "lightgbm" or (of_file and self.moments_.columns.cuts is not None)
-        return super()._data_checks(allows_nan) | {"dtype": np.float64 if wide else np.float32}
+        is_loaded = self.estimator is None and hasattr(self, "moments_")  # files keep no model of another library
+        reads_float64 = library_of(self._model()[0]) == "lightgbm" or (
+            is_loaded and self.moments_.columns.cuts is not None
+        )
+        return super()._data_checks(allows_nan) | {"dtype": np.float64 if reads_float64 else np.float32}
 
     # Answering.
 

@@ -50,13 +50,13 @@ def paths_on_device(unrolled: Unrolled, table: Float[np.ndarray, "paths stat"], 
     `Paths`, each path's tree, and its leaf's statistic. The factors are those of the module's formulas, in tables
     ``[a b]``.
     """
-    n, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
-    # Padding adds nothing: paths have the statistic 0. Forests of like size share programs.
-    parts = (*unrolled.paths.widen(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
+    n_paths, width, dtype = len(table), multiple_of(4, unrolled.most_columns), jnp.result_type(float)
+    # Padding adds nothing, since its paths have the statistic 0. By it forests of similar size share programs.
+    arrays = (*unrolled.paths.widen(width)[:4], unrolled.tree.astype(np.int32), table.astype(dtype))
     size, numbers = SIZES[platform][0], range(width + 1)
-    blocks = [padded_rows(part, power_of_two(n, size)).reshape(-1, size, *part.shape[1:]) for part in parts]
+    blocks = [padded_rows(array, power_of_two(n_paths, size)).reshape(-1, size, *array.shape[1:]) for array in arrays]
     weight = np.array([[1 / (a * comb(a + b, a)) if a else 0 for b in numbers] for a in numbers], dtype)
-    return jax.device_put((np.int32(ceil_div(n, size)), blocks, (weight, np.ascontiguousarray(weight.T))))
+    return jax.device_put((np.int32(ceil_div(n_paths, size)), blocks, (weight, np.ascontiguousarray(weight.T))))
 
 
 def kernel_by_background(paths: tuple[Any, ...], sample: Encoded, n_features: int, platform: str) -> Kernel:
@@ -70,8 +70,8 @@ def kernel_by_background(paths: tuple[Any, ...], sample: Encoded, n_features: in
     rows = padded_rows(np.asarray(sample.values), multiple_of(ROWS, n_rows))
     counts = padded_rows(np.full(n_rows, 1 / n_rows, dtype), len(rows))  # padding has the weight 0
     path_bytes = n_paths * (3 * ROWS + (3 + n_stats) * width) * dtype.itemsize
-    most = min(SIZES[platform][1], max(FEW, power_of_two(BLOCK_BYTES // path_bytes + 1) // 2))
-    shapes = Shapes(Chunk(most, most), None, (Chunk(FEW, FEW),))
+    max_rows = min(SIZES[platform][1], max(FEW, power_of_two(BLOCK_BYTES // path_bytes + 1) // 2))
+    shapes = Shapes(Chunk(max_rows, max_rows), None, (Chunk(FEW, FEW),))
     by_product = platform != "cpu" and n_features <= MOST_FEATURES
     arrays = (n_blocks, (column, *others), rows, counts, weights)
     return Kernel(_values, by_product, arrays, shapes, depends_on_missing=False)
@@ -86,7 +86,7 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
     shares to their columns, else additions at indices do. ``mask [instances trees]`` is the tree mask, or None.
     """
     n_blocks, blocks, rows, counts, weights = arrays
-    keys, sample = (_keys(part) for part in (x, rows.reshape(-1, ROWS, rows.shape[1])))
+    keys, sample = (_keys(array) for array in (x, rows.reshape(-1, ROWS, rows.shape[1])))
     n_features, n_stats, dtype = x.shape[1], blocks[-1].shape[2], counts.dtype
 
     def add_paths(block, total):
@@ -95,15 +95,16 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
         As in the module's formulas, a is the number of columns that stop a background row, and b the number of those
         that stop the instance. A path adds to the sum if no column stops both.
         """
-        *paths, tree, table = (lax.dynamic_index_in_dim(part, block, keepdims=False) for part in blocks)
+        *paths, tree, table = (lax.dynamic_index_in_dim(array, block, keepdims=False) for array in blocks)
         column, low, high, passes_missing = paths
         index = jnp.maximum(column, 0)
 
         def find_stops(instances):
             """Return which columns of paths stop which instances, ``[paths columns instances]``, and these as bits."""
-            key, missing = (part[index] for part in instances)
+            key, missing = (array[index] for array in instances)
             passes = jnp.where(missing, passes_missing[..., None], (key > low[..., None]) & (key <= high[..., None]))
             stops = ~passes & (column >= 0)[..., None]
+            # Columns as bits, 32 in an integer: one `&` shows whether a column stops both.
             powers = jnp.uint32(1) << jnp.arange(stops.shape[1], dtype=jnp.uint32) % 32
             return stops, [
                 jnp.where(stops[:, k : k + 32], powers[k : k + 32, None], 0).sum(axis=1, dtype=jnp.uint32)
@@ -120,7 +121,7 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
             a = row_stops.sum(axis=1)
             is_reached = sum((x[:, None] & y[:, :, None]) for x, y in zip(bits, row_bits, strict=True)) == 0
             a_factors, b_factors = (
-                jnp.where(is_reached, part[a[:, :, None], b[:, None]], 0) * count[:, None] for part in weights
+                jnp.where(is_reached, array[a[:, :, None], b[:, None]], 0) * count[:, None] for array in weights
             )
             a_shares = jnp.einsum("pcr,pri->pci", row_stops.astype(dtype), a_factors, precision=lax.Precision.HIGHEST)
             return (sums[0] + a_shares, sums[1] + b_factors.sum(axis=1)), None
@@ -131,7 +132,7 @@ def _values(_, by_product: bool, arrays: tuple, x: Array, mask: Array | None) ->
         if mask is not None:
             shares = jnp.where(mask.T[tree][:, None], shares, 0)
         path_values = shares[:, :, None] * table[:, None, :, None]
-        path_values = path_values.reshape(-1, *path_values.shape[2:])
+        path_values = path_values.reshape(-1, *path_values.shape[2:])  # [paths*columns stat instances]
         if by_product:
             is_of_column = (index.ravel() == jnp.arange(n_features, dtype=index.dtype)[:, None]).astype(dtype)
             return total + jnp.einsum("fk,ksi->fsi", is_of_column, path_values, precision=lax.Precision.HIGHEST)

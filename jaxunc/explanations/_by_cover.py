@@ -69,22 +69,23 @@ class Walk(NamedTuple):
 def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Walk:
     """Return the walk through ``unrolled`` trees; ``cover`` has the number of rows in each leaf."""
     left, above, shares = shares_of_cover(unrolled, cover)
-    nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
-    parent, depth, path = nodes.edge // 2, np.empty(n, int), np.full(2 * n + 1, -1)
+    nodes, levels, n_nodes = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
+    # By edge: the path that ends there, and the number of inner nodes below; roots share the last entry, edge -1.
+    parent, depth, path = nodes.edge // 2, np.empty(n_nodes, int), np.full(2 * n_nodes + 1, -1)
     path[unrolled.edge] = np.arange(len(unrolled.edge))
-    below, size = np.zeros(2 * n + 1, int), np.empty(n, int)
+    below, size = np.zeros(2 * n_nodes + 1, int), np.empty(n_nodes, int)
     for level in reversed(levels):
         size[level] = 1 + below[2 * level.start : 2 * level.stop].reshape(-1, 2).sum(axis=1)
         below[nodes.edge[level]] = size[level]
-    leaves, below = path[:-1].reshape(n, 2), below[:-1].reshape(n, 2)
-    flip = (leaves[:, 0] < 0) & (leaves[:, 1] >= 0)
-    leaves, below = (np.where(flip[:, None], part[:, ::-1], part) for part in (leaves, below))
+    leaves, below = path[:-1].reshape(n_nodes, 2), below[:-1].reshape(n_nodes, 2)
+    flip = (leaves[:, 0] < 0) & (leaves[:, 1] >= 0)  # the only leaf of two children becomes the first
+    leaves, below = (np.where(flip[:, None], array[:, ::-1], array) for array in (leaves, below))
     is_second = (nodes.edge % 2 == 1) != flip[parent]
-    entry = np.empty(n, int)
+    entry = np.empty(n_nodes, int)  # position of each node in the order in which the walk enters nodes
     for k, level in enumerate(levels):
         depth[level] = k + 1
         after = 1 + entry[parent[level]] + np.where(is_second[level], below[parent[level], 0], 0)
-        entry[level] = after if k else np.cumsum(size[level]) - size[level]
+        entry[level] = after if k else np.cumsum(size[level]) - size[level]  # a root follows all trees before it
     order = np.argsort(entry)
     n_points = max(1, -(-unrolled.most_columns // 2))
     t, weight = np.polynomial.legendre.leggauss(n_points if n_points <= 4 else multiple_of(2, n_points))
@@ -107,8 +108,8 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
         "c_above": c[parent] * slope[:, None],
         "pops": leaves[:, 0] < 0,
     }
-    arrays, leaves = jax.tree.map(lambda part: part[order], (arrays, leaves))
-    depth, end = depth[order], entry[order] + size[order] - 1
+    arrays, leaves = jax.tree.map(lambda array: array[order], (arrays, leaves))
+    depth, end = depth[order], entry[order] + size[order] - 1  # end: the last node that is entered below a node
     is_turn = (leaves >= 0).all(axis=1)
     turn, others = np.flatnonzero(is_turn), np.flatnonzero(~is_turn)
     leave_order = others[np.lexsort((-depth[others], end[others]))]
@@ -116,14 +117,14 @@ def make_walk(unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]) -> Wa
         "node": turn,
         "n_left": np.bincount(np.searchsorted(turn, end[others]), minlength=len(turn)),
         # The depth at which a statistic is kept: that of the next entered node's parent, whose first child is done.
-        "keeps": depth[(turn + 1) % n] - 1,
+        "keeps": depth[(turn + 1) % n_nodes] - 1,
     }
-    dtype, n_all = jnp.result_type(float), power_of_two(n, NODES)
+    dtype, n_all = jnp.result_type(float), power_of_two(n_nodes, NODES)
 
     def padded(array: np.ndarray, n_rows: int = n_all) -> np.ndarray:
         return padded_rows(array.astype({"f": dtype, "i": np.int32, "b": bool}[array.dtype.kind]), n_rows)
 
-    turns = {name: padded(part, n_all // 2) for name, part in turns.items()}
+    turns = {name: padded(array, n_all // 2) for name, array in turns.items()}
     on_device = jax.device_put((jax.tree.map(padded, arrays), padded(leave_order), turns, np.int32(len(turn))))
     return Walk(on_device, power_of_two(len(levels) + 1, DEPTH), leaves, shares)
 
@@ -136,9 +137,9 @@ def kernel_by_cover(walk: Walk, leaf_stats: Float[Array, "nodes 2 stat"], platfo
     nodes, *others = walk.arrays
     n_points, n_stats = nodes["c"].shape[1], leaf_stats.shape[2]
     path_bytes = walk.depth * n_points * (1 + n_stats) * leaf_stats.dtype.itemsize
-    most, of_a_call = CALLS[platform]
-    rows = min(most, power_of_two(STEP_BYTES // path_bytes + 1, 2 * SMALL[-1]) // 2)
-    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), of_a_call, OF_A_THREAD)
+    max_rows, call_cost = CALLS[platform]
+    rows = min(max_rows, power_of_two(STEP_BYTES // path_bytes + 1, 2 * SMALL[-1]) // 2)
+    shapes = Shapes(Chunk(rows, rows), None, tuple(Chunk(few, few) for few in SMALL), call_cost, OF_A_THREAD)
     return Kernel(_values, walk.depth, (nodes | {"leaf_stats": leaf_stats}, *others), shapes)
 
 
@@ -178,31 +179,31 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
     turn to turn. It enters the nodes down to the turn, and then leaves those whose second child is done. ``path`` has
     the numbers of the path, ``first_stats`` the statistics expected at first children, by depth.
     """
-    nodes, left, turns, n_turns = arrays
+    nodes, leave_order, turns, n_turns = arrays
     n_stats, n_points, dtype = nodes["leaf_stats"].shape[-1], nodes["c"].shape[1], nodes["c"].dtype
     keys, is_missing = order_key(x).T, jnp.isnan(x).T if has_missing else None
-    of_trees = None if mask is None else mask.T
+    mask_of_trees = None if mask is None else mask.T
 
     def zeros(*shape: int) -> Array:
         return jnp.zeros((*shape, len(x)), dtype)
 
     def enter(i: Array, path: _PathNumbers) -> _PathNumbers:
         """Return the path with node i added: its alpha and beta, and the instances' chance to arrive there."""
-        g = {name: _take(part, i) for name, part in nodes.items()}
-        key, at = _take(keys, g["column"]), g["depth"]
+        g = {name: _take(part, i) for name, part in nodes.items()}  # the node's numbers by name
+        key, level = _take(keys, g["column"]), g["depth"]
         passes, goes_first = (key > g["low"]) & (key <= g["high"]), (key <= g["threshold"]) != g["flip"]
         if is_missing is not None:
-            lacks = _take(is_missing, g["column"])
-            passes = jnp.where(lacks, g["missing"], passes)
-            goes_first = jnp.where(lacks, g["missing_first"], goes_first)
+            is_absent = _take(is_missing, g["column"])
+            passes = jnp.where(is_absent, g["missing"], passes)
+            goes_first = jnp.where(is_absent, g["missing_first"], goes_first)
         alpha = jnp.where(passes, goes_first.astype(dtype), g["share"])
         beta = jnp.where(passes, jnp.where(goes_first, -g["z_second"], g["z_first"]), 0)
-        alpha, beta = _put(path.alpha, alpha, at), _put(path.beta, beta, at)
-        arrive = _take(path.arrive, at - 1)
-        if of_trees is not None:
-            arrive = jnp.where(at == 1, _take(of_trees, g["tree"]).astype(dtype), arrive)
-        chance = g["offset"] + g["slope"] * _take(alpha, at - 1) + g["c_above"][:, None] * _take(beta, at - 1)
-        return _PathNumbers(_put(path.arrive, arrive * chance, at), alpha, beta)
+        alpha, beta = _put(path.alpha, alpha, level), _put(path.beta, beta, level)
+        arrive = _take(path.arrive, level - 1)
+        if mask_of_trees is not None:  # an instance does not arrive at the root of a masked tree
+            arrive = jnp.where(level == 1, _take(mask_of_trees, g["tree"]).astype(dtype), arrive)
+        chance = g["offset"] + g["slope"] * _take(alpha, level - 1) + g["c_above"][:, None] * _take(beta, level - 1)
+        return _PathNumbers(_put(path.arrive, arrive * chance, level), alpha, beta)
 
     def leave(i: Array, state: tuple[Array, Array], path: _PathNumbers, first_stats: Array) -> tuple[Array, Array]:
         """Add the shares of the i-th node that the walk leaves; return the totals, and the statistic expected there.
@@ -210,8 +211,9 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
         ``state`` has the totals so far, and the statistic expected at the node's second child.
         """
         total, second = state
-        node = _take(left, i)
+        node = _take(leave_order, i)
         g = {name: _take(part, node) for name, part in nodes.items()}
+        # "pops": the first child is an inner node, whose statistic was kept when the walk left it.
         difference = jnp.where(g["pops"], _take(first_stats, g["depth"]), g["leaf_stats"][0][:, None, None]) - second
         return add(g, total, path, difference), expect(g, path, second, difference)
 
@@ -238,15 +240,15 @@ def _values(has_missing: bool, depth: int, arrays: tuple, x: Array, mask: Array 
         ``state`` has the totals, ``first_stats``, ``path``, and the numbers of nodes entered and left so far.
         """
         total, first_stats, path, i, j = state
-        g = {name: _take(part, k) for name, part in turns.items()}
-        node, last = g["node"], j + g["n_left"]
+        turn_numbers = {name: _take(part, k) for name, part in turns.items()}
+        node, last = turn_numbers["node"], j + turn_numbers["n_left"]
         path = lax.fori_loop(i, node + 1, enter, path)
-        of_node = {name: _take(part, node) for name, part in nodes.items()}
-        first, second = of_node["leaf_stats"][..., None, None]
-        start = add(of_node, total, path, first - second), expect(of_node, path, second, first - second)
+        g = {name: _take(part, node) for name, part in nodes.items()}
+        first, second = g["leaf_stats"][..., None, None]
+        start = add(g, total, path, first - second), expect(g, path, second, first - second)
         total, statistic = lax.fori_loop(j, last, partial(leave, path=path, first_stats=first_stats), start)
-        return total, _put(first_stats, statistic, g["keeps"]), path, node + 1, last
+        return total, _put(first_stats, statistic, turn_numbers["keeps"]), path, node + 1, last
 
-    path = _PathNumbers(1 + zeros(depth, n_points), zeros(depth), zeros(depth))
+    path = _PathNumbers(1 + zeros(depth, n_points), zeros(depth), zeros(depth))  # each root is reached with chance 1
     start = zeros(x.shape[1], n_stats), zeros(depth, n_stats, n_points), path, jnp.int32(0), jnp.int32(0)
     return lax.fori_loop(0, n_turns, turn, start)[0].transpose(2, 0, 1)

@@ -1,4 +1,4 @@
-"""Calls that explain: parts of the instances in threads on a CPU, one program for all of them on an accelerator."""
+"""Calls of the programs that explain: threads share the instances on a CPU; an accelerator runs one program for all."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,16 +28,16 @@ class Kernel(NamedTuple):
     shapes: Shapes
     """Shapes of the calls on a CPU; an accelerator answers in one call, whose blocks have the shape ``single``."""
     depends_on_missing: bool = True
-    """Whether the program reads ``has_missing``; if not, the argument is always True."""
+    """Whether the program reads ``has_missing``; otherwise the argument is always True: one program for both."""
 
 
 class Completion(NamedTuple):
-    """The last steps from a kernel's values to Shapley values: a further number, and a division by weights."""
+    """The last steps from a kernel's values to Shapley values: one more number, and a division by weights."""
 
     last_follows: bool
     """Whether the statistic has one more number, minus the sum of the kernel's numbers."""
     weights: Float[Array | np.ndarray, "trees"] | None
-    """Weights of trees: with a mask values are divided by the sum of weights of an instance's trees; None: never."""
+    """Weights of trees: with a mask values are divided by their sum over an instance's trees. None: no division."""
 
     def apply(self, values: Any, mask: Any) -> Any:
         """Return the Shapley values ``[instances features stat]`` of a kernel's values.
@@ -97,8 +97,8 @@ def values_by(
 
     row_bytes = jnp.result_type(float).itemsize * X.values.shape[1] * (1 + n_stats)
     row_bytes += 0 if mask is None else mask.shape[1]
-    least = shapes.small[0].rows if shapes.small else shapes.single.rows
-    return answer_on_device(answer, X.values, mask, row_bytes, missing=X.missing, guess=True, least=least)[0]
+    smallest_call = shapes.small[0].rows if shapes.small else shapes.single.rows
+    return answer_on_device(answer, X.values, mask, row_bytes, missing=X.missing, guess=True, least=smallest_call)[0]
 
 
 @partial(HostProgram, static_argnums=(0, 1))

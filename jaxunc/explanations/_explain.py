@@ -53,7 +53,7 @@ class Attributions(NamedTuple):
 
     values: Float[Array, "instances features stat"]
     base: Float[Array, "stat"] | Float[Array, "instances stat"]
-    """What is expected of an instance of which nothing is known; one row for each instance where trees are masked."""
+    """The answer expected for an instance of which nothing is known; with masked trees a row for each instance."""
     of: str
     """What is explained: "probability", "class scores", "pooled counts", "uncertainty", …"""
     names: tuple[Any, ...]
@@ -78,11 +78,11 @@ class Attributions(NamedTuple):
         shares, base = self._select(instance, stat)
         check_integer("most", most, 1)
         order = np.argsort(-np.abs(shares), kind="stable")
-        names, sizes = [self.features[i] for i in order[:most]], shares[order[:most]]
+        names, bars = [self.features[i] for i in order[:most]], shares[order[:most]]
         if len(order) > most:
-            names, sizes = [*names, f"{len(order) - most} others"], np.append(sizes, shares[order[most:]].sum())
+            names, bars = [*names, f"{len(order) - most} others"], np.append(bars, shares[order[most:]].sum())
         ax = axes_of(ax, figsize=(6, 0.6 + 0.3 * len(names)))
-        ax.barh(range(len(names)), sizes, color=np.where(sizes < 0, "tab:blue", "tab:red"))
+        ax.barh(range(len(names)), bars, color=np.where(bars < 0, "tab:blue", "tab:red"))
         ax.set_yticks(range(len(names)), names)
         ax.invert_yaxis()
         ax.axvline(0, color="black", linewidth=0.8)
@@ -268,12 +268,12 @@ def _sum_by_source(values: np.ndarray, sources: np.ndarray, n_columns: int) -> n
 
 
 def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, X: Any, tree_mask: Any) -> Attributions:
-    """Return the shares of the trees' columns in what ``stat`` says of their leaves.
+    """Return the shares of the trees' columns in the sum of their leaves' statistic ``stat``.
 
     ``covered`` is the background, a forest or encoded rows. X and the mask may be traced.
     """
     traced, all_trees, tested_columns = not is_concrete(X, tree_mask), trees, None
-    # Within someone's program all instances are one block: blocks of few paths bound what it holds.
+    # Traced instances are one block: the small blocks of paths of a CPU then bound the memory.
     platform = "cpu" if traced or default_platform() == "cpu" else "accelerator"
     if traced:
         encoded = Encoded(encode_traced(X, trees.columns), True)
@@ -282,12 +282,12 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
     else:
         unchecked: Any = unchecked_rows(X, trees.columns)  # the program looks at the values
         encoded = Encoded(*unchecked)
-    if any(isinstance(part.values, SparseRows) for part in (encoded, covered) if isinstance(part, Encoded)):
+    if any(isinstance(rows.values, SparseRows) for rows in (encoded, covered) if isinstance(rows, Encoded)):
         trees, tested_columns = narrow_trees(trees)
         encoded = _select_columns(tested_columns, trees, encoded)
         covered = _select_columns(tested_columns, trees, covered) if isinstance(covered, Encoded) else covered
     n_rows, n_stats, dtype, xp = len(encoded.values), len(stat.names), jnp.result_type(float), jnp if traced else np
-    number = partial(xp.asarray, dtype=dtype if traced else np.float64)
+    as_floats = partial(xp.asarray, dtype=dtype if traced else np.float64)
     mask = as_mask(tree_mask, n_rows, trees.n_trees)
     mask = None if mask is None else xp.asarray(mask)
     with outside_traces():
@@ -296,25 +296,25 @@ def _attributions(trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, 
         by_tree = _expected_by_tree(trees, stat, covered, summands, mask is not None)
     if kernel is None or not n_rows:
         values = np.zeros((n_rows, trees.n_features, n_stats), dtype)
-        if encoded.missing is None:
+        if encoded.missing is None:  # no program has looked at the values
             refuse_infinite(encoded.values)
     else:
         values = values_by(kernel, Completion(summands.last_follows, stat.weights), encoded, mask, platform, n_stats)
     base = by_tree.sum(axis=0)
     if mask is not None:
-        masks, expected = number(mask), number(by_tree)
+        masks, expected = as_floats(mask), as_floats(by_tree)
         base = jnp.matmul(masks, expected, precision=lax.Precision.HIGHEST) if traced else masks @ expected
         base = base if stat.weights is None else base / sum_of_weights(mask, stat.weights)
     if tested_columns is not None:
         values = _among_all_columns(values, tested_columns, all_trees.n_features)
-    base = (number(base) + number(stat.constant)).astype(dtype)
+    base = (as_floats(base) + as_floats(stat.constant)).astype(dtype)
     values, base = jax.device_put((values, base))
     columns = all_trees.columns
     return Attributions(values, base, stat.of, stat.names, columns.names or tuple(map(str, range(columns.number))))
 
 
 class _Summands(NamedTuple):
-    """What leaves add to an answer, in the form that a kernel reads."""
+    """Statistics that leaves add to an answer, as the arrays that a kernel reads."""
 
     walk: Walk | None
     """The walk through the trees; None if the background is a table of rows."""
@@ -323,33 +323,35 @@ class _Summands(NamedTuple):
     by_tree: np.ndarray
     """The expected statistic of each tree ``[trees stat]``; zeros if the background is a table of rows."""
     last_follows: bool
-    """Whether all leaves of a tree have numbers of the same sum, such as probabilities: the last number follows."""
+    """Whether the numbers of a leaf add to the same sum in all leaves of a tree: then the last number follows."""
 
 
 def _summands(
     trees: Trees, stat: LeafStatistic, covered: Forest | Encoded, platform: str, is_masked: bool
 ) -> _Summands:
-    """Return what leaves add to an answer; kept while the arrays are alive, since models are explained repeatedly.
+    """Return the summands of an answer; kept while the arrays are alive, since models are explained repeatedly.
 
-    ``stat`` is the leaves' statistic, ``covered`` the background, ``platform`` "cpu" or "accelerator". With
-    ``is_masked``, where there is a tree mask, statistics are not divided by the trees' weights.
+    ``stat`` is the leaves' statistic, ``covered`` the background, ``platform`` "cpu" or "accelerator". ``is_masked``
+    says whether there is a tree mask: then statistics are not divided by the trees' weights.
     """
     dtype, counts = jnp.result_type(float), tuple[Any, ...]()
     if isinstance(covered, Forest):
         counts = covered.count_table, covered.code
 
     def make() -> _Summands:
+        """Unroll the trees, make a walk if counts are the background, and put the leaves' numbers on the device."""
         unrolled, by_tree = _UNROLLED.get(_arrays(trees), None, lambda: unroll(trees)), np.zeros(stat.table.shape[::2])
-        of_paths = _divided_by_weights(stat.table[unrolled.tree, unrolled.leaf], stat, is_masked)
-        largest, n_stats = np.abs(of_paths).max(), of_paths.shape[1]
-        last_follows = n_stats > 1 and _is_constant(unrolled.tree, of_paths.sum(axis=1), largest, dtype)
-        fewer, has_tests = of_paths[:, : n_stats - last_follows], len(unrolled.nodes.edge) > 0
+        path_stats = _divided_by_weights(stat.table[unrolled.tree, unrolled.leaf], stat, is_masked)
+        largest, n_stats = np.abs(path_stats).max(), path_stats.shape[1]
+        last_follows = n_stats > 1 and _is_constant(unrolled.tree, path_stats.sum(axis=1), largest, dtype)
+        # The kernel sums fewer numbers: `Completion` adds the last.
+        kernel_stats, has_tests = path_stats[:, : n_stats - last_follows], len(unrolled.nodes.edge) > 0
         if isinstance(covered, Encoded):
-            numbers = paths_on_device(unrolled, fewer, platform) if has_tests else None
-            return _Summands(None, numbers, by_tree, last_follows)
+            device_stats = paths_on_device(unrolled, kernel_stats, platform) if has_tests else None
+            return _Summands(None, device_stats, by_tree, last_follows)
         walk = _WALKS.get((*_arrays(trees), *counts), dtype, lambda: make_walk(unrolled, _cover(*counts)))
-        np.add.at(by_tree, unrolled.tree, walk.shares[:, None] * of_paths)
-        return _Summands(walk, leaf_numbers(walk, fewer) if has_tests else None, by_tree, last_follows)
+        np.add.at(by_tree, unrolled.tree, walk.shares[:, None] * path_stats)
+        return _Summands(walk, leaf_numbers(walk, kernel_stats) if has_tests else None, by_tree, last_follows)
 
     return _SUMMANDS.get((*_arrays(trees), *counts, stat.table), (dtype, platform, is_masked), make)
 
@@ -384,7 +386,7 @@ def _expected_by_tree(
 def _divided_by_weights(table: np.ndarray, stat: LeafStatistic, is_masked: bool) -> np.ndarray:
     """Return leaf statistics ``table`` over the sum of the trees' weights in ``stat``; unchanged without weights.
 
-    If ``is_masked``, return ``table``, too: `Completion` divides by the weights of each instance's trees.
+    It is unchanged, too, if ``is_masked``: then `Completion` divides by the weights of each instance's trees.
     """
     return table if stat.weights is None or is_masked else table / stat.weights.sum()
 
@@ -394,8 +396,8 @@ def _is_constant(tree: np.ndarray, value: np.ndarray, scale: float, dtype: np.dt
 
     ``tree`` ``[paths]`` has the number of each path's tree.
     """
-    first = np.unique(tree, return_index=True)[1]
-    return bool(np.all(np.abs(value - value[first][tree]) <= 8 * np.finfo(dtype).eps * scale))
+    first_path = np.unique(tree, return_index=True)[1]
+    return bool(np.all(np.abs(value - value[first_path][tree]) <= 8 * np.finfo(dtype).eps * scale))
 
 
 _UNROLLED: KeptWhileAlive[Unrolled] = KeptWhileAlive()
@@ -434,31 +436,31 @@ def _among_all_columns(values: Any, columns: np.ndarray, n_features: int) -> Any
     shape = len(values), n_features, values.shape[2]
     if not is_concrete(values):
         return jnp.zeros(shape, values.dtype).at[:, columns].set(values)
-    of_all = np.zeros(shape, values.dtype)
-    of_all[:, columns] = values
-    return of_all
+    all_values = np.zeros(shape, values.dtype)
+    all_values[:, columns] = values
+    return all_values
 
 
 def _statistic(forest: Any, combiner: Any) -> LeafStatistic:
-    """Return what `_choose_statistic` does, which is kept while the arrays of forest and combiner are alive."""
+    """Return the statistic of leaves that is explained, kept while the arrays of forest and combiner are alive."""
     if not (isinstance(forest, Forest | AdditiveTrees) and isinstance(combiner, Combiner | None)):
         return _choose_statistic(forest, combiner)
-    numbers, structure = jax.tree.flatten(combiner)
-    arrays = [number for number in numbers if isinstance(number, Array | np.ndarray)]
-    others = tuple(number for number in numbers if not isinstance(number, Array | np.ndarray))
+    leaves, structure = jax.tree.flatten(combiner)
+    arrays = [leaf for leaf in leaves if isinstance(leaf, Array | np.ndarray)]
+    constants = tuple(leaf for leaf in leaves if not isinstance(leaf, Array | np.ndarray))
 
     def make() -> LeafStatistic:
         stat = _choose_statistic(forest, combiner)
-        table = stat.table.view()  # the caller's own array stays as it is
-        table.setflags(write=False)  # what is made of it is kept, too
+        table = stat.table.view()  # the caller's own array stays writable
+        table.setflags(write=False)  # summands that are made of it are kept, and must not differ from it
         return stat._replace(table=table)
 
-    settings = structure, others, jnp.result_type(float)
+    settings = structure, constants, jnp.result_type(float)
     return _STATISTICS.get((forest, *jax.tree.leaves(forest), *arrays), settings, make)
 
 
 def _choose_statistic(forest: Any, combiner: Any) -> LeafStatistic:
-    """Return the statistic of leaves that is explained; refuse combiners and forests without such a statistic."""
+    """Return the statistic of leaves that is explained; raise an error for combiners and forests that have none."""
     if isinstance(forest, AdditiveTrees):
         if combiner is not None:
             raise TypeError(
@@ -476,9 +478,9 @@ def _choose_statistic(forest: Any, combiner: Any) -> LeafStatistic:
 
 
 def _background(forest: Any, background: Any) -> Forest | Encoded:
-    """Return the forest whose counts are the background, or the encoded rows of a table; refuse anything else.
+    """Return the background: the forest that holds its counts, or the encoded rows of a table; refuse anything else.
 
-    ``background`` is as for `explain`; None is the forest's own counts.
+    ``background`` is the argument of `explain`, where None means the forest's own counts.
     """
     if background is None and not isinstance(forest, Forest):
         raise ValueError(

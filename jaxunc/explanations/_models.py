@@ -32,7 +32,7 @@ class OpenedModel(NamedTuple):
     sources: np.ndarray | None
     """The raw column that each column of the trees is made of; None where the trees read raw columns."""
     n_columns: int
-    """Number of raw columns; 0 where it is not known, and not read."""
+    """Number of raw columns; 0 where it is not known: then ``sources`` is None, and nothing reads it."""
     names: tuple[str, ...] | None
     """Names of the raw columns; None where the model has none."""
 
@@ -47,7 +47,7 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
         return None
     if library != "sklearn":
         return OpenedModel(from_any(model), combiner, None, lambda X: X, None, 0, None)
-    # Here, since they take scikit-learn.
+    # Imported late, since they load scikit-learn.
     from sklearn.frozen import FrozenEstimator
     from sklearn.utils.validation import check_is_fitted
 
@@ -55,30 +55,30 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
 
     model_or_pipeline, last, _ = opened(FrozenEstimator(model))
     check_is_fitted(last)
-    steps, read, inner, statistic = steps_of(model_or_pipeline), lambda X: X, (), None
+    steps, read, inner_steps, statistic = steps_of(model_or_pipeline), lambda X: X, (), None
     if isinstance(last, ReadsRawRows):
-        read, inner = last._instances, last._steps
+        read, inner_steps = last._instances, last._steps
         forest, combiner, statistic = _open_estimator(last, combiner)
     else:
         forest = from_any(last)
         combiner = Mean() if combiner is None and isinstance(forest, Forest) else combiner
-    names = getattr(model_or_pipeline if steps else last, "feature_names_in_", None)
-    first = (*steps, *inner)
-    n = int(getattr(first[0][1] if first else last, "n_features_in_", 0))
-    if first and not n:
+    raw_names = getattr(model_or_pipeline if steps else last, "feature_names_in_", None)
+    raw_steps = (*steps, *inner_steps)
+    n_columns = int(getattr(raw_steps[0][1] if raw_steps else last, "n_features_in_", 0))
+    if raw_steps and not n_columns:
         raise TypeError(
-            f"the step {first[0][0]!r} does not tell how many columns it was fitted to; explain the forest."
+            f"the step {raw_steps[0][0]!r} does not tell how many columns it was fitted to; explain the forest."
         )
-    sources = _sources([step for _, step in first], n) if first else None
+    sources = _sources([step for _, step in raw_steps], n_columns) if raw_steps else None
     read_all = (lambda X: read(transformed(steps, known_to_sklearn(X)))) if steps else read
-    column_names = None if names is None else tuple(map(str, names))
-    return OpenedModel(forest, combiner, statistic, read_all, sources, n, column_names)
+    column_names = None if raw_names is None else tuple(map(str, raw_names))
+    return OpenedModel(forest, combiner, statistic, read_all, sources, n_columns, column_names)
 
 
 def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic | None]:
-    """Return an estimator's trees, the combiner to explain, and a regressor's statistic of leaves, else None.
+    """Return an estimator's trees, the combiner to explain, and a regressor's statistic of leaves (else None).
 
-    ``combiner`` is the one to explain, or None for a classifier's own; a TypeError for a regressor unless it is None.
+    A ``combiner`` of None is replaced by a classifier's own. For a regressor any other raises a TypeError.
     """
     if not hasattr(model, "moments_"):
         return model.forest_, model.combiner_ if combiner is None else combiner, None
@@ -91,15 +91,15 @@ def _open_estimator(model: Any, combiner: Any) -> tuple[Any, Any, LeafStatistic 
         return leaf_model, None, LeafStatistic(table, np.asarray(leaf_model.base, np.float64), "number", names)
     model.moments_.warn_of_one_doubt()
     mean = leaf_model.scale * (table[..., 0] + (table[..., 2] if table.shape[-1] > 2 else 0))
-    both = np.stack([mean, leaf_model.scale**2 * table[..., 1]], axis=-1)
+    numbers = np.stack([mean, leaf_model.scale**2 * table[..., 1]], axis=-1)
     statistic = LeafStatistic(
-        both, np.array([leaf_model.centre, 0.0]), "number", ("mean", "aleatoric"), np.ones(len(both))
+        numbers, np.array([leaf_model.centre, 0.0]), "number", ("mean", "aleatoric"), np.ones(len(numbers))
     )
     return leaf_model if model.forest_ is None else model.forest_, None, statistic
 
 
 def _sources(steps: list[Any], n: int) -> np.ndarray:
-    """Return, for each output column of the steps, the one of ``n`` raw columns it is made of, or raise a TypeError."""
+    """Return, for each output column of the steps, which of ``n`` raw columns it is made of; or raise a TypeError."""
     position = np.arange(n)
     for step in steps:
         position = position[_sources_of(step, len(position))]
@@ -109,8 +109,8 @@ def _sources(steps: list[Any], n: int) -> np.ndarray:
 def _sources_of(step: Any, n: int) -> np.ndarray:
     """Return, for each output column of a step, the position of its input column among ``n``.
 
-    A `Pipeline` and a `ColumnTransformer` are opened. Texts ("passthrough") and None change nothing. Raises a TypeError
-    as `_match_names` does.
+    A `Pipeline` and a `ColumnTransformer` are opened. A step "passthrough" or None changes nothing. Raises a TypeError
+    if a step mixes columns, or does not name those that it makes.
     """
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
@@ -118,16 +118,16 @@ def _sources_of(step: Any, n: int) -> np.ndarray:
     if isinstance(step, str) or step is None:
         return np.arange(n)
     if isinstance(step, Pipeline):
-        return _sources([part for _, part in step.steps], n)
+        return _sources([inner for _, inner in step.steps], n)
     if not isinstance(step, ColumnTransformer):
         return _match_names(step, n)
-    names, made = list(map(str, getattr(step, "feature_names_in_", range(n)))), {}
-    for name, part, columns in step.transformers_:
-        where = step.output_indices_[name]
-        if where.stop > where.start:
+    names, sources = list(map(str, getattr(step, "feature_names_in_", range(n)))), {}
+    for name, inner, columns in step.transformers_:
+        span = step.output_indices_[name]
+        if span.stop > span.start:
             chosen = _positions(columns, names)
-            made |= dict(zip(range(where.start, where.stop), chosen[_sources_of(part, len(chosen))], strict=True))
-    return np.array([made[j] for j in sorted(made)], int)
+            sources |= dict(zip(range(span.start, span.stop), chosen[_sources_of(inner, len(chosen))], strict=True))
+    return np.array([sources[output] for output in sorted(sources)], int)
 
 
 def _positions(columns: Any, names: list[str]) -> np.ndarray:
@@ -139,26 +139,29 @@ def _positions(columns: Any, names: list[str]) -> np.ndarray:
         ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
         stop = ends[1] + 1 if isinstance(columns.stop, str) else ends[1]
         return np.arange(len(names))[ends[0] : stop : columns.step]
-    chosen = np.atleast_1d(np.asarray(columns))
-    if chosen.dtype.kind in "ib":
-        return np.arange(len(names))[chosen]
-    return np.array([names.index(str(name)) for name in chosen], int)
+    selection = np.atleast_1d(np.asarray(columns))
+    if selection.dtype.kind in "ib":
+        return np.arange(len(names))[selection]
+    return np.array([names.index(str(name)) for name in selection], int)
 
 
 def _match_names(step: Any, n: int) -> np.ndarray:
-    """Return for each output column of a step the one of ``n`` input columns in its name; a TypeError unless one is."""
+    """Return, for each output column of a step, the one of ``n`` input columns that its name contains.
+
+    The step is asked to name its outputs for marked inputs. Raises a TypeError unless each name has just one mark.
+    """
     marks = [_MARK.format(j) for j in range(n)]
     step = copy.copy(step)
     vars(step).pop("feature_names_in_", None)  # otherwise the step would refuse other names
     try:
-        made = [str(name) for name in step.get_feature_names_out(marks)]
-        matches = [[j for j, mark in enumerate(marks) if mark in name] for name in made]
+        output_names = [str(name) for name in step.get_feature_names_out(marks)]
+        matches = [[j for j, mark in enumerate(marks) if mark in name] for name in output_names]
     except (AttributeError, TypeError, ValueError):
         matches = [[]]
-    if any(len(parts) != 1 for parts in matches):
+    if any(len(columns) != 1 for columns in matches):
         raise TypeError(
             f"the step {type(step).__name__} mixes columns, or does not name those that it makes of each: shares of "
             "raw columns cannot be told. Explain the forest behind it, model.forest_, on the rows that come to it; a "
             "FunctionTransformer tells by feature_names_out='one-to-one'."
         )
-    return np.array([parts[0] for parts in matches], int)
+    return np.array([columns[0] for columns in matches], int)

@@ -1,7 +1,7 @@
 """The paths of trees as arrays, level by level: each column of a path once, with the values that pass its tests.
 
-A node that several paths lead to, as in tests of categories, is there once for each of them. Its cover is divided
-evenly among these paths. So the shares of paths that differ in one column alone add up to those of one test.
+If several paths lead to one node, as tests of categories make them do, the node is repeated for each of them. Its cover
+is divided evenly among these paths. So the shares of paths that differ in one column alone add up to those of one test.
 """
 
 from typing import NamedTuple
@@ -40,14 +40,14 @@ class Paths(NamedTuple):
         return Paths(*(part[chosen] for part in self))
 
     def widen(self, width: int) -> "Paths":
-        """Return the paths with room for ``width`` columns."""
+        """Return the paths with ``width`` entries each, of which the added ones are unused."""
         more = ((0, 0), (0, width - self.column.shape[1]))
         return Paths(*(np.pad(part, more, constant_values=fill) for part, fill in zip(self, _FILLS, strict=True)))
 
     def add_tests(self, column: np.ndarray) -> tuple["Paths", np.ndarray]:
-        """Return (paths with ``column`` ``[paths]`` entered, index of each path's column among its columns)."""
-        same, number = self.column == column[:, None], (self.column >= 0).sum(axis=1)
-        index = np.where(same.any(axis=1), same.argmax(axis=1) if same.size else 0, number)
+        """Return the paths with ``column [paths]`` entered, where a path lacks it, and its index in each path."""
+        is_same, n_columns = self.column == column[:, None], (self.column >= 0).sum(axis=1)
+        index = np.where(is_same.any(axis=1), is_same.argmax(axis=1) if is_same.size else 0, n_columns)
         paths = self.widen(max(self.column.shape[1], int(index.max(initial=-1)) + 1))
         paths.column[np.arange(len(index)), index] = column
         return paths, index
@@ -94,9 +94,9 @@ class Unrolled(NamedTuple):
 def unroll(trees: Trees) -> Unrolled:
     """Return the paths of concrete trees, on the host; raise a ValueError if a level has more than `MOST` nodes."""
     child, column, threshold, missing_right = _tests(trees)
-    tree, n = np.arange(trees.n_trees), 0
+    tree, n_nodes = np.arange(trees.n_trees), 0
     node, edge, paths = np.zeros_like(tree), np.full_like(tree, -1), Paths.of_roots(trees.n_trees)
-    inner, levels, ends = [], [], []
+    inner_nodes, levels, ends = [], [], []
     while len(node):
         is_leaf = child[tree, node] == node
         ends.append((edge[is_leaf], tree[is_leaf], node[is_leaf], paths.of(is_leaf)))
@@ -106,71 +106,76 @@ def unroll(trees: Trees) -> Unrolled:
                 f"tests of sets below each other lead to more than {MOST} paths, too many to explain: pass a model of "
                 "less depth, or with fewer categories in a test."
             )
-        every = np.arange(len(node))
+        row = np.arange(len(node))
         paths, index = paths.add_tests(column[tree, node])
         test = tuple(part[tree, node] for part in (column, threshold, missing_right))
-        inner.append((edge, tree, *test, *(part[every, index] for part in paths[1:])))
-        levels.append(slice(n, n + len(node)))
-        both, right = np.tile(every, 2), np.repeat([False, True], len(node))
-        at, key, edge, n = (np.arange(2 * len(node)), index[both]), test[1][both], 2 * (n + both) + right, n + len(node)
-        paths = paths.of(both)
-        paths.low[at] = np.where(right, np.maximum(paths.low[at], key), paths.low[at])
-        paths.high[at] = np.where(right, paths.high[at], np.minimum(paths.high[at], key))
-        paths.missing[at] &= test[2][both] == right
-        paths.last[at] = edge
-        tree, node = tree[both], child[tree, node][both] + right
+        inner_nodes.append((edge, tree, *test, *(part[row, index] for part in paths[1:])))
+        levels.append(slice(n_nodes, n_nodes + len(node)))
+        # All left children of the level, then all right ones; an entry is (path, index of the tested column in it).
+        parent, right = np.tile(row, 2), np.repeat([False, True], len(node))
+        entry, key, edge, n_nodes = (
+            (np.arange(2 * len(node)), index[parent]),
+            test[1][parent],
+            2 * (n_nodes + parent) + right,
+            n_nodes + len(node),
+        )
+        paths = paths.of(parent)
+        paths.low[entry] = np.where(right, np.maximum(paths.low[entry], key), paths.low[entry])
+        paths.high[entry] = np.where(right, paths.high[entry], np.minimum(paths.high[entry], key))
+        paths.missing[entry] &= test[2][parent] == right
+        paths.last[entry] = edge
+        tree, node = tree[parent], child[tree, node][parent] + right
     width = max(part.column.shape[1] for *_, part in ends)
-    ends = [(*of_end, *part.widen(width)) for *of_end, part in ends]
+    ends = [(*leaf_fields, *part.widen(width)) for *leaf_fields, part in ends]
     nodes, (edge, tree, leaf, *parts) = (
-        [np.concatenate(part) for part in zip(*each, strict=True)] for each in (inner, ends)
+        [np.concatenate(part) for part in zip(*parts, strict=True)] for parts in (inner_nodes, ends)
     )
-    return Unrolled(Nodes(*nodes), levels[:-1], edge, tree, leaf, Paths(*parts))
+    return Unrolled(Nodes(*nodes), levels[:-1], edge, tree, leaf, Paths(*parts))  # the last level is empty
 
 
 def leaves_of(trees: Trees, values: Float[np.ndarray, "rows features"]) -> Int[np.ndarray, "rows trees"]:
-    """Return the leaf of each encoded row in each of the concrete trees, on the host, for few rows."""
+    """Return the leaf of each encoded row in each of the concrete trees, on the host; it is meant for few rows."""
     child, column, threshold, missing_right = _tests(trees)
     tree, leaves = np.arange(trees.n_trees), np.zeros((len(values), trees.n_trees), np.int32)
-    size = max(1, MOST // trees.n_trees)
-    for start in range(0, len(values), size):
-        rows, node = values[start : start + size], leaves[start : start + size]
-        key, absent = order_key_at_or_below(rows), np.isnan(rows)
+    block_rows = max(1, MOST // trees.n_trees)
+    for start in range(0, len(values), block_rows):
+        rows, node = values[start : start + block_rows], leaves[start : start + block_rows]
+        key, is_missing = order_key_at_or_below(rows), np.isnan(rows)
         while ((left := child[tree, node]) != node).any():
-            at = np.arange(len(rows))[:, None], column[tree, node]
-            right = np.where(absent[at], missing_right[tree, node], key[at] > threshold[tree, node])
-            node[...] = np.where(left == node, node, left + right)
+            tested = np.arange(len(rows))[:, None], column[tree, node]
+            goes_right = np.where(is_missing[tested], missing_right[tree, node], key[tested] > threshold[tree, node])
+            node[...] = np.where(left == node, node, left + goes_right)
     return leaves
 
 
 def _tests(trees: Trees) -> tuple[np.ndarray, ...]:
-    """Return (first child, column, threshold, whether missing goes right) ``[trees nodes]``, on the host."""
-    parts = trees.child, trees.feature, trees.threshold, trees.missing_right
-    child, column, *others = map(np.asarray, parts)
+    """Return (left child, column, threshold, whether missing goes right) of nodes, ``[trees nodes]``, on the host."""
+    arrays = trees.child, trees.feature, trees.threshold, trees.missing_right
+    child, column, *others = map(np.asarray, arrays)
     return child, np.maximum(column, 0), *others
 
 
 def shares_of_cover(
     unrolled: Unrolled, cover: Float[np.ndarray, "trees nodes"]
 ) -> tuple[Float[np.ndarray, "inner"], Float[np.ndarray, "inner"], Float[np.ndarray, "paths"]]:
-    """Return the chances with which an instance takes each way where a column is not known, by the rows in leaves.
-
-    ``cover`` is the number of rows in each leaf of the trees that are ``unrolled``.
+    """Return shares of rows, by which an instance goes left or right where a column is not known; three arrays.
 
     For each inner node: the share of its rows that goes left (one half where no row came), and the product of the
     shares at the tests of its column above it (1 if there are none). For each path: the product of all its shares.
+    ``cover`` is the number of rows in each leaf of the trees that are ``unrolled``.
     """
-    nodes, levels, n = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
-    times = np.zeros(cover.shape)
-    np.add.at(times, (unrolled.tree, unrolled.leaf), 1)
+    nodes, levels, n_nodes = unrolled.nodes, unrolled.levels, len(unrolled.nodes.edge)
+    n_paths = np.zeros(cover.shape)  # to each leaf: its rows are divided evenly among them
+    np.add.at(n_paths, (unrolled.tree, unrolled.leaf), 1)
     # One entry for each edge; the last entry belongs to roots, whose edge is -1.
-    rows, passing, arriving = (np.ones(2 * n + 1) for _ in range(3))
-    rows[unrolled.edge] = (cover / np.maximum(times, 1))[unrolled.tree, unrolled.leaf]
-    left, above = np.empty(n), np.empty(n)
-    for level in reversed(levels):
-        both = rows[2 * level.start : 2 * level.stop].reshape(-1, 2)
-        below = rows[nodes.edge[level]] = both.sum(axis=1)
-        left[level] = np.where(below > 0, both[:, 0] / np.where(below > 0, below, 1), 0.5)
-    for level in levels:
+    rows, passing, arriving = (np.ones(2 * n_nodes + 1) for _ in range(3))
+    rows[unrolled.edge] = (cover / np.maximum(n_paths, 1))[unrolled.tree, unrolled.leaf]
+    left, above = np.empty(n_nodes), np.empty(n_nodes)
+    for level in reversed(levels):  # upwards: a node has the rows of its children
+        child_rows = rows[2 * level.start : 2 * level.stop].reshape(-1, 2)
+        node_rows = rows[nodes.edge[level]] = child_rows.sum(axis=1)
+        left[level] = np.where(node_rows > 0, child_rows[:, 0] / np.where(node_rows > 0, node_rows, 1), 0.5)
+    for level in levels:  # downwards: products of the shares above
         share = np.stack([left[level], 1 - left[level]], axis=1)
         above[level] = passing[nodes.last[level]]
         for product, before in ((passing, above[level]), (arriving, arriving[nodes.edge[level]])):

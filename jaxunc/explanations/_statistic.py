@@ -1,4 +1,4 @@
-"""What is explained of each combiner: numbers of leaves whose sum over the trees is the answer, or a part of it.
+"""Numbers of leaves whose sum over the trees is a combiner's answer, or a part of it: these are explained.
 
 `leaf_statistic` reads them from a forest. A combiner whose answer is not such a sum is refused, with an alternative.
 """
@@ -35,26 +35,26 @@ from jaxunc.scorers import score_width
 
 
 class LeafStatistic(NamedTuple):
-    """Numbers of leaves whose sum over the trees, plus a constant, is what is explained."""
+    """Numbers of leaves whose sum over the trees, plus a constant, is explained."""
 
     table: Float[np.ndarray, "trees nodes stat"]
     constant: Float[np.ndarray, "stat"]
     of: str
-    """What the sum is, a kind such as "probability"; becomes `Attributions.of`."""
+    """What the sum is, such as "probability": the field ``of`` of `Attributions`."""
     names: tuple[Any, ...]
     """What each number is about: a class label, or a kind of uncertainty."""
     weights: Float[np.ndarray, "trees"] | None = None
-    """Weights of the trees if the answer is a mean: the sum is divided by their sum. None if it is not a mean."""
+    """Weights of the trees if the answer is a mean: the sum over trees is divided by the sum of weights; else None."""
 
 
 def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
-    """Return what is explained of a combiner on a forest; raise an error where its answer is no sum over leaves."""
+    """Return the leaf numbers that explain a combiner on a forest; an error if its answer is no sum over leaves."""
     combiner = as_combiner(combiner)
     rule = combiner
     while isinstance(rule, Weighted):
         rule = rule.rule
-    reader = _READERS.get(type(rule))
-    if reader is None:
+    read = _READERS.get(type(rule))
+    if read is None:
         raise TypeError(
             f"{type(rule).__name__} cannot be explained: {_ALTERNATIVES.get(type(rule), _REFUSAL)} "
             f"These can: {', '.join(sorted(readable.__name__ for readable in _READERS))}, and Weighted ones."
@@ -63,7 +63,7 @@ def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
     weights = stat.get("trees") if isinstance(stat, dict) else None
     if weights is not None and not weights.any():
         raise ValueError("all weights are 0: no tree is left whose answer could be explained.")
-    statistic = reader(rule, stat, forest.class_labels)._replace(weights=weights)
+    statistic = read(rule, stat, forest.class_labels)._replace(weights=weights)
     if not np.isfinite(statistic.table).all():
         raise ValueError(
             f"a leaf vetoes a class for {type(rule).__name__}: a score of -inf has no shares. Give every leaf some "
@@ -73,7 +73,7 @@ def leaf_statistic(forest: Forest, combiner: Combiner) -> LeafStatistic:
 
 
 def margins_of(model: AdditiveTrees) -> LeafStatistic:
-    """Return the values of an additive model's leaves; a tree of one output has 0 for the others."""
+    """Return the values of an additive model's leaves; a tree that adds to one output has 0 for the other outputs."""
     values = np.asarray(model.values, np.float64)
     if values.shape[2] < model.n_outputs:
         values = values * (model.outputs_of_trees[:, None, None] == np.arange(model.n_outputs))
@@ -83,10 +83,10 @@ def margins_of(model: AdditiveTrees) -> LeafStatistic:
 
 
 def _probability(width: float, score: np.ndarray, labels: tuple) -> LeafStatistic:
-    """Return the statistic of probabilities 1/n + Σ score / width for n classes of these labels.
+    """Return the statistic of probabilities 1/n + Σ score / width, for n classes of these labels.
 
-    ``score`` is ``[trees nodes classes]``, or of two classes ``[trees nodes 1]``, that of class 1 alone; ``width`` is
-    that of the range of scores.
+    ``score`` is ``[trees nodes classes]``; for two classes it may be ``[trees nodes 1]``, the score of class 1.
+    ``width`` is that of the range of scores.
     """
     if score.shape[-1] == 1:
         score = np.concatenate([-score, score], axis=-1)
@@ -94,7 +94,7 @@ def _probability(width: float, score: np.ndarray, labels: tuple) -> LeafStatisti
 
 
 def _mean(rule: Mean, stat: dict, labels: tuple) -> LeafStatistic:
-    """Return the statistic of `Mean`, by leaf table: of probabilities that are means of scores, else class scores."""
+    """Return the statistic of `Mean` from its leaf table: probabilities if these are means of scores, else scores."""
     score, width = stat["score"], score_width(rule.scorer)
     # Probabilities by other scorers for several classes are not sums: they are clipped and divided by their sum.
     if np.isfinite(width) and (len(labels) == 2 or rule.scorer.func is scorers.probability):
@@ -105,7 +105,7 @@ def _mean(rule: Mean, stat: dict, labels: tuple) -> LeafStatistic:
 
 
 def _beta(rule: BetaAggregation, stat: Any, labels: tuple) -> LeafStatistic:
-    """Return the statistic of `BetaAggregation`, by its leaf table; a ValueError for any ``statistic`` but "exact"."""
+    """Return the statistic of `BetaAggregation` from its leaf table; raise a ValueError unless it is "exact"."""
     if rule.statistic != "exact":
         raise ValueError(
             f"statistic={rule.statistic!r} of BetaAggregation reads the mean density, which is no sum of what leaves "
@@ -115,14 +115,17 @@ def _beta(rule: BetaAggregation, stat: Any, labels: tuple) -> LeafStatistic:
 
 
 def _evidence(rule: EvidenceAccumulation, stat: np.ndarray, labels: tuple) -> LeafStatistic:
-    """Return the statistic of `EvidenceAccumulation`, by leaf table: log odds, with the prior's share as constant."""
+    """Return the statistic of `EvidenceAccumulation` from its leaf table: class scores.
+
+    Their constant is the prior term plus log C, for C classes: the class scores where no leaf is evidence.
+    """
     return LeafStatistic(stat, np.asarray(rule._prior_gain(), np.float64), "class scores", labels)
 
 
 def _uncertainty(rule: UncertaintyDecomposition, stat: dict, labels: tuple) -> LeafStatistic:
-    """Return the aleatoric and epistemic parts, or for the kind "entropy" the aleatoric part alone.
+    """Return the aleatoric and epistemic uncertainty of leaves, or for the kind "entropy" the aleatoric one alone.
 
-    Raises a ValueError for the kind "interval".
+    Raises a ValueError for the kind "interval", which is no sum over leaves.
     """
     if rule.kind == "plausibility":
         table = np.stack([stat["aleatoric"], -stat["certain"]], axis=-1)
@@ -136,7 +139,7 @@ def _uncertainty(rule: UncertaintyDecomposition, stat: dict, labels: tuple) -> L
 
 
 def _intervals(rule: AveragedIntervals, stat: dict, labels: tuple) -> LeafStatistic:
-    """Return the statistic of `AveragedIntervals`: lower bounds of all classes, then the upper bounds."""
+    """Return the statistic of `AveragedIntervals`: lower bounds of all classes, then upper bounds of all classes."""
     lower, width = stat["lower"], stat.get("width")
     upper = -lower[..., ::-1] if width is None else lower + width[..., None]
     constant = np.repeat([0.0, 1.0 if width is None else 0.0], len(labels))

@@ -41,8 +41,8 @@ def snap_to_integers(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     scikit-learn stores fractions; multiplied by the size they are off by up to 2e-13, which breaks ties and parities.
     """
     nearest = np.rint(counts)
-    close = np.abs(counts - nearest) <= 1e-9 * np.maximum(sizes, 1.0)[..., None]
-    return np.where(close, nearest, counts)
+    is_close = np.abs(counts - nearest) <= 1e-9 * np.maximum(sizes, 1.0)[..., None]
+    return np.where(is_close, nearest, counts)
 
 
 def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[np.ndarray]]:
@@ -66,12 +66,12 @@ def lay_out(nodes: Sequence[TreeNodes], columns: Columns) -> tuple[Trees, list[n
         # The children of inner nodes, level by level, take the next two slots. So a right child lies behind the left
         # one and needs no index, and a tree's top levels lie together.
         index[left] = 1 + 2 * np.arange(len(left))
-        pairs = index[tree.left[inner]]
-        index[tree.right[inner]] = pairs + 1
+        left_slots = index[tree.left[inner]]
+        index[tree.right[inner]] = left_slots + 1
         slots = index[inner]
         feature[t, slots] = tree.feature[inner]
         threshold[t, slots] = tree.threshold[inner]
-        child[t, slots] = pairs
+        child[t, slots] = left_slots
         missing_right[t, slots] = tree.missing_right[inner]
         indices.append(index)
     # With the dtype given: without it JAX compiles a program for each shape.
@@ -112,9 +112,10 @@ def assemble(
         leaf_slots.append((index[leaves], inverse))
     # Row 0 is the zero vector: counts are not negative, so it is the first of the sorted rows.
     table, inverse = distinct_rows(np.concatenate([np.zeros((1, len(class_labels))), *leaf_rows]))
+    # Each tree's distinct rows begin where those of the trees before end; row 0 comes before all of them.
     ends, dtype = np.cumsum([1] + [len(rows) for rows in leaf_rows]), jnp.result_type(float)
-    for t, (slots, local) in enumerate(leaf_slots):
-        code[t, slots] = inverse[ends[t] : ends[t + 1]][local]
+    for t, (slots, row_index) in enumerate(leaf_slots):
+        code[t, slots] = inverse[ends[t] : ends[t + 1]][row_index]
     return Forest(
         trees=trees,
         count_table=padded_table(table),
@@ -196,8 +197,8 @@ def _merge_intervals(test: Intervals) -> Intervals:
     upper, goes_left = np.asarray(test.upper), np.asarray(test.goes_left, bool)
     # An interval with the same upper key as the one before it is empty. (Keys are compared, not subtracted: the
     # difference of keys of two signs may not fit into int32.)
-    starts = np.append(True, upper[1:] > upper[:-1]) if len(upper) else np.zeros(0, bool)
-    upper, goes_left = upper[starts], np.append(goes_left[:-1][starts], goes_left[-1])
+    is_not_empty = np.append(True, upper[1:] > upper[:-1]) if len(upper) else np.zeros(0, bool)
+    upper, goes_left = upper[is_not_empty], np.append(goes_left[:-1][is_not_empty], goes_left[-1])
     changes = goes_left[1:] != goes_left[:-1]
     return Intervals(upper[changes], np.append(goes_left[:-1][changes], goes_left[-1]), test.missing_left)
 
@@ -214,8 +215,8 @@ class _NodesWithTests:
     def nodes(self) -> TreeNodes:
         """Return the nodes of the tree, and behind them the new ones."""
         columns = zip(*self._new, strict=True) if self._new else ((),) * 5
-        parts = zip(self._arrays, columns, strict=True)
-        return TreeNodes(*(np.append(old, np.array(new, old.dtype)) for old, new in parts))
+        old_and_new = zip(self._arrays, columns, strict=True)
+        return TreeNodes(*(np.append(old, np.array(new, old.dtype)) for old, new in old_and_new))
 
     def add(self, node: int, test: Intervals) -> None:
         """Replace the test of ``node`` by a test of intervals, one of `_merge_intervals`."""
@@ -237,9 +238,10 @@ class _NodesWithTests:
             left = self._node(None, feature, children, test, bounds[: middle + 1])
             right = self._node(None, feature, children, test, bounds[middle:])
             return self._put(index, (feature, int(test.upper[bounds[middle] - 1]), left, right, False))
-        first, end = bounds
-        whole = _LARGEST if test.goes_left[first] else _LEAST - 1
-        threshold = int(test.upper[first]) if end - first == 2 else whole
+        first, end = bounds  # one interval, or a left one and the right one behind it
+        # A single interval goes to one side: no key is beyond the largest, and every key is beyond the least less 1.
+        sends_all = _LARGEST if test.goes_left[first] else _LEAST - 1
+        threshold = int(test.upper[first]) if end - first == 2 else sends_all
         missing_right = first == 0 and not test.missing_left
         return self._put(index, (feature, threshold, *children, missing_right))
 
@@ -282,7 +284,7 @@ class IntervalTests(NamedTuple):
 def interval_tests(trees: Trees) -> IntervalTests | None:
     """Return the tests of intervals that trees store as several nodes; None where no nodes share children."""
     n_nodes = trees.n_nodes
-    nodes = np.arange(trees.n_trees * n_nodes)
+    nodes = np.arange(trees.n_trees * n_nodes)  # numbered over all trees
     child = (np.asarray(trees.child) + np.arange(trees.n_trees)[:, None] * n_nodes).ravel()
     has_several = has_several_parents(child)
     if has_several is None:
@@ -290,46 +292,47 @@ def interval_tests(trees: Trees) -> IntervalTests | None:
     arrays = trees.feature, trees.threshold, trees.missing_right
     feature, threshold, missing_right = (np.asarray(array).ravel() for array in arrays)
     inner = np.flatnonzero(child != nodes)
-    shared = has_several[child[inner]] | has_several[child[inner] + 1]
-    solved, rest = inner[shared], inner[~shared]
+    has_shared = has_several[child[inner]] | has_several[child[inner] + 1]
+    level, unshared = inner[has_shared], inner[~has_shared]  # level: the nodes whose end was found last
     parent = np.full(len(nodes), -1)
-    parent[child[rest]] = parent[child[rest] + 1] = rest
-    # The left child at which all paths from a node end, if they test one column. Last nodes have it at once; a node
-    # above has it where its two children agree.
+    parent[child[unshared]] = parent[child[unshared] + 1] = unshared
+    # The left child at which all paths from a node end, if they test one column; else -1. Last nodes have it at once; a
+    # node above has it where its two children agree.
     end = np.full(len(nodes), -1)
-    end[solved] = child[solved]
-    above = [solved[:0]]
-    while solved.size:
-        node = np.unique(parent[solved])
+    end[level] = child[level]
+    upper_nodes = [level[:0]]
+    while level.size:
+        node = np.unique(parent[level])
         node = node[node >= 0]
         left = child[node]
-        alike = (end[left] >= 0) & (end[left] == end[left + 1])
-        alike &= (feature[left] == feature[node]) & (feature[left + 1] == feature[node])
-        solved = node[alike]
-        end[solved] = end[child[solved]]
-        above.append(solved)
-    above = np.sort(np.concatenate(above))
-    is_above = np.append(np.zeros(len(nodes), bool), False)
-    is_above[above] = True
-    tests = above[~is_above[parent[above]]]
+        ends_agree = (end[left] >= 0) & (end[left] == end[left + 1])
+        ends_agree &= (feature[left] == feature[node]) & (feature[left + 1] == feature[node])
+        level = node[ends_agree]
+        end[level] = end[child[level]]
+        upper_nodes.append(level)
+    upper_nodes = np.sort(np.concatenate(upper_nodes))
+    is_upper = np.append(np.zeros(len(nodes), bool), False)  # the last entry is for the parent -1 of a root
+    is_upper[upper_nodes] = True
+    tests = upper_nodes[~is_upper[parent[upper_nodes]]]
     # From each test's first node down, with the range of keys that reach each node.
-    node, of, low = tests, np.arange(len(tests)), np.full(len(tests), _LEAST - 1, np.int64)
-    high, pieces = np.full(len(tests), _LARGEST), [np.zeros((0, 4), np.int64)]
-    within, at = np.zeros(len(nodes), bool), tests
+    node, test, below = tests, np.arange(len(tests)), np.full(len(tests), _LEAST - 1, np.int64)
+    last, pieces = np.full(len(tests), _LARGEST), [np.zeros((0, 4), np.int64)]
+    within, last_node = np.zeros(len(nodes), bool), tests
     while node.size:
-        cut = np.clip(threshold[node].astype(np.int64), low, high)
+        cut = np.clip(threshold[node].astype(np.int64), below, last)
         is_last = child[node] == end[node]
-        pieces.append(np.stack([of, low, cut, high], axis=1)[is_last])
-        node, of, low, cut, high = (part[~is_last] for part in (node, of, low, cut, high))
+        pieces.append(np.stack([test, below, cut, last], axis=1)[is_last])
+        node, test, below, cut, last = (array[~is_last] for array in (node, test, below, cut, last))
         node = np.concatenate([child[node], child[node] + 1])
-        of, low, high = np.tile(of, 2), np.concatenate([low, cut]), np.concatenate([cut, high])
+        test, below, last = np.tile(test, 2), np.concatenate([below, cut]), np.concatenate([cut, last])
         within[node] = True
-        at = np.where(child[at] == end[at], at, child[at] + missing_right[at])
+        # Where a missing value arrives, at last one of the test's last nodes.
+        last_node = np.where(child[last_node] == end[last_node], last_node, child[last_node] + missing_right[last_node])
     piece = np.concatenate(pieces)
     piece = piece[np.lexsort((piece[:, 3], piece[:, 2], piece[:, 1], piece[:, 0]))]
     tree, index = np.divmod(tests, n_nodes)
     return IntervalTests(
-        tree, index, end[tests] - tree * n_nodes, ~missing_right[at], within.reshape(trees.child.shape), *piece.T
+        tree, index, end[tests] - tree * n_nodes, ~missing_right[last_node], within.reshape(trees.child.shape), *piece.T
     )
 
 
@@ -407,29 +410,30 @@ class ColumnSets(NamedTuple):
 
 def column_sets(tests: IntervalTests, test: Int64[np.ndarray, " tests"]) -> ColumnSets:
     """Return the sets of one column; ``test`` has the positions in ``tests`` of all tests of that column."""
-    number = np.full(len(tests.tree), -1)
-    number[test] = np.arange(len(test))
-    is_of_column = number[tests.of] >= 0
+    index = np.full(len(tests.tree), -1)
+    index[test] = np.arange(len(test))
+    is_of_column = index[tests.of] >= 0
     below, cut, last = tests.below[is_of_column], tests.cut[is_of_column], tests.last[is_of_column]
-    border, holds = np.unique(np.concatenate([below, cut, last])), below < cut
-    owner = number[tests.of[is_of_column]][holds]  # the test of each piece
-    first, end = (np.searchsorted(border, bound[holds]) + 1 for bound in (below, cut))
-    packed, step = [], max(1, _MOST_CELLS // len(border))
-    for start in range(0, len(test), step):
-        stop = min(start + step, len(test))
+    border, goes_left = np.unique(np.concatenate([below, cut, last])), below < cut
+    owner = index[tests.of[is_of_column]][goes_left]  # the test of each piece
+    first_code, end_code = (np.searchsorted(border, bound[goes_left]) + 1 for bound in (below, cut))
+    packed_rows, n_together = [], max(1, _MOST_CELLS // len(border))
+    for start in range(0, len(test), n_together):
+        stop = min(start + n_together, len(test))
         piece_range = slice(*np.searchsorted(owner, [start, stop]))
+        # A running sum of +1 and -1 marks the codes from the first to the end: those that go left.
         change = np.zeros((stop - start, len(border) + 2), np.int8)
-        change[owner[piece_range] - start, first[piece_range]] += 1
-        change[owner[piece_range] - start, end[piece_range]] -= 1
+        change[owner[piece_range] - start, first_code[piece_range]] += 1
+        change[owner[piece_range] - start, end_code[piece_range]] -= 1
         goes_right = np.cumsum(change[:, :-1], axis=1, dtype=np.int8) == 0
         goes_right[:, -1] = ~tests.missing_left[test[start:stop]]
-        packed.append(np.packbits(goes_right, axis=1))
-    packed = np.concatenate(packed)
-    _, at, number = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(at)
-    goes_right = np.unpackbits(packed[at[order]], axis=1, count=len(border) + 1).astype(bool)
-    set_number = np.argsort(order)[number.ravel()]
-    return ColumnSets(border.astype(np.int32), goes_right, tests.tree[test[at[order]]], test, set_number)
+        packed_rows.append(np.packbits(goes_right, axis=1))
+    packed_rows = np.concatenate(packed_rows)
+    _, first_test, index = np.unique(packed_rows, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first_test)  # tests are sorted by tree: so sets are in the order of the trees that test them
+    goes_right = np.unpackbits(packed_rows[first_test[order]], axis=1, count=len(border) + 1).astype(bool)
+    set_number = np.argsort(order)[index.ravel()]
+    return ColumnSets(border.astype(np.int32), goes_right, tests.tree[test[first_test[order]]], test, set_number)
 
 
 def reached_nodes(child: Int32[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:
@@ -442,8 +446,8 @@ def reached_nodes(child: Int32[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "
         inner = left != node
         tree, left = tree[inner], left[inner]
         tree, node = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
-        fresh = ~reached[tree, node]
+        is_new = ~reached[tree, node]
         # Nodes with several parents are visited once.
-        flat = np.unique(tree[fresh] * child.shape[1] + node[fresh])
-        tree, node = np.divmod(flat, child.shape[1])
+        flat_index = np.unique(tree[is_new] * child.shape[1] + node[is_new])
+        tree, node = np.divmod(flat_index, child.shape[1])
     return reached

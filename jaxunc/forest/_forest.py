@@ -129,9 +129,9 @@ def _is_leaf(child: Int32[Array, "trees nodes"]) -> Bool[Array, "trees nodes"]:
     inner, trees = child != index, jnp.arange(n_trees)[:, None]
     # The root and the children of inner nodes are in use, all other nodes are padding. Index ``n_nodes`` is dropped.
     left = jnp.where(inner, child, n_nodes)
-    used = (index == 0) | jnp.zeros_like(inner)
-    used = used.at[trees, left].set(True, mode="drop").at[trees, left + 1].set(True, mode="drop")
-    return used & ~inner
+    is_used = (index == 0) | jnp.zeros_like(inner)
+    is_used = is_used.at[trees, left].set(True, mode="drop").at[trees, left + 1].set(True, mode="drop")
+    return is_used & ~inner
 
 
 class CountSet(eqx.Module):
@@ -259,17 +259,17 @@ class Forest(PickledModule):
                 "Start from forest.counts and change its values."
             )
         check_counts(counts)
-        rows = self.n_trees * self.n_nodes
+        n_rows = self.n_trees * self.n_nodes
         # A row for each node: traced counts cannot be sorted for distinct ones.
-        code = jnp.arange(rows, dtype=jnp.int32).reshape(self.n_trees, self.n_nodes)
+        code = jnp.arange(n_rows, dtype=jnp.int32).reshape(self.n_trees, self.n_nodes)
         if self.trees.forks is not None:
             counts = jnp.where((self.trees.feature < 0)[..., None], jnp.zeros_like(counts), counts)
-        table = counts.reshape(rows, counts.shape[-1])
+        table = counts.reshape(n_rows, counts.shape[-1])
         forest = dataclasses.replace(self, count_table=table, code=code, fork_counts=None)
         return forest._with_counts_of_forks()
 
     def _with_counts_of_forks(self) -> "Forest":
-        """Return the forest with `fork_counts` if its mode is ``"parent"``, which reads them; else as it is."""
+        """Return the forest with `fork_counts` if its mode is ``"parent"``, which reads them; else the same forest."""
         if self.trees.forks is None or self.fork_counts is not None or self.empty_leaves != "parent":
             return self
         counts = self.count_table[self.code]
@@ -311,7 +311,7 @@ class Forest(PickledModule):
         return dataclasses.replace(self, further={**self.further, name: counted._default_counts()})
 
     def of_counting(self, name: str) -> "Forest":
-        """Return the same trees with the named count set alone, as ``"own"``; a ValueError if there is none."""
+        """Return the same trees with the named count set alone, as ``"own"``; raise a ValueError if there is none."""
         return self.reading((name,))
 
     def reading(self, names: tuple[str, ...]) -> "Forest":
@@ -405,9 +405,11 @@ class Forest(PickledModule):
 
 
 def have_same_arrays(first: Any, second: Any) -> bool:
-    """Whether the pytrees ``first`` and ``second`` hold equal arrays in one order; structures are not compared."""
-    a, b = jax.tree.leaves(first), jax.tree.leaves(second)
-    return first is second or (len(a) == len(b) and all(map(np.array_equal, a, b)))
+    """Return whether two pytrees hold equal arrays in the same order; their structures are not compared."""
+    first_leaves, second_leaves = jax.tree.leaves(first), jax.tree.leaves(second)
+    return first is second or (
+        len(first_leaves) == len(second_leaves) and all(map(np.array_equal, first_leaves, second_leaves))
+    )
 
 
 def side_by_side(first: CountSet, second: CountSet) -> CountSet:
@@ -421,28 +423,28 @@ def side_by_side(first: CountSet, second: CountSet) -> CountSet:
         rows = [count_set.count_table[count_set.code].reshape(first.code.size, -1) for count_set in (first, second)]
         table = jnp.concatenate(_to_common_dtype(*rows), axis=1)
         code = jnp.arange(first.code.size, dtype=jnp.int32).reshape(first.code.shape)
-    forks = None
+    fork_counts = None
     if first.fork_counts is not None and second.fork_counts is not None:
-        forks = jnp.concatenate(_to_common_dtype(first.fork_counts, second.fork_counts), axis=1)
-    return CountSet(table, code, forks)
+        fork_counts = jnp.concatenate(_to_common_dtype(first.fork_counts, second.fork_counts), axis=1)
+    return CountSet(table, code, fork_counts)
 
 
 def _distinct_pairs(first: CountSet, second: CountSet) -> tuple[Array, Array]:
-    """Return (``count_table``, ``code``) of `side_by_side` of concrete count sets, each distinct pair of rows once."""
+    """Return (``count_table``, ``code``) of two concrete count sets joined: each distinct pair of their rows once."""
     tables = [np.asarray(count_set.count_table, np.float64) for count_set in (first, second)]
-    a, b = (np.asarray(count_set.code, np.int64) for count_set in (first, second))
+    first_code, second_code = (np.asarray(count_set.code, np.int64) for count_set in (first, second))
     n_second = len(tables[1])
     # A pair of rows as one integer; int64, since two large tables may have more than 2³¹ pairs.
-    pair = (a * n_second + b).ravel()
+    pair = (first_code * n_second + second_code).ravel()
     if len(tables[0]) * n_second <= LARGEST_SQUARE:
         present = np.zeros(len(tables[0]) * n_second, bool)
-        present[pair] = present[0] = True  # row 0 is all zeros, as in every forest
+        present[pair] = present[0] = True  # row 0, all zeros, stays the first row
         pairs, code = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[pair]
     else:
         pairs, code = np.unique(np.concatenate([[0], pair]), return_inverse=True)
         code = code[1:]
     table = padded_table(np.concatenate([tables[0][pairs // n_second], tables[1][pairs % n_second]], axis=1))
-    return table, jnp.asarray(code.reshape(a.shape).astype(np.int32), jnp.int32)
+    return table, jnp.asarray(code.reshape(first_code.shape).astype(np.int32), jnp.int32)
 
 
 def _to_common_dtype(first: Array, second: Array) -> list[Array]:
@@ -490,13 +492,13 @@ def counts_of_forks(
             "with_empty_leaves('parent') and call with_counts before jit, grad or vmap, or close over the trees."
         )
     forks = trees.forks
-    tree, first, node = (np.asarray(part) for part in (forks.tree, forks.first, forks.node))
-    owner = np.repeat(np.arange(forks.number), np.diff(first))
-    below = _totals(trees, counts)[tree[owner], node]
-    if not isinstance(below, np.ndarray):
-        return jnp.zeros((forks.number, below.shape[-1]), below.dtype).at[owner].add(below)
-    sums = np.zeros((forks.number, below.shape[-1])) if counted is None else counted.astype(np.float64)
-    np.add.at(sums, owner, below)
+    tree, start, child_node = (np.asarray(array) for array in (forks.tree, forks.first, forks.node))
+    owner = np.repeat(np.arange(forks.number), np.diff(start))
+    child_counts = _totals(trees, counts)[tree[owner], child_node]
+    if not isinstance(child_counts, np.ndarray):
+        return jnp.zeros((forks.number, child_counts.shape[-1]), child_counts.dtype).at[owner].add(child_counts)
+    sums = np.zeros((forks.number, child_counts.shape[-1])) if counted is None else counted.astype(np.float64)
+    np.add.at(sums, owner, child_counts)
     return sums
 
 
@@ -505,8 +507,8 @@ def _totals(trees: Trees, counts):
 
     A leaf has its own counts, but an empty leaf zeros. Concrete counts are summed as float64, by NumPy.
     """
-    child, empty = np.asarray(trees.child), np.asarray(trees.feature) < 0
-    levels = []
+    child, is_empty = np.asarray(trees.child), np.asarray(trees.feature) < 0
+    levels = []  # (tree, node, left child) of the inner nodes of each level, from the roots down
     tree, index = np.arange(len(child)), np.zeros(len(child), np.int64)
     while True:
         inner = child[tree, index] != index
@@ -518,11 +520,11 @@ def _totals(trees: Trees, counts):
         tree, index = np.concatenate([tree, tree]), np.concatenate([left, left + 1])
     if is_concrete(counts):
         # From the bottom up, so that both children have their sums before their parent.
-        totals = np.where(empty[..., None], 0, np.asarray(counts, np.float64))
+        totals = np.where(is_empty[..., None], 0, np.asarray(counts, np.float64))
         for tree, index, left in reversed(levels):
             totals[tree, index] = totals[tree, left] + totals[tree, left + 1]
         return totals
-    totals = jnp.where(empty[..., None], jnp.zeros_like(counts), counts)
+    totals = jnp.where(is_empty[..., None], jnp.zeros_like(counts), counts)
     for tree, index, left in reversed(levels):
         totals = totals.at[tree, index].set(totals[tree, left] + totals[tree, left + 1])
     return totals

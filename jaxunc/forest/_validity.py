@@ -58,13 +58,13 @@ def check_forest(forest: Forest) -> Forest:
 
 
 def _check_all(forest: Trees | Forest) -> dict[str, bool]:
-    """Return whether each invariant holds, by its name in `_TREE_CHECKS`, for a forest also in `_COUNT_CHECKS`."""
+    """Return whether each invariant of `_TREE_CHECKS` holds, by its name; of a forest also those of `_COUNT_CHECKS`."""
     if isinstance(forest, Forest):
         return _check_all(forest.trees) | {name: check(forest) for name, (check, _) in _COUNT_CHECKS.items()}
     # A few trees at a time, whose nodes stay in the cache.
     step = max(1, CACHED_NODES // forest.n_nodes)
-    parts = [_Nodes(forest, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
-    return {name: all(check(part) for part in parts) for name, (check, _) in _TREE_CHECKS.items()}
+    node_groups = [_Nodes(forest, slice(start, start + step)) for start in range(0, max(1, forest.n_trees), step)]
+    return {name: all(check(nodes) for nodes in node_groups) for name, (check, _) in _TREE_CHECKS.items()}
 
 
 def _raise_if_broken(checked: Trees | Forest, what: str, checks: dict) -> None:
@@ -95,7 +95,7 @@ def _codes(forest: Forest) -> dict[str, Array]:
 
 def _check_classes(forest: Forest) -> None:
     """Raise a ValueError unless all count tables have a column for each class, and the mode of empty leaves exists."""
-    number = len(forest.class_labels)
+    n_labels = len(forest.class_labels)
     shapes = {"count_table": np.shape(forest.count_table), "prior": np.shape(forest.prior)}
     tables = {"fork_counts": forest.fork_counts}
     for name, count_set in forest.further.items():
@@ -105,16 +105,16 @@ def _check_classes(forest: Forest) -> None:
         }
     shapes |= {name: np.shape(table) for name, table in tables.items() if table is not None}
     columns = {shape[1] if len(shape) == 2 else -1 for name, shape in shapes.items() if name != "prior"}
-    if shapes["prior"] != (number,) or len(columns) != 1 or columns.pop() != number:
+    if shapes["prior"] != (n_labels,) or len(columns) != 1 or columns.pop() != n_labels:
         raise ValueError(
-            f"the forest has {number} class labels, but its arrays have shapes {shapes}; expected a column of counts "
+            f"the forest has {n_labels} class labels, but its arrays have shapes {shapes}; expected a column of counts "
             "for each class, and one prior probability."
         )
     check_one_of("empty_leaves", forest.empty_leaves, MODES)
 
 
 class _Nodes:
-    """The node arrays ``[trees nodes]`` of the trees in ``tree_range``, on the host, and what several checks read."""
+    """The arrays of the trees in ``tree_range`` on the host, ``[trees nodes]``, and arrays made of them for checks."""
 
     def __init__(self, trees: Trees, tree_range: slice):
         self.n_features = trees.n_features
@@ -137,17 +137,17 @@ def _leaves_absorb(nodes: _Nodes) -> bool:
 
 
 def _features_in_range(nodes: _Nodes) -> bool:
-    """Return whether each node's feature is a column, or in an empty leaf -1 - the number of a fork."""
-    empty = nodes.absorbs & (nodes.feature >= -nodes.n_forks)
-    return bool((((nodes.feature >= 0) | empty) & (nodes.feature < nodes.n_features)).all())
+    """Return whether each node's feature is a column, or in an empty leaf ``-1 - fork`` for the number of a fork."""
+    is_empty = nodes.absorbs & (nodes.feature >= -nodes.n_forks)
+    return bool((((nodes.feature >= 0) | is_empty) & (nodes.feature < nodes.n_features)).all())
 
 
 def _depths_reach_leaves(nodes: _Nodes) -> bool:
     """Return whether each tree has a depth that reaches its leaves, less than `DEEPEST` and its number of nodes."""
-    deep = nodes.tree_depth
-    if deep.shape != (nodes.n_trees,):
+    depth = nodes.tree_depth
+    if depth.shape != (nodes.n_trees,):
         return False
-    return _reach(nodes) and bool((deep < min(nodes.n_nodes, DEEPEST)).all())
+    return _reach(nodes) and bool((depth < min(nodes.n_nodes, DEEPEST)).all())
 
 
 def _reach(nodes: _Nodes) -> bool:
@@ -167,26 +167,26 @@ def _reach(nodes: _Nodes) -> bool:
     while len(level):
         if np.any(depth >= nodes.tree_depth[level // nodes.n_nodes]) or depth > DEEPEST:
             return False
-        below = np.concatenate([child[level], child[level] + 1])
-        np.subtract.at(n_open_parents, below, 1)
+        children = np.concatenate([child[level], child[level] + 1])
+        np.subtract.at(n_open_parents, children, 1)
         # A node may become ready twice in one level: the occurrence whose position was written last is kept.
-        ready = below[(n_open_parents[below] == 0) & inner[below]]
-        position[ready] = np.arange(len(ready))
-        level, depth = ready[position[ready] == np.arange(len(ready))], depth + 1
+        newly_ready = children[(n_open_parents[children] == 0) & inner[children]]
+        position[newly_ready] = np.arange(len(newly_ready))
+        level, depth = newly_ready[position[newly_ready] == np.arange(len(newly_ready))], depth + 1
     return True
 
 
 def _codes_in_range(forest: Forest) -> bool:
     """Return whether the codes of all count sets are rows of their count tables."""
-    sets = forest, *forest.further.values()
-    codes = [(np.asarray(count_set.code), count_set.count_table.shape[0]) for count_set in sets]
-    return all(((code >= 0) & (code < number)).all() for code, number in codes)
+    count_sets = forest, *forest.further.values()
+    codes = [(np.asarray(count_set.code), count_set.count_table.shape[0]) for count_set in count_sets]
+    return all(((code >= 0) & (code < n_rows)).all() for code, n_rows in codes)
 
 
 def _counts_admissible(forest: Forest) -> bool:
-    """Return whether the counts of all count sets and forks, and of rows of each class, are finite and >= 0."""
-    sets = forest, *forest.further.values()
-    tables = [table for each in sets for table in (each.count_table, each.fork_counts) if table is not None]
+    """Return whether ``n_samples`` and the counts of all count sets, of leaves and of forks, are finite and >= 0."""
+    count_sets = forest, *forest.further.values()
+    tables = [table for member in count_sets for table in (member.count_table, member.fork_counts) if table is not None]
     return all((np.isfinite(table) & (table >= 0)).all() for table in map(np.asarray, (*tables, forest.n_samples)))
 
 
@@ -233,25 +233,30 @@ def _forks_are_whole(trees: Trees) -> bool:
     if trees.forks is None:
         return True
     forks, child, label = trees.forks, np.asarray(trees.child), np.array(trees.fork)
-    tree, first, node = (np.asarray(part) for part in (forks.tree, forks.first, forks.node))
+    tree, start, child_node = (np.asarray(array) for array in (forks.tree, forks.first, forks.node))
     reached = np.asarray(trees.is_leaf) | (child != np.arange(trees.n_nodes))
     n_trees, n_nodes = child.shape
-    if first.shape != (forks.number + 1,) or first[0] != 0 or first[-1] != len(node) or np.any(np.diff(first) < 1):
+    if (
+        start.shape != (forks.number + 1,)
+        or start[0] != 0
+        or start[-1] != len(child_node)
+        or np.any(np.diff(start) < 1)
+    ):
         return False
-    if np.any((tree < 0) | (tree >= n_trees)) or np.any((node < 1) | (node >= n_nodes)):
+    if np.any((tree < 0) | (tree >= n_trees)) or np.any((child_node < 1) | (child_node >= n_nodes)):
         return False
     # Each child and empty leaf of a fork is labelled with the fork's number. Empty leaves have the label already.
-    owner = np.repeat(np.arange(forks.number), np.diff(first))
-    empty = np.nonzero(label >= 0)
-    if np.any(tree[label[empty]] != empty[0]) or np.any(label[tree[owner], node] >= 0):
+    owner = np.repeat(np.arange(forks.number), np.diff(start))
+    empty_leaf = np.nonzero(label >= 0)
+    if np.any(tree[label[empty_leaf]] != empty_leaf[0]) or np.any(label[tree[owner], child_node] >= 0):
         return False
-    parts = np.bincount(label[empty], minlength=forks.number) + np.diff(first)
-    label[tree[owner], node] = owner
-    labelled = label >= 0
+    n_parts = np.bincount(label[empty_leaf], minlength=forks.number) + np.diff(start)
+    label[tree[owner], child_node] = owner
+    is_labelled = label >= 0
     # A node that is a child twice, of one fork or of two, has only one label, so that there are too few labels.
-    if np.count_nonzero(labelled) != parts.sum() or not reached[labelled].all():
+    if np.count_nonzero(is_labelled) != n_parts.sum() or not reached[is_labelled].all():
         return False
-    return _each_becomes_one(child, label, parts)
+    return _each_becomes_one(child, label, n_parts)
 
 
 def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -> bool:
@@ -262,21 +267,21 @@ def _each_becomes_one(child: np.ndarray, label: np.ndarray, parts: np.ndarray) -
     fork are replaced by their parent, which takes the label, in all trees at once. The last node is that of the
     multi-way test: it keeps its label, as it may be a child of another fork.
     """
-    # Here a node's number is its index in the flattened arrays of all trees.
+    # In this function a node's number is its index in the flattened arrays of all trees.
     left_of, label = (child + np.arange(len(child))[:, None] * child.shape[1]).ravel(), label.ravel()
-    inner = np.flatnonzero(left_of != np.arange(child.size))
+    inner_node = np.flatnonzero(left_of != np.arange(child.size))
     parent = np.full(child.size, -1)
-    parent[left_of[inner]] = parent[left_of[inner] + 1] = inner
-    labelled = np.flatnonzero(label >= 0)  # in the last round
+    parent[left_of[inner_node]] = parent[left_of[inner_node] + 1] = inner_node
+    labelled = np.flatnonzero(label >= 0)  # the nodes that were labelled in the last round
     while len(labelled):
         node = np.sort(parent[labelled])
         node = node[np.diff(node, prepend=-1) > 0]  # np.unique hashes, which takes far longer
         left = left_of[node]
         merges = (label[left] >= 0) & (label[left] == label[left + 1])
         node, fork = node[merges], label[left[merges]]
-        np.subtract.at(parts, fork, 1)
-        is_part = parts[fork] > 1
-        labelled, fork = node[is_part], fork[is_part]
+        np.subtract.at(parts, fork, 1)  # two labelled nodes become one
+        is_unfinished = parts[fork] > 1  # a node that stands for its whole fork is done
+        labelled, fork = node[is_unfinished], fork[is_unfinished]
         if np.any(label[labelled] >= 0):
             return False
         label[labelled] = fork

@@ -84,7 +84,7 @@ class ByTable(eqx.Module):
 
     @staticmethod
     def suits(forest: Forest, combiner: Combiner, walk: Walk) -> bool:
-        """Return whether this engine serves: no empty leaf is followed; in "blocks" no table is large (`is_large`)."""
+        """Return whether this engine can answer: no empty leaf is followed; in "blocks" the table is not `is_large`."""
         return not forest.follows_forks and (walk == "levels" or not is_large(forest, combiner))
 
     def for_missing(self) -> "ByTable":
@@ -93,7 +93,7 @@ class ByTable(eqx.Module):
         return ByTable(self.forest, packed, self.compact_trees)
 
     def on(self, trees: Trees) -> "ByTable":
-        """Return the engine of ``trees``, the same ones on other columns (`narrow_trees`); the leaf table is shared."""
+        """Return this engine with ``trees`` in place of its own: the same trees on the columns that they test."""
         return ByTable(dataclasses.replace(self.forest, trees=trees), self.packed.by_columns(trees), _with_sets(trees))
 
     def call(self) -> "TableCall":
@@ -111,8 +111,8 @@ class ByTable(eqx.Module):
             return answer_and_mark.jitted.lower(call.spec, call.block, combiner, "class_scores", call.arrays, x, None)
         chunk = cut(n_instances, call.shapes, 1)[0].chunk
         x = jax.ShapeDtypeStruct((chunk.rows, self.forest.n_features), jnp.float32)
-        number = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
-        return merge_chunk.jitted.lower(call.spec, chunk.block, call.arrays, x, None, number)
+        n_blocks = None if chunk.rows == chunk.block else jax.ShapeDtypeStruct((), jnp.int32)
+        return merge_chunk.jitted.lower(call.spec, chunk.block, call.arrays, x, None, n_blocks)
 
 
 def _with_sets(trees: Trees) -> CompactTrees | None:
@@ -122,7 +122,7 @@ def _with_sets(trees: Trees) -> CompactTrees | None:
 
 
 class TableCall(NamedTuple):
-    """What a call reads of an engine `ByTable`, looked up once for all calls.
+    """The members of an engine `ByTable` that a call reads, looked up once for all calls.
 
     Looking up an attribute of a module takes 1 µs, and a call of one row 30 µs. The arrays of `PackedTrees` are a
     tuple, which JAX flattens faster than a module.
@@ -141,17 +141,17 @@ class TableCall(NamedTuple):
 def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
     """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host.
 
-    ``call`` is that of the engine for data with or without missing values, as ``values`` are. ``readout`` is one of
-    `READOUTS`. ``mask`` is a tree mask of NumPy or None. ``threads`` run the calls of parts.
+    ``call`` is of the engine that suits ``values``: with or without missing values. ``readout`` is one of `READOUTS`.
+    ``mask`` is a tree mask of NumPy or None. ``threads`` run the calls of parts.
     """
     spec, arrays, shapes = call
 
     def score(part: Part) -> PyTree:
         """Return the answer of one part: merged and finished by one program if it has few rows, else by two."""
-        chunk, rows = part.chunk, (part.of(values), part.of(mask))
+        chunk, rows_and_mask = part.chunk, (part.of(values), part.of(mask))
         if chunk.rows <= ONE_PROGRAM:
-            return merge_and_finish(spec, chunk.block, combiner, readout, arrays, *rows, part.number)
-        return _finish_chunk(combiner, readout, merge_chunk(spec, chunk.block, arrays, *rows, part.number))
+            return merge_and_finish(spec, chunk.block, combiner, readout, arrays, *rows_and_mask, part.number)
+        return _finish_chunk(combiner, readout, merge_chunk(spec, chunk.block, arrays, *rows_and_mask, part.number))
 
     return drive(score, cut(len(values), cap_shapes(shapes, values), threads), threads)
 
@@ -159,8 +159,8 @@ def answer_by_table(call: TableCall, combiner: Combiner, readout: str | None, va
 def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Shapes:
     """Return the shapes of calls for ``n_trees`` trees, packed as ``spec`` says, and data of ``n_features`` columns.
 
-    ``n_tests`` is as for `call_shapes`. Calls have fewer rows where planes are wide, and in the walk "blocks" where
-    trees' values are collected.
+    ``n_tests`` is about the number of tests that an instance meets in all trees, 0 if it is not known. Calls have fewer
+    rows where planes are wide, and in the walk "blocks" where trees' values are collected.
     """
     on_host, layout, collects = spec.walk == "blocks", spec.layout, spec.layout.planes.collects
     n_columns = spec.n_columns(n_features) if on_host else 2 * n_features + spec.words
@@ -178,7 +178,7 @@ def shapes_of(spec: Spec, n_trees: int, n_features: int, n_tests: int = 0) -> Sh
 
 @partial(HostProgram, static_argnums=(0, 1))
 def merge_chunk(spec: Spec, block: int, arrays: tuple, x, mask, n_blocks) -> PyTree:
-    """Return the merged statistic of the rows ``x`` of a chunk, of packed trees with ``arrays`` and ``spec``.
+    """Return the statistic of a chunk's rows ``x``, merged over the packed trees with ``arrays`` and ``spec``.
 
     ``n_blocks`` is the number of the first blocks, of ``block`` instances each, that are walked: None for all rows.
     ``mask`` is a tree mask of the rows or None.
@@ -591,24 +591,29 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         return bind(self.forest, combiner, threads=self.threads, walk=self.engine.walk)
 
     def _run(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return the ``readout`` of the answer (`READOUTS`); traced instances are answered within their program."""
+        """Return the ``readout`` of the answer, one of `READOUTS`; None for the whole answer.
+
+        Traced instances are answered within the caller's program. Float32 instances for trees that compare codes are
+        passed on to `_on_float32`, sparse ones to `_on_tested`. Others are answered by an accelerator, or on the host
+        by the function of the engine: `answer_by_table`, `answer_by_rows` or `answer_traced`.
+        """
         columns, n_trees, on_device = self._call_settings
-        if not (self._is_concrete and is_concrete(X, tree_mask)):
+        if not (self._is_concrete and is_concrete(X, tree_mask)):  # answered within the caller's program
             with own_settings():
                 X = encode_traced(X, columns)
                 mask = as_mask(tree_mask, X.shape[0], n_trees)
                 return map_over_devices(lambda bound, x, mask: bound._traceable(x, mask, readout), X, mask, beside=self)
-        if columns.cuts is None:
+        if columns.cuts is None:  # an accelerator's program looks for missing values itself: `missing` may be None
             values, missing = unchecked_rows(X, columns) if on_device else encode_rows(X, columns)
         else:
             trees, (values, missing) = encode_for(self.forest.trees, X)
-            if trees is not self.forest.trees:
+            if trees is not self.forest.trees:  # float32 instances go through float32 thresholds, without codes
                 return self._on_float32._run(Encoded(values, missing), tree_mask, readout)
-        if isinstance(values, SparseRows):
-            narrow, tested_columns = self._on_tested
+        if isinstance(values, SparseRows):  # only columns that trees test are made dense
+            narrow_bound, tested_columns = self._on_tested
             if tested_columns is not None:
-                values = values.of(tested_columns, narrow._call_settings[0])
-                return narrow._run(Encoded(values, bool(missing)), tree_mask, readout)
+                values = values.of(tested_columns, narrow_bound._call_settings[0])
+                return narrow_bound._run(Encoded(values, bool(missing)), tree_mask, readout)
         mask = as_mask(tree_mask, len(values), n_trees)
         if on_device:
             return self._run_on_device(values, missing, mask, readout)
@@ -633,15 +638,15 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
     def _run_on_device(self, values, missing: bool | None, mask, readout: str | None) -> PyTree:
         """Return an accelerator's answer, or one ``readout`` of it, for ``values`` of the host or of a device.
 
-        ``missing`` tells whether values are missing; None if nobody has looked: the program then does. What is found is
-        kept, as the guess for the next batch.
+        ``mask`` is a tree mask or None. ``missing`` tells whether values are missing; None if nobody has looked: the
+        program then does. What is found is kept, as the guess for the next batch.
         """
 
         def program(with_missing: bool, x, mask) -> tuple[PyTree, Array]:
             call = self._call(with_missing)
             return answer_and_mark(call.spec, call.block, self.combiner, readout, call.arrays, x, mask)
 
-        # The values of a row and the planes of its statistic, which are the same with and without missing values.
+        # Values of a row and planes of its statistic, 4 bytes each: the same number with and without missing values.
         row_numbers = values.shape[1] + self._call(False).spec.layout.width
         row_bytes = 4 * row_numbers + (0 if mask is None else mask.shape[1])
         answer, self._missing_guess = answer_on_device(
@@ -677,7 +682,7 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
 
     @cached_property
     def _on_tested(self) -> tuple["BoundForest[AnswerT]", np.ndarray | None]:
-        """(bound forest on the columns that its trees test, positions of these columns); (itself, None) if on all."""
+        """(bound forest on the columns that its trees test, their positions); (itself, None) if these are all."""
         engine = self.engine
         trees, positions = narrow_trees(engine.forest.trees)
         if positions is None:
@@ -699,10 +704,10 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
         if not missing or not isinstance(engine, ByTable):  # `ByRows` and `Traced` always take missing values
             return engine
         if self._engine_for_missing is None:
-            made = engine.for_missing()
-            if not is_concrete(made):
-                return made
-            self._engine_for_missing = made
+            missing_engine = engine.for_missing()
+            if not is_concrete(missing_engine):
+                return missing_engine
+            self._engine_for_missing = missing_engine
         return self._engine_for_missing
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any], tuple[Any, Any]], int]:
@@ -740,9 +745,13 @@ EXPORTED_BLOCKS = (FEW, 512, 2048)
 def _export_program(
     engine: Engine, combiner: Combiner, readout: str | None, platforms: Sequence[str] | None
 ) -> export.Exported:
-    """Return the program of `BoundForest.export`; the engine, for data with missing values, is constants in it."""
+    """Return the program of `BoundForest.export`, which holds the arrays of ``engine`` and ``combiner`` as constants.
+
+    The engine is that for data with missing values.
+    """
 
     def answer(x: jax.Array) -> PyTree:
+        # Plain arrays, since the types of answers cannot be read without this library.
         return _name_arrays(_answer_any_number(engine, combiner, readout, x, None))
 
     # A symbolic size is 1 at least, but there may be no instances.
@@ -770,8 +779,8 @@ def _in_blocks(answer_block: Callable[[jax.Array, Any], PyTree], size: int, x: j
     """Return the answers of ``answer_block(rows, mask)`` for all instances, in blocks of ``size``, the last padded."""
     n = x.shape[0]
     n_rows = n // size * size + size  # one block at least, possibly empty, so that shapes are known for n = 0
-    rows = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))
-    block_at = lambda start: jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, size), rows)
+    padded = jax.tree.map(lambda array: jnp.pad(array, ((0, n_rows - n), (0, 0))), (x, mask))
+    block_at = lambda start: jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, size), padded)
     answer = jax.eval_shape(lambda: answer_block(*block_at(0)))
     room = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]), part.dtype), answer)
 

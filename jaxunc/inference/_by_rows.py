@@ -68,7 +68,7 @@ class ByRows(eqx.Module):
         return cls(forest, forest.reading(combiner.count_sets), plan, walk)
 
     def on(self, trees: Trees) -> "ByRows":
-        """Return the engine of ``trees``: the same trees on other columns, as `narrow_trees` makes them."""
+        """Return this engine with ``trees`` in place of its own: the same trees on the columns that they test."""
         plan = make_plan(trees, missing=True, top=self.plan.top)
         forest, reading = (dataclasses.replace(member, trees=trees) for member in (self.forest, self.reading))
         return ByRows(forest, reading, plan, self.walk)
@@ -77,59 +77,60 @@ class ByRows(eqx.Module):
 def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, values, mask, threads: int) -> PyTree:
     """Return the answer, or one read-out of it, for any number of instances ``[instances features]`` on the host.
 
-    ``readout`` is one of `READOUTS`, ``mask`` a tree mask of NumPy or None. In the walk "blocks" the blocks of a
-    stretch are shared by ``threads``.
+    ``values`` are the encoded instances, ``readout`` is one of `READOUTS`, ``mask`` a tree mask of NumPy or None.
+    Instances are answered in stretches of `STRETCH`. In the walk "blocks" a stretch's blocks are shared by ``threads``.
     """
     forest, reading = engine.forest, engine.reading
     values = values if isinstance(values, SparseRows) else np.asarray(values)
-    size = int(np.clip(ROW_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
+    size = int(np.clip(ROW_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))  # of a block
     table, code = (np.asarray(array) for array in reading.leaf_rows())
     threads = threads if engine.walk == "blocks" else 1
 
     def score(stretch: Part) -> PyTree:
-        """Return the answer of a stretch of instances, block by block."""
-        parts, within = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1), slice(*stretch[:2])
-        x, in_mask = values[within], None if mask is None else mask[within]
+        """Return the answer for the instances of one stretch, block by block."""
+        parts, row_range = cut(stretch.stop - stretch.start, Shapes(Chunk(size, size)), 1), slice(*stretch[:2])
+        x, in_mask = values[row_range], None if mask is None else mask[row_range]
         blocks = dict(zip(parts, thread_map(threads)(lambda part: _route(engine, part.of(x)), parts), strict=True))
         if forest.follows_forks and forest.empty_leaves == "average":
-            answer = _with_averages(engine, combiner, readout, x, code)
+            answer_block = _with_averages(engine, combiner, readout, x, code)
         else:
-            answer = _with_sums(combiner, readout, table, code, blocks)
+            answer_block = _with_sums(combiner, readout, table, code, blocks)
         # A block's answer is fetched before the thread begins the next, so that their memory does not add up.
-        return drive_on_host(lambda part: answer(part, blocks[part], part.of(in_mask)), parts, threads)
+        return drive_on_host(lambda part: answer_block(part, blocks[part], part.of(in_mask)), parts, threads)
 
     return drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1)
 
 
 def _route(engine: ByRows, x) -> BlockLeaves:
-    """Return the leaves that the instances ``x`` of a block reach; in the mode "sum" also the sums of `BlockLeaves`."""
+    """Return the leaves that the instances ``x`` of a block reach; in the mode "sum" with the sums of counts."""
     forest = engine.forest
     leaves = np.asarray(planned_leaf_index(forest.trees, engine.plan, x, engine.walk))
-    if not forest.follows_forks:
+    if not forest.follows_forks:  # no pair is routed on
         return BlockLeaves(
             leaves, Empty(*[np.zeros(0, np.int64)] * 3), np.zeros((0, engine.reading.count_table.shape[1]))
         )
     empty = empty_pairs(forest.trees, leaves)
-    summed = forest.empty_leaves == "sum"
-    return BlockLeaves(leaves, empty, counts_reached(engine.reading, engine.plan, x, empty) if summed else np.zeros(0))
+    is_sum = forest.empty_leaves == "sum"
+    return BlockLeaves(leaves, empty, counts_reached(engine.reading, engine.plan, x, empty) if is_sum else np.zeros(0))
 
 
 def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dict[Part, BlockLeaves]) -> RowsAnswer:
-    """Return the function that answers the ``blocks`` of a stretch; empty leaves that are followed have sums of counts.
+    """Return the function that answers the ``blocks`` of a stretch, with a sum of counts for each empty pair.
 
     ``table`` and ``code [trees nodes]`` are those of `Forest.leaf_rows`. The function reads rows of the table, and
     behind them the distinct sums of all ``blocks``. It returns one read-out, or for None the whole answer.
     """
-    sums = [block.sums for block in blocks.values()]
-    distinct, place = distinct_rows(np.concatenate(sums))
-    places = np.split(place + len(table), np.cumsum([len(rows) for rows in sums])[:-1])
-    rows_of_part = dict(zip(blocks, places, strict=True))
-    table, reached = jnp.asarray(table), padded_table(distinct)
-    dtype = counts_dtype(table, reached)  # one type, since a combiner may lift other planes from integers than floats
-    tables = table.astype(dtype), reached.astype(dtype)
+    block_sums = [block.sums for block in blocks.values()]
+    distinct, sum_index = distinct_rows(np.concatenate(block_sums))
+    # The rows of each block's sums in the table that has them behind the count vectors.
+    sum_rows = np.split(sum_index + len(table), np.cumsum([len(rows) for rows in block_sums])[:-1])
+    rows_of_part = dict(zip(blocks, sum_rows, strict=True))
+    table, sum_table = jnp.asarray(table), padded_table(distinct)
+    dtype = counts_dtype(table, sum_table)  # one type, since a combiner may lift other planes from integers than floats
+    both_tables = table.astype(dtype), sum_table.astype(dtype)
     by_tree = has_tree_fields(combiner)
-    counts = np.concatenate([np.asarray(rows) for rows in tables])
-    stat = None if by_tree else jax.tree.map(_concatenate_rows, *(lift_rows(combiner, rows) for rows in tables))
+    counts = np.concatenate([np.asarray(rows) for rows in both_tables])
+    stat = None if by_tree else jax.tree.map(_concatenate_rows, *(lift_rows(combiner, rows) for rows in both_tables))
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
         """Return the answer of the block ``part``, whose empty leaves have rows of sums behind the count table."""
@@ -143,7 +144,7 @@ def _with_sums(combiner: Combiner, readout: str | None, table, code, blocks: dic
 
 
 def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, code) -> RowsAnswer:
-    """Return the function that answers blocks of the stretch ``x`` where empty leaves have averages of statistics.
+    """Return the function that answers blocks of the stretch ``x``, with an average of statistics for each empty pair.
 
     ``code [trees nodes]`` is that of `Forest.leaf_rows`. The function reads rows of lifted statistics, and behind them
     the averages of the block's empty leaves. It returns one read-out, or for None the whole answer.
@@ -155,23 +156,25 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
         stat = jax.tree.map(np.asarray, lift_rows(combiner, engine.reading.leaf_rows()[0]))
     arrays, structure = jax.tree.flatten(stat)
     is_plane = [array.ndim > by_tree for array in arrays]  # other arrays are a number for each tree, or for all trees
-    planes = [p.reshape(-1, *p.shape[1 + by_tree :]) for p, plane in zip(arrays, is_plane, strict=True) if plane]
+    # [rows ...]: with a row for each leaf of each tree the axes of trees and nodes become one.
+    planes = [a.reshape(-1, *a.shape[1 + by_tree :]) for a, flag in zip(arrays, is_plane, strict=True) if flag]
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
         """Return the answer of the block ``part``, whose empty leaves have rows of averages behind the statistics."""
 
         def read(tree, node):
+            """Return a 1 for each leaf, so that the sums begin with the number of leaves; and the leaves' planes."""
             # +inf is the neutral value of a minimum; in an average 0 stands for it.
             values = (plane[code[tree, node]] for plane in planes)
             return [np.ones(len(node)), *(np.where(np.isposinf(array), 0, array) for array in values)]
 
         sizes, *sums = sums_reached(engine.forest.trees, engine.plan, part.of(x), block.empty, read)
-        number, beyond = power_of_two(len(sizes), SMALLEST_ROUND), planes[0].shape[0] if planes else 0
+        n_new, n_rows = power_of_two(len(sizes), SMALLEST_ROUND), planes[0].shape[0] if planes else 0
         rows = code[np.arange(len(code)), block.leaves].astype(np.int32)
-        rows[block.empty.instance, block.empty.tree] = beyond + np.arange(len(sizes))
-        longer = iter(_append_averages(plane, total, sizes, number) for plane, total in zip(planes, sums, strict=True))
-        whole = [next(longer) if plane else p for p, plane in zip(arrays, is_plane, strict=True)]
-        return _merge_rows(combiner, structure.unflatten(whole), rows, readout, mask, tuple(is_plane))
+        rows[block.empty.instance, block.empty.tree] = n_rows + np.arange(len(sizes))
+        extended = iter(_append_averages(plane, total, sizes, n_new) for plane, total in zip(planes, sums, strict=True))
+        stat_arrays = [next(extended) if flag else array for array, flag in zip(arrays, is_plane, strict=True)]
+        return _merge_rows(combiner, structure.unflatten(stat_arrays), rows, readout, mask, tuple(is_plane))
 
     return answer
 
@@ -192,15 +195,15 @@ def _merge_rows(
     """
     arrays, structure = jax.tree.flatten(stat)
     is_plane = is_plane or tuple(array.ndim > 0 for array in arrays)
-    pick = lambda array: array.at[rows.T].get(mode="promise_in_bounds")
-    by_tree = structure.unflatten(
-        pick(p) if plane else jnp.broadcast_to(p, rows.shape[1:]) for p, plane in zip(arrays, is_plane, strict=True)
+    pick_rows = lambda array: array.at[rows.T].get(mode="promise_in_bounds")
+    leaf_stat = structure.unflatten(  # planes [trees instances ...]
+        pick_rows(a) if flag else jnp.broadcast_to(a, rows.shape[1:]) for a, flag in zip(arrays, is_plane, strict=True)
     )
-    return read_answer(combiner.finish(merged(combiner, by_tree, None if mask is None else mask.T)), readout)
+    return read_answer(combiner.finish(merged(combiner, leaf_stat, None if mask is None else mask.T)), readout)
 
 
 def _concatenate_rows(first: Any, second: Any) -> Any:
-    """Return ``first`` and behind it ``second``, the same array lifted from two tables; of two numbers the first."""
+    """Return the rows of ``first`` and behind them those of ``second``; for numbers, which have no rows, ``first``."""
     return jax.device_put(np.concatenate([first, second])) if first.ndim else first
 
 

@@ -47,32 +47,32 @@ def in_blocks(
     """Return (answers of ``answer_block`` for the rows ``x``, made for at most ``block`` at a time, mark of the rows).
 
     ``answer_block`` takes float32 rows, and the same rows of each array in ``beside``, such as a tree mask, or None for
-    None. A number among its answers stands for all rows. ``x`` has a row at least: batches without rows come here
-    padded (`device_parts`).
+    None. A number among its answers stands for all rows. ``x`` has a row at least: batches without rows are padded
+    before (`device_parts`).
     """
     n = len(x)
-    size = ceil_div(n, ceil_div(n, block))
+    size = ceil_div(n, ceil_div(n, block))  # blocks of equal size, as few as possible
 
     def answer(x, *beside):
         x = x.astype(jnp.float32)
-        kinds = jnp.where(jnp.isinf(x), BEYOND, jnp.isnan(x).astype(np.int32))
+        marks = jnp.where(jnp.isinf(x), BEYOND, jnp.isnan(x).astype(np.int32))
         # A reduction that starts at the least mark: `jnp.max` would take another kernel to compare with it.
-        return answer_block(x, *beside), lax.reduce(kinds, np.int32(FINITE), lax.max, (0, 1))
+        return answer_block(x, *beside), lax.reduce(marks, np.int32(FINITE), lax.max, (0, 1))
 
     if size == n:
         return answer(x, *beside)
 
     def answer_at(start):
-        rows = lambda array: None if array is None else lax.dynamic_slice_in_dim(array, start, size)
-        return answer(rows(x), *map(rows, beside))
+        rows_of = lambda array: None if array is None else lax.dynamic_slice_in_dim(array, start, size)
+        return answer(rows_of(x), *map(rows_of, beside))
 
     def write(carry, start, _):
         update = lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0) if part.ndim else part
         answers, mark = answer_at(start)
         return jax.tree.map(update, carry[0], answers), jnp.maximum(carry[1], mark)
 
-    room = lambda part: jnp.zeros((n, *part.shape[1:]) if part.ndim else (), part.dtype)
-    return over_blocks(write, jax.tree.map(room, jax.eval_shape(answer_at, 0)), n, size)
+    blank = lambda part: jnp.zeros((n, *part.shape[1:]) if part.ndim else (), part.dtype)
+    return over_blocks(write, jax.tree.map(blank, jax.eval_shape(answer_at, 0)), n, size)
 
 
 def answer_on_device(
@@ -117,6 +117,8 @@ def answer_on_device(
         If values are infinite or too large for float32; only for ``missing=None``.
     """
     tells_missing = guess if missing is None else missing
+    # The least mark with which answers are not used: infinite values are refused, and missing ones, if the program did
+    # not tell them apart, need another call. No mark if the caller has looked at the values.
     refused = BEYOND + 1 if missing is not None else BEYOND if tells_missing else MISSING
     with outside_traces():
         parts = partial(device_parts, row_bytes=row_bytes, least=least)
@@ -139,21 +141,21 @@ def _answer(
     """
     if isinstance(values, jax.Array) and len(values) and len(values.devices()) == n_devices:
         # JAX refuses a mask on another device than the rows'.
-        beside = isinstance(mask, jax.Array) and mask.devices() == values.devices()
-        answer, mark = run(values, mask if mask is None or beside else np.asarray(mask))
+        is_beside = isinstance(mask, jax.Array) and mask.devices() == values.devices()
+        answer, mark = run(values, mask if mask is None or is_beside else np.asarray(mask))
         return answer, _largest_mark(mark)
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     mask, parts = None if mask is None else np.asarray(mask), cut_in_parts(values)
-    most, answers = FINITE, []
+    largest_mark, answers = FINITE, []
     for part, (answer, mark) in _one_ahead(lambda part: run(part.of(values), part.of(mask)), parts):
-        if len(parts) == 1 and part.is_full:
+        if len(parts) == 1 and part.is_full:  # nothing to trim or to join: the answer stays on the device
             return answer, _largest_mark(mark)
         answer, mark = jax.device_get((answer, mark))
-        most = max(most, _largest_mark(mark))
-        if most >= refused:
-            return None, most
+        largest_mark = max(largest_mark, _largest_mark(mark))
+        if largest_mark >= refused:
+            return None, largest_mark
         answers.append(trim(answer, part))
-    return answers[0] if len(answers) == 1 else jax.tree.map(join_parts, *answers), most
+    return answers[0] if len(answers) == 1 else jax.tree.map(join_parts, *answers), largest_mark
 
 
 def _largest_mark(mark: Any) -> int:
@@ -162,7 +164,10 @@ def _largest_mark(mark: Any) -> int:
 
 
 def _one_ahead(score: Callable[[Part], Any], parts: list[Part]) -> Iterator[tuple[Part, Any]]:
-    """Yield (part, ``score(part)``) for each part; each call for the next part is made before a result is yielded."""
+    """Yield (part, ``score(part)``) for each part; the call for the next part is made before a result is yielded.
+
+    So the device computes the next part while the caller fetches the result.
+    """
     queue: deque[tuple[Part, Any]] = deque()
     for part in parts:
         queue.append((part, score(part)))
@@ -177,14 +182,15 @@ def device_parts(values: np.ndarray | SparseRows, row_bytes: int, least: int = L
     All but the last have a power of two rows; the last is padded to a `padded_size`, ``least`` rows or more. A row, its
     mask and its answer take ``row_bytes``.
     """
-    most = max(TRANSFER_BYTES // row_bytes, 1)
+    most_rows = max(TRANSFER_BYTES // row_bytes, 1)
     if isinstance(values, SparseRows):
-        most = min(most, max(MOST_DENSE // max(values.shape[1], 1), 1))
-    most = power_of_two(most + 1) // 2
-    bounds = [(start, min(start + most, len(values))) for start in range(0, max(len(values), 1), most)]
-    return [Part(start, stop, Chunk(*[min(padded_size(stop - start, least), most)] * 2)) for start, stop in bounds]
+        most_rows = min(most_rows, max(MOST_DENSE // max(values.shape[1], 1), 1))
+    most_rows = power_of_two(most_rows + 1) // 2  # rounded down to a power of two
+    bounds = [(start, min(start + most_rows, len(values))) for start in range(0, max(len(values), 1), most_rows)]
+    # A chunk is one block, since the program itself goes block by block.
+    return [Part(start, stop, Chunk(*[min(padded_size(stop - start, least), most_rows)] * 2)) for start, stop in bounds]
 
 
 def padded_size(n: int, least: int = LEAST_ROWS) -> int:
-    """Return the smallest size for ``n`` rows that is at least ``least``; there are four sizes to each power of two."""
+    """Return the number of rows, ``least`` or more, that ``n`` rows are padded to; four sizes to each power of two."""
     return max(least, multiple_of(max(power_of_two(n) // 8, 1), n))

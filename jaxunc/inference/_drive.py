@@ -80,8 +80,8 @@ class Part(NamedTuple):
             rows = rows.dense()
         if isinstance(rows, np.ndarray):
             return padded_rows(rows, self.chunk.rows)
-        more = self.chunk.rows - self.n_instances
-        return jnp.pad(rows, ((0, more), *[(0, 0)] * (rows.ndim - 1))) if more else rows
+        n_padding = self.chunk.rows - self.n_instances
+        return jnp.pad(rows, ((0, n_padding), *[(0, 0)] * (rows.ndim - 1))) if n_padding else rows
 
 
 class Shapes(NamedTuple):
@@ -101,10 +101,10 @@ class Shapes(NamedTuple):
     def of_at_most(self, rows: int, block: int) -> "Shapes":
         """Return the shapes of at most ``rows`` rows, their blocks cut to at most ``block``; one shape at least."""
         smallest = self.small[0] if self.small else self.single
-        fit = [c for c in (*self.small, self.single) if c.rows <= rows]
-        fit = fit or [Chunk(*[min(smallest.rows, max(rows, 1))] * 2)]
-        fit = [Chunk(chunk.rows, min(chunk.block, block, chunk.rows)) for chunk in fit]
-        return self._replace(single=fit[-1], large=None, small=tuple(fit[:-1]))
+        chunks = [chunk for chunk in (*self.small, self.single) if chunk.rows <= rows]
+        chunks = chunks or [Chunk(*[min(smallest.rows, max(rows, 1))] * 2)]
+        chunks = [Chunk(chunk.rows, min(chunk.block, block, chunk.rows)) for chunk in chunks]
+        return self._replace(single=chunks[-1], large=None, small=tuple(chunks[:-1]))
 
 
 SMALL = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -143,36 +143,39 @@ def call_shapes(walk: Walk, n_trees: int, n_columns: int, n_tests: int = 0, smal
 def cut(n_instances: int, shapes: Shapes, threads: int) -> tuple[Part, ...]:
     """Return the parts of a batch: first those of ``shapes.large``, then those of ``shapes.single``, then the rest.
 
-    Each of the ``threads`` gets an equal number of large parts, and of single ones. The rest is shared in parts of the
+    Each of the ``threads`` gets an equal number of large parts, and of single ones. The rest is cut into parts of the
     shape with which the threads end first. The last part has the smallest shape that holds it. A batch without
     instances is one empty part.
     """
     single, large, small, *_ = shapes
-    chunks, rest = [], n_instances
+    chunks, n_left = [], n_instances
     for chunk in (single,) if large is None else (large, single):
-        number = rest // (threads * chunk.rows) * threads
-        chunks += [chunk] * number
-        rest -= number * chunk.rows
-    if rest or not chunks:
-        quickest = _quickest_chunk(rest, shapes, threads)
-        number = max(ceil_div(rest, quickest.rows) - 1, 0)
-        rest -= number * quickest.rows
-        chunks += [quickest] * number + [next((chunk for chunk in small if chunk.rows >= rest), single)]
-    ends = pairwise(accumulate((chunk.rows for chunk in chunks), initial=0))
-    return tuple(Part(start, min(stop, n_instances), c) for (start, stop), c in zip(ends, chunks, strict=True))
+        n_calls = n_left // (threads * chunk.rows) * threads
+        chunks += [chunk] * n_calls
+        n_left -= n_calls * chunk.rows
+    if n_left or not chunks:
+        quickest = _quickest_chunk(n_left, shapes, threads)
+        n_calls = max(ceil_div(n_left, quickest.rows) - 1, 0)  # all but the last, which may be smaller
+        n_left -= n_calls * quickest.rows
+        chunks += [quickest] * n_calls + [next((chunk for chunk in small if chunk.rows >= n_left), single)]
+    bounds = pairwise(accumulate((chunk.rows for chunk in chunks), initial=0))
+    return tuple(
+        Part(start, min(stop, n_instances), chunk) for (start, stop), chunk in zip(bounds, chunks, strict=True)
+    )
 
 
 def _quickest_chunk(n_instances: int, shapes: Shapes, threads: int) -> Chunk:
-    """Return which of ``shapes`` lets the threads end first with the last ``n_instances`` of a batch."""
+    """Return the shape of calls, among ``shapes``, with which the threads finish ``n_instances`` of a batch soonest."""
     min_rows = min(LEAST_SHARED, n_instances, shapes.single.rows)
-    shared = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min_rows]
+    candidates = [chunk for chunk in (*shapes.small, shapes.single) if chunk.rows >= min_rows]
 
     def cost(chunk: Chunk) -> int:
+        """Return the time of the thread that ends last, as a number of instances that take as long."""
         calls = ceil_div(n_instances, chunk.rows)
         waking_cost = shapes.thread_cost if min(calls, threads) > 1 else 0
         return ceil_div(calls, threads) * (chunk.rows + shapes.call_cost) + waking_cost
 
-    return min(shared, key=cost)
+    return min(candidates, key=cost)
 
 
 def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) -> PyTree:
@@ -190,7 +193,7 @@ def drive(score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int) 
 
 
 def _is_frequent(part: Part) -> bool:
-    """Whether a program cuts off a part's padding: of few rows, after `MOST_UNCOMPILED` parts of as many instances."""
+    """Return whether a program cuts off a part's padding: of few rows, after `MOST_UNCOMPILED` parts of this length."""
     if part.chunk.rows > MOST_SHORTENED:
         return False
     _CALLS[part.n_instances] += 1
@@ -200,7 +203,7 @@ def _is_frequent(part: Part) -> bool:
 MOST_SHORTENED, MOST_UNCOMPILED = 64, 32
 """Most rows of a call whose padding is cut off by a program, and number of calls of as many instances before. The
 program takes 8 µs in place of the 50 to 90 by way of the host; but 20 to 40 ms to compile, for each number of
-instances and form of an answer."""
+instances and structure of an answer."""
 
 _CALLS: Counter[int] = Counter()
 """Number of calls by their number of instances. Threads may miss some of each other's, which does not matter."""
@@ -215,9 +218,10 @@ def _without_padding(answer: PyTree, n: int) -> PyTree:
 def drive_on_host(
     score: Callable[[Part], PyTree], parts: Sequence[Part], threads: int, *, ahead: bool = False
 ) -> PyTree:
-    """Return the answers of `drive`, with the arguments of `drive`, as NumPy arrays.
+    """Return the answers of ``score`` for all parts, without padding, joined along the instances, as NumPy arrays.
 
-    With ``ahead``, for accelerators, the calling thread dispatches the calls of all parts before it fetches an answer.
+    The parts are shared by ``threads``. With ``ahead``, for accelerators, the calling thread alone dispatches the calls
+    of all parts before it fetches an answer. A number in an answer stands for all instances.
     """
     if ahead:
         answers = [trim(answer, part) for answer, part in [(_answer(score, part), part) for part in parts]]
@@ -284,16 +288,16 @@ def join_parts(*parts):
 
 
 def join(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the arrays ``parts`` concatenated along their first axis, in memory of `room_for`."""
+    """Return the arrays ``parts`` concatenated along their first axis, in memory that JAX takes over (`room_for`)."""
     return np.concatenate(parts, out=room_for((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype))
 
 
 def room_for(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Return an uninitialised array of this shape whose memory JAX takes over on a CPU without copying it."""
-    size = math.prod(shape) * dtype.itemsize
-    room = np.empty(size + ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % ALIGNMENT
-    return room[start : start + size].view(dtype).reshape(shape)
+    n_bytes = math.prod(shape) * dtype.itemsize
+    buffer = np.empty(n_bytes + ALIGNMENT, np.uint8)
+    start = -buffer.ctypes.data % ALIGNMENT
+    return buffer[start : start + n_bytes].view(dtype).reshape(shape)
 
 
 @lru_cache
@@ -326,7 +330,7 @@ _NARROW_TREES: KeptWhileAlive[NarrowTrees] = KeptWhileAlive()
 
 
 def _narrow(trees: Trees) -> NarrowTrees:
-    """Return the result of `narrow_trees`, not cached."""
+    """Return concrete trees on only the columns that they test: the result that `narrow_trees` keeps."""
     feature, child = np.asarray(trees.feature), np.asarray(trees.child)
     inner = child != np.arange(trees.n_nodes)
     # One column at least, so that dense rows have one: trees of leaves alone test none.
@@ -335,12 +339,12 @@ def _narrow(trees: Trees) -> NarrowTrees:
         return NarrowTrees(trees, None)
     # An empty leaf keeps its feature, the negative number of its fork.
     feature = np.where(inner, np.searchsorted(positions, feature), np.minimum(feature, 0))
-    fewer = jax.device_put(feature.astype(np.int32))
-    return NarrowTrees(dataclasses.replace(trees, feature=fewer, columns=trees.columns.at(positions)), positions)
+    new_feature = jax.device_put(feature.astype(np.int32))
+    return NarrowTrees(dataclasses.replace(trees, feature=new_feature, columns=trees.columns.at(positions)), positions)
 
 
 def on_tested(trees: Trees, values):
-    """Return (trees, instances ``values``); for `SparseRows` both on only the columns that the trees test."""
+    """Return (trees, instances ``values``), for `SparseRows` both reduced to the columns that the trees test."""
     if not isinstance(values, SparseRows):
         return trees, values
     narrow, positions = narrow_trees(trees)
@@ -350,8 +354,8 @@ def on_tested(trees: Trees, values):
 def encode_for(trees: Trees, X: InstancesLike, *, infinite: bool = False) -> tuple[Trees, Encoded]:
     """Return (trees, encoded instances): codes for trees with cuts, else float32 numbers.
 
-    If ``X`` holds float32 numbers, trees with cuts are replaced by those of `by_float32`. With ``infinite`` infinite
-    values are let through. Raises as `encode_rows`.
+    If ``X`` holds float32 numbers, trees with cuts are replaced by those of `by_float32`. Infinite values are refused
+    unless ``infinite`` is True. Raises the errors of `encode_rows`.
     """
     if trees.columns.cuts is not None and holds_float32(X):
         narrow = by_float32(trees)
@@ -371,18 +375,19 @@ _BY_FLOAT32: KeptWhileAlive[Trees] = KeptWhileAlive()
 
 
 def _by_float32(trees: Trees) -> Trees:
-    """Return the result of `by_float32`, not cached."""
+    """Return trees with cuts as trees that compare float32 numbers: the result that `by_float32` keeps."""
     columns, feature, code_key = trees.columns, np.maximum(np.asarray(trees.feature), 0), np.asarray(trees.threshold)
     # A threshold's code is the position of a cut: numbers up to the cut go left. Below the first code none goes left,
-    # beyond the last code all do.
+    # beyond the last code all do: two further borders, at -inf and inf, stand for these.
     borders = [() if cuts is None else (-np.inf, *cuts, np.inf) for cuts in columns.cuts or ()]
-    sizes = np.array([len(each) for each in borders], np.int64)
-    key, first = order_key_at_or_below(np.concatenate([*borders, np.zeros(1)])), np.cumsum(sizes) - sizes
-    key[first[sizes > 0]] -= 1
+    sizes = np.array([len(border) for border in borders], np.int64)
+    key, first_border = order_key_at_or_below(np.concatenate([*borders, np.zeros(1)])), np.cumsum(sizes) - sizes
+    key[first_border[sizes > 0]] -= 1  # below the key of -inf, so that it goes right, too
     is_coded = (np.asarray(trees.child) != np.arange(trees.n_nodes)) & (sizes[feature] > 0) & (code_key <= _INFINITE)
+    # The order key of a number >= 0, such as a code, has the bits of the float.
     code = np.floor(np.where(is_coded, np.maximum(code_key, 0), 0).view(np.float32))
-    place = np.where(code_key < 0, 0, 1 + np.minimum(code, sizes[feature] - 2)).astype(np.int64)
-    threshold = np.where(is_coded, key[np.where(is_coded, first[feature] + place, -1)], code_key)
+    border_index = np.where(code_key < 0, 0, 1 + np.minimum(code, sizes[feature] - 2)).astype(np.int64)
+    threshold = np.where(is_coded, key[np.where(is_coded, first_border[feature] + border_index, -1)], code_key)
     return dataclasses.replace(
         trees, threshold=jax.device_put(threshold), columns=dataclasses.replace(columns, cuts=None)
     )
@@ -393,14 +398,14 @@ _INFINITE = order_key_at_or_below(np.array(np.inf))
 
 
 def cap_shapes(shapes: Shapes, values) -> Shapes:
-    """Return those of ``shapes`` that suit ``values``: for `SparseRows` calls that make at most `MOST_DENSE` dense.
+    """Return ``shapes``, for `SparseRows` without those whose calls would make more than `MOST_DENSE` values dense.
 
-    If no shape does, the smallest is left.
+    If all would, the smallest is left.
     """
     if not isinstance(values, SparseRows):
         return shapes
-    most = MOST_DENSE // max(values.shape[1], 1)
-    fits = lambda chunk: chunk.rows <= most
+    most_rows = MOST_DENSE // max(values.shape[1], 1)
+    fits = lambda chunk: chunk.rows <= most_rows
     if fits(shapes.single):
         return shapes if shapes.large is None or fits(shapes.large) else shapes._replace(large=None)
     small: tuple[Chunk, ...] = tuple(filter(fits, shapes.small)) or shapes.small[:1]

@@ -140,8 +140,8 @@ def host_rows(
 ) -> tuple[Trees, Float32[np.ndarray, "instances features"] | SparseRows] | None:
     """Return (trees, instances on the host as float32 or `SparseRows`), encoded by `encode_for`; None if not concrete.
 
-    Instances on the host are answered by calls of few shapes (`leaf_index_on_host`). None also for instances on an
-    accelerator, which a program for their number answers there.
+    Instances on the host are answered by calls of few shapes (`leaf_index_on_host`). Also returns None for instances on
+    an accelerator, which a program for their number answers there.
     """
     if not is_concrete(trees, X):
         return None
@@ -158,10 +158,10 @@ def leaf_index_on_host(
     walk: Walk | None = None,
     then: Callable[[Int32[Array, "instances trees"]], Array] = lambda leaves: leaves,
 ) -> Int32[np.ndarray, "instances trees"] | Shaped[np.ndarray, "instances trees *each"]:
-    """Return `leaf_index` of any number of instances of the host, or ``then(leaves)``, as an array of NumPy.
+    """Return the leaf that each instance reaches in each tree, or ``then(leaves)``, as an array of NumPy.
 
-    ``values`` are those of `host_rows`. ``plan`` is for data with missing values, ``walk`` as for `leaf_index`. Calls
-    have few shapes.
+    ``values`` are any number of instances on the host, as `host_rows` returns them. ``then`` is a function of the
+    leaves of each call. ``plan`` is for data with missing values, ``walk`` as for `bind`. Calls have few shapes.
     """
     shapes = call_shapes(walk or default_walk(), trees.n_trees, 2 * trees.n_features)
     return drive_on_host(
@@ -179,14 +179,14 @@ def planned_leaf_index(
     walk: Walk | None = None,
     part: Part | None = None,
 ):
-    """Return `leaf_index` of encoded instances ``X``, by a plan for data with missing values.
+    """Return the leaf that each encoded instance in ``X`` reaches in each tree, by a plan for missing values.
 
-    If ``X`` are the rows of a ``part``, its blocks of padding are not walked. ``walk`` is as for `leaf_index`.
+    If ``X`` are the rows of a ``part``, its blocks of padding are not walked. ``walk`` is as for `bind`.
     """
     walk = walk or default_walk()
-    number = None if part is None else part.number
-    block = None if part is None or number is None else part.chunk.block
-    return _leaf_index(plan, X, number, block=block, walk=walk, depth=unrolled_depth(walk, trees))
+    n_blocks = None if part is None else part.number
+    block = None if part is None or n_blocks is None else part.chunk.block
+    return _leaf_index(plan, X, n_blocks, block=block, walk=walk, depth=unrolled_depth(walk, trees))
 
 
 @jit(static_argnames=("block", "walk", "depth"))
@@ -197,19 +197,22 @@ def _leaf_index(plan: Plan, x, number, *, block: int | None, walk: Walk, depth: 
     For None all are walked, in blocks of `block_size`. ``depth`` is the number of levels to unroll (`unrolled_depth`).
     """
     n, n_trees = x.shape[0], plan.nodes.shape[0]
+    # Each column has two keys: with a missing value as the smallest, and as the largest.
     size = block or block_size(walk, n_trees, 2 * x.shape[1], n)
 
     def walk_block(out, start, _):
         """Return ``out`` with the leaves of the block of instances that begins at ``start`` written into it."""
-        rows = min(size, n)
-        keys = column_keys(lax.dynamic_slice_in_dim(x, start, rows), missing=True)
+        n_rows = min(size, n)
+        keys = column_keys(lax.dynamic_slice_in_dim(x, start, n_rows), missing=True)
+        # Walks return places: exits of a tree's top, then its nodes. All but `walk_tree` count them over all trees. A
+        # leaf is the index of a node in its tree. "levels" begins behind the exits, so that each place is a node.
         if walk == "levels":
-            first = jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1] + plan.n_exits
-            leaves = walk_levels(plan, keys, depth) - first
-        elif walks_at_once(rows, n_trees):
-            first = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * plan.nodes.shape[1]
-            place = walk_one(plan, keys)[0][:, None] if rows == 1 else walk_few(plan, keys)
-            leaves = jax.vmap(node_at)(plan, place - first).T
+            first_place = jnp.arange(n_trees, dtype=jnp.int32) * plan.nodes.shape[1] + plan.n_exits
+            leaves = walk_levels(plan, keys, depth) - first_place
+        elif walks_at_once(n_rows, n_trees):
+            first_place = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * plan.nodes.shape[1]
+            place = walk_one(plan, keys)[0][:, None] if n_rows == 1 else walk_few(plan, keys)
+            leaves = jax.vmap(node_at)(plan, place - first_place).T
         else:
             rows_of_keys = by_column(keys)
             leaf_of = lambda _, tree: (None, node_at(tree, walk_tree(tree, rows_of_keys)))
@@ -239,7 +242,10 @@ def refuse_average(forest: Forest) -> None:
 def planned_leaf_counts(
     forest: Forest, plan: Plan, X: InstancesLike | SparseRows, leaves: Array | np.ndarray
 ) -> Num[Array, "instances trees classes"]:
-    """Return `leaf_counts` of encoded ``X`` that reach ``leaves [instances trees]``; the plan is for missing values."""
+    """Return the class counts for encoded ``X`` that reach ``leaves [instances trees]``; ``plan`` for missing values.
+
+    Instances in empty leaves have the sum over the leaves that they reach (`follow`), if the forest follows forks.
+    """
     if not forest.follows_forks:
         table, code = forest.leaf_rows()
         return table[code[jnp.arange(forest.n_trees), leaves]]
@@ -249,20 +255,20 @@ def planned_leaf_counts(
             "Inside jit, grad or vmap pass forest.with_empty_leaves('parent') or 'zeros', which do not."
         )
     empty = empty_pairs(forest.trees, leaves)
-    rows = np.asarray(leaves)
+    leaf_nodes = np.asarray(leaves)
     if is_concrete(forest.count_table, forest.code):
-        counts = np.asarray(forest.count_table)[np.asarray(forest.code)[np.arange(forest.n_trees), rows]]
+        counts = np.asarray(forest.count_table)[np.asarray(forest.code)[np.arange(forest.n_trees), leaf_nodes]]
         sums = counts_reached(forest, plan, X, empty)
-        # Sums may be too large for integers.
+        # Sums may be too large for int32, and are floats then.
         counts = counts.astype(counts_dtype(counts, np.zeros(0, narrowest_dtype(sums))))
         counts[empty.instance, empty.tree] = sums
         return jax.device_put(counts)
     counts = forest.count_table[forest.code[jnp.arange(forest.n_trees), leaves]]
     counts = counts.at[empty.instance, empty.tree].set(0)
     for pair, node in follow(forest.trees, plan, X, empty):
-        more = (0, power_of_two(len(pair), SMALLEST_ROUND) - len(pair))
-        instance = np.pad(empty.instance[pair], more, constant_values=len(counts))
-        tree, node = np.pad(empty.tree[pair], more), np.pad(node, more)
+        padding = (0, power_of_two(len(pair), SMALLEST_ROUND) - len(pair))
+        instance = np.pad(empty.instance[pair], padding, constant_values=len(counts))  # out of range: dropped below
+        tree, node = np.pad(empty.tree[pair], padding), np.pad(node, padding)
         counts = counts.at[instance, tree].add(forest.count_table[forest.code[tree, node]], mode="drop")
     return counts
 
@@ -284,28 +290,28 @@ def empty_pairs(trees: Trees, leaves: Int32[Array | np.ndarray, "instances trees
 
 
 def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (pairs, leaves) piece by piece, until each leaf that a pair in ``empty`` reaches was yielded.
+    """Yield (pairs, leaves), two arrays at a time, until each leaf that a pair in ``empty`` reaches was yielded.
 
-    Pairs are positions in ``empty``, in ascending order; leaves has a leaf that each of them reaches. From an empty
-    leaf an instance goes on through all children of the leaf's fork that are not empty. From empty leaves below these
-    it goes on in the same way. The order in which a pair's leaves come depends on the pair alone. ``X`` has the
-    instances, encoded; ``plan`` is one for data with missing values.
+    Pairs are positions in ``empty``, in ascending order, repeated as often as needed; each entry of leaves is reached
+    by its pair. From an empty leaf an instance goes on through all children of the leaf's fork that are not empty, and
+    from empty leaves below these likewise. The order in which a pair's leaves come depends on the pair alone. ``X`` has
+    the instances, encoded; ``plan`` is one for data with missing values.
     """
     assert trees.forks is not None
-    feature, first, node = (np.asarray(array) for array in (trees.feature, trees.forks.first, trees.forks.node))
+    feature, start, children = (np.asarray(array) for array in (trees.feature, trees.forks.first, trees.forks.node))
     X = np.asarray(X, np.float32)
     keys = _keys(padded_rows(X, power_of_two(len(X), SMALLEST_ROUND)))
     # Rounds to come: pairs, and the fork of an empty leaf that each is in. A pair may be in several.
     rounds = [(np.arange(len(empty.fork)), empty.fork)]
     while rounds:
         pair, fork = rounds.pop()
-        n_children = first[fork + 1] - first[fork]
+        n_children = start[fork + 1] - start[fork]
         if n_children.sum(dtype=np.int64) > UNDER_WAY and len(pair) > 1:
-            rounds += [(pair[part], fork[part]) for part in reversed(_halves(pair))]
+            rounds += [(pair[half], fork[half]) for half in reversed(_halves(pair))]
             continue
-        pair, number = np.repeat(pair, n_children), np.arange(n_children.sum())
-        # Children are numbered over the round; less those of the forks before, they are numbered within their fork.
-        child = node[number + np.repeat(first[fork] - (np.cumsum(n_children) - n_children), n_children)]
+        pair, index = np.repeat(pair, n_children), np.arange(n_children.sum())
+        # The index counts over the round: less the children of earlier forks, it is a position within the fork.
+        child = children[index + np.repeat(start[fork] - (np.cumsum(n_children) - n_children), n_children)]
         leaf = _walk_on(plan, keys, empty.instance[pair], empty.tree[pair], child)
         fork = -1 - feature[empty.tree[pair], leaf]
         is_empty = fork >= 0
@@ -316,11 +322,11 @@ def follow(trees: Trees, plan: Plan, X, empty: Empty) -> Iterator[tuple[np.ndarr
 
 
 def _halves(pair: np.ndarray) -> tuple[slice, slice]:
-    """Return slices that cut sorted pairs in two; equal pairs are in one of the slices, unless all are equal."""
+    """Return two slices that cut sorted pairs in about halves: never between equal pairs, unless all are equal."""
     middle = len(pair) // 2
     begin, end = np.searchsorted(pair, pair[middle], "left"), np.searchsorted(pair, pair[middle], "right")
-    cut = int(begin or (end if end < len(pair) else middle))
-    return slice(cut), slice(cut, None)
+    split = int(begin or (end if end < len(pair) else middle))
+    return slice(split), slice(split, None)
 
 
 def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., list[np.ndarray]]) -> list[np.ndarray]:
@@ -329,14 +335,15 @@ def sums_reached(trees: Trees, plan: Plan, X, empty: Empty, read: Callable[..., 
     ``read(tree, node)`` takes the tree and the node of many leaves, arrays ``[leaves]``. It returns the arrays
     ``[leaves ...]`` that are summed; there is a sum for each. Other arguments are as for `follow`.
     """
-    none = np.zeros(0, np.int64)
-    sums = [np.zeros((len(empty.fork), *array.shape[1:])) for array in read(none, none)]
+    no_leaves = np.zeros(0, np.int64)
+    sums = [np.zeros((len(empty.fork), *array.shape[1:])) for array in read(no_leaves, no_leaves)]
     for pair, node in follow(trees, plan, X, empty):
-        here, place = slice(pair[0], pair[-1] + 1), pair - pair[0]
-        for whole, array in zip(sums, read(empty.tree[pair], node), strict=True):
-            columns = array.reshape(len(pair), -1).T
-            added = [np.bincount(place, weights=column) for column in columns]
-            whole[here] += np.stack(added, axis=1).reshape(-1, *array.shape[1:])
+        # Pairs ascend, so that sums are needed only for the range from the first to the last.
+        pair_range, pair_index = slice(pair[0], pair[-1] + 1), pair - pair[0]
+        for total, array in zip(sums, read(empty.tree[pair], node), strict=True):
+            columns = array.reshape(len(pair), -1).T  # `np.bincount` sums one column of numbers at a time
+            added = [np.bincount(pair_index, weights=column) for column in columns]
+            total[pair_range] += np.stack(added, axis=1).reshape(-1, *array.shape[1:])
     return sums
 
 
@@ -348,8 +355,8 @@ def counts_reached(forest: Forest, plan: Plan, X, empty: Empty) -> np.ndarray:
 
 def _walk_on(plan: Plan, keys, instance: np.ndarray, tree: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Return the leaf that each ``instance`` (a row of ``keys``) reaches from the node ``start`` of ``tree``."""
-    n = power_of_two(len(start), SMALLEST_ROUND)
-    arrays = (padded_rows(array.astype(np.int32), n) for array in (instance, tree, start))
+    n_padded = power_of_two(len(start), SMALLEST_ROUND)
+    arrays = (padded_rows(array.astype(np.int32), n_padded) for array in (instance, tree, start))
     return np.asarray(_walk_padded(plan, keys, *arrays))[: len(start)]
 
 

@@ -79,7 +79,8 @@ def leaf_table(forest: Forest, combiner: Combiner) -> PyTree:
 def lifted_rows(forest: Forest, combiner: Combiner) -> tuple[PyTree, Int32[Array, "trees nodes"]] | None:
     """Return (statistic lifted from each distinct count vector ``[distinct ...]``, index of each node's vector).
 
-    None if the statistic is traced, or fields of the combiner differ from tree to tree. Raises as `leaf_table` does.
+    Returns None if the statistic is traced, or if fields of the combiner differ from tree to tree. Raises the errors of
+    `leaf_table`.
     """
     table, code = _checked_rows(forest, combiner)
     if not _is_by_rows(combiner, table):
@@ -116,7 +117,7 @@ def _lift(combiner: Combiner, table: Num[Array, "distinct classes"]) -> PyTree:
 
 @jit
 def _lift_table(combiner: Combiner, table: Num[Array, "distinct classes"], code: Int32[Array, "trees nodes"]) -> PyTree:
-    """Return the leaf table for `Forest.leaf_rows` that are traced, or a combiner that is traced or has tree fields."""
+    """Return the leaf table of a traced combiner or traced `Forest.leaf_rows`, or of a combiner with tree fields."""
     if has_tree_fields(combiner):
         return jax.vmap(lift_tree, in_axes=(tree_axes(combiner), 0))(combiner, table[code])
     return _expand(lift_tree(combiner, table), code)
@@ -132,16 +133,16 @@ def _expand(stat: PyTree, code: Int32[Array, "trees nodes"]) -> PyTree:
 
 
 def is_large(forest: Forest, combiner: Combiner) -> bool:
-    """Whether the leaf table would take more bytes than `LARGEST_LEAF_TABLE`."""
+    """Return whether the leaf table would take more bytes than `LARGEST_LEAF_TABLE`."""
     table, code = _checked_rows(forest, combiner)
     if not _is_by_rows(combiner, table):
         return _bytes(jax.eval_shape(leaf_table, forest, combiner)) > LARGEST_LEAF_TABLE
-    rows = lifted_together(combiner, table)  # as many as will be lifted at a time, so that lifting is traced once
-    some = jax.ShapeDtypeStruct((rows, table.shape[1]), table.dtype)
-    lifted = jax.tree.leaves(jax.eval_shape(partial(_lift, combiner), some))
+    n_rows = lifted_together(combiner, table)  # as many as will be lifted at a time, so that lifting is traced once
+    some_rows = jax.ShapeDtypeStruct((n_rows, table.shape[1]), table.dtype)
+    lifted = jax.tree.leaves(jax.eval_shape(partial(_lift, combiner), some_rows))
     # Wide arrays are not expanded to the nodes: their rows per count vector are needed in any case.
     narrow = [array for array in lifted if math.prod(array.shape[1:]) <= WIDE]
-    return code.size * _bytes(narrow) > LARGEST_LEAF_TABLE * rows
+    return code.size * _bytes(narrow) > LARGEST_LEAF_TABLE * n_rows
 
 
 def _bytes(lifted: PyTree) -> int:
@@ -291,20 +292,21 @@ def _merge(spec: Spec, plan: Plan, planes, scalars, x, mask):
 @_merge.defjvp
 @own_settings()
 def _merge_jvp(spec, primals, tangents):
-    """Return the merged statistic and its tangents: the rule of JAX for the derivative of `_merge`.
+    """Return (merged statistic, its tangents): the rule by which JAX differentiates `_merge`.
 
-    ``primals`` are the arguments of `_merge` behind ``spec``, and ``tangents`` theirs: those of planes and numbers per
-    tree are used, and instances have none. `_push_tangents` makes tangents, its transpose `_pull_cotangents` gradients.
-    Each walks to the leaves again, so that leaves need not be stored.
+    ``primals`` are the arguments of `_merge` behind ``spec``, and ``tangents`` their tangents. Those of planes and of
+    numbers per tree are used; instances have none. `_push_tangents` makes tangents, and its transpose
+    `_pull_cotangents` gradients. Each walks to the leaves again, so that leaves need not be stored.
     """
     merged = _merge(spec, *primals)
     residuals = lax.stop_gradient((*primals, merged))
     float_planes, float_numbers = ([i for i, part in enumerate(parts) if _is_float(part)] for parts in primals[1:3])
     floats = float_planes, float_numbers
+    # Only floats have tangents: these are pushed through, in the order of `floats`.
     in_tangents = tuple([parts[i] for i in indices] for parts, indices in zip(tangents[1:3], floats, strict=True))
     merged_floats = zip(merged, floats, strict=True)
-    zeros = tuple([jnp.zeros_like(_high_part(parts[i])) for i in indices] for parts, indices in merged_floats)
-    start, unravel = ravel_pytree((in_tangents, zeros))
+    zero_outs = tuple([jnp.zeros_like(_high_part(parts[i])) for i in indices] for parts, indices in merged_floats)
+    start, unravel = ravel_pytree((in_tangents, zero_outs))
 
     # `custom_linear_solve` is the only function of JAX that takes a transpose and works under `vmap`. So the transpose
     # can walk again, and no leaves are stored. `push` is the "solve": (in_tangents, out) ↦ (in_tangents, out + tangents
@@ -324,17 +326,17 @@ def _merge_jvp(spec, primals, tangents):
 
 
 def _is_float(part: Array) -> bool:
-    """Whether an array is of floats, and so has tangents."""
+    """Return whether an array is of floats, and so has tangents."""
     return jnp.issubdtype(part.dtype, jnp.floating)
 
 
 def _high_part(part: Any) -> Array:
-    """Return what has a gradient of a merged plane ``part``: the high float of an exact sum, else the whole plane."""
+    """Return the floats of a merged plane that have a gradient: the high ones of an exact sum, else the whole plane."""
     return getattr(part, "high", part)
 
 
 def _as_tangents(parts: list, indices: list[int], out_tangents: list[Array]) -> list:
-    """Return the tangents of the merged planes, or numbers, ``parts``: ``out_tangents`` at ``indices``, else zeros."""
+    """Return a tangent for each of ``parts``, merged planes or numbers: ``out_tangents`` at ``indices``, else zeros."""
 
     def zero_tangent(leaf):
         return jnp.zeros_like(leaf) if _is_float(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
@@ -358,53 +360,57 @@ def _push_tangents(
 
     def step(outs, t, leaf, hits, _):
         """Return ``outs``, a block's tangents, with those of the leaves ``leaf`` of tree t added where ``hits``."""
-        results = []
+        new_outs = []
         for kind, out, part, hit in zip(kinds, outs, in_tangents[0], hits, strict=True):
-            change = jnp.where(hit, part[t, leaf], 0)
-            results.append(out.at[:, t].set(change) if kind == "collect" else out + change)
-        return results
+            leaf_tangent = jnp.where(hit, part[t, leaf], 0)
+            new_outs.append(out.at[:, t].set(leaf_tangent) if kind == "collect" else out + leaf_tangent)
+        return new_outs
 
-    whole = [jnp.zeros_like(_high_part(merged[i])) for i in floats[0]]
-    whole = varying_as(x, whole)
+    plane_tangents = [jnp.zeros_like(_high_part(merged[i])) for i in floats[0]]
+    plane_tangents = varying_as(x, plane_tangents)
 
     def block(whole, start, size, visit):
+        """Return ``whole``, the tangents of all instances, with those of a block of ``size`` written at ``start``."""
         outs = visit(step, [jnp.zeros_like(lax.dynamic_slice_in_dim(part, start, size)) for part in whole])
         return [lax.dynamic_update_slice_in_dim(part, out, start, 0) for part, out in zip(whole, outs, strict=True)]
 
-    whole = _over_leaves(spec, floats[0], residuals, whole, block, count_twice=True)
-    numbers = []
+    # The last block overwrites the tangents of instances that were in the block before: they must be complete again.
+    plane_tangents = _over_leaves(spec, floats[0], residuals, plane_tangents, block, count_twice=True)
+    number_tangents = []
     for i, tangent in zip(floats[1], in_tangents[1], strict=True):
-        counts = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
-        numbers.append(jnp.sum(jnp.where(counts, tangent, 0), axis=1).reshape(_high_part(merged_scalars[i]).shape))
-    return whole, numbers
+        contributes = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
+        number_tangents.append(
+            jnp.sum(jnp.where(contributes, tangent, 0), axis=1).reshape(_high_part(merged_scalars[i]).shape)
+        )
+    return plane_tangents, number_tangents
 
 
 def _pull_cotangents(spec: Spec, floats: FloatIndices, residuals: tuple, out: tuple[list, list]) -> tuple[list, list]:
-    """Return (cotangents of planes, cotangents of numbers per tree): `_push_tangents` transposed.
+    """Return (cotangents of planes, cotangents of numbers per tree): the transpose of `_push_tangents`.
 
-    ``out`` has the cotangents of what `_push_tangents` returns; other arguments are as there.
+    ``out`` has the cotangents of the two values that `_push_tangents` returns. Other arguments are the same.
     """
     _, planes, scalars, _, mask, (_, merged_scalars) = residuals
     kinds = [spec.layout.planes.kinds[i] for i in floats[0]]
 
     def step(tables, t, leaf, hits, pulls):
         """Return the cotangents ``tables`` with a block's ``pulls`` added where it ``hits`` a ``leaf`` of tree t."""
-        results = []
+        new_tables = []
         for kind, table, pull, hit in zip(kinds, tables, pulls, hits, strict=True):
             # Collected planes have a cotangent per tree.
             cotangent = pull[:, t] if kind == "collect" else pull
-            results.append(table.at[t, leaf].add(jnp.where(hit, cotangent, 0)))
-        return results
+            new_tables.append(table.at[t, leaf].add(jnp.where(hit, cotangent, 0)))
+        return new_tables
 
     def block(tables, start, size, visit):
         return visit(step, tables, [lax.dynamic_slice_in_dim(part, start, size) for part in out[0]])
 
     tables = _over_leaves(spec, floats[0], residuals, [jnp.zeros_like(planes[i]) for i in floats[0]], block)
-    numbers = []
+    number_cotangents = []
     for i, pull in zip(floats[1], out[1], strict=True):
-        counts = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
-        numbers.append(jnp.sum(jnp.where(counts, jnp.reshape(pull, (-1, 1)), 0), axis=0))
-    return tables, numbers
+        contributes = _contributing_trees(spec.layout.scalars.kinds[i], scalars[i], merged_scalars[i], mask)
+        number_cotangents.append(jnp.sum(jnp.where(contributes, jnp.reshape(pull, (-1, 1)), 0), axis=0))
+    return tables, number_cotangents
 
 
 def _over_leaves(
@@ -415,8 +421,8 @@ def _over_leaves(
     The block has ``size`` instances from ``start`` on. ``visit(step, inner, rows)`` returns the last ``inner`` of
     ``inner = step(inner, tree, leaf, hits, rows)``, called for each tree: ``leaf [block]`` are the leaves that the
     block's instances reach, and ``rows`` is passed on. ``hits`` has an array for each of the planes with the indices
-    ``floats``: which instances get a contribution from this tree. To a minimum the first tree that attains it
-    contributes.
+    ``floats``: which instances get a contribution from this tree. To a minimum or maximum only the first tree that
+    attains it contributes.
 
     ``spec`` and ``residuals`` are as for `_push_tangents`. The last block overlaps the one before; with
     ``count_twice`` instances in both count twice, else once.
@@ -427,11 +433,11 @@ def _over_leaves(
 
     def block(carry, start, first):
         """Return the carry of ``body`` for the block at ``start``, whose new instances begin at ``first``."""
-        rows = lambda array: lax.dynamic_slice_in_dim(array, start, size)
-        keys = column_keys(rows(x), missing=spec.missing)
-        fresh = jnp.ones(size, bool) if count_twice else start + jnp.arange(size) >= first
-        live = fresh[None] if mask is None else rows(mask).T & fresh
-        outs = [rows(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in floats]
+        rows_of = lambda array: lax.dynamic_slice_in_dim(array, start, size)
+        keys = column_keys(rows_of(x), missing=spec.missing)
+        is_new = jnp.ones(size, bool) if count_twice else start + jnp.arange(size) >= first
+        contributes = is_new[None] if mask is None else rows_of(mask).T & is_new  # [1 or trees, block]
+        outs = [rows_of(merged[i]) if spec.layout.planes.kinds[i] in ("min", "max") else None for i in floats]
         if spec.walk == "levels":
             places = walk_levels(plan, keys, spec.depth).T - jnp.arange(n_trees)[:, None] * plan.nodes.shape[1]
             leaf_of = lambda t: places[t] - plan.n_exits
@@ -446,19 +452,19 @@ def _over_leaves(
             """Return ``inner``, folded by ``step`` over all trees; ``of_rows`` is passed on to ``step``."""
 
             def tree(t, both):
-                """Fold tree t: ``both`` is (inner, whether each minimum or maximum was attained by a tree before)."""
+                """Fold tree t: ``both`` is (inner, whether an earlier tree attained each minimum or maximum)."""
                 inner, claimed = both
                 leaf = leaf_of(t)
-                here = live[0] if mask is None else live[t]
-                hits, new_claimed = [], []
+                tree_contributes = contributes[0] if mask is None else contributes[t]
+                hits, claimed_so_far = [], []
                 for i, out, is_claimed in zip(floats, outs, claimed, strict=True):
-                    hit = here if planes[i].ndim == 2 else here[:, None]
+                    hit = tree_contributes if planes[i].ndim == 2 else tree_contributes[:, None]
                     if out is not None:
                         hit = hit & (planes[i][t, leaf] == out) & ~is_claimed
                         is_claimed = is_claimed | hit
                     hits.append(hit)
-                    new_claimed.append(is_claimed)
-                return step(inner, t, leaf, hits, of_rows), new_claimed
+                    claimed_so_far.append(is_claimed)
+                return step(inner, t, leaf, hits, of_rows), claimed_so_far
 
             shapes = spec.layout.shapes(size)
             unclaimed = varying_as(x, [jnp.zeros(shapes[i], bool) for i in floats])
@@ -470,16 +476,16 @@ def _over_leaves(
 
 
 def _contributing_trees(kind: str, values: Array, out: Any, mask: Any) -> Array:
-    """Return which trees' numbers contribute to their merged number, ``[1 or instances, trees]``.
+    """Return whether each tree's number contributes to the merged number, ``[1 or instances, trees]``.
 
-    To a minimum or maximum the first tree contributes that attains it. ``kind`` is the name of the merge, ``values
-    [trees]`` are the numbers, and ``out`` is the merged one. ``mask`` is a tree mask or None.
+    To a minimum or maximum only the first tree that attains it contributes. ``kind`` is the name of the merge, ``values
+    [trees]`` are the numbers, and ``out`` is the merged number. ``mask`` is a tree mask or None.
     """
-    counts = jnp.ones((1, len(values)), bool) if mask is None else mask
+    contributes = jnp.ones((1, len(values)), bool) if mask is None else mask
     if kind in ("min", "max"):
-        counts = counts & (values == jnp.reshape(out, (-1, 1)))
-        counts = counts & (jnp.cumsum(counts, axis=1) == 1)
-    return counts
+        contributes = contributes & (values == jnp.reshape(out, (-1, 1)))
+        contributes = contributes & (jnp.cumsum(contributes, axis=1) == 1)
+    return contributes
 
 
 _merge_jitted = jit(_merge, static_argnums=0)

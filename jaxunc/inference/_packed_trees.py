@@ -102,7 +102,7 @@ class Spec(NamedTuple):
         return n_features * (1 + self.missing) + self.words
 
     def selects(self, block: int) -> bool:
-        """Whether a block of ``block`` instances selects leaf values (`select_leaves`); only in complete trees."""
+        """Return whether ``block`` instances select leaf values (`select_leaves`); only in complete trees."""
         return self.complete > 0 and (block >= LEAST_TOGETHER or self.complete <= QUICK_DEPTH)
 
     @property
@@ -112,15 +112,15 @@ class Spec(NamedTuple):
             return 1
         # Each column makes the tests again, and more columns take longer to merge and to finish.
         tests = max(len(self.layout.columns), 1) ** 2 * (2**self.complete - 1)
-        return 1 << max(CHEAP_TESTS // tests, 1).bit_length() - 1
+        return 1 << max(CHEAP_TESTS // tests, 1).bit_length() - 1  # rounded down to a power of two
 
     @property
     def block(self) -> int:
         """Largest number of instances that are merged at a time, so that a carry of wide planes stays small."""
         if not self.layout.is_wide:
             return 2**31
-        most = MERGED_NUMBERS if self.walk == "levels" else CACHED_NUMBERS
-        return 1 << max(most // self.layout.width, SMALLEST_BLOCK).bit_length() - 1
+        most_numbers = MERGED_NUMBERS if self.walk == "levels" else CACHED_NUMBERS
+        return 1 << max(most_numbers // self.layout.width, SMALLEST_BLOCK).bit_length() - 1
 
 
 class Carry(NamedTuple):
@@ -200,25 +200,27 @@ class PackedTrees(eqx.Module):
     def merge_to_carry(self, X: Any, tree_mask: Any = None, blocks: tuple[Any, ...] | None = None) -> Carry:
         """Return the carry of all trees, with the arguments of `merge`."""
         n_planes = len(self.spec.layout.planes.kinds)
-        both = self._include(None, X, tree_mask, blocks)
-        return Carry(both[:n_planes], self.totals if tree_mask is None else both[n_planes:])
+        carries = self._include(None, X, tree_mask, blocks)
+        return Carry(carries[:n_planes], self.totals if tree_mask is None else carries[n_planes:])
 
     def _include(self, carry: list[Any] | None, X, mask=None, blocks: tuple[Any, ...] | None = None) -> list[Any]:
         """Return ``carry`` (None for no trees) with the planes of these trees merged into it, block by block.
 
-        Under a mask the numbers per tree are merged, too: both in ``carry`` and in the result they lie behind the
-        planes. ``X``, ``mask`` and ``blocks`` are as for `merge`.
+        Under a mask the numbers per tree are merged, too: in ``carry`` and in the result they lie behind the planes.
+        ``X``, ``mask`` and ``blocks`` are as for `merge`.
         """
         spec, n = self.spec, X.shape[0]
         shapes = partial(spec.layout.shapes, scalars=mask is not None)
         # Under a mask merged numbers per tree differ between instances: they become planes, behind the other planes.
         merging = spec.layout.planes if mask is None else spec.layout.both
         columns = spec.n_columns(X.shape[1])
-        most = min(n, spec.block)
-        size, number = blocks or (min(block_size(spec.walk, self.n_trees, columns, n, spec.small_block), most), None)
-        rows = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
+        limit = min(n, spec.block)
+        size, n_blocks = blocks or (min(block_size(spec.walk, self.n_trees, columns, n, spec.small_block), limit), None)
+        rows_at = lambda array, start: array if size == n else lax.dynamic_slice_in_dim(array, start, size)
         # The second axis of a collected plane is as long as the number of trees in the carry.
-        widths = [c[0].shape[1] for acc, c in zip(merging.planes, carry or (), strict=False) if acc.collects]
+        widths = [
+            entry[0].shape[1] for merge, entry in zip(merging.planes, carry or (), strict=False) if merge.collects
+        ]
         n_before = max(widths, default=0)
 
         merge_block = self._by_level
@@ -230,22 +232,24 @@ class PackedTrees(eqx.Module):
             """Return ``out`` with the carry of the block at ``start``; of a single block that carry alone."""
             # Keys are made for one block at a time: the keys of all instances would take as much memory as the data.
             keys_of = keys_of_few if spec.walk == "blocks" and size < LEAST_TOGETHER else column_keys
-            keys = keys_of(rows(X, start), missing=spec.missing)
-            in_mask = None if mask is None else rows(mask, start)
-            before = varying_as(X, merging.start(shapes(size)))
+            keys = keys_of(rows_at(X, start), missing=spec.missing)
+            in_mask = None if mask is None else rows_at(mask, start)
+            block_carry = varying_as(X, merging.start(shapes(size)))
             if carry is not None:
-                before = jax.tree.map(lambda whole: rows(whole, start), carry)
-            merged = merge_block(merging, before, keys, in_mask)
+                block_carry = jax.tree.map(lambda whole: rows_at(whole, start), carry)
+            merged = merge_block(merging, block_carry, keys, in_mask)
             if size == n:
                 return merged
             return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, start, 0), out, merged)
 
         # Collected planes have their final width from the start, and are filled block by block.
-        all_trees = lambda c: (n, n_before + self.n_trees, *c.shape[2:])
-        full = lambda acc, c: (jnp.full(all_trees(c[0]), acc.neutral, c[0].dtype),) if acc.collects else c
-        out = [full(acc, c) for acc, c in zip(merging.planes, merging.start(shapes(n)), strict=True)]
+        final_shape = lambda entry: (n, n_before + self.n_trees, *entry.shape[2:])
+        blank = lambda merge, entry: (
+            (jnp.full(final_shape(entry[0]), merge.neutral, entry[0].dtype),) if merge.collects else entry
+        )
+        out = [blank(merge, entry) for merge, entry in zip(merging.planes, merging.start(shapes(n)), strict=True)]
         out = varying_as(X, out)
-        return over_blocks(include_block, out, n, size, number) if n else out
+        return over_blocks(include_block, out, n, size, n_blocks) if n else out
 
     def _by_tree(self, merging: Merging, carry, keys, mask):
         """Return the carry of a block with all trees merged into it, which are walked one by one, in order.
@@ -272,7 +276,10 @@ class PackedTrees(eqx.Module):
         return merging.scan(visit, carry, (self.plan, self.tables, self.scalars, None if mask is None else mask.T))
 
     def _few(self, merging: Merging, carry, keys, mask):
-        """Return the carry of `_by_tree` for a small block: the trees are walked at once, and merged in order."""
+        """Return the carry of a small block with all trees merged into it: walked at once, but merged in order.
+
+        The arguments are those of `_by_tree`.
+        """
         if len(keys) == 1:
             keys = self._with_words(keys)
             elements = [values[:, None] for values in walk_one(self.plan, keys, self.tables)[1]]
@@ -282,18 +289,25 @@ class PackedTrees(eqx.Module):
         return self._in_order(merging, carry, elements, mask, len(keys))
 
     def _in_order(self, merging: Merging, carry, elements, mask, block: int):
-        """Return the carry with the table elements ``[trees block]`` at a block's leaves merged into it, by tree."""
+        """Return the carry with the table elements ``[trees block]`` at a block's leaves merged into it, by tree.
+
+        ``block`` is the number of the block's instances, and ``mask`` is ``[block trees]`` or None.
+        """
         scalars = [jnp.broadcast_to(s[:, None], (self.n_trees, block)) for s in self.scalars]
         in_mask = None if mask is None else mask.T
 
         def visit(tree):
+            """Return the planes' values at the block's leaves in one tree, given its slice of the scanned arrays."""
             elements, scalars, in_mask = tree
             return self._values(merging, unpack(elements, self.spec.layout), scalars, in_mask)
 
         return merging.scan(visit, carry, (elements, scalars, in_mask), unroll=STEPS)
 
     def _by_level(self, merging: Merging, carry, keys, mask):
-        """Return the carry of `_by_tree`, but with trees that are walked at once and merged by one reduction."""
+        """Return the carry of a block with all trees merged into it: walked at once, and merged by one reduction.
+
+        The arguments are those of `_by_tree`.
+        """
         # `walk_levels` returns places in the flat arrays of all trees, so tables are flat, too.
         place = walk_levels(self.plan, self._with_words(keys), self.spec.depth)
         elements = [take(table.reshape(-1), place) for table in self.tables]
@@ -310,8 +324,8 @@ class PackedTrees(eqx.Module):
     def _values(self, merging: Merging, columns, scalars, mask):
         """Return the planes' values, given the ``columns`` of the leaf table at the leaves that instances have reached.
 
-        Under a mask values are neutral where it is False, and those of ``scalars``, the numbers per tree, lie behind
-        the planes'. ``merging`` is that of all of them.
+        With a ``mask`` the numbers per tree, ``scalars``, follow the planes, and every value is neutral where the mask
+        is False. ``merging`` is that of all values.
         """
         values = values_of(columns, self.rows, self.spec.layout)
         return values if mask is None else merging.mask([*values, *scalars], mask)
@@ -349,8 +363,8 @@ class PackedTrees(eqx.Module):
         if tree_mask is None:
             layout = self.spec.layout
             return Carry(self._include(carry.planes, X), layout.scalars.join(carry.scalars, self.totals))
-        both = self._include([*carry.planes, *carry.scalars], X, tree_mask)
-        return Carry(both[: len(carry.planes)], both[len(carry.planes) :])
+        carries = self._include([*carry.planes, *carry.scalars], X, tree_mask)
+        return Carry(carries[: len(carry.planes)], carries[len(carry.planes) :])
 
     def join(self, first: Carry, second: Carry) -> Carry:
         """Return the carry of two ranges of trees, those of ``first`` before those of ``second``."""
@@ -380,14 +394,15 @@ class PackedTrees(eqx.Module):
     def padded(self, more: int) -> "PackedTrees":
         """Return these packed trees, and behind them ``more`` trees that add nothing: one neutral leaf each."""
 
-        def longer(neutral: list[float], arrays: list[Any]) -> list[Any]:
+        def append_trees(neutral: list[float], arrays: list[Any]) -> list[Any]:
+            """Return ``arrays [trees ...]`` with ``more`` trees behind, which hold the array's ``neutral`` value."""
             pairs = zip(neutral, arrays, strict=True)
-            return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), n, a.dtype)]) for n, a in pairs]
+            return [jnp.concatenate([a, jnp.full((more, *a.shape[1:]), value, a.dtype)]) for value, a in pairs]
 
         # Neutral values, so that padding needs no mask: shards hold equal numbers of trees.
         layout = self.spec.layout
-        tables = pack(longer(neutral_columns(layout), unpack(self.tables, layout)), layout)
-        scalars = longer([float(merge.neutral) for merge in layout.scalars.planes], self.scalars)
+        tables = pack(append_trees(neutral_columns(layout), unpack(self.tables, layout)), layout)
+        scalars = append_trees([float(merge.neutral) for merge in layout.scalars.planes], self.scalars)
         return dataclasses.replace(self, plan=padded_plan(self.plan, more), tables=tables, scalars=scalars)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -406,8 +421,8 @@ class PackedTrees(eqx.Module):
 def _plan_of(compact_trees: CompactTrees, *, missing: bool, complete: int = 0, top: Top | None = None) -> Plan:
     """Return the plan of compact trees, for data with or without ``missing`` values.
 
-    Its top is ``top``. For None it is all tests of trees that are completed to the depth ``complete``, or for 0 the
-    tallest nodes.
+    Its top is ``top``. If that is None, the top has all tests of trees that are completed to the depth ``complete``; if
+    ``complete`` is 0, the tallest nodes.
     """
     if top is None:
         top = complete_top(compact_trees.trees, complete) if complete else tall_top(compact_trees.trees)
@@ -443,7 +458,7 @@ def _expand_by_place(
 
 @jit(static_argnums=3)
 def _expand_program(columns: list[Array], code: Array, plan: Plan, layout: Layout, node: Array | None) -> list[Array]:
-    """Return `_expand_by_place`, with its arguments, by a program: for arrays that are not on the host."""
+    """Return the tables of `_expand_by_place`, made by a program, since the arrays are not on the host."""
     rows = plan.by_place(_take_nodes(code, node))
     return [take(packed, rows) for packed in pack(columns, layout)]
 
@@ -460,14 +475,15 @@ def merge_scalars(merging: Merging, scalars: list[Float[Array, "trees"]]) -> lis
 
 @jit(static_argnums=0)
 def _scalars_program(merging: Merging, scalars: list[Float[Array, "trees"]]) -> list[Any]:
+    """Return the carry of `merge_scalars`, for one array of ``scalars`` or more."""
     return merging.reduce(merging.start([()] * len(scalars)), scalars, axis=0)
 
 
 def of_jax(tree: PyTree) -> PyTree:
-    """Return a pytree with arrays of JAX in place of NumPy's, if it has plans or packed trees of NumPy's integers.
+    """Return a pytree with arrays of JAX in place of NumPy's, if its plans or packed trees hold int64 arrays of NumPy.
 
-    Such come from `jax.device_get`. In its 32-bit mode JAX would drop half of each 64-bit element. Other pytrees are
-    returned as they are.
+    `jax.device_get` makes such pytrees. In its 32-bit mode JAX would drop half of each 64-bit element. Other pytrees
+    are returned as they are.
     """
     is_packed = lambda node: isinstance(node, Plan | PackedTrees)
     packed = [node for node in jax.tree.leaves(tree, is_leaf=is_packed) if is_packed(node)]
@@ -478,4 +494,5 @@ def of_jax(tree: PyTree) -> PyTree:
 
 
 def _is_wide(leaf: Any) -> bool:
+    """Return whether a leaf of a pytree is an array of NumPy with 64-bit integers."""
     return isinstance(leaf, np.ndarray) and leaf.dtype == np.int64

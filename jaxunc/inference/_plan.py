@@ -90,15 +90,19 @@ class Borders(NamedTuple):
 
     @classmethod
     def of(cls, row: np.ndarray, border: np.ndarray, column: np.ndarray) -> "Borders":
-        """Return ``border``, sorted by ``row``, then by size, cut into pieces; ``column`` has each row's column."""
+        """Return the borders of all rows, cut into pieces and padded.
+
+        ``row`` and ``border`` have an entry for each border, sorted by row, then by key. ``column`` has each row's
+        column.
+        """
         column = padded_rows(column, power_of_two(len(column)))
-        n_pieces = -(-np.bincount(row, minlength=len(column)) // PIECE)  # of each row
-        number, first = int(n_pieces.sum()), np.cumsum(n_pieces) - n_pieces
-        row_of_piece = padded_rows(np.repeat(np.arange(len(column)), n_pieces), power_of_two(number))
+        n_pieces_of_row = -(-np.bincount(row, minlength=len(column)) // PIECE)  # rounded up
+        n_all, first_piece = int(n_pieces_of_row.sum()), np.cumsum(n_pieces_of_row) - n_pieces_of_row
+        row_of_piece = padded_rows(np.repeat(np.arange(len(column)), n_pieces_of_row), power_of_two(n_all))
         pieces = np.full((len(row_of_piece), PIECE), NAN_LAST, np.int32)
-        piece, position = np.divmod(np.arange(len(row)) - np.searchsorted(row, row), PIECE)  # within the border's row
-        pieces[first[row] + piece, position] = border
-        return cls(*(jnp.asarray(array, np.int32) for array in (column, row_of_piece, pieces, number)))
+        piece_in_row, position = np.divmod(np.arange(len(row)) - np.searchsorted(row, row), PIECE)
+        pieces[first_piece[row] + piece_in_row, position] = border
+        return cls(*(jnp.asarray(array, np.int32) for array in (column, row_of_piece, pieces, n_all)))
 
 
 class Sets(NamedTuple):
@@ -183,7 +187,7 @@ def make_plan(trees: Trees, *, missing: bool, top: Top | None = None, bit: Array
 
     If values may be ``missing``, the keys hold every column twice (`column_keys`), which takes a quarter more time. NaN
     is the smallest value in the first copy and the largest in the second; nodes that send NaN right read the second.
-    Of compact trees ``bit`` is `CompactTrees.bit`, else None.
+    For compact trees ``bit`` is `CompactTrees.bit`, for others None.
     """
     arrays, settings = (_arrays(trees), top, bit), {"n_features": trees.n_features, "missing": missing}
     if not on_host(arrays):
@@ -202,7 +206,7 @@ _PLANS: KeptWhileAlive[Plan] = KeptWhileAlive()
 
 
 def _arrays(trees: Trees) -> tuple[Array, Array, Array, Array, Array]:
-    """Return (feature, threshold, child, missing_right, tree_depth), the fields of ``trees`` that are arrays."""
+    """Return the arrays of ``trees`` that make a plan: (feature, threshold, child, missing_right, tree_depth)."""
     return trees.feature, trees.threshold, trees.child, trees.missing_right, trees.tree_depth
 
 
@@ -234,18 +238,19 @@ _COMPLETE: KeptWhileAlive[Top] = KeptWhileAlive()
 
 
 def _complete_arrays(child: Int32[np.ndarray, "trees nodes"], depth: int) -> tuple[np.ndarray, ...]:
-    """Return the arrays of `complete_top` of this depth in the order of `Top`'s fields; ``child`` is `Trees.child`."""
+    """Return the fields of the `Top` that has all tests of trees of at most ``depth``; ``child`` is `Trees.child`."""
     n_trees, trees = len(child), np.arange(len(child))
+    # The node at each position of a heap: the children of position i are 2i + 1 and 2i + 2; below a leaf it repeats.
     heap = np.zeros((n_trees, 2 ** (depth + 1) - 1), np.int32)
-    for i in range(2**depth - 1):
-        left = child[trees, heap[:, i]]
-        heap[:, 2 * i + 1], heap[:, 2 * i + 2] = left, np.where(left == heap[:, i], left, left + 1)
+    for position in range(2**depth - 1):
+        left = child[trees, heap[:, position]]
+        heap[:, 2 * position + 1], heap[:, 2 * position + 2] = left, np.where(left == heap[:, position], left, left + 1)
     tests, entry = heap[:, : 2**depth - 1], heap[:, 2**depth - 1 :]
-    number = np.arange(1, 2**depth)
-    level = np.floor(np.log2(number)).astype(np.int64)
-    half = 2 ** (depth - 1 - level)  # exits that a test rules out where it goes right
-    first = (number - 2**level) * 2 * half
-    exits = (~(((1 << half) - 1) << (32 - first - half))).astype(np.uint32).view(np.int32)
+    heap_number = np.arange(1, 2**depth)  # positions from 1: a level begins at a power of two
+    level = np.floor(np.log2(heap_number)).astype(np.int64)
+    n_ruled_out = 2 ** (depth - 1 - level)  # where a test goes right: half of the exits below it
+    first_exit = (heap_number - 2**level) * 2 * n_ruled_out
+    exits = (~(((1 << n_ruled_out) - 1) << (32 - first_exit - n_ruled_out))).astype(np.uint32).view(np.int32)
     return tests.copy(), np.broadcast_to(exits, tests.shape).copy(), entry.copy(), np.zeros(n_trees, np.int32)
 
 
@@ -264,8 +269,8 @@ def compact(trees: Trees) -> CompactTrees:
     """Return trees in which each test of intervals is one node; trees with forks, or traced ones, as they are."""
     if not is_concrete(trees) or trees.forks is not None:
         return CompactTrees(trees)
-    made = _COMPACT.get(_arrays(trees), trees.columns, lambda: _compact(trees, interval_tests(trees)))
-    return CompactTrees(trees) if made is None else made
+    compact_trees = _COMPACT.get(_arrays(trees), trees.columns, lambda: _compact(trees, interval_tests(trees)))
+    return CompactTrees(trees) if compact_trees is None else compact_trees
 
 
 _COMPACT: KeptWhileAlive[CompactTrees | None] = KeptWhileAlive()
@@ -273,48 +278,52 @@ _COMPACT: KeptWhileAlive[CompactTrees | None] = KeptWhileAlive()
 
 
 def _compact(trees: Trees, tests: IntervalTests | None) -> CompactTrees | None:
-    """Return ``trees`` in which each of their ``tests`` of intervals is one node, if its set is kept (`_count_sets`).
+    """Return ``trees`` in which each test of intervals is one node, if its set is kept (`_count_sets`).
 
-    ``tests`` are those of `interval_tests`. None without such tests, or if no set is kept.
+    ``tests`` are the trees' tests of intervals. Returns None if there are none, or if no set is kept.
     """
     if tests is None or not len(tests.tree):
         return None
     feature, threshold, child, missing_right, _ = (np.array(array) for array in _arrays(trees))
     bit, column = np.full_like(child, WHOLE), feature[tests.tree, tests.node]
-    columns = np.unique(column)
-    sets = [column_sets(tests, np.flatnonzero(column == j)) for j in columns.tolist()]
+    set_columns = np.unique(column)
+    sets = [column_sets(tests, np.flatnonzero(column == set_column)) for set_column in set_columns.tolist()]
     n_sets = _count_sets(sets, trees.n_trees)
     if not any(n_sets):
         return None
-    tables = [_words(column_set.goes_right[:number]) for column_set, number in zip(sets, n_sets, strict=True)]
+    tables = [_words(column_set.goes_right[:n_kept]) for column_set, n_kept in zip(sets, n_sets, strict=True)]
     first_word = np.cumsum([0, *map(len, tables)])
-    for column_set, number, first in zip(sets, n_sets, first_word[:-1].tolist(), strict=True):
-        is_kept = column_set.number < number
-        test, (word, place) = column_set.test[is_kept], np.divmod(column_set.number[is_kept], BITS)
-        at = tests.tree[test], tests.node[test]
-        feature[at], bit[at], child[at] = trees.n_features + first + word, place, tests.child[test]
-        threshold[at], missing_right[at] = 0, False
+    for column_set, n_kept, word_offset in zip(sets, n_sets, first_word[:-1].tolist(), strict=True):
+        is_kept = column_set.number < n_kept
+        test, (word, bit_number) = column_set.test[is_kept], np.divmod(column_set.number[is_kept], BITS)
+        nodes = tests.tree[test], tests.node[test]
+        feature[nodes], bit[nodes], child[nodes] = trees.n_features + word_offset + word, bit_number, tests.child[test]
+        # The bit, read from the word, is larger than the threshold 0 if it is set. A word is never missing.
+        threshold[nodes], missing_right[nodes] = 0, False
     # Nodes that no path leads to any more are left out, so that the nodes of a walk lie together.
     reached = reached_nodes(child)
     node = np.argsort(~reached, axis=1, kind="stable")[:, : power_of_two(int(reached.sum(axis=1).max()), 64)]
-    child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)
-    used, itself = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
-    arrays = (feature, 0), (threshold, NAN_LAST), (child, itself), (missing_right, False), (bit, WHOLE)
-    kept = [np.where(used, np.take_along_axis(array, node, axis=1), none) for array, none in arrays]
+    child = np.take_along_axis(np.cumsum(reached, axis=1) - 1, child, axis=1)  # indices among the nodes that are kept
+    is_reached, node_index = np.take_along_axis(reached, node, axis=1), np.arange(node.shape[1])
+    arrays = (feature, 0), (threshold, NAN_LAST), (child, node_index), (missing_right, False), (bit, WHOLE)
+    kept = [np.where(is_reached, np.take_along_axis(array, node, axis=1), filler) for array, filler in arrays]
     feature, threshold, child, missing_right, bit = (a.astype(bool if a.dtype == bool else np.int32) for a in kept)
     arrays = jax.device_put((feature, threshold, child, missing_right, _heights(child)[0][:, 0]))
     node, bit = jax.device_put((node.astype(np.int32), bit))
-    words = _join_words(columns, [column_set.border for column_set in sets], tables)
-    return CompactTrees(Trees(*arrays, columns=trees.columns), node, bit, words)
+    joined_sets = _join_words(set_columns, [column_set.border for column_set in sets], tables)
+    return CompactTrees(Trees(*arrays, columns=trees.columns), node, bit, joined_sets)
 
 
 def _count_sets(sets: list[ColumnSets], n_trees: int) -> list[int]:
-    """Return how many of each column's ``sets`` are kept: of the first trees, up to `MOST_WORDS` and `MOST_ENTRIES`."""
-    last = np.arange(n_trees)
-    n_words = np.array([-(-np.searchsorted(column_set.tree, last, "right") // BITS) for column_set in sets])
+    """Return the number of sets of each column that are kept: those of as many of the first trees as the bounds allow.
+
+    The bounds are `MOST_WORDS` and `MOST_ENTRIES`. ``sets`` has the sets of each column.
+    """
+    last_tree = np.arange(n_trees)  # words [columns trees] and entries [trees] of the sets of the trees up to this one
+    n_words = np.array([-(-np.searchsorted(column_set.tree, last_tree, "right") // BITS) for column_set in sets])
     n_entries = np.array([column_set.goes_right.shape[1] for column_set in sets]) @ n_words
-    n_kept = np.count_nonzero((n_words.sum(axis=0) <= MOST_WORDS) & (n_entries <= MOST_ENTRIES))
-    return [int(np.searchsorted(column_set.tree, n_kept)) for column_set in sets]
+    n_kept_trees = np.count_nonzero((n_words.sum(axis=0) <= MOST_WORDS) & (n_entries <= MOST_ENTRIES))
+    return [int(np.searchsorted(column_set.tree, n_kept_trees)) for column_set in sets]
 
 
 def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "words codes"]:
@@ -328,16 +337,16 @@ def _words(goes_right: Bool[np.ndarray, "sets codes"]) -> Int32[np.ndarray, "wor
 
 
 def _join_words(columns: np.ndarray, borders: list[np.ndarray], tables: list[np.ndarray]) -> Sets:
-    """Return the sets of all ``columns``, padded, given the ``borders`` of each and its words, ``tables``."""
-    row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
-    sizes = np.array([table.shape[1] for table in tables])[row]
-    more, n_entries = multiple_of(8, len(row)) - len(row), int(sizes.sum())
-    row, start = (np.pad(array, (0, more)).astype(np.int32) for array in (row, np.cumsum(sizes) - sizes))
+    """Return the padded sets of all ``columns``, given each one's ``borders`` and words (``tables [words codes]``)."""
+    row = np.repeat(np.arange(len(tables)), [len(table) for table in tables])  # [words]
+    n_codes = np.array([table.shape[1] for table in tables])[row]
+    n_padding, n_entries = multiple_of(8, len(row)) - len(row), int(n_codes.sum())
+    row, start = (np.pad(array, (0, n_padding)).astype(np.int32) for array in (row, np.cumsum(n_codes) - n_codes))
     entries = np.zeros(power_of_two(n_entries), np.int32)
     entries[:n_entries] = np.concatenate([table.ravel() for table in tables])
-    border = Borders.of(np.repeat(np.arange(len(borders)), list(map(len, borders))), np.concatenate(borders), columns)
+    pieces = Borders.of(np.repeat(np.arange(len(borders)), list(map(len, borders))), np.concatenate(borders), columns)
     row, start, entries = jax.device_put((row, start, entries))
-    return Sets(border, row, start, entries)
+    return Sets(pieces, row, start, entries)
 
 
 def _two_levels(child, depth, xp) -> Top:
@@ -349,37 +358,38 @@ def _two_levels(child, depth, xp) -> Top:
     root = xp.zeros((len(child), 1), np.int32)
 
     def below(node):
-        """Return the children of nodes, and for a leaf twice the leaf."""
+        """Return the two children of each node, for a leaf twice the leaf: ``[trees, 2 nodes]``."""
         left = xp.take_along_axis(child, node, axis=1)
         return xp.stack([left, xp.where(left == node, left, left + 1)], axis=-1).reshape(len(child), -1)
 
-    first = below(root)
-    # Bits 31 to 28 are the four exits from the left. The root, if it goes right, rules out the first two of them, and
-    # each of its children the first of that child's two.
+    first_level = below(root)
+    # Bits 31 to 28 are the four exits from the left. The root, if it goes right, rules out the first two of them. Each
+    # of its children rules out the first of its own two exits.
     exits = ~np.array([0b1100 << 28, 0b1000 << 28, 0b0010 << 28], np.uint32)
     exits = xp.broadcast_to(exits.view(np.int32), (len(child), 3))
-    return Top(xp.concatenate([root, first], axis=1), exits, below(first), xp.maximum(depth - 2, 0))
+    return Top(xp.concatenate([root, first_level], axis=1), exits, below(first_level), xp.maximum(depth - 2, 0))
 
 
 def _make_plan(arrays: tuple[Any, ...], top: Top | None, bit, *, n_features: int, missing: bool, xp: Any = jnp) -> Plan:
-    """Return `make_plan` of trees with these arrays (`_arrays`), which are NumPy's or JAX's as the module ``xp``."""
+    """Return the plan of `make_plan`, given the ``arrays`` of trees (`_arrays`), which are of the module ``xp``."""
     feature, threshold, child, missing_right, depth = arrays
     top = top or _two_levels(child, depth, xp)
     feature = xp.maximum(feature, 0)  # in an empty leaf it is negative, the number of its fork
     column = feature + n_features * missing_right.astype(np.int32) if missing else feature
-    first = top.entry.shape[1]
-    place_bits = (first + child.shape[1] - 1).bit_length()
-    n_columns, field = n_features * (2 if missing else 1), column
+    n_exits = top.entry.shape[1]
+    place_bits = (n_exits + child.shape[1] - 1).bit_length()
+    n_columns, column_field = n_features * (2 if missing else 1), column
     if bit is not None:
+        # Words are behind all copies of the data's columns. The lowest 5 bits of the field are the bit's number.
         column = xp.where(feature < n_features, column, feature + (n_columns - n_features))
-        n_columns, field = 32 * (n_columns + MOST_WORDS), 32 * column + bit
-    narrow = n_columns <= 2 ** (32 - place_bits)
-    word = (child + first).astype(np.uint32)
-    if narrow:
-        word |= field.astype(np.uint32) << np.uint32(place_bits)
+        n_columns, column_field = 32 * (n_columns + MOST_WORDS), 32 * column + bit
+    fits_in_word = n_columns <= 2 ** (32 - place_bits)
+    second_word = (child + n_exits).astype(np.uint32)  # the child's place: nodes come behind the exits
+    if fits_in_word:
+        second_word |= column_field.astype(np.uint32) << np.uint32(place_bits)
     return Plan(
-        nodes=_by_place(top.entry, pair_bits(threshold, word)),
-        feature=None if narrow else _by_place(top.entry, field),
+        nodes=_by_place(top.entry, pair_bits(threshold, second_word)),
+        feature=None if fits_in_word else _by_place(top.entry, column_field),
         depth=depth,
         top=top,
         top_feature=xp.take_along_axis(column, top.tests, axis=1),
@@ -399,14 +409,14 @@ def _by_place(entry: Any, table: Any) -> Any:
 
 def padded_plan(plan: Plan, more: int) -> Plan:
     """Return the plan with ``more`` trees of a single leaf behind its trees."""
-    none, beyond = jnp.int32(0), jnp.int32(2**31 - 1)
-    feature = None if plan.feature is None else none
-    mask = None if plan.top_mask is None else none
+    zero, largest_key = jnp.int32(0), jnp.int32(2**31 - 1)
+    feature = None if plan.feature is None else zero
+    mask = None if plan.top_mask is None else zero
     # No key is larger than the largest one, so that every test goes left, to place 0. All places are alike.
-    top = Top(none, jnp.int32(-1), none, none)
-    leaf = Plan(pair_bits(beyond, jnp.uint32(0)), feature, none, top, none, beyond, mask)
-    longer = lambda array, value: jnp.concatenate([array, jnp.broadcast_to(value, (more, *array.shape[1:]))])
-    return jax.tree.map(longer, plan, leaf)
+    top = Top(zero, jnp.int32(-1), zero, zero)
+    leaf = Plan(pair_bits(largest_key, jnp.uint32(0)), feature, zero, top, zero, largest_key, mask)
+    append_leaves = lambda array, value: jnp.concatenate([array, jnp.broadcast_to(value, (more, *array.shape[1:]))])
+    return jax.tree.map(append_leaves, plan, leaf)
 
 
 def column_keys(x: Float[Array, "instances features"], *, missing: bool) -> Int32[Array, "instances columns"]:
@@ -437,18 +447,19 @@ def descend(
     """Return the place within its tree that the test of the node at ``place`` leads to, for each instance.
 
     ``nodes`` and ``feature`` are those of a `Plan`, of one tree or flattened over several; ``place`` is an index into
-    them. Each tree has ``n_places``. ``key_of`` returns each instance's key, or word, in a column. ``with_sets`` tells
-    whether the plan's nodes test sets. ``for_child`` and ``for_column`` are copies of ``nodes``, from which the child
-    and the column are read (`walk_levels` and `walk_one` say why).
+    them. Each tree has ``n_places``. ``key_of`` takes a column for each instance, and returns the instance's key, or
+    word, in it. ``with_sets`` tells whether the plan's nodes test sets. ``for_child`` and ``for_column`` are copies of
+    ``nodes``, from which the child and the column are read (`walk_levels` and `walk_one` say why); None for no copies.
     """
-    as_integer = lambda word: lax.bitcast_convert_type(word, jnp.int32)  # free where XLA counts operations
+    as_integer = lambda number: lax.bitcast_convert_type(number, jnp.int32)  # free where XLA counts operations
     child_bits = (n_places - 1).bit_length()
     threshold, word = split_bits(take(nodes, place), jnp.int32, jnp.uint32)
-    of = lambda array: word if array is None else split_bits(take(array, place), jnp.int32, jnp.uint32)[1]
+    # The second half of the element at ``place``, read from a copy of ``nodes`` if one is given.
+    read = lambda array: word if array is None else split_bits(take(array, place), jnp.int32, jnp.uint32)[1]
     if feature is None:
-        column, child = as_integer(of(for_column) >> child_bits), of(for_child) & jnp.uint32(2**child_bits - 1)
+        column, child = as_integer(read(for_column) >> child_bits), read(for_child) & jnp.uint32(2**child_bits - 1)
     else:
-        column, child = take(feature, place), of(for_child)
+        column, child = take(feature, place), read(for_child)
     # A right child lies behind the left one, and a leaf's threshold is beyond every key: this needs no branch.
     if not with_sets:
         return as_integer(child) + (key_of(column) > threshold).astype(jnp.int32)
@@ -456,9 +467,9 @@ def descend(
 
 
 def mask_of(bit: Int32[Array | np.ndarray, "..."]) -> Any:
-    """Return an int32 in which only the bit of this number is set; for `WHOLE`, the sign bit's number, all bits are."""
+    """Return an int32 with only the bit of this number set; for `WHOLE`, the sign bit's number, with all bits set."""
     mask = np.int32(1) << bit
-    return mask | (mask >> 31)
+    return mask | (mask >> 31)  # the shift copies a sign bit into all others
 
 
 def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -469,35 +480,35 @@ def tallest(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nda
     n_trees, n_nodes = child.shape
     (height, rank), trees = _heights(child), np.arange(n_trees)[:, None]
     # As many tests as the largest tree has, rounded up to few sizes, since programs are compiled for each size.
-    largest = np.count_nonzero(rank, axis=1).max(initial=1)
-    n_tests = min(power_of_two(int(largest) + 1, 2) - 1, MOST_TESTS, max(1, n_nodes // 2))
+    most_tests = np.count_nonzero(rank, axis=1).max(initial=1)
+    n_tests = min(power_of_two(int(most_tests) + 1, 2) - 1, MOST_TESTS, max(1, n_nodes // 2))
     tests = np.argpartition(-rank, n_tests - 1, axis=1)[:, :n_tests]
     tests = np.take_along_axis(tests, np.argsort(-rank[trees, tests], axis=1), 1)  # parents come first
     inner, children = rank[trees, tests] > 0, child[trees, tests][..., None] + np.arange(2)
-    # Whether a test is the left or right child of another: [trees parents sides tests].
+    # Whether a test is the left or right child of another: [trees parents sides tests]. Fillers of rank 0 are no tests.
     leads_to = (children[..., None] == tests[:, None, None]) & (inner[:, :, None] & inner[:, None])[:, :, None]
-    # Each test has an interval of a line, the root all of it. Its left child has the first half, its right child the
-    # second.
+    # To sort the exits from the left, each test has an interval of a line, the root all of it. Its left child has the
+    # first half, its right child the second. Lengths are powers of two, exact for 31 tests below each other.
     begin, half = np.zeros((2, n_trees, n_tests), np.int64)
-    half[:, 0] = 2**61
+    half[:, 0] = 2**61  # [trees tests]: half of the interval's length
     parent, is_right = leads_to.any(axis=2).argmax(axis=1), leads_to[:, :, 1].any(axis=1)
     for j in range(1, n_tests):
-        above = trees[:, 0], parent[:, j]
+        above = trees[:, 0], parent[:, j]  # the test of each tree that leads to test j
         half[:, j], begin[:, j] = half[above] // 2, begin[above] + is_right[:, j] * half[above]
     half = np.where(inner, half, 0)
     # A child that is not a test is an exit: it lies at the beginning of its half. Unused entries lie beyond the line.
     is_exit = inner[..., None] & ~leads_to.any(axis=3)
-    start = np.where(is_exit, begin[..., None] + np.stack([np.zeros_like(half), half], axis=2), 2**62).reshape(
+    exit_start = np.where(is_exit, begin[..., None] + np.stack([np.zeros_like(half), half], axis=2), 2**62).reshape(
         n_trees, -1
     )
-    order = np.argsort(start, axis=1)[:, : n_tests + 1]
-    entry = np.take_along_axis(np.where(is_exit, children, 0).reshape(n_trees, -1), order, 1)
-    start = np.take_along_axis(start, order, 1)[:, None]
-    ruled_out = (start >= begin[..., None]) & (start < (begin + half)[..., None])
-    bits = np.uint32(1) << (31 - np.arange(n_tests + 1, dtype=np.uint32))
-    exits = ~np.where(ruled_out, bits, np.uint32(0)).sum(axis=2, dtype=np.uint32)
-    # In a tree with fewer exits the unused entries lead nowhere.
-    rest = np.where(start[:, 0] < 2**62, height[trees, entry], 0).max(axis=1)
+    from_left = np.argsort(exit_start, axis=1)[:, : n_tests + 1]
+    entry = np.take_along_axis(np.where(is_exit, children, 0).reshape(n_trees, -1), from_left, 1)
+    exit_start = np.take_along_axis(exit_start, from_left, 1)[:, None]
+    ruled_out = (exit_start >= begin[..., None]) & (exit_start < (begin + half)[..., None])
+    exit_bit = np.uint32(1) << (31 - np.arange(n_tests + 1, dtype=np.uint32))
+    exits = ~np.where(ruled_out, exit_bit, np.uint32(0)).sum(axis=2, dtype=np.uint32)
+    # A tree with fewer exits has unused entries, beyond the line, which no instance takes.
+    rest = np.where(exit_start[:, 0] < 2**62, height[trees, entry], 0).max(axis=1)
     return np.where(inner, tests, 0).astype(np.int32), exits.view(np.int32), entry.astype(np.int32), rest
 
 
@@ -508,22 +519,22 @@ def _heights(child: Int32[np.ndarray, "trees nodes"]) -> tuple[np.ndarray, np.nd
     The rank is the height, but 0 for nodes that several paths lead to.
     """
     n_trees, n_nodes = child.shape
-    # Here a node's number is its index in the flattened arrays of all trees.
-    node = np.arange(n_trees) * n_nodes
-    left_of = (child + node[:, None]).ravel()
+    # In this function a node's number is its index in the flattened arrays of all trees.
+    level_nodes = np.arange(n_trees) * n_nodes  # at first the roots
+    left_of = (child + level_nodes[:, None]).ravel()
     has_several_paths = has_several_parents(left_of)  # None if no node has two parents
     levels = []  # (inner nodes, their left children), from the roots down
-    while node.size:
-        left = left_of[node]
-        is_inner = left != node
-        inner, left = node[is_inner], left[is_inner]
-        levels.append((inner, left))
-        node = np.stack([left, left + 1], axis=1).ravel()
+    while level_nodes.size:
+        left_child = left_of[level_nodes]
+        is_inner = left_child != level_nodes
+        inner, left_child = level_nodes[is_inner], left_child[is_inner]
+        levels.append((inner, left_child))
+        level_nodes = np.stack([left_child, left_child + 1], axis=1).ravel()
         if has_several_paths is not None:
-            has_several_paths[node] |= has_several_paths[inner].repeat(2)
-            node = np.unique(node)
+            has_several_paths[level_nodes] |= has_several_paths[inner].repeat(2)
+            level_nodes = np.unique(level_nodes)  # a node with several parents came once for each
     height = np.zeros(child.size, np.int32)
-    for inner, left in reversed(levels):
-        height[inner] = 1 + np.maximum(height[left], height[left + 1])
+    for inner, left_child in reversed(levels):
+        height[inner] = 1 + np.maximum(height[left_child], height[left_child + 1])
     rank = height if has_several_paths is None else np.where(has_several_paths, 0, height)
     return height.reshape(child.shape), rank.reshape(child.shape)

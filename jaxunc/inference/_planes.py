@@ -93,7 +93,7 @@ class Layout(NamedTuple):
 
 
 def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[list[Array], list[Array], Layout]:
-    """Return (planes ``[trees nodes]``, numbers per tree ``[trees]``, layout) of a leaf table.
+    """Return (planes ``[trees nodes]``, numbers per tree ``[trees]``, layout): the leaf table, cut up.
 
     ``merge`` is a pytree prefix of ``leaf_table`` with names of merges as leaves. Wide planes are ``[trees nodes
     width]``. Raises a ValueError if an array is neither ``[trees nodes ...]`` nor ``[trees]``, a merge is unknown, or
@@ -104,10 +104,10 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
     for array, kind in zip(arrays, merge_kinds(merge, leaf_table), strict=True):
         array = copy_in(array)
         if array.shape[:2] == (n_trees, n_nodes):
-            numbers = array.reshape(n_trees, n_nodes, -1)
-            width = numbers.shape[2]
-            numbers_apart = [numbers] if width > WIDE else [numbers[..., i] for i in range(width)]
-            planes, merges = planes + numbers_apart, merges + [kind] * len(numbers_apart)
+            entries = array.reshape(n_trees, n_nodes, -1)
+            width = entries.shape[2]
+            new_planes = [entries] if width > WIDE else [entries[..., i] for i in range(width)]
+            planes, merges = planes + new_planes, merges + [kind] * len(new_planes)
             trailing.append(array.shape[2:])
         elif array.shape == (n_trees,):
             if kind == "collect":
@@ -121,12 +121,14 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
             )
     of_planes = Merging(tuple(merges), tuple(plane.dtype.name for plane in planes))
     of_scalars = Merging(tuple(scalar_merges), tuple(array.dtype.name for array in scalars))
-    at, beside, sources = itertools.count(), itertools.count(), []
+    numbers, wide_numbers, sources = itertools.count(), itertools.count(), []
     for plane in planes:
         is_wide = plane.ndim > 2
-        sources.append(Source(None, rows=next(beside), width=plane.shape[2]) if is_wide else Source(next(at)))
+        sources.append(
+            Source(None, rows=next(wide_numbers), width=plane.shape[2]) if is_wide else Source(next(numbers))
+        )
     columns = [plane.dtype.name for plane in planes if plane.ndim == 2]
-    columns = (*columns, "int32") if len(columns) < len(planes) else tuple(columns)
+    columns = (*columns, "int32") if len(columns) < len(planes) else tuple(columns)  # int32: the row of wide planes
     layout = Layout(structure, tuple(trailing), of_planes, of_scalars, tuple(sources), columns, _groups(columns))
     return planes, scalars, layout
 
@@ -136,20 +138,20 @@ def columns_of_planes(planes: list[Array], layout: Layout) -> tuple[list[Array],
 
     Each node has a row; the last column holds its index.
     """
-    wide = [(plane, acc) for plane, acc in zip(planes, layout.planes.planes, strict=True) if plane.ndim > 2]
+    wide_planes = [(plane, merge) for plane, merge in zip(planes, layout.planes.planes, strict=True) if plane.ndim > 2]
     columns = [plane for plane in planes if plane.ndim == 2]
-    rows = [_behind_neutral(plane.reshape(-1, plane.shape[2]), acc.neutral) for plane, acc in wide]
+    rows = [_behind_neutral(plane.reshape(-1, plane.shape[2]), merge.neutral) for plane, merge in wide_planes]
     if rows:
-        columns.append(jnp.arange(1, len(rows[0]), dtype=jnp.int32).reshape(wide[0][0].shape[:2]))
+        columns.append(jnp.arange(1, len(rows[0]), dtype=jnp.int32).reshape(wide_planes[0][0].shape[:2]))
     return columns, rows
 
 
 def _behind_neutral(rows: Any, neutral: int | float) -> Array:
     """Return ``rows`` behind a row that is ``neutral`` in every entry, which padding trees read."""
-    first = (1, rows.shape[1])
+    shape = (1, rows.shape[1])
     if isinstance(rows, np.ndarray):
-        return jax.device_put(join([np.full(first, neutral, rows.dtype), rows]))
-    return jnp.concatenate([jnp.full(first, neutral, rows.dtype), rows])
+        return jax.device_put(join([np.full(shape, neutral, rows.dtype), rows]))
+    return jnp.concatenate([jnp.full(shape, neutral, rows.dtype), rows])
 
 
 def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarray], list[Array], list[Array], Layout]:
@@ -161,13 +163,14 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
     """
     arrays, structure = jax.tree.flatten(lifted)
     arrays, kinds = [np.asarray(array) for array in arrays], merge_kinds(merge, lifted)
-    planes = {i: array.reshape(len(array), -1) for i, array in enumerate(arrays) if array.ndim}
+    planes = {i: array.reshape(len(array), -1) for i, array in enumerate(arrays) if array.ndim}  # [distinct numbers]
     exact = {i: array for i, array in planes.items() if kinds[i] == "exact_sum"}
     masses = {i: array[:, 0] for i, array in exact.items() if array.shape[1] == 1}
-    several = {i: array for i, array in exact.items() if array.shape[1] > 1}
-    mass_of = {i: mass for i, array in several.items() if (mass := mass_among(array, masses)) is not None}
+    # An array of several exact sums, such as votes, may be a mass wherever it is not 0: bits then replace its numbers.
+    multiple = {i: array for i, array in exact.items() if array.shape[1] > 1}
+    mass_of = {i: mass for i, array in multiple.items() if (mass := mass_among(array, masses)) is not None}
     columns, sources, rows = StoredColumns(), {}, []
-    for i in [i for i in planes if i not in mass_of]:
+    for i in [i for i in planes if i not in mass_of]:  # masses first: planes of bits refer to their columns
         width = planes[i].shape[1]
         if width > WIDE:
             sources[i] = [Source(None, rows=len(rows), width=width)]
@@ -183,7 +186,7 @@ def cut_rows(lifted: PyTree, merge: PyTree, n_trees: int) -> tuple[list[np.ndarr
         else:
             sources[i] = columns.add_bits(planes[i], column)
     if rows:
-        columns.arrays.append(np.arange(1, len(rows[0]), dtype=np.int32))
+        columns.arrays.append(np.arange(1, len(rows[0]), dtype=np.int32))  # row 0 is neutral
     merges = {i: "short_sum" if i in exact and is_short(array, n_trees) else kinds[i] for i, array in planes.items()}
     of_planes = [(merges[i], array.dtype.name) for i, array in planes.items() for _ in sources[i]]
     of_scalars = [(kind, array.dtype.name) for kind, array in zip(kinds, arrays, strict=True) if not array.ndim]
@@ -206,7 +209,7 @@ def _merging(kinds_and_dtypes: list[tuple[str, str]]) -> Merging:
 
 
 def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return which columns share an element (`Layout.groups`): two of 32-bit numbers of any kind; others none."""
+    """Return the columns that share each element (`Layout.groups`): two of 32-bit numbers, or a single column."""
     words = [i for i, dtype in enumerate(dtypes) if jnp.dtype(dtype).itemsize == 4]
     pairs = [tuple(words[i : i + 2]) for i in range(0, len(words), 2)]
     return (*pairs, *((i,) for i in range(len(dtypes)) if i not in words))
@@ -214,8 +217,8 @@ def _groups(dtypes: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
 
 def pack(columns: list[Any], layout: Layout) -> list[Any]:
     """Return an array of elements for each group of ``layout``'s columns, of NumPy if the columns are, else of JAX."""
-    members = [[columns[i] for i in group] for group in layout.groups]
-    return [pair_bits(*both) if len(both) == 2 else as_bits(*both) for both in members]
+    grouped_columns = [[columns[i] for i in group] for group in layout.groups]
+    return [pair_bits(*group) if len(group) == 2 else as_bits(*group) for group in grouped_columns]
 
 
 def unpack(packed: list[Array], layout: Layout) -> list[Array]:
@@ -229,30 +232,31 @@ def unpack(packed: list[Array], layout: Layout) -> list[Array]:
 
 
 def neutral_columns(layout: Layout) -> list[float]:
-    """Return for each column the entry that makes its planes neutral; it is 0 for planes of bits, and for row 0."""
-    both = zip(layout.sources, layout.planes.planes, strict=True)
-    neutral = {s.column: m.neutral for s, m in both if s.word is None and s.width is None}
+    """Return for each column the entry that makes its planes neutral: 0 for planes of bits and for wide planes."""
+    pairs = zip(layout.sources, layout.planes.planes, strict=True)
+    # Row 0 of wide planes is neutral, and so are bits of 0.
+    neutral = {source.column: merge.neutral for source, merge in pairs if source.word is None and source.width is None}
     return [float(neutral.get(i, 0)) for i in range(len(layout.columns))]
 
 
 def rejoin(layout: Layout, merged: list, merged_scalars: list) -> PyTree:
     """Return the statistic that was cut into ``layout``, merged, given its merged planes and numbers per tree."""
-    planes, numbers, arrays = iter(zip(merged, layout.sources, strict=True)), iter(merged_scalars), []
+    planes_and_sources, scalars, arrays = iter(zip(merged, layout.sources, strict=True)), iter(merged_scalars), []
     for shape in layout.trailing:
         if shape is None:
-            arrays.append(next(numbers))
+            arrays.append(next(scalars))
             continue
-        first, source = next(planes)
-        if source.width is not None:
+        first, source = next(planes_and_sources)
+        if source.width is not None:  # one wide plane is a whole array
             arrays.append(jax.tree.map(lambda plane, shape=shape: plane.reshape(*plane.shape[:-1], *shape), first))
             continue
-        columns = [first, *(next(planes)[0] for _ in range(math.prod(shape) - 1))]
+        columns = [first, *(next(planes_and_sources)[0] for _ in range(math.prod(shape) - 1))]
         arrays.append(jax.tree.map(lambda *c, shape=shape: _stack(c, shape), *columns))
     return jax.tree.unflatten(layout.structure, arrays)
 
 
 def _stack(columns: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
-    """Return planes ``[...]``, called columns, as one array ``[... *shape]``; for the shape ``()`` the single plane."""
+    """Return the planes ``columns``, each ``[...]``, as one array ``[... *shape]``; for ``()`` the single plane."""
     if not shape:
         return columns[0]
     return jnp.stack(columns, axis=-1).reshape(*columns[0].shape, *shape)
@@ -271,8 +275,8 @@ class StoredColumns:
         first = len(self.arrays)
         self.arrays += [np.array(plane) for plane in planes.T]
         if lends:
-            numbered = enumerate(self.arrays[first:], first)
-            self.spare += [(i, bit) for i, column in numbered for bit in _spare_bits(column)]
+            numbered_columns = enumerate(self.arrays[first:], first)
+            self.spare += [(i, bit) for i, column in numbered_columns for bit in _spare_bits(column)]
         return [Source(i) for i in range(first, len(self.arrays))]
 
     def add_bits(self, planes: Shaped[np.ndarray, "distinct planes"], column: int | None) -> list[Source]:
@@ -280,16 +284,16 @@ class StoredColumns:
 
         Entries that are not 0 must equal those of the column with the index ``column``, or be 1 for None.
         """
-        n = planes.shape[1]
-        if len(self.spare) < n:
-            first = len(self.arrays)
+        n_planes = planes.shape[1]
+        if len(self.spare) < n_planes:
+            first_word = len(self.arrays)
             self.arrays += list(_words(planes).T.copy())
-            return [Source(column, first + i // 32, i % 32) for i in range(n)]
-        places, self.spare = self.spare[:n], self.spare[n:]
-        for (word, bit), plane in zip(places, planes.T, strict=True):
+            return [Source(column, first_word + i // 32, i % 32) for i in range(n_planes)]
+        spare_bits, self.spare = self.spare[:n_planes], self.spare[n_planes:]
+        for (word, bit), plane in zip(spare_bits, planes.T, strict=True):
             bits = self.arrays[word].view(np.uint32)
             bits |= (plane != 0).astype(np.uint32) << np.uint32(bit)
-        return [Source(column, *place) for place in places]
+        return [Source(column, *place) for place in spare_bits]
 
 
 def _words(planes: Shaped[np.ndarray, "distinct planes"]) -> Shaped[np.ndarray, "distinct words"]:
@@ -314,17 +318,17 @@ def _spare_bits(column: Shaped[np.ndarray, "distinct"]) -> Sequence[int]:
 def mass_among(planes: Shaped[np.ndarray, "distinct planes"], masses: dict[int, np.ndarray]) -> int | None:
     """Return the key of the mass among ``masses`` that all entries of ``planes`` other than 0 equal.
 
-    ``masses`` has planes ``[distinct]`` by their index. `UNIT` if all such entries are 1; None if no mass is theirs.
+    ``masses`` has planes ``[distinct]`` by their index. Returns `UNIT` if all entries are 0 or 1, None if no mass fits.
     """
     is_nonzero = planes != 0
     if np.array_equal(planes, is_nonzero):
         return UNIT
-    same = lambda mass: mass.dtype == planes.dtype and np.array_equal(np.where(is_nonzero, mass[:, None], 0), planes)
-    return next((i for i, mass in masses.items() if same(mass)), None)
+    is_mass = lambda mass: mass.dtype == planes.dtype and np.array_equal(np.where(is_nonzero, mass[:, None], 0), planes)
+    return next((i for i, mass in masses.items() if is_mass(mass)), None)
 
 
 def is_short(planes: Shaped[np.ndarray, "distinct planes"], n_trees: int) -> bool:
-    """Whether sums of planes over ``n_trees`` trees are exact in 32 bits: small integers, or floats that are 0 or 1."""
+    """Return whether sums over ``n_trees`` trees are exact in 32 bits: of small integers, or floats that are 0 or 1."""
     if planes.dtype.kind in "iu":
         return planes.min(initial=0) >= 0 and n_trees * int(planes.max(initial=0)) < 2**32
     return planes.dtype == jnp.result_type(float) and n_trees < 2**24 and np.array_equal(planes, planes != 0)
@@ -337,13 +341,14 @@ def values_of(columns: list[Array], rows: list[Array], layout: Layout) -> list[A
     of bits are extracted from the columns that store them.
     """
     sources = layout.sources
+    # For each column the bits that are its own; -1 if no plane has a bit there.
     bit_masks = [~sum(1 << source.bit for source in sources if source.word == i) for i in range(len(columns))]
-    words = {i for i, keep in enumerate(bit_masks) if keep != -1}
-    bits = {i: columns[i].view(jnp.uint32) for i in words}
+    shared_columns = {i for i, mask in enumerate(bit_masks) if mask != -1}
+    bits = {i: columns[i].view(jnp.uint32) for i in shared_columns}
 
     def read_column(i: int) -> Array:
         """Return the entries of column i, without the bits of other planes that it stores."""
-        if i not in words:
+        if i not in shared_columns:
             return columns[i]
         return (bits[i] & jnp.uint32(bit_masks[i] & 0xFFFFFFFF)).view(columns[i].dtype)
 

@@ -59,7 +59,7 @@ def default_walk() -> Walk:
 
 
 def walks_at_once(block: int, n_trees: int) -> bool:
-    """Whether a CPU walks a block of ``block`` instances through all ``n_trees`` trees at once."""
+    """Return whether a CPU walks a block of ``block`` instances through all ``n_trees`` trees at once."""
     return block <= FEW and block * n_trees <= FEW_PAIRS
 
 
@@ -92,12 +92,12 @@ def by_column(
     """Return the keys of a block as `walk_tree` takes them: a row for each column, `GAP` entries longer than the block.
 
     ``keys`` are those of `column_keys`, made with the same ``missing``. Behind their rows is a row for each word of
-    ``sets``, or none for None.
+    ``sets``; no such row for None.
     """
     # Transposed by itself and written into a buffer: a pad, or what the compiler turns into one, took twice as long.
     n_rows = keys.shape[1] + (0 if sets is None else len(sets.row))
-    room = lax.optimization_barrier(jnp.zeros((n_rows, len(keys) + GAP), keys.dtype))
-    rows = lax.dynamic_update_slice(room, lax.optimization_barrier(keys.T), (0, 0))
+    blank_rows = lax.optimization_barrier(jnp.zeros((n_rows, len(keys) + GAP), keys.dtype))
+    rows = lax.dynamic_update_slice(blank_rows, lax.optimization_barrier(keys.T), (0, 0))
     return rows if sets is None else _fill_in_words(rows, keys.shape[1], len(keys), sets, missing=missing)
 
 
@@ -105,10 +105,10 @@ def keys_and_words(
     keys: Int32[Array, "block columns"], sets: Sets, *, missing: bool
 ) -> Int32[Array, "block columns_and_words"]:
     """Return the keys of a block (`column_keys`, with the same ``missing``), and behind them the words of ``sets``."""
-    (block, n), n_words = keys.shape, len(sets.row)
-    room = jnp.concatenate([keys.T, jnp.zeros((n_words, block), jnp.int32)])
-    together = n_words if block > 1 else 4
-    return _fill_in_words(room, n, block, sets, missing=missing, together=together).T
+    (block, n_columns), n_words = keys.shape, len(sets.row)
+    rows = jnp.concatenate([keys.T, jnp.zeros((n_words, block), jnp.int32)])
+    together = n_words if block > 1 else 4  # 4 divides the number of words, which is a multiple of 8
+    return _fill_in_words(rows, n_columns, block, sets, missing=missing, together=together).T
 
 
 def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: bool, together: int = 1):
@@ -120,16 +120,16 @@ def _fill_in_words(rows, n_columns: int, block: int, sets: Sets, *, missing: boo
     """
     # The larger of a missing value's two keys is beyond all borders: the second copy of a column has it.
     borders = sets.borders._replace(column=sets.borders.column + (n_columns // 2 if missing else 0))
-    codes, none = codes_of(rows, block, borders), jnp.uint32(0)
+    codes, zero = codes_of(rows, block, borders), jnp.uint32(0)  # [rows of codes, block and gap]
 
     def write(i, rows):
         """Return ``rows`` with the words from ``i * together`` on, ``together`` of them, looked up by codes."""
         start = lax.dynamic_slice_in_dim(sets.start, i * together, together)
         if together == 1:
-            code = lax.dynamic_slice(codes, (sets.row[i].astype(jnp.uint32), none), (1, block))
+            code = lax.dynamic_slice(codes, (sets.row[i].astype(jnp.uint32), zero), (1, block))
         else:
-            number = (i * together + jnp.arange(together)).astype(jnp.int32)
-            code = take_rows(codes, take(sets.row, number))[:, :block]
+            word_index = (i * together + jnp.arange(together)).astype(jnp.int32)
+            code = take_rows(codes, take(sets.row, word_index))[:, :block]
         return lax.dynamic_update_slice(rows, take(sets.table, start[:, None] + code), (n_columns + i * together, 0))
 
     return lax.fori_loop(0, len(sets.row) // together, write, rows)
@@ -141,32 +141,33 @@ def codes_of(keys: Int32[Array, "columns row"], block: int, borders: Borders) ->
     A code is the number of a row's ``borders`` that are below the value (`Borders`). Each row of ``keys`` has the keys
     of one column: ``block`` entries, and a gap behind them.
     """
-    none = jnp.uint32(0)  # unsigned, so that JAX adds no operations for negative indices
+    zero = jnp.uint32(0)  # unsigned, so that JAX adds no operations for negative indices
     column, row = borders.column.astype(jnp.uint32), borders.row.astype(jnp.uint32)
 
     def count(i, codes):
-        """Return ``codes`` with those of the i-th piece's row increased by the piece's borders below each value."""
-        values = lax.dynamic_slice(keys, (column[row[i]], none), (1, block))
-        below = lax.dynamic_slice(codes, (row[i], none), (1, block))
+        """Return ``codes``, increased in the row of the i-th piece by the number of its borders below each value."""
+        values = lax.dynamic_slice(keys, (column[row[i]], zero), (1, block))
+        n_below = lax.dynamic_slice(codes, (row[i], zero), (1, block))
         for j in range(PIECE):
-            below = below + (values > borders.border[i, j]).astype(jnp.int32)
-        return lax.dynamic_update_slice(codes, below, (row[i], none))
+            n_below = n_below + (values > borders.border[i, j]).astype(jnp.int32)
+        return lax.dynamic_update_slice(codes, n_below, (row[i], zero))
 
-    none_below = varying_as(keys, jnp.zeros((len(column), block + GAP_OF_CODES), jnp.int32))
-    return lax.fori_loop(0, borders.number, count, none_below)
+    no_codes = varying_as(keys, jnp.zeros((len(column), block + GAP_OF_CODES), jnp.int32))
+    return lax.fori_loop(0, borders.number, count, no_codes)
 
 
 def keys_of_one(x: Float[Array, "1 features"], *, missing: bool) -> Int32[Array, "1 columns"]:
     """Return `column_keys` of one instance, with the same ``missing``, made `CHEAP_COLUMNS` keys at a time."""
 
     def piece(copies, start, _):
-        some = lax.dynamic_slice_in_dim(x, start, size, axis=1)
-        keys = column_keys(some, missing=missing).reshape(len(copies), size)
+        """Return ``copies [1 or 2 copies, columns]`` with the keys of ``size`` columns from ``start`` on filled in."""
+        values = lax.dynamic_slice_in_dim(x, start, size, axis=1)
+        keys = column_keys(values, missing=missing).reshape(len(copies), size)
         return lax.dynamic_update_slice_in_dim(copies, keys, start, axis=1)
 
     n, size = x.shape[1], min(x.shape[1], CHEAP_COLUMNS // (1 + missing))
-    room = varying_as(x, jnp.zeros((1 + missing, n), jnp.int32))
-    return over_blocks(piece, room, n, size).reshape(1, -1)
+    blank = varying_as(x, jnp.zeros((1 + missing, n), jnp.int32))
+    return over_blocks(piece, blank, n, size).reshape(1, -1)
 
 
 def keys_of_few(x: Float[Array, "block features"], *, missing: bool) -> Int32[Array, "block columns"]:
@@ -185,10 +186,10 @@ def walk_tree(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "bl
     ``tree`` is one tree's slice of a plan, without the axis of trees. ``keys`` are those of `by_column`.
     """
     # Gathers are from flat arrays, with indices in range: an index of two axes would be checked, which is slower.
-    row, n_places = keys.shape[1], tree.nodes.shape[0]
-    instance, flat_keys = jnp.arange(row - GAP, dtype=jnp.int32), keys.reshape(-1)
+    stride, n_places = keys.shape[1], tree.nodes.shape[0]
+    instance, flat_keys = jnp.arange(stride - GAP, dtype=jnp.int32), keys.reshape(-1)
     with_sets = tree.top_mask is not None
-    key_of = lambda column: take(flat_keys, column * row + instance)
+    key_of = lambda column: take(flat_keys, column * stride + instance)
     step = lambda _, place: descend(tree.nodes, tree.feature, n_places, place, key_of, with_sets=with_sets)
     # A loop to this tree's depth, a traced bound, also if the top has all tests: the loop keeps the gather of values
     # out of the kernel of the tests, which uses vectors. A leaf is its own child, so that a shallow path waits there.
@@ -206,8 +207,8 @@ def walk_few(
     """
     block, (n_trees, n_places) = len(keys), plan.nodes.shape
     rows = by_column(keys, sets, missing=missing)
-    row, flat_keys, instance = rows.shape[1], rows.reshape(-1), jnp.arange(block, dtype=jnp.int32)
-    down = _descend_flat(plan, lambda column: take(flat_keys, column * row + instance))
+    stride, flat_keys, instance = rows.shape[1], rows.reshape(-1), jnp.arange(block, dtype=jnp.int32)
+    down = _descend_flat(plan, lambda column: take(flat_keys, column * stride + instance))
     start = jnp.arange(n_trees, dtype=jnp.int32)[:, None] * n_places
     entered = lax.scan(lambda _, tree: (None, _enter(tree, rows)), None, plan)[1]
     rest = jnp.max(plan.top.rest, initial=0)
@@ -231,25 +232,25 @@ def walk_one(
     n_groups = -(-n_trees // (CHEAP_TREES if plan.top_mask is None else CHEAP_TREES // 2))
     size, flat_keys = -(-n_trees // n_groups), keys.reshape(-1)
     down = _descend_flat(plan, lambda column: take(flat_keys, column), copied=("child", "column"))
-    flat = [table.reshape(-1) for table in tables]
+    flat_tables = [table.reshape(-1) for table in tables]
 
     def walk_group(i, out):
         """Return ``out``, the leaves and the entries of each table, with those of the i-th group of trees written."""
-        first = jnp.minimum(i * size, n_trees - size)
+        first = jnp.minimum(i * size, n_trees - size)  # the last group may overlap the one before
         start = (first + jnp.arange(size, dtype=jnp.int32)) * n_places
         depth = jnp.max(lax.dynamic_slice_in_dim(plan.depth, first, size), initial=0)
         place = _walk_in_place(down, start, plan.n_exits, depth, keys)
-        parts = [place, *(take(table, place) for table in flat)]
+        parts = [place, *(take(table, place) for table in flat_tables)]
         return [lax.dynamic_update_slice(whole, part, (first,)) for whole, part in zip(out, parts, strict=True)]
 
-    room = [jnp.zeros(n_trees, jnp.int32), *(lax.broadcast(table[0], (n_trees,)) for table in flat)]
+    blank = [jnp.zeros(n_trees, jnp.int32), *(lax.broadcast(table[0], (n_trees,)) for table in flat_tables)]
     zero = jnp.minimum(plan.depth[0], 0)  # 0, unknown to the compiler, which would unroll a loop of one step
-    place, *values = lax.fori_loop(0, n_groups + zero, walk_group, varying_as(keys, room))
+    place, *values = lax.fori_loop(0, n_groups + zero, walk_group, varying_as(keys, blank))
     return place, values
 
 
 def _walk_in_place(down: Callable, start: Int32[Array, "pairs"], entered, depth, keys) -> Int32[Array, "pairs"]:
-    """Return where each pair of an instance and a tree is after ``depth`` levels, as indices into the flattened arrays.
+    """Return the place of each pair of an instance and a tree after ``depth`` levels, as index in the flattened arrays.
 
     A walk begins at ``entered``: a place for each pair, or one place for all. ``start`` is the index of the first place
     of each pair's tree. ``down`` makes one step, as `_descend_flat` returns it. The result varies between devices as
@@ -260,7 +261,7 @@ def _walk_in_place(down: Callable, start: Int32[Array, "pairs"], entered, depth,
     """
     n = len(start)
 
-    def step(state):
+    def step(state):  # the last entry counts the steps
         return lax.dynamic_update_slice(state, start + down(state[:n]), (0,)).at[n].add(1)
 
     state = jnp.concatenate([start + entered, jnp.zeros(1, jnp.int32)])
@@ -278,22 +279,22 @@ def look_up_together(
 
     The result has the entries of one tree after the other, an entry for each instance. Behind them is an entry without
     a meaning, so that the others are written by an update. ``keys`` are those of `by_column`, but ``[columns 1]`` for
-    one instance. If the plan has fewer trees, its last one is repeated. The trees are walked together, as in
-    `walk_one`.
+    one instance. If the plan has fewer trees, its last one is repeated. The trees are walked together, in the manner of
+    `walk_one`, which XLA does not split over threads.
     """
-    row, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
-    block, flat_keys = max(row - GAP, 1), keys.reshape(-1)
+    stride, (n_trees, n_places) = keys.shape[1], plan.nodes.shape
+    block, flat_keys = max(stride - GAP, 1), keys.reshape(-1)
     tree = jnp.minimum(first + jnp.arange(number, dtype=jnp.int32), n_trees - 1)
     instance = jnp.tile(jnp.arange(block, dtype=jnp.int32), number)
-    down = _descend_flat(plan, lambda column: take(flat_keys, column * row + instance), copied=("child", "column"))
+    down = _descend_flat(plan, lambda column: take(flat_keys, column * stride + instance), copied=("child", "column"))
     if block == 1:  # from the root, since tests of the top are quick only for several instances side by side
         entered, depth = jnp.int32(plan.n_exits), jnp.max(take(plan.depth, tree))
     else:
         tops, depth = plan._replace(nodes=None, feature=None), jnp.max(take(plan.top.rest, tree))
         entered = lax.map(lambda t: _enter(jax.tree.map(lambda array: array[t], tops), keys), tree).reshape(-1)
     place = _walk_in_place(down, jnp.repeat(tree * n_places, block), entered, depth, keys)
-    room, zero = jnp.zeros(number * block + 1, table.dtype), jnp.minimum(first, 0)
-    return lax.dynamic_update_slice(room, take(table.reshape(-1), place), (zero,))
+    blank, zero = jnp.zeros(number * block + 1, table.dtype), jnp.minimum(first, 0)  # 0, unknown to the compiler
+    return lax.dynamic_update_slice(blank, take(table.reshape(-1), place), (zero,))
 
 
 def _descend_flat(plan: Plan, key_of: Callable, *, copied: Sequence[str] = ()) -> Callable:
@@ -315,10 +316,10 @@ def _enter(tree: Plan, keys: Int32[Array, "columns row"]) -> Int32[Array, "block
     right rules out the exits on its left. The instance leaves by the first exit that remains.
     """
     block = keys.shape[1] - GAP
-    left = varying_as(keys, jnp.full(block, -1, jnp.int32))
+    remaining = varying_as(keys, jnp.full(block, -1, jnp.int32))
     for i, goes_right in enumerate(_tests_of(tree, keys)):
-        left = left & jnp.where(goes_right, tree.top.exits[i], -1)
-    return lax.clz(left)
+        remaining = remaining & jnp.where(goes_right, tree.top.exits[i], -1)
+    return lax.clz(remaining)  # the highest bit is the leftmost exit
 
 
 def _tests_of(tree: Plan, keys: Int32[Array, "columns row"]) -> list[Bool[Array, "block"]]:
@@ -344,10 +345,11 @@ def select_leaves(
     block, goes_right = keys.shape[1] - GAP, _tests_of(tree, keys)
 
     def select(column):
+        # Tests are in the order of a heap: the lowest level has half as many as there are values.
         values = [jnp.broadcast_to(column[i], (block,)) for i in range(len(column))]
         while len(values) > 1:
-            of_level = goes_right[len(values) // 2 - 1 : len(values) - 1]
-            values = [jnp.where(test, values[2 * i + 1], values[2 * i]) for i, test in enumerate(of_level)]
+            level_tests = goes_right[len(values) // 2 - 1 : len(values) - 1]
+            values = [jnp.where(test, values[2 * i + 1], values[2 * i]) for i, test in enumerate(level_tests)]
         return values[0]
 
     return [select(column) for column in leaves]
@@ -366,9 +368,9 @@ def walk_levels(plan: Plan, keys: Int32[Array, "block columns"], depth: int) -> 
     block, n_columns = keys.shape
     n_trees, n_places = plan.nodes.shape
     flat_keys = lax.optimization_barrier(keys.reshape(-1))
-    row = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
+    row_start = jnp.arange(block, dtype=jnp.int32)[:, None] * n_columns
     start = jnp.arange(n_trees, dtype=jnp.int32) * n_places
-    down = _descend_flat(plan, lambda column: take(flat_keys, row + column), copied=("column",))
+    down = _descend_flat(plan, lambda column: take(flat_keys, row_start + column), copied=("column",))
     step = lambda place: lax.optimization_barrier(down(start + place))
     place = varying_as(keys, jnp.full((block, n_trees), plan.n_exits, jnp.int32))
     if depth < 0:

@@ -109,7 +109,7 @@ def from_any(model: Any) -> Forest | AdditiveTrees:
 
 
 def library_of(model: Any) -> str | None:
-    """Return the package that a live model's class or a base of it is from, as "xgboost"; None without an importer."""
+    """Return the package of a live model's class or of a base class, as "xgboost"; None if it has no importer."""
     modules = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
     return next((name for name in modules if name in _IMPORTERS), None)
 
@@ -129,7 +129,7 @@ def is_model_file(path: str | PathLike[str]) -> bool:
 
 
 def _is_ours(head: bytes) -> bool:
-    """Whether ``head`` begins a file of `jaxunc.save`: the length of a document in 8 bytes, then its brace."""
+    """Return whether ``head`` begins a file of `jaxunc.save`: the length of a document in 8 bytes, then its brace."""
     return head[5:9] == b"\0\0\0{"
 
 
@@ -144,7 +144,7 @@ def _from_content(content: bytes, name: str) -> ModelFile:
 
 
 def _other(head: bytes) -> str | None:
-    """Return, for a message, what a file that begins with ``head`` is, if it is refused for its format; else None."""
+    """Return a description, for messages, of the refused format of a file that begins with ``head``; else None."""
     if is_binary_xgboost(head):
         return BINARY_XGBOOST
     return next((message for start, message in _OTHER_FILES.items() if head.startswith(start)), None)
@@ -159,7 +159,7 @@ def _reader(head: bytes) -> Callable[[bytes], ModelFile] | None:
         return _from_document
     if head.startswith(OWN_FORMAT):
         return lambda content: ModelFile("CatBoost", from_catboost(content))
-    # treelite's major version as an integer, and a small minor one.
+    # treelite's version as three integers of 32 bits: 4 first, then a number below 256.
     if head.startswith(b"\x04\0\0\0") and head[5:8] == b"\0\0\0":
         return lambda content: ModelFile("treelite", from_treelite(content))
     # The version of ONNX's format, which is small, and no long integer as at the beginning of files of jaxunc.
@@ -184,7 +184,7 @@ def _from_document(content: bytes) -> ModelFile:
 
 
 def _from_sklearn(model: Any) -> Forest | AdditiveTrees:
-    # Here, since they take scikit-learn, which is slow to import.
+    # Imported when used, since these modules import scikit-learn, which is slow.
     from ._sklearn import from_sklearn
     from ._sklearn_values import ALL_VALUE_MODELS, from_sklearn_values
 

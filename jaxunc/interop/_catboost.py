@@ -117,10 +117,10 @@ def from_catboost(model: Any, *, pool: Any = None) -> AdditiveTrees:
 
 def _as_json(content: bytes) -> bytes:
     """Return ``content``, of a .cbm file, as JSON made by CatBoost in another process; a ValueError if that fails."""
-    what = "the model is in CatBoost's own format"
+    problem = "the model is in CatBoost's own format"
     if find_spec("catboost") is None:
         raise ValueError(
-            f"{what}, which CatBoost alone reads: pip install catboost, or write it by model.save_model(path, "
+            f"{problem}, which CatBoost alone reads: pip install catboost, or write it by model.save_model(path, "
             "format='json', pool=pool)."
         )
     with tempfile.TemporaryDirectory() as folder:
@@ -131,11 +131,11 @@ def _as_json(content: bytes) -> bytes:
         try:
             process = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, errors="replace")
         except subprocess.TimeoutExpired:
-            raise ValueError(f"{what}, and CatBoost did not read it in {_SECONDS} s; is the file whole?") from None
+            raise ValueError(f"{problem}, and CatBoost did not read it in {_SECONDS} s; is the file whole?") from None
         if process.returncode == 0:
             return paths[1].read_bytes()
         reason = " ".join(process.stdout.split()) if process.returncode == _REFUSED else "it ended; is the file whole?"
-        raise ValueError(f"{what}, and CatBoost makes no JSON of it: {reason:.300}")
+        raise ValueError(f"{problem}, and CatBoost makes no JSON of it: {reason:.300}")
 
 
 def _save_as_json(model: Any, pool: Any) -> bytes:
@@ -211,20 +211,20 @@ def _labels(info: dict, loss: str, n_outputs: int) -> tuple | None:
     """
     if loss not in _TWO_CLASSES + _CLASS_EACH:
         return None
-    number = 2 if loss in _TWO_CLASSES else n_outputs
+    n_classes = 2 if loss in _TWO_CLASSES else n_outputs
     if "class_params" not in info:
-        return _old_labels(info, number)
+        return _old_labels(info, n_classes)
     kind = part(info, "class_params", "class_label_type", kind=str)
     names = part(info, "class_params", "class_names", kind=list)
-    labels = numbers(info["class_params"], "class_to_label", np.int64).tolist()
+    labels = numbers(info["class_params"], "class_to_label", np.int64).tolist()  # with names: positions among them
     if names:
         if any(index not in range(len(names)) for index in labels):
             raise ValueError(f"the model's classes have the names {names!r:.60} and the positions {labels!r:.60}.")
         labels = [names[index] for index in labels]
-    as_expected = n_outputs == (1 if loss in _TWO_CLASSES else number)
-    if kind not in _LABELS or len(set(map(str, labels))) != number or len(labels) != number or not as_expected:
+    fits_outputs = n_outputs == (1 if loss in _TWO_CLASSES else n_classes)
+    if kind not in _LABELS or len(set(map(str, labels))) != n_classes or len(labels) != n_classes or not fits_outputs:
         raise ValueError(f"the model has classes {labels!r:.60} of type {kind!r:.20} for {n_outputs} outputs.")
-    if any(not isinstance(label, _LABEL_KINDS[kind]) or label != label for label in labels):
+    if any(not isinstance(label, _LABEL_KINDS[kind]) or label != label for label in labels):  # NaN
         raise ValueError(f"the model's classes {labels!r:.60} are not of the type {kind!r:.60}.")
     return tuple(_LABELS[kind](label) for label in labels)
 
@@ -242,43 +242,46 @@ def _old_labels(info: dict, number: int) -> tuple:
 
 @lru_cache
 def _heap(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return nodes' left children, right children and tests, as indices, of a complete tree of ``depth`` tests a path.
+    """Return (left child, right child, test) of each node of a complete tree with ``depth`` tests on every path.
 
-    Children are -1 at leaves; the root makes the last test.
+    All are indices; children are -1 at leaves. The root makes the last test.
     """
-    nodes = np.arange(2 ** (depth + 1) - 1)
+    nodes = np.arange(2 ** (depth + 1) - 1)  # level by level: the children of node i are 2 i + 1 and 2 i + 2
     inner = nodes < 2**depth - 1
-    split = np.repeat(np.append(np.arange(depth)[::-1], 0), 2 ** np.arange(depth + 1))
-    return np.where(inner, 2 * nodes + 1, -1), np.where(inner, 2 * nodes + 2, -1), split
+    test = np.repeat(np.append(np.arange(depth)[::-1], 0), 2 ** np.arange(depth + 1))
+    return np.where(inner, 2 * nodes + 1, -1), np.where(inner, 2 * nodes + 2, -1), test
 
 
 def _oblivious(what: str, tree: Any, features: "Features") -> ComparingTree:
-    """Return an oblivious tree, given its JSON: it has one of ``splits`` for all nodes of a depth, the root's last.
+    """Return the tree that ``tree`` (JSON) describes: all nodes of a depth make the same test, the root the last one.
 
     ``features`` are those of the file; ``what`` names the tree in messages.
     """
     splits = part({what: tree}, what).get("splits") or []
     tests = [features.test(split) for split in part({"splits": splits}, "splits", kind=list)]
-    leaves, depth = numbers(tree, "leaf_values", np.float64), len(tests)
-    if depth > _DEEPEST or leaves.size == 0 or leaves.size % 2**depth:
-        raise ValueError(f"{what} has {leaves.size} leaf values for {depth} tests.")
-    left, right, split = _heap(depth)
-    values = np.zeros((len(left), leaves.size >> depth))
-    values[2**depth - 1 :] = leaves.reshape(2**depth, -1)
-    return _tree(tests, left, right, split, values)
+    leaf_values, depth = numbers(tree, "leaf_values", np.float64), len(tests)
+    if depth > _DEEPEST or leaf_values.size == 0 or leaf_values.size % 2**depth:
+        raise ValueError(f"{what} has {leaf_values.size} leaf values for {depth} tests.")
+    left, right, test_index = _heap(depth)
+    values = np.zeros((len(left), leaf_values.size >> depth))
+    values[2**depth - 1 :] = leaf_values.reshape(2**depth, -1)
+    return _tree(tests, left, right, test_index, values)
 
 
 def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
-    """Return a tree given as JSON, each node an object with its children inside; ``features`` are those of the file."""
+    """Return the tree that ``tree`` (JSON) describes: each node is an object with its children inside.
+
+    ``features`` are those of the file; ``what`` names the tree in messages.
+    """
     nodes, left, right, tests, leaves = [tree], [], [], [], {}
-    for index, node in enumerate(nodes):  # which grows
+    for index, node in enumerate(nodes):  # the loop appends children to ``nodes``
         is_leaf = "value" in part({what: node}, what)
         left.append(-1 if is_leaf else len(nodes))
         right.append(-1 if is_leaf else len(nodes) + 1)
         if is_leaf:
             value = node["value"]
             leaves[index] = numbers({"value": value if isinstance(value, list) else [value]}, "value", np.float64)
-            tests.append(Test(0, 0.0))
+            tests.append(Test(0, 0.0))  # a placeholder, since leaves test nothing
         else:
             tests.append(features.test(part(node, "split")))
             nodes += [part(node, side) for side in ("left", "right")]
@@ -290,14 +293,18 @@ def _branching(what: str, tree: Any, features: "Features") -> ComparingTree:
 
 
 def _tree(tests: list, left: np.ndarray, right: np.ndarray, index: np.ndarray, values: np.ndarray) -> ComparingTree:
-    """Return a tree with the children ``left`` and ``right``; its inner node i makes the test ``tests[index[i]]``."""
+    """Return a tree with the children ``left`` and ``right``, and leaf ``values [nodes outputs]``.
+
+    Its inner node i makes the test ``tests[index[i]]``.
+    """
     column, border, missing_right, codes = zip(*tests, strict=True) if tests else ((0,), (0.0,), (False,), (None,))
     borders = numbers({"borders": list(border)}, "borders", np.float32)
     if not np.isfinite(borders).all():
         raise ValueError("the model has borders that are not finite.")
     has_code = np.array([code is not None for code in codes])[index]
-    at_codes = np.flatnonzero(has_code & (left >= 0)).tolist()
-    sets = {i: set_of_codes(np.array([codes[index[i]]])) for i in at_codes}
+    code_nodes = np.flatnonzero(has_code & (left >= 0)).tolist()
+    # The one category goes right: left is what is not in the set.
+    sets = {i: set_of_codes(np.array([codes[index[i]]])) for i in code_nodes}
     tested = np.array(column)[index], np.where(has_code, NOT_IN_SET, AT_MOST), borders.astype(np.float64)[index]
     return ComparingTree(*tested, left, right, ~np.array(missing_right)[index], sets, values)
 
@@ -394,7 +401,7 @@ def _word(words: dict[int, str], value: int) -> str:
 
 
 def _levels(words: list[str]) -> Levels:
-    """Return words as levels: as integers if every word is one, since those match integers, bools and words."""
+    """Return ``words`` as levels, of integers if all words are: those match integers, bools and words in data."""
     if len(set(words)) < len(words):
         raise ValueError(f"the model lists a category twice: {words!r:.60}.")
     as_integers = [int(word) for word in words if word.removeprefix("-").isdecimal() and len(word) < 17]
@@ -403,18 +410,18 @@ def _levels(words: list[str]) -> Levels:
 
 
 def _columns(indices: list[int], names: list, levels: dict[int, Levels]) -> Columns:
-    """Return the columns of a file: ``names[i]`` is that of column ``indices[i]``; ``levels`` are by nominal column.
+    """Return the columns of the data; ``names[i]`` is the name of column ``indices[i]``.
 
-    Columns have names only if the file lists all columns, each with a name.
+    Columns have names only if the file lists all columns, each with a name. ``levels`` are by nominal column.
     """
-    number = max(indices) + 1
+    n_columns = max(indices) + 1
     if odd := [name for name in names if not isinstance(name, str)]:
         raise ValueError(f"the model's features have names {odd[:3]!r:.60}; expected strings.")
-    is_named = len(indices) == number and all(names)
-    by_index = dict(zip(indices, names, strict=True))
+    is_named = len(indices) == n_columns and all(names)
+    name_of = dict(zip(indices, names, strict=True))
     return Columns(
-        number,
-        tuple(by_index[j] for j in range(number)) if is_named else None,
-        tuple(j in levels for j in range(number)) if levels else None,
-        tuple(levels.get(j) for j in range(number)) if levels else None,
+        n_columns,
+        tuple(name_of[j] for j in range(n_columns)) if is_named else None,
+        tuple(j in levels for j in range(n_columns)) if levels else None,
+        tuple(levels.get(j) for j in range(n_columns)) if levels else None,
     )

@@ -53,27 +53,30 @@ class ComparingTree(NamedTuple):
 
 
 def check_tree(what: str, tree: ComparingTree, n_features: int) -> None:
-    """Raise a ValueError unless the root leads to a tree, whose tests compare ``n_features`` columns with numbers."""
-    left, right, n = tree.left, tree.right, len(tree.left)
+    """Raise a ValueError unless the root of ``tree`` leads to a tree whose tests compare existing columns with numbers.
+
+    ``what`` names the tree in messages; ``n_features`` is the number of columns.
+    """
+    left, right, n_nodes = tree.left, tree.right, len(tree.left)
     arrays = (tree.feature, tree.compare, tree.value, left, right, tree.missing_left, tree.leaf_values)
-    if n == 0 or any(len(part) != n for part in arrays):
-        raise ValueError(f"{what} has node arrays of {[len(part) for part in arrays]} entries; expected one number.")
+    if n_nodes == 0 or any(len(array) != n_nodes for array in arrays):
+        raise ValueError(f"{what} has node arrays of {[len(array) for array in arrays]} entries; expected one number.")
     inner = left >= 0
-    if np.any(inner != (right >= 0)) or max(left.max(), right.max()) >= n:
-        raise ValueError(f"{what} has children that are none of its {n} nodes.")
-    # With one parent at most, and none for the root, nothing that the root leads to is on a circle.
-    parents = np.bincount(np.concatenate([left[inner], right[inner]]), minlength=n)
-    if parents[0] or parents.max() > 1:
+    if np.any(inner != (right >= 0)) or max(left.max(), right.max()) >= n_nodes:
+        raise ValueError(f"{what} has children that are none of its {n_nodes} nodes.")
+    # If no node has two parents, and the root has none, no path from the root runs in a circle.
+    n_parents = np.bincount(np.concatenate([left[inner], right[inner]]), minlength=n_nodes)
+    if n_parents[0] or n_parents.max() > 1:
         raise ValueError(f"{what} is no tree: a node has two parents, or the root has one.")
-    tested = tree.feature[inner]
-    if len(tested) and (tested.min() < 0 or tested.max() >= n_features):
-        raise ValueError(f"{what} tests column {int(tested.max())} of {n_features}.")
-    is_set = inner & (tree.compare >= IN_SET)
-    if np.any(np.isnan(tree.value[inner & ~is_set])):
+    tested_features = tree.feature[inner]
+    if len(tested_features) and (tested_features.min() < 0 or tested_features.max() >= n_features):
+        raise ValueError(f"{what} tests column {int(tested_features.max())} of {n_features}.")
+    tests_set = inner & (tree.compare >= IN_SET)
+    if np.any(np.isnan(tree.value[inner & ~tests_set])):
         raise ValueError(f"{what} compares with a value that is no number.")
     if np.any(np.isinf(tree.value[inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL))])):
         raise ValueError(f"{what} tests whether a number is infinite, which is not imported.")
-    if not set(np.flatnonzero(is_set).tolist()) <= set(tree.sets):
+    if not set(np.flatnonzero(tests_set).tolist()) <= set(tree.sets):
         raise ValueError(f"{what} tests a set that is not there.")
 
 
@@ -87,10 +90,10 @@ def ensemble_of(
     class_labels: tuple[Any, ...] | None = None,
     averaged: bool = False,
 ) -> AdditiveTrees:
-    """Return the additive model of ``trees``, whose leaves hold values; they are in the library's order.
+    """Return the additive model of ``trees``, which are in the library's order and hold values in their leaves.
 
-    ``columns`` are as for `tree_nodes`. ``base``, ``link``, ``trees_per_stage``, ``class_labels`` and ``averaged`` are
-    the fields of `AdditiveTrees`.
+    ``columns`` describe the data; if their cuts are not None, the trees compare float64. ``base [outputs]`` is added to
+    the sums, and ``link``, ``trees_per_stage``, ``class_labels`` and ``averaged`` are fields of `AdditiveTrees`.
     """
     nodes, columns = tree_nodes(trees, columns)
     model_trees, indices = lay_out(nodes, columns)
@@ -101,33 +104,33 @@ def ensemble_of(
         # Nodes that the root does not lead to have the index of the root: their values are no leaf's.
         leaves = leaves[(leaves == 0) | (index[leaves] != index[0])]
         values[t, index[leaves]] = tree.leaf_values[leaves] - (0 if offset is None else offset[t])
-    added = jnp.asarray(base, jnp.result_type(float))
-    return AdditiveTrees(model_trees, jnp.asarray(values), added, link, trees_per_stage, class_labels, averaged)
+    base_array = jnp.asarray(base, jnp.result_type(float))
+    return AdditiveTrees(model_trees, jnp.asarray(values), base_array, link, trees_per_stage, class_labels, averaged)
 
 
 def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return offsets to subtract from the leaves ``[trees values]``, and ``base [outputs]`` with all offsets added.
+    """Return offsets ``[trees values]`` to subtract from leaf values, and ``base [outputs]`` with all offsets added.
 
-    Offsets are None, and the base unchanged, unless float32 leaf values would lose too much of their differences. Warns
-    if float32 sums lose too much of these.
+    The offsets are None, and the base is unchanged, unless float32 leaf values would lose too much of their
+    differences. Warns if float32 sums lose too much of these.
     """
     leaves = [tree.leaf_values[np.asarray(tree.left) < 0].astype(np.float64) for tree in trees]
-    low, high = (np.stack([bound(values, axis=0) for values in leaves]) for bound in (np.min, np.max))
-    spread, largest = np.max(high - low), max(np.max(np.abs(low)), np.max(np.abs(high)))
+    lowest, highest = (np.stack([bound(values, axis=0) for values in leaves]) for bound in (np.min, np.max))
+    spread, largest_value = np.max(highest - lowest), max(np.max(np.abs(lowest)), np.max(np.abs(highest)))
     base, rounding, offset = np.asarray(base, np.float64), np.finfo(np.float32).eps / 2, None
-    has_all_outputs = low.shape[1] == len(base)  # else leaves hold one value, of one of several outputs
-    if has_all_outputs and rounding * max(largest, np.max(np.abs(base))) > LOST * spread > 0:
-        offset = low + (high - low) / 2
-        exact = base + offset.sum(axis=0)
-        base = exact.astype(np.float32).astype(np.float64)
-        offset[0] -= exact - base  # so that the base is one float32
-    off, is_narrow = rounding * np.max(np.abs(base)), jnp.result_type(float) == jnp.float32
-    if spread > 0 and off > TOLD * spread and is_narrow:
+    has_all_outputs = lowest.shape[1] == len(base)  # else leaves hold one value, of one of several outputs
+    if has_all_outputs and rounding * max(largest_value, np.max(np.abs(base))) > LOST * spread > 0:
+        offset = lowest + (highest - lowest) / 2  # the middle of each tree's values, [trees values]
+        exact_base = base + offset.sum(axis=0)
+        base = exact_base.astype(np.float32).astype(np.float64)
+        offset[0] -= exact_base - base  # so that the base is one float32
+    largest_error, is_float32 = rounding * np.max(np.abs(base)), jnp.result_type(float) == jnp.float32
+    if spread > 0 and largest_error > TOLD * spread and is_float32:
         warn(
             f"the model's numbers lie about {base[np.argmax(np.abs(base))]:.6g}, where float32 is off by up to "
-            f"{off:.2g}, and a tree's leaves differ by {spread:.2g}: predictions lose that. Differences of answers, "
-            "such as uncertainty and shares of columns, do not. Take the offset off the targets before the fit, or set "
-            "jax_enable_x64."
+            f"{largest_error:.2g}, and a tree's leaves differ by {spread:.2g}: predictions lose that. Differences of "
+            "answers, such as uncertainty and shares of columns, do not. Take the offset off the targets before the "
+            "fit, or set jax_enable_x64."
         )
     return offset, base
 
@@ -138,7 +141,7 @@ def forest_of(
     """Return the forest of trees whose leaves hold class counts; ``class_labels`` are in the order of classes.
 
     ``roots`` are the counts at the roots ``[trees classes]``. By default they are sums over nodes, for trees whose
-    inner nodes hold zeros. ``columns`` are as for `tree_nodes`.
+    inner nodes hold zeros. ``columns`` describe the data; if their cuts are not None, the trees compare float64.
     """
     counts = [tree.leaf_values for tree in trees]
     for tree_counts in counts:
@@ -168,17 +171,17 @@ def tree_nodes(trees: Sequence[ComparingTree], columns: Columns) -> tuple[list[T
     for t, tree in enumerate(trees):
         check_tree(f"tree {t}", tree, columns.number)
     trees = [_with_sets(tree, columns) for tree in trees]
-    bounds = [_bounds(tree) for tree in trees]
+    all_bounds = [_bounds(tree) for tree in trees]
     if columns.cuts is None:
-        return [_nodes(tree, _order_keys(part)) for tree, part in zip(trees, bounds, strict=True)], columns
-    keys, cuts = _codes(_Bounds(*map(np.concatenate, zip(*bounds, strict=True))), columns)
-    parts = np.split(keys, np.cumsum([len(part.number) for part in bounds])[:-1])
-    nodes = [_nodes(tree, part) for tree, part in zip(trees, parts, strict=True)]
+        return [_nodes(tree, _order_keys(bounds)) for tree, bounds in zip(trees, all_bounds, strict=True)], columns
+    keys, cuts = _codes(_Bounds(*map(np.concatenate, zip(*all_bounds, strict=True))), columns)
+    keys_of_trees = np.split(keys, np.cumsum([len(bounds.number) for bounds in all_bounds])[:-1])
+    nodes = [_nodes(tree, tree_keys) for tree, tree_keys in zip(trees, keys_of_trees, strict=True)]
     return nodes, dataclasses.replace(columns, cuts=cuts)
 
 
 def check_number_of_columns(number: int) -> None:
-    """Raise a ValueError if ``number``, of columns that a model claims, is not positive, or above `MOST_COLUMNS`."""
+    """Raise a ValueError if ``number``, the columns that a model claims to have, is not from 1 to `MOST_COLUMNS`."""
     if not 0 < number <= MOST_COLUMNS:
         raise ValueError(f"the model claims {number} columns.")
 
@@ -186,27 +189,28 @@ def check_number_of_columns(number: int) -> None:
 def _with_sets(tree: ComparingTree, columns: Columns) -> ComparingTree:
     """Return the tree with sets in place of == and !=, and in place of all tests of levels if ``columns`` have cuts."""
     inner = tree.left >= 0
-    changes = inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL))
-    is_code = np.zeros(len(inner), bool)
+    becomes_set = inner & ((tree.compare == EQUAL) | (tree.compare == UNEQUAL))
+    tests_level = np.zeros(len(inner), bool)
     if columns.levels is not None and columns.cuts is not None:
-        is_code = inner & _has_levels(columns)[np.where(inner, tree.feature, 0)]
-    changes |= is_code
-    if not changes.any():
+        tests_level = inner & _has_levels(columns)[np.where(inner, tree.feature, 0)]
+    becomes_set |= tests_level
+    if not becomes_set.any():
         return tree
     compare, sets = tree.compare.copy(), dict(tree.sets)
-    for node in np.flatnonzero(changes).tolist():
-        kind, value = int(compare[node]), tree.value[[node]]
-        if kind < EQUAL:
-            first, behind = np.array([-np.inf]), value if _IS_STRICT[kind] else next_above(value)
+    for node in np.flatnonzero(becomes_set).tolist():
+        comparison, bound = int(compare[node]), tree.value[[node]]
+        # The set holds what lies below the bound; for >= and > the instance goes left if it is outside.
+        if comparison < EQUAL:
+            first, end = np.array([-np.inf]), bound if _IS_STRICT[comparison] else next_above(bound)
         else:
-            first, behind = tree.sets[node] if kind >= IN_SET else (value, next_above(value))
-        is_outside = kind in (UNEQUAL, NOT_IN_SET) or bool(_IS_MIRRORED[kind])
+            first, end = tree.sets[node] if comparison >= IN_SET else (bound, next_above(bound))
+        is_outside = comparison in (UNEQUAL, NOT_IN_SET) or bool(_IS_MIRRORED[comparison])
         compare[node] = NOT_IN_SET if is_outside else IN_SET
-        if is_code[node]:  # the code -1 moves to the side of missing values
-            first, behind = np.maximum(first, _ABOVE_UNSEEN), np.maximum(behind, _ABOVE_UNSEEN)
+        if tests_level[node]:  # -1, the code of no level, moves to the side of missing values
+            first, end = np.maximum(first, _ABOVE_UNSEEN), np.maximum(end, _ABOVE_UNSEEN)
             if tree.missing_left[node] != is_outside:
-                first, behind = np.append(-np.inf, first), np.append(_ABOVE_UNSEEN, behind)
-        sets[node] = first, behind
+                first, end = np.append(-np.inf, first), np.append(_ABOVE_UNSEEN, end)
+        sets[node] = first, end
     return tree._replace(compare=compare, sets=sets)
 
 
@@ -215,15 +219,16 @@ def _has_levels(columns: Columns) -> np.ndarray:
 
 
 def _bounds(tree: ComparingTree) -> _Bounds:
-    """Return a tree's bounds: the values of its nodes in their order, then two bounds for each interval of each set."""
+    """Return the bounds in a tree's tests: first those of single numbers in the nodes' order, then two per interval."""
     inner = tree.left >= 0
     is_set = inner & (tree.compare >= IN_SET)
-    single = np.flatnonzero(inner & ~is_set)
-    parts = [_Bounds(tree.feature[single], tree.value[single], _IS_STRICT[tree.compare[single]])]
+    compared = np.flatnonzero(inner & ~is_set)
+    bounds = [_Bounds(tree.feature[compared], tree.value[compared], _IS_STRICT[tree.compare[compared]])]
+    # An interval is first <= x < end: both x < first and x < end are strict bounds.
     for node in np.flatnonzero(is_set).tolist():
-        numbers = np.stack(tree.sets[node], axis=1).ravel()
-        parts.append(_Bounds(np.full(len(numbers), tree.feature[node]), numbers, np.ones(len(numbers), bool)))
-    return parts[0] if len(parts) == 1 else _Bounds(*map(np.concatenate, zip(*parts, strict=True)))
+        ends = np.stack(tree.sets[node], axis=1).ravel()
+        bounds.append(_Bounds(np.full(len(ends), tree.feature[node]), ends, np.ones(len(ends), bool)))
+    return bounds[0] if len(bounds) == 1 else _Bounds(*map(np.concatenate, zip(*bounds, strict=True)))
 
 
 def next_above(numbers: np.ndarray) -> np.ndarray:
@@ -240,57 +245,60 @@ def _order_keys(bounds: _Bounds) -> np.ndarray:
 
 
 def _codes(bounds: _Bounds, columns: Columns) -> tuple[np.ndarray, tuple[tuple[float, ...] | None, ...]]:
-    """Return the order keys of all trees' bounds, and the cuts of every column.
+    """Return (the order keys of all trees' bounds, the cuts of every column).
 
     The cuts of a column are its distinct bounds. A bound's key is the order key of its position among the cuts. Columns
     with levels get no cuts: there a bound is a code already, and has its own order key.
     """
     is_code = _has_levels(columns)[bounds.feature]
-    none_left = bounds.strict & (bounds.number == -np.inf)
-    # A strict bound is the number before it; both zeros are one cut.
+    admits_none = bounds.strict & (bounds.number == -np.inf)
+    # x < t is x <= the number before t. Adding 0.0 turns -0.0 into 0.0, so that both zeros are one cut.
     with np.errstate(over="ignore"):  # below the least number lies minus infinity
-        number = np.where(bounds.strict, np.nextafter(bounds.number, -np.inf), bounds.number) + 0.0
-    if np.any((number == -np.inf) & ~none_left & ~is_code):
+        largest = np.where(bounds.strict, np.nextafter(bounds.number, -np.inf), bounds.number) + 0.0
+    if np.any((largest == -np.inf) & ~admits_none & ~is_code):
         raise ValueError("the model tests whether a float64 number is -inf, which has no code.")
-    cuts, codes = list(columns.cuts or ()), number.copy()
-    is_cut = np.isfinite(number) & ~is_code  # no number is above infinity
-    order = np.argsort(bounds.feature, kind="stable")
-    tested, starts = np.unique(bounds.feature[order], return_index=True)
-    for j, (start, end) in zip(tested.tolist(), pairwise([*starts, len(order)]), strict=True):
-        rows = order[start:end]
-        rows = rows[is_cut[rows]]
-        distinct, codes[rows] = np.unique(number[rows], return_inverse=True)
+    cuts, codes = list(columns.cuts or ()), largest.copy()
+    becomes_cut = np.isfinite(largest) & ~is_code  # every number is at or below infinity
+    by_column = np.argsort(bounds.feature, kind="stable")
+    tested_columns, starts = np.unique(bounds.feature[by_column], return_index=True)
+    for j, (start, end) in zip(tested_columns.tolist(), pairwise([*starts, len(by_column)]), strict=True):
+        indices = by_column[start:end]
+        indices = indices[becomes_cut[indices]]
+        distinct, codes[indices] = np.unique(largest[indices], return_inverse=True)
         if len(distinct) >= _MOST_CUTS:
             raise ValueError(f"the model has {len(distinct)} thresholds for column {j}; codes are exact up to 2**24.")
         if columns.levels is None or columns.levels[j] is None:
             cuts[j] = tuple(distinct.tolist())
-    keys = np.where(none_left, _NONE_LEFT, order_key_at_or_below(codes))
+    keys = np.where(admits_none, _NONE_LEFT, order_key_at_or_below(codes))
     return np.where(is_code, _order_keys(bounds), keys), tuple(cuts)
 
 
 def _nodes(tree: ComparingTree, keys: np.ndarray) -> TreeNodes:
-    """Return a tree's nodes, which test the ``keys`` of its `_bounds`; > and >= become <= with children swapped."""
+    """Return the nodes of ``tree`` with order keys as thresholds; tests > and >= become <= with the children swapped.
+
+    ``keys`` are the order keys of the tree's bounds, in the order of `_bounds`.
+    """
     inner = tree.left >= 0
-    is_set = inner & (tree.compare >= IN_SET)
-    single = inner & ~is_set
-    swap = single & _IS_MIRRORED[np.where(single, tree.compare, 0)]
-    n_single = np.count_nonzero(single)
+    tests_set = inner & (tree.compare >= IN_SET)
+    compares = inner & ~tests_set
+    is_swapped = compares & _IS_MIRRORED[np.where(compares, tree.compare, 0)]
+    n_compared = np.count_nonzero(compares)
     threshold = np.zeros(len(inner), np.int32)
-    threshold[single] = keys[:n_single]
-    left, right = np.where(swap, tree.right, tree.left), np.where(swap, tree.left, tree.right)
-    nodes = TreeNodes(tree.feature, threshold, left, right, tree.missing_left == swap)
-    if not is_set.any():
+    threshold[compares] = keys[:n_compared]
+    left, right = np.where(is_swapped, tree.right, tree.left), np.where(is_swapped, tree.left, tree.right)
+    nodes = TreeNodes(tree.feature, threshold, left, right, tree.missing_left == is_swapped)
+    if not tests_set.any():
         return nodes
-    set_nodes = np.flatnonzero(is_set).tolist()
-    ends = np.cumsum([2 * len(tree.sets[node][0]) for node in set_nodes])
-    tests = {}
-    for node, bounds in zip(set_nodes, np.split(keys[n_single:], ends[:-1]), strict=True):
-        first, behind = bounds.reshape(-1, 2).T
-        upper = bounds.reshape(-1, 2)[np.lexsort((behind, first))].ravel()
+    set_nodes = np.flatnonzero(tests_set).tolist()
+    key_ends = np.cumsum([2 * len(tree.sets[node][0]) for node in set_nodes])
+    interval_tests = {}
+    for node, set_keys in zip(set_nodes, np.split(keys[n_compared:], key_ends[:-1]), strict=True):
+        first_key, end_key = set_keys.reshape(-1, 2).T
+        upper = set_keys.reshape(-1, 2)[np.lexsort((end_key, first_key))].ravel()
         # Numbers below the first bound are outside of the set; from there on inside and outside take turns.
         goes_left = np.arange(len(upper) + 1) % 2 == (tree.compare[node] == IN_SET)
-        tests[node] = Intervals(upper, goes_left, bool(tree.missing_left[node]))
-    return with_interval_tests(nodes, tests)
+        interval_tests[node] = Intervals(upper, goes_left, bool(tree.missing_left[node]))
+    return with_interval_tests(nodes, interval_tests)
 
 
 def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -300,29 +308,30 @@ def set_of_codes(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def trees_of_stage(outputs: Sequence[np.ndarray], n_outputs: int) -> int | None:
-    """Return how many trees each stage has, as in `AdditiveTrees.trees_per_stage`; None if stages differ.
+    """Return the number of trees that each stage (iteration of boosting) has; None if stages differ.
 
     ``outputs`` has the indices, below ``n_outputs``, of the outputs that each tree adds to. Each tree must add to one,
     and each stage go through all outputs in order, with equally many trees for each.
     """
     if any(len(tree_outputs) != 1 for tree_outputs in outputs):
         return None
-    order = np.concatenate(outputs)
-    changes = np.flatnonzero(order != order[0])
-    parallel = int(changes[0]) if len(changes) else 1
-    period = parallel * n_outputs
-    is_regular = len(order) % period == 0 and np.array_equal(order, np.arange(len(order)) % period // parallel)
+    by_tree = np.concatenate(outputs)
+    changes = np.flatnonzero(by_tree != by_tree[0])
+    n_parallel = int(changes[0]) if len(changes) else 1
+    period = n_parallel * n_outputs
+    is_regular = len(by_tree) % period == 0 and np.array_equal(by_tree, np.arange(len(by_tree)) % period // n_parallel)
     return period if is_regular else None
 
 
 def widen_values(values: Sequence[np.ndarray], outputs: Sequence[np.ndarray], n_outputs: int) -> list[np.ndarray]:
     """Return leaf values ``[nodes outputs]`` of each tree, 0 for the outputs that it does not add to.
 
-    ``values`` are of each tree's ``outputs`` alone, and are returned as they are if `trees_of_stage` tells these.
+    ``values`` have columns for each tree's ``outputs`` alone. They are returned unchanged if there is one output, or if
+    the outputs follow from the order of the trees (`trees_of_stage`).
     """
     if n_outputs == 1 or trees_of_stage(outputs, n_outputs) is not None:
         return list(values)
     wide = [np.zeros((len(array), n_outputs)) for array in values]
-    for array, narrow, which in zip(wide, values, outputs, strict=True):
-        array[:, which] = narrow
+    for wide_values, narrow, tree_outputs in zip(wide, values, outputs, strict=True):
+        wide_values[:, tree_outputs] = narrow
     return wide

@@ -52,7 +52,7 @@ def content_of(source: Any) -> bytes:
 
 
 def _is_model(text: str) -> bool:
-    """Whether a text is a model itself: a document in braces that is not a file's name, or lines of LightGBM."""
+    """Return whether a text is a model itself: LightGBM's lines, or a document in braces that is not a file's name."""
     start = text[:64].removeprefix("\ufeff")
     if start.startswith(("tree\n", "tree\r\n")):
         return True
@@ -60,7 +60,7 @@ def _is_model(text: str) -> bool:
 
 
 def _may_be_path(text: str | PathLike) -> bool:
-    """Whether the system may have a file whose name is ``text``."""
+    """Return whether the system may have a file whose name is ``text``."""
     path = str(text)
     if "\n" in path or "\0" in path or len(path) > _LONGEST_PATH:
         return False
@@ -89,7 +89,7 @@ def _read(path: str | PathLike) -> bytes:
 
 
 def read_document(source: Any, library: str) -> dict[str, Any]:
-    """Return the object in ``source`` (see `content_of`), JSON or UBJSON of ``library``; a ValueError without one."""
+    """Return the object in ``source``, a path, bytes or text of ``library``'s JSON or UBJSON; else a ValueError."""
     content = content_of(source)
     if is_binary_xgboost(content):
         raise ValueError(f"the {library} model is {BINARY_XGBOOST}.")
@@ -126,25 +126,31 @@ def part(document: Any, *path: str, kind: type | tuple[type, ...] = dict) -> Any
 
 
 def integer(document: Any, *path: str) -> int:
-    """Return the integer, or a text's, at a path in ``document`` (see `part`); a ValueError if none below 2^53 is."""
+    """Return the integer at the keys ``path`` in ``document``, also if written as text.
+
+    A ValueError if there is none of a size below 2^53.
+    """
     text = part(document, *path, kind=(int, str))
     try:
-        number = int(text)
+        value = int(text)
     except ValueError:
-        number = _MOST
-    if abs(number) >= _MOST:
+        value = _MOST
+    if abs(value) >= _MOST:
         raise ValueError(f"the model's {'.'.join(path)} is {str(text)[:60]!r}; expected an integer.")
-    return number
+    return value
 
 
 def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
-    """Return the list ``document[name]`` as an array of ``dtype``; a ValueError if it is no list of such numbers."""
+    """Return the list ``document[name]`` as an array of ``dtype``; a ValueError if it is no list of numbers.
+
+    For an integer ``dtype`` the numbers must be integers of 32 bits.
+    """
     array = part(document, name, kind=(list, np.ndarray))
     try:
         with np.errstate(all="ignore"):
             wide = np.asarray(array, np.float64 if np.dtype(dtype).kind == "f" else None)
     except (ValueError, TypeError, OverflowError):
-        wide = np.zeros((0, 0))
+        wide = np.zeros((0, 0))  # an array of two axes, which is refused below
     if wide.size == 0 and wide.ndim == 1:
         return np.zeros(0, dtype)
     are_int32 = wide.dtype.kind in "iub" and np.all((wide >= -(2**31)) & (wide < 2**31))
@@ -157,10 +163,10 @@ def numbers(document: Any, name: str, dtype: Any) -> np.ndarray:
 def _read_ubjson(content: bytes) -> Any:
     """Return the content of a UBJSON document as Python objects; typed arrays of numbers as NumPy arrays."""
     reader = _UbjsonReader(content)
-    content_read = reader.value(reader.marker(), 0)
+    document = reader.value(reader.marker(), 0)
     if reader.at != len(content):
         raise ValueError(f"{len(content) - reader.at} bytes lie behind the end")
-    return content_read
+    return document
 
 
 class _UbjsonReader:
@@ -200,7 +206,7 @@ class _UbjsonReader:
         return _STRUCTS[kind].unpack(self._take(_STRUCTS[kind].size))[0]
 
     def value(self, kind: bytes, depth: int) -> Any:
-        """Return the value of the type ``kind``, a marker, that begins here, inside ``depth`` containers."""
+        """Return the value at the position ``at``, inside ``depth`` containers; ``kind`` is the marker of its type."""
         if depth > _DEEPEST:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
         if kind in _STRUCTS:
@@ -218,21 +224,21 @@ class _UbjsonReader:
         raise ValueError(f"{kind!r} before {self.at} is unknown")
 
     def _head(self) -> tuple[bytes | None, int | None]:
-        """Return the type and the number of a container's entries, each None if the container does not say."""
+        """Return (type, number) of a container's entries, each None if the container does not state it."""
         kind = self.marker() if self._next_is(b"$") else None
         size = self._size() if self._next_is(b"#") else None
         if kind is not None and size is None:
             raise ValueError(f"a container before {self.at} has a type without a number")
         if size is not None and not 0 <= size <= len(self._content) - self.at:
             raise ValueError(f"{size} entries are claimed before {self.at} of {len(self._content)}")
-        if size is not None and kind not in _STRUCTS:
+        if size is not None and kind not in _STRUCTS:  # numbers take bytes, which `_take` checks
             self._left -= size
             if self._left < 0:
                 raise ValueError(f"more entries are claimed before {self.at} than there are bytes")
         return kind, size
 
     def _array(self, depth: int) -> Any:
-        """Return the array that begins here, inside ``depth`` containers, NumPy's if it is of one type of numbers."""
+        """Return the array at the position ``at``, inside ``depth`` containers; NumPy's for numbers of one type."""
         kind, size = self._head()
         if kind in _STRUCTS and size is not None:
             dtype = np.dtype(_DTYPES[kind])
@@ -243,13 +249,13 @@ class _UbjsonReader:
         return entries
 
     def _object(self, depth: int) -> dict[str, Any]:
-        """Return the object that begins here, inside ``depth`` containers: its entries by their names."""
+        """Return the object at the position ``at``, inside ``depth`` containers: its entries by their names."""
         kind, size = self._head()
-        entries, number = {}, 0
-        while number != size and not (size is None and self._next_is(b"}")):
+        entries, n_read = {}, 0
+        while n_read != size and not (size is None and self._next_is(b"}")):
             name = self._take(self._size()).decode()
             entries[name] = self.value(kind or self.marker(), depth + 1)
-            number += 1
+            n_read += 1
         return entries
 
 
@@ -258,7 +264,7 @@ class UntestedVersionWarning(UserWarning):
 
 
 def warn_if_newer(library: str, version: tuple[int, ...]) -> None:
-    """Warn if the ``version`` of ``library`` that made a model is newer than `TESTED`; never for ``()``, unknown."""
+    """Warn if the ``version`` of ``library`` that made a model is newer than `TESTED`; ``()``, unknown, never warns."""
     tested = TESTED[library]
     if version[: len(tested)] > tested:
         warn(

@@ -22,7 +22,7 @@ _BEYOND, _NONE = 2139095040, -2139095040
 
 
 def model_to_export(model: Any) -> ReadOuts | AdditiveTrees | OfSums:
-    """Return an estimator's ``bound_``; a bound forest, `AdditiveTrees` or `OfSums` as it is; an error for others."""
+    """Return what is exported: an estimator's ``bound_``, or ``model`` itself; an error for other models."""
     if steps_of_estimator(model):
         raise TypeError(
             f"model is a {type(model).__name__} of a pipeline, and only its forest can be exported: pass model.bound_, "
@@ -95,6 +95,7 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
     """
     tests, _ = interval_nodes(trees)
     child = np.array(trees.child)
+    # A test of intervals becomes one node again: its first, with the children of its last.
     for test in tests:
         child[test.tree, test.node] = test.child
     tree, node = np.nonzero(reached_nodes(child))
@@ -111,68 +112,76 @@ def plain_nodes(trees: Trees, *, wide: bool) -> PlainNodes:
 
 
 def _numbers(trees: Trees, feature: np.ndarray, key: np.ndarray, inner: np.ndarray, *, wide: bool) -> tuple:
-    """Return (largest number whose order key is at or below ``key``, or -inf; whether there is no such number).
+    """Return (the largest number that goes left at each node, -inf without one; whether no number goes left there).
 
-    All arrays are by node: ``feature`` has the tested columns, and ``inner`` says which nodes are no leaves. Numbers
-    are float32, with ``wide`` the largest float64 that round to these, and cuts in columns that have cuts.
+    All arrays are by node. ``key`` has the thresholds as order keys, ``feature`` the tested columns, and ``inner`` says
+    which nodes are no leaves. Numbers are float32, with ``wide`` the largest float64 that round to these, or cuts.
     """
-    none_left, within = key < _NONE, np.clip(key, _NONE, _BEYOND)
-    narrow = np.where(within < 0, int(NAN_FIRST) - within, within).astype(np.int32).view(np.float32)
-    value = largest_rounding_to(narrow) if wide else narrow.astype(np.float64)
+    # Clipped to the keys of numbers: beyond them thresholds send all numbers left, or none.
+    none_left, clipped = key < _NONE, np.clip(key, _NONE, _BEYOND)
+    # A key of 0 or more is the bits of its float32; bits of negative numbers sort in reverse.
+    rounded = np.where(clipped < 0, int(NAN_FIRST) - clipped, clipped).astype(np.int32).view(np.float32)
+    value = largest_rounding_to(rounded) if wide else rounded.astype(np.float64)
     for j, cuts in enumerate(trees.columns.cuts or ()):
         if cuts is not None:
-            rows = inner & (feature == j)
-            code = np.where(none_left, -1.0, narrow)[rows]
-            none_left[rows] = code < 0
+            # The threshold sends codes up to it left, and ``cuts[c]`` is the largest number with the code c.
+            tests_column = inner & (feature == j)
+            codes = np.where(none_left, -1.0, rounded)[tests_column]
+            none_left[tests_column] = codes < 0
             # Beyond the last cut every code goes left.
-            value[rows] = np.append(cuts, np.inf)[np.clip(np.floor(code), 0, len(cuts)).astype(np.int64)]
+            value[tests_column] = np.append(cuts, np.inf)[np.clip(np.floor(codes), 0, len(cuts)).astype(np.int64)]
     return np.where(none_left, -np.inf, value), inner & none_left
 
 
 def _sets(trees: Trees, tests: list[IntervalNode], *, wide: bool) -> tuple[np.ndarray, list[PlainSet]]:
-    """Return each node's index among the sets ``[trees nodes]``, -1 if it tests none; and the distinct sets.
+    """Return (each node's index among the sets, ``[trees nodes]``, -1 if it tests none; the distinct sets).
 
-    ``tests`` are the tests of intervals in ``trees``; ``wide`` is as for `_numbers`.
+    ``tests`` are the tests of intervals in ``trees``. ``wide``: the exported model does not round numbers to float32.
     """
     of_set = np.full(trees.child.shape, -1)
     sets: dict[tuple, PlainSet] = {}
-    numbers: dict[tuple, int] = {}
+    index_of: dict[tuple, int] = {}
     if not tests:
         return of_set, []
     feature = np.asarray(trees.feature)
     for test in tests:
         intervals = test.intervals
-        where = int(feature[test.tree, test.node])
-        key = (where, intervals.upper.tobytes(), bool(intervals.goes_left[0]), intervals.missing_left)
-        if key not in numbers:
-            numbers[key] = len(numbers)
-            sets[key] = _set(trees, where, test, wide=wide)
-        of_set[test.tree, test.node] = numbers[key]
+        column = int(feature[test.tree, test.node])
+        key = (column, intervals.upper.tobytes(), bool(intervals.goes_left[0]), intervals.missing_left)
+        if key not in index_of:
+            index_of[key] = len(index_of)
+            sets[key] = _set(trees, column, test, wide=wide)
+        of_set[test.tree, test.node] = index_of[key]
     return of_set, list(sets.values())
 
 
 def _set(trees: Trees, feature: int, test: IntervalNode, *, wide: bool) -> PlainSet:
     """Return a test of intervals as a `PlainSet`, whose neighbouring intervals go to different sides.
 
-    ``feature`` is the tested column; ``wide`` is as for `_numbers`.
+    Intervals without numbers are left out, and neighbours that go to one side are joined: the ends 1, 1, 5, 7 and the
+    sides left, right, left, left, right become the ends 7 and the sides left, right. ``feature`` is the tested column.
+    ``wide``: the exported model does not round numbers to float32.
     """
     intervals = test.intervals
     key = np.asarray(intervals.upper, np.int64)
     all_inner, features = np.ones(len(key), bool), np.full(len(key), feature)
-    upper, none = _numbers(trees, features, key, all_inner, wide=wide)
+    upper, none_below = _numbers(trees, features, key, all_inner, wide=wide)
     cuts = None if trees.columns.cuts is None else trees.columns.cuts[feature]
     if cuts is None:
+        # The next float32, also where ``upper`` is the largest float64 that rounds to its own float32.
         behind, _ = _numbers(trees, features, np.minimum(key + 1, _BEYOND), all_inner, wide=False)
     else:
         with np.errstate(over="ignore"):  # above the largest number lies infinity
             behind = np.nextafter(upper, np.inf)
-    # Codes between cuts, and beyond them, bound intervals without numbers.
-    has_more = (upper > np.append(-np.inf, upper[:-1])[: len(key)]) | np.append(True, none[:-1])[: len(key)]
-    is_piece = np.append(~none & has_more, not len(key) or upper[-1] < np.inf)
-    upper, behind = np.append(upper, np.inf)[is_piece], np.append(behind, np.inf)[is_piece]
-    goes_left = np.asarray(intervals.goes_left, bool)[is_piece]
-    last = np.append(goes_left[1:] != goes_left[:-1], False)
-    return PlainSet(feature, upper[last], behind[last], bool(goes_left[0]), intervals.missing_left)
+    # Interval i holds the numbers x with upper[i-1] < x <= upper[i]: none where codes between two cuts, or beyond them,
+    # are the ends. If no number is at or below an end (``none_below``), the next interval begins with -inf itself.
+    has_numbers = (upper > np.append(-np.inf, upper[:-1])[: len(key)]) | np.append(True, none_below[:-1])[: len(key)]
+    is_kept = np.append(~none_below & has_numbers, not len(key) or upper[-1] < np.inf)
+    upper, behind = np.append(upper, np.inf)[is_kept], np.append(behind, np.inf)[is_kept]
+    goes_left = np.asarray(intervals.goes_left, bool)[is_kept]
+    # Neighbours that go to one side become one interval, which ends where the last of them does.
+    ends_run = np.append(goes_left[1:] != goes_left[:-1], False)
+    return PlainSet(feature, upper[ends_run], behind[ends_run], bool(goes_left[0]), intervals.missing_left)
 
 
 def largest_rounding_to(narrow: np.ndarray) -> np.ndarray:
@@ -183,5 +192,5 @@ def largest_rounding_to(narrow: np.ndarray) -> np.ndarray:
     edge = np.where(np.isinf(above), 2.0**128, above)
     lower = np.where(np.isneginf(narrow), -(2.0**128), narrow.astype(np.float64))
     middle = lower / 2 + edge / 2
-    is_even = narrow.view(np.int32) % 2 == 0
+    is_even = narrow.view(np.int32) % 2 == 0  # the middle rounds to the float32 whose last bit is 0
     return np.where(np.isposinf(narrow), np.inf, np.where(is_even, middle, np.nextafter(middle, -np.inf)))

@@ -88,7 +88,7 @@ def from_lightgbm(model: Any, *, category_columns: Sequence[int | str] | None = 
 
 
 def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
-    """Return the class labels of an estimator (None without any), whether it is a classifier, and its booster."""
+    """Return (an estimator's class labels or None, whether it is a classifier, its booster)."""
     try:
         booster = model.booster_
     except Exception as error:  # LightGBM's own error is scikit-learn's, where that is installed
@@ -105,7 +105,7 @@ def _of_estimator(model: Any) -> tuple[tuple | None, bool, Any]:
 def _of_text(
     model: ModelText, classes: tuple | None, is_classifier: bool, category_columns: Sequence | None
 ) -> AdditiveTrees:
-    """Return the model of a text; ``category_columns`` are as for `from_lightgbm`.
+    """Return the model of a text; ``category_columns`` are those that the user names, None to infer them.
 
     ``classes`` are an estimator's labels, None without any; ``is_classifier`` says whether the estimator has classes.
     """
@@ -123,10 +123,10 @@ def _of_text(
     if n_outputs < 1 or n_trees == 0 or n_trees % n_outputs:
         raise ValueError(f"the model has {n_trees} trees, {n_outputs} for each iteration.")
     columns = columns_of(model, category_columns)
-    scale /= n_trees // n_outputs if "average_output" in header else 1
+    scale /= n_trees // n_outputs if "average_output" in header else 1  # then sums are averages of iterations
     trees = [_tree(f"tree {t}", tree, scale) for t, tree in enumerate(model.trees)]
-    more = {"class_labels": _labels(name, n_outputs, classes, is_classifier), "averaged": "average_output" in header}
-    return ensemble_of(trees, columns, np.zeros(n_outputs), _LINKS[name], trees_per_stage=n_outputs, **more)
+    fields = {"class_labels": _labels(name, n_outputs, classes, is_classifier), "averaged": "average_output" in header}
+    return ensemble_of(trees, columns, np.zeros(n_outputs), _LINKS[name], trees_per_stage=n_outputs, **fields)
 
 
 def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
@@ -143,36 +143,37 @@ def _objective(header: dict[str, str], n_outputs: int) -> tuple[str, float]:
             f"the model's objective is {' '.join([name, *settings])!r:.60}; from_lightgbm imports "
             f"{', '.join(sorted(_LINKS)[1:])}, without reg_sqrt."
         )
-    expected = int(row(parameters, "num_class", np.int64, 1)[0]) if "num_class" in parameters else n_outputs
-    if (name.startswith("multiclass") and "num_class" not in parameters) or expected != n_outputs:
+    n_classes = int(row(parameters, "num_class", np.int64, 1)[0]) if "num_class" in parameters else n_outputs
+    if (name.startswith("multiclass") and "num_class" not in parameters) or n_classes != n_outputs:
         raise ValueError(f"the model's objective {name!r:.60} has other classes than the {n_outputs} outputs.")
     if name and not name.startswith("multiclass") and n_outputs != 1:
         raise ValueError(f"the model's objective {name!r:.60} has {n_outputs} trees in each iteration; expected one.")
-    scale = float(row(parameters, "sigmoid", np.float64, 1)[0]) if "sigmoid" in parameters else 1.0
-    if not 0 < scale < np.inf:
-        raise ValueError(f"the model's sigmoid is {scale}; expected a positive number.")
-    return name, scale
+    sigmoid = float(row(parameters, "sigmoid", np.float64, 1)[0]) if "sigmoid" in parameters else 1.0
+    if not 0 < sigmoid < np.inf:
+        raise ValueError(f"the model's sigmoid is {sigmoid}; expected a positive number.")
+    return name, sigmoid
 
 
 def _labels(name: str, n_outputs: int, classes: tuple | None, is_classifier: bool) -> tuple | None:
-    """Return ``classes``, or 0, 1, … for None; None if the objective ``name`` is not one of classes.
+    """Return the labels of the classes: ``classes``, by default 0, 1, …; None if the objective ``name`` has no classes.
 
     A ValueError if they do not fit ``n_outputs`` sums, or if a classifier (``is_classifier``) has no such objective.
     """
+    # The targets of cross_entropy may be any shares in [0, 1]; those of a classifier are its labels.
     if name not in ("binary", "multiclass", "multiclassova") and not (is_classifier and name == "cross_entropy"):
-        if is_classifier and name:
+        if is_classifier and name:  # a user's own objective has no name: the model answers sums
             raise ValueError(f"model is a classifier with the objective {name!r:.60}, without classes; pass booster_.")
         return None
-    expected = max(2, n_outputs)
-    if classes is not None and len(classes) != expected:
-        raise ValueError(f"model has {len(classes)} classes, and its trees are for {expected}.")
-    return classes or tuple(range(expected))
+    n_classes = max(2, n_outputs)  # two classes have one sum
+    if classes is not None and len(classes) != n_classes:
+        raise ValueError(f"model has {len(classes)} classes, and its trees are for {n_classes}.")
+    return classes or tuple(range(n_classes))
 
 
 def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
     """Return a tree with its inner nodes first, then its leaves, whose values are multiplied by ``scale``.
 
-    ``what`` names it in messages. ``tree`` has its lines by name; there leaves are -1, -2, … among a test's children.
+    ``what`` names it in messages. ``tree`` has the tree's lines by name; in those of children -1, -2, … are leaves.
     """
     if tree.get("is_linear", "0").strip() != "0":
         raise ValueError("the model has linear trees (linear_tree), whose leaves hold no values; fit it without.")
@@ -182,58 +183,61 @@ def _tree(what: str, tree: dict[str, str], scale: float) -> ComparingTree:
     leaf_values = row(tree, "leaf_value", np.float64, n_leaves) * scale
     n_inner = n_leaves - 1
     names = ("decision_type", "split_feature", "left_child", "right_child")
-    kind, feature, *children = (row(tree, f, np.int64, n_inner) if n_inner else np.zeros(0, np.int64) for f in names)
+    decision_type, feature, *children = (
+        row(tree, name, np.int64, n_inner) if n_inner else np.zeros(0, np.int64) for name in names
+    )
     bound = row(tree, "threshold", np.float64, n_inner) if n_inner else np.zeros(0)
-    if np.any((kind < 0) | (kind >> 2 > _MISSING_NAN)):
-        raise ValueError(f"{what} has tests of unknown decision_type {kind.max()}.")
+    if np.any((decision_type < 0) | (decision_type >> 2 > _MISSING_NAN)):
+        raise ValueError(f"{what} has tests of unknown decision_type {decision_type.max()}.")
     if any(np.any((side >= n_inner) | (side < -n_leaves)) for side in children):
         raise ValueError(f"{what} has children that are none of its {n_inner} tests and {n_leaves} leaves.")
     # Thresholds within 1e-35 of 0 are moved, so that all numbers that count as 0 go where 0 goes.
     threshold = np.where(np.abs(bound) <= _ZERO, np.where(bound >= 0, _ZERO, _BELOW_ZERO), bound)
-    zero_left, default_left = threshold >= 0, (kind & _DEFAULT_LEFT) != 0
-    missing_left = np.where(kind >> 2 == 0, zero_left, default_left)
-    is_category = (kind & _CATEGORICAL) != 0
-    without_zero = ~is_category & (kind >> 2 == _MISSING_ZERO) & (zero_left != default_left)
-    sets = {i: _set_without_zero(float(threshold[i])) for i in np.flatnonzero(without_zero).tolist()}
+    zero_left, default_left = threshold >= 0, (decision_type & _DEFAULT_LEFT) != 0
+    missing_left = np.where(decision_type >> 2 == 0, zero_left, default_left)  # 0: NaN counts as 0
+    is_category = (decision_type & _CATEGORICAL) != 0
+    zero_apart = ~is_category & (decision_type >> 2 == _MISSING_ZERO) & (zero_left != default_left)
+    sets = {i: _set_without_zero(float(threshold[i])) for i in np.flatnonzero(zero_apart).tolist()}
     if is_category.any():
         sets |= _sets_of_categories(what, tree, np.flatnonzero(is_category), bound)
         missing_left = missing_left & ~is_category
+    # Leaf -1 - k becomes node n_inner + k.
     left, right = (np.append(np.where(side < 0, n_inner - 1 - side, side), np.full(n_leaves, -1)) for side in children)
-    compare, none = np.where(is_category | without_zero, IN_SET, AT_MOST), np.zeros(n_leaves, np.int64)
-    tests = np.append(feature, none), np.append(compare, none + AT_MOST), np.append(threshold, none.astype(float))
+    compare, zeros = np.where(is_category | zero_apart, IN_SET, AT_MOST), np.zeros(n_leaves, np.int64)
+    tests = np.append(feature, zeros), np.append(compare, zeros + AT_MOST), np.append(threshold, zeros.astype(float))
     values = np.append(np.zeros(n_inner), leaf_values)[:, None]
-    return ComparingTree(*tests, left, right, np.append(missing_left, none != 0), sets, values)
+    return ComparingTree(*tests, left, right, np.append(missing_left, zeros != 0), sets, values)
 
 
 def _set_without_zero(threshold: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return, as a set, the numbers that go left, if those that count as 0 do not go where ``threshold`` sends them."""
-    behind = float(np.nextafter(threshold, np.inf))
-    if threshold >= 0:  # they go right
-        return np.array([-np.inf, _BEHIND_ZERO]), np.array([-_ZERO, behind])
-    return np.array([-np.inf, -_ZERO]), np.array([behind, _BEHIND_ZERO])
+    """Return the set (first numbers, ends) that goes left if numbers that count as 0 do not follow ``threshold``."""
+    end = float(np.nextafter(threshold, np.inf))
+    if threshold >= 0:  # numbers that count as 0 go right
+        return np.array([-np.inf, _BEHIND_ZERO]), np.array([-_ZERO, end])
+    return np.array([-np.inf, -_ZERO]), np.array([end, _BEHIND_ZERO])
 
 
 def _sets_of_categories(what: str, tree: dict[str, str], indices: np.ndarray, thresholds: np.ndarray) -> dict:
     """Return {node: the set of numbers that go left} for the nodes ``indices``, which test categories.
 
-    Sets are as in `ComparingTree.sets`, with an interval for each category. ``tree`` has the lines of the tree, which
-    messages call ``what``; the threshold of such a node is the number of its set in the file.
+    A set is (first numbers, ends) of intervals, one for each category. ``tree`` has the lines of the tree, which
+    messages call ``what``; ``thresholds`` of these nodes are the numbers of their sets in the file.
     """
     n_sets = integer(tree, "num_cat")
     ends = row(tree, "cat_boundaries", np.int64, n_sets + 1)
     words = row(tree, "cat_threshold", np.uint64)
-    inside = ends[0] == 0 and ends[-1] == len(words) and np.all(np.diff(ends) >= 0)
-    if not inside or np.any(words >= 2**32) or len(words) >= _MOST_WORDS:
+    is_whole = ends[0] == 0 and ends[-1] == len(words) and np.all(np.diff(ends) >= 0)
+    if not is_whole or np.any(words >= 2**32) or len(words) >= _MOST_WORDS:
         raise ValueError(f"{what} has sets of categories that do not lie in its {len(words)} words.")
     sets = {}
     for i in indices.tolist():
         if thresholds[i] not in range(n_sets):
             raise ValueError(f"{what} tests set {thresholds[i]} of {n_sets} sets of categories.")
-        k = int(thresholds[i])
+        set_index = int(thresholds[i])
         # Bit j of a set, from the lowest bit of its first word, tells whether category j is in it.
-        set_words = words[ends[k] : ends[k + 1]].astype("<u4")
+        set_words = words[ends[set_index] : ends[set_index + 1]].astype("<u4")
         codes = np.flatnonzero(np.unpackbits(set_words.view(np.uint8), bitorder="little"))
-        first, behind = set_of_codes(codes)
+        first, end = set_of_codes(codes)
         # Numbers are truncated toward 0, so that those above -1 count as 0.
-        sets[i] = np.where(codes == 0, np.nextafter(-1.0, np.inf), first), behind
+        sets[i] = np.where(codes == 0, np.nextafter(-1.0, np.inf), first), end
     return sets

@@ -48,7 +48,7 @@ def read_model_text(source: Any) -> ModelText:
 
 
 def _blocks(header: dict[str, str], content: bytes) -> tuple[list[bytes], bytes]:
-    """Return the text of each tree, and the text behind the last; ``content`` is all that follows the ``header``."""
+    """Return (the text of each tree, the text behind the last); ``content`` is all that follows the ``header``."""
     if "tree_sizes" not in header:  # which only the first files of v2 lack
         trees, *last = re.split(rb"\n(?=end of trees|feature.importances:)", content, maxsplit=1)
         return re.split(rb"\n(?=Tree=)", trees), b"".join(last)
@@ -94,14 +94,14 @@ def _pairs(block: bytes) -> dict[str, str]:
 
 
 def _check_end(header: dict[str, str], rest: bytes) -> None:
-    """Raise a ValueError if ``rest``, all behind the trees, lost its last lines; ``header`` is all before the trees."""
-    _, end_mark, last = rest.partition(b"\nend of parameters")
+    """Raise a ValueError if ``rest``, the text behind the trees, lost its last lines; ``header`` precedes the trees."""
+    _, end_mark, tail = rest.partition(b"\nend of parameters")
     if not (end_mark or rest.startswith(_ENDS[0])):  # before LightGBM 2.2 files had no parameters
         end_mark = b"\npandas_categorical:" in rest
-    last = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", last, flags=re.DOTALL).strip()
-    has_sets = any(info != "none" and not info.startswith("[") for info in header.get("feature_infos", "").split())
-    begins = b"\nparameters:" in rest
-    if (not end_mark and (begins or has_sets)) or (last and not last.startswith(b"pandas_categorical:")):
+    tail = re.sub(rb"\nparser:\n.*\nend of parser\n", b"\n", tail, flags=re.DOTALL).strip()
+    has_lists = any(info != "none" and not info.startswith("[") for info in header.get("feature_infos", "").split())
+    has_parameters = b"\nparameters:" in rest
+    if (not end_mark and (has_parameters or has_lists)) or (tail and not tail.startswith(b"pandas_categorical:")):
         raise ValueError(
             "the LightGBM model's last lines, behind its trees, are missing or cut off; is the file whole?"
         )
@@ -132,7 +132,7 @@ def _pandas_categorical(rest: bytes) -> list[Any]:
 
 
 def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -> Columns:
-    """Return the columns of a model; ``category_columns`` are as for `from_lightgbm`, inferred if None."""
+    """Return the columns of a model; ``category_columns`` are those of pandas' category type, inferred if None."""
     category_columns = _check_list(category_columns)
     names = tuple(text(model.header, "feature_names").split(" "))
     n_features = integer(model.header, "max_feature_idx") + 1
@@ -142,10 +142,10 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
     ranges = text(model.header, "feature_infos").split(" ")
     if len(ranges) != n_features:
         raise ValueError(f"the model has {len(ranges)} feature_infos for {n_features} columns.")
-    listed = _nominal_columns(model, ranges)
+    listed_columns = _nominal_columns(model, ranges)
     levels: list[Levels | None] = [None] * n_features
     if model.pandas_categorical:
-        facts = _Facts(names, ranges, sorted(listed), _find_tested(model, n_features), model.pandas_categorical)
+        facts = _Facts(names, ranges, sorted(listed_columns), _find_tested(model, n_features), model.pandas_categorical)
         positions = _infer_columns(facts) if category_columns is None else _locate_columns(facts, category_columns)
         for j, values in zip(positions, model.pandas_categorical, strict=True):
             levels[j] = Levels(tuple(values), has_missing=False)
@@ -153,13 +153,13 @@ def columns_of(model: ModelText, category_columns: Sequence[int | str] | None) -
         raise ValueError(
             f"category_columns={category_columns!r:.60}, but the model was not fitted to a frame with categories."
         )
-    nominal = tuple(j in listed or levels[j] is not None for j in range(n_features))
+    nominal = tuple(j in listed_columns or levels[j] is not None for j in range(n_features))
 
     # (): compared as float64, and `tree_nodes` fills in the thresholds. None: codes of levels, exact as float32.
     cuts = tuple(() if values is None else None for values in levels)
-    of_levels = None if all(values is None for values in levels) else tuple(levels)
-    shown = None if is_default else names
-    return Columns(n_features, shown, nominal, of_levels, cuts=cuts, spaces_are_underlines=not is_default)
+    column_levels = None if all(values is None for values in levels) else tuple(levels)
+    column_names = None if is_default else names
+    return Columns(n_features, column_names, nominal, column_levels, cuts=cuts, spaces_are_underlines=not is_default)
 
 
 def _nominal_columns(model: ModelText, ranges: list[str]) -> set[int]:
@@ -189,7 +189,7 @@ def _check_list(names: Any) -> list[int | str] | None:
 
 
 class _Facts(NamedTuple):
-    """What a file tells of the columns of the frame of training."""
+    """The facts in a file about the columns of the frame of training."""
 
     names: tuple[str, ...]
     ranges: list[str]  # the file's ``feature_infos``: which values each column had in training
@@ -211,10 +211,11 @@ def _find_tested(model: ModelText, n_features: int) -> Bool[np.ndarray, " featur
 def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
     """Return the positions of the user's ``columns``, sorted; a ValueError unless they fit the file's ``facts``."""
     names, n_expected = facts.names, len(facts.categories)
-    spelled = [name.replace(" ", "_") if isinstance(name, str) and name not in names else name for name in columns]
+    # LightGBM writes underlines for spaces.
+    written = [name.replace(" ", "_") if isinstance(name, str) and name not in names else name for name in columns]
     is_known = lambda name: name in names if isinstance(name, str) else 0 <= name < len(names)
-    unknown = [name for name in spelled if not is_known(name)]
-    positions = set() if unknown else {names.index(name) if isinstance(name, str) else int(name) for name in spelled}
+    unknown = [name for name in written if not is_known(name)]
+    positions = set() if unknown else {names.index(name) if isinstance(name, str) else int(name) for name in written}
     if unknown or not len(columns) == len(positions) == n_expected:
         raise ValueError(
             f"category_columns={columns!r:.60} must be the names or positions of the {n_expected} columns that had "
@@ -232,14 +233,14 @@ def _locate_columns(facts: _Facts, columns: Sequence[int | str]) -> list[int]:
 def _infer_columns(facts: _Facts) -> list[int]:
     """Return the positions of pandas' category columns; a ValueError if several choices, or none, fit ``facts``."""
     lengths = {len(values): np.array([]) for values in facts.categories}
-    by_length = {n: np.array([_fits(info, n) for info in facts.ranges], bool) for n in lengths}
-    fits = np.stack([by_length[len(values)] for values in facts.categories])
+    by_length = {length: np.array([_fits(info, length) for info in facts.ranges], bool) for length in lengths}
+    fits = np.stack([by_length[len(values)] for values in facts.categories])  # [lists features]
     listed = np.array(facts.listed, np.int64)
     if len(listed) == len(fits) and fits[np.arange(len(listed)), listed].all():
-        # Were it another column, it would hold words where numbers are expected, and they are refused.
-        is_word = np.array([_are_words(values) for values in facts.categories])
+        # If a list of words were another column's, that column would refuse its words, where it expects numbers.
+        holds_words = np.array([_are_words(values) for values in facts.categories])
         is_listed = np.isin(np.arange(len(facts.names)), listed)
-        positions, fits = listed, fits & (is_listed | ~is_word[:, None])
+        positions, fits = listed, fits & (is_listed | ~holds_words[:, None])
     else:
         positions = _first_positions(fits)
     if positions is None or _has_other(fits, positions, facts.tested):
@@ -253,7 +254,7 @@ def _infer_columns(facts: _Facts) -> list[int]:
 
 
 def _fits(info: str, n_categories: int) -> bool:
-    """Whether a column may hold codes of ``n_categories`` categories; ``info`` is its entry of ``feature_infos``."""
+    """Return whether a column, with the entry ``info`` of ``feature_infos``, may hold codes of ``n_categories``."""
     if info == "none":
         return True
     try:
@@ -264,7 +265,7 @@ def _fits(info: str, n_categories: int) -> bool:
 
 
 def _are_words(values: list) -> bool:
-    """Whether all categories are words that a numeric column refuses, in frames and in text files."""
+    """Return whether all categories are words that a numeric column refuses, in frames and in text files."""
     return all(isinstance(value, str) and value not in _NOT_WORDS and not _is_number(value) for value in values)
 
 
@@ -277,33 +278,35 @@ def _is_number(word: str) -> bool:
 
 
 def _first_positions(fits: Bool[np.ndarray, "lists features"]) -> Int[np.ndarray, " lists"] | None:
-    """Return for each list of categories the first column behind the previous list's that it fits.
+    """Return for each list of categories the first column that it fits, behind the column of the previous list.
 
-    None if a list is left without a column. ``fits`` says which list fits which column.
+    None if a list is left without a column. ``fits [lists features]`` says which list fits which column.
     """
     positions, start = [], 0
-    for row in fits:
-        free = np.flatnonzero(row[start:])
-        if not len(free):
+    for fits_list in fits:
+        candidates = np.flatnonzero(fits_list[start:])
+        if not len(candidates):
             return None
-        positions.append(start + int(free[0]))
+        positions.append(start + int(candidates[0]))
         start = positions[-1] + 1
     return np.array(positions)
 
 
 def _has_other(fits: np.ndarray, positions: Int[np.ndarray, " lists"], tested: Bool[np.ndarray, " features"]) -> bool:
-    """Whether the lists fit other columns than ``positions``, so that a column ``tested`` by a tree has another list.
+    """Return whether a column that trees test may have another list of categories than by ``positions``.
 
-    Lists stay in their order; ``fits [lists features]`` says which list fits which column.
+    ``positions [lists]`` is the column of each list. Lists may move to other columns that they fit, in the same order:
+    ``fits [lists features]`` says which list fits which column, and ``tested`` which columns trees test.
     """
     n_lists, n_features = fits.shape
-    first, mirrored = _first_positions(fits), _first_positions(fits[::-1, ::-1])
-    if first is None or mirrored is None:  # never, since they fit where they are
+    first_columns, mirrored = _first_positions(fits), _first_positions(fits[::-1, ::-1])
+    if first_columns is None or mirrored is None:  # never, since they fit where they are
         return True
-    last = n_features - 1 - mirrored[::-1]
+    # Lists and columns were mirrored: the first columns that fit are the last ones from behind.
+    last_columns = n_features - 1 - mirrored[::-1]
     # A list may stand where those before it and those behind it still fit.
-    begin, end = np.append(-1, first[:-1]), np.append(last[1:], n_features)
+    begin, end = np.append(-1, first_columns[:-1]), np.append(last_columns[1:], n_features)
     column = np.arange(n_features)
-    possible = fits & (column > begin[:, None]) & (column < end[:, None])
-    possible[np.arange(n_lists), positions] = False
-    return bool(np.any(possible & (tested | tested[positions][:, None])))
+    alternatives = fits & (column > begin[:, None]) & (column < end[:, None])
+    alternatives[np.arange(n_lists), positions] = False
+    return bool(np.any(alternatives & (tested | tested[positions][:, None])))

@@ -29,7 +29,7 @@ THRESHOLDS = (FixedThresholdClassifier, TunedThresholdClassifierCV)
 
 
 class Opened(NamedTuple):
-    """What an estimator is made of."""
+    """A model without the wrappers around it."""
 
     whole: Any  # a pipeline or forest, taken out of its wrappers: frozen estimators, fitted searches, threshold setters
     forest: Any  # the last step of the pipeline; else the whole
@@ -37,7 +37,7 @@ class Opened(NamedTuple):
 
 
 def opened(estimator: Any) -> Opened:
-    """Return what is inside an estimator's wrappers; a search or threshold setter is opened only in a frozen one."""
+    """Return the model inside an estimator's wrappers; it opens searches and threshold setters only in a frozen one."""
     whole, fitted = _unwrapped(estimator, fitted=False)
     forest = whole
     while isinstance(forest, Pipeline):
@@ -54,28 +54,28 @@ def _unwrapped(model: Any, *, fitted: bool) -> tuple[Any, bool]:
     """
     while True:
         # Searches of any library have a best estimator; thresholds are found for one.
-        parts = ("best_estimator_", "estimator_") if isinstance(model, THRESHOLDS) else ("best_estimator_",)
-        found = [getattr(model, part) for part in parts if isinstance(model, BaseEstimator) and hasattr(model, part)]
+        names = ("best_estimator_", "estimator_") if isinstance(model, THRESHOLDS) else ("best_estimator_",)
+        models = [getattr(model, name) for name in names if isinstance(model, BaseEstimator) and hasattr(model, name)]
         if isinstance(model, FrozenEstimator):
             model, fitted = model.estimator, True
-        elif fitted and found:
-            model = found[0]
+        elif fitted and models:
+            model = models[0]
         else:
             return model, fitted
 
 
 def steps_of(whole: Any) -> Steps:
-    """Return the transformers before the forest in ``whole``, not copied, also of pipelines in it; [] without any."""
-    found: list[tuple[str, Any]] = []
+    """Return the transformers before the forest in ``whole``, also of nested pipelines, not copied; [] without any."""
+    steps: list[tuple[str, Any]] = []
     while isinstance(whole, Pipeline):
-        found += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
+        steps += [(name, step) for name, step in whole.steps[:-1] if step is not None and step != "passthrough"]
         whole, _ = _unwrapped(whole.steps[-1][1], fitted=True)
-    return found
+    return steps
 
 
 def transformed(steps: Steps, X: Any) -> Any:
     """Return the rows of ``X`` after all ``steps``; a ValueError if their number changes, or a step is not fitted."""
-    n = n_rows(X)
+    n_before = n_rows(X)
     try:
         for _, step in steps:
             X = step.transform(X)
@@ -84,14 +84,14 @@ def transformed(steps: Steps, X: Any) -> Any:
             f"a step of {[name for name, _ in steps]} is not fitted, and the forest is: {error} Freeze the whole "
             "fitted pipeline: FrozenEstimator(pipeline)."
         ) from error
-    check_rows(X, n, steps)
+    check_rows(X, n_before, steps)
     return X
 
 
 def check_rows(X: Any, n: int, steps: Sequence[Any]) -> None:
-    if (found := n_rows(X)) != n:
+    if (n_made := n_rows(X)) != n:
         raise ValueError(
-            f"the pipeline's steps {[name for name, _ in steps]} made {found} rows of {n}, and each row needs its "
+            f"the pipeline's steps {[name for name, _ in steps]} made {n_made} rows of {n}, and each row needs its "
             "answer. Drop or add rows before fit, not in the pipeline."
         )
 
@@ -103,15 +103,18 @@ def n_rows(X: Any) -> int:
 
 
 def known_to_sklearn(X: Any) -> Any:
-    """Return mappings of columns and Arrow tables as pandas frames, what has only ``__array__`` as an array, else X."""
+    """Return ``X`` as a type that scikit-learn knows: mappings of columns and Arrow tables become pandas frames.
+
+    What has only ``__array__`` becomes an array, and anything else stays as it is.
+    """
     if not hasattr(X, "shape") and not hasattr(X, "__len__") and hasattr(X, "__array__"):
         return np.asarray(X)
-    if isinstance(X, Mapping) and not is_sparse(X):  # some sparse matrices are
+    if isinstance(X, Mapping) and not is_sparse(X):  # some sparse matrices are mappings, too
         import pandas as pd
 
         return pd.DataFrame({str(name): column for name, column in X.items()})
-    of_arrow: Any = X
-    return of_arrow.to_pandas() if hasattr(X, "to_batches") and not hasattr(X, "iloc") else X
+    table: Any = X
+    return table.to_pandas() if hasattr(X, "to_batches") and not hasattr(X, "iloc") else X
 
 
 _FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
@@ -222,8 +225,8 @@ def from_sklearn(model: Any, *, prior: NumbersLike | None = None) -> Forest:
 def is_read(model: Any) -> bool:
     """Return whether an unfitted model is of a kind that `from_sklearn` imports."""
     bagged = getattr(model, "estimator", None) if isinstance(model, BaggingClassifier) else None
-    sampled = hasattr(model, "sampling_strategy") and isinstance(model, BaggingClassifier)  # of pipelines
-    return isinstance(model, _MODELS) and isinstance(bagged, DecisionTreeClassifier | None) and not sampled
+    resamples = hasattr(model, "sampling_strategy") and isinstance(model, BaggingClassifier)  # a bag of pipelines
+    return isinstance(model, _MODELS) and isinstance(bagged, DecisionTreeClassifier | None) and not resamples
 
 
 def way_round(model: Any) -> str:
@@ -245,7 +248,7 @@ def check_fitted(model: Any) -> None:
 
 
 def _member_trees(model) -> Iterator[tuple[DecisionTreeClassifier, np.ndarray | None]]:
-    """Yield a model's single trees, each with the columns of the data that it sees (None: all); an error for others."""
+    """Yield (tree, columns of the data that it sees, None for all) for each tree of a model; an error for others."""
     name = type(model).__name__
     if not isinstance(model, _MODELS):
         raise TypeError(f"model is a {name}; from_sklearn imports {_SUPPORTED}. {way_round(model)}")
@@ -293,13 +296,13 @@ def tree_of(
     """
     tree, labels, codes = estimator.tree_, {}, None
     _refuse_what_is_unknown(tree)
-    is_known = _stored_fields(tree) == STORED
-    if not is_known or _may_test_categories(estimator):
+    is_known_form = _stored_fields(tree) == STORED
+    if not is_known_form or _may_test_categories(estimator):
         from ._sklearn_categories import ask_codes, labels_of, nodes_with_sets
 
         labels = labels_of(model, estimator)
         nodes = nodes_with_sets(estimator, labels, where)
-        if len(nodes) or not is_known:
+        if len(nodes) or not is_known_form:
             paths = _Paths(tree)
             codes = ask_codes(tree, paths, nodes, labels, PROBES)
             _check_by_asking(tree, paths, codes)
@@ -307,19 +310,19 @@ def tree_of(
     feature = tree.feature if where is None else where[np.maximum(tree.feature, 0)]
     compare, missing_left = np.full(len(feature), AT_MOST), tree.missing_go_to_left != 0
     children = tree.children_left, tree.children_right
-    made = ComparingTree(feature, compare, tree.threshold, *children, missing_left, {}, leaf_values)
+    comparing_tree = ComparingTree(feature, compare, tree.threshold, *children, missing_left, {}, leaf_values)
     if codes is None:
-        return made
+        return comparing_tree
     from ._sklearn_categories import with_sets
 
-    return with_sets(made, codes, labels, where, columns)
+    return with_sets(comparing_tree, codes, labels, where, columns)
 
 
 def _may_test_categories(estimator: Any) -> bool:
-    """Whether ``estimator``, a single tree, may test categories; only then `_sklearn_categories` is imported."""
+    """Return whether ``estimator``, a single tree, may test categories; only then `_sklearn_categories` is imported."""
     tree = estimator.tree_
-    of_sets = getattr(estimator, "is_categorical_", None) is not None or hasattr(tree, "split_kind")
-    return of_sets or bool(np.any(tree.threshold == -np.inf))
+    may_have_sets = getattr(estimator, "is_categorical_", None) is not None or hasattr(tree, "split_kind")
+    return may_have_sets or bool(np.any(tree.threshold == -np.inf))
 
 
 def columns_of(model: Any, members: Sequence[tuple[Any, np.ndarray | None]]) -> Columns:
@@ -363,13 +366,13 @@ def _public_names(kind: type) -> frozenset[str]:
 def _refuse_what_is_unknown(tree: Any) -> None:
     """Raise a ValueError if a tree lacks an array of `READ`, or has a public array by node besides `UNDERSTOOD`."""
     absent = [name for name in READ if not hasattr(tree, name)]
-    number = len(tree.children_left) if "children_left" not in absent else 0
-    further = {name: getattr(tree, name, None) for name in sorted(_public_names(type(tree)) - UNDERSTOOD)}
+    n_nodes = len(tree.children_left) if "children_left" not in absent else 0
+    other_arrays = {name: getattr(tree, name, None) for name in sorted(_public_names(type(tree)) - UNDERSTOOD)}
     unknown = [
         name
-        for name, array in further.items()
-        if isinstance(array, np.ndarray) and number > 1 and array.shape[:1] == (number,)
-        and not (array.ndim == 1 and number in (tree.n_features, tree.n_outputs))  # by column, or by output
+        for name, array in other_arrays.items()
+        if isinstance(array, np.ndarray) and n_nodes > 1 and array.shape[:1] == (n_nodes,)
+        and not (array.ndim == 1 and n_nodes in (tree.n_features, tree.n_outputs))  # by column, or by output
     ]  # fmt: skip
     if absent or unknown:
         raise ValueError(
@@ -381,19 +384,19 @@ def _refuse_what_is_unknown(tree: Any) -> None:
 def _check_by_asking(tree: Any, paths: "_Paths", codes: Any) -> None:
     """Raise a ValueError if ``tree.apply`` sends an instance elsewhere than its public arrays and ``codes`` say.
 
-    ``paths`` makes the instances for each test: one for either side, likewise with values in columns that the path does
-    not test, and one whose value is missing. ``codes`` are the tree's `CodesLeft`.
+    ``paths`` makes three kinds of instances: for either side of each test, the same with values in columns that the
+    path does not test, and with a missing value for each test. ``codes`` are the tree's `CodesLeft`.
     """
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
     inner = np.flatnonzero(left >= 0)
     if not len(inner):
         return
-    size = max(1, PROBES // int(tree.n_features))
+    chunk_size = max(1, PROBES // int(tree.n_features))
     children = np.concatenate([left[inner], right[inner]])
-    for make, nodes in ((paths.reach, children), (paths.mix, children), (paths.add_missing, inner)):
-        for start in range(0, len(nodes), size):
-            chunk = nodes[start : start + size]
-            rows = make(chunk)
+    for make_rows, nodes in ((paths.reach, children), (paths.mix, children), (paths.add_missing, inner)):
+        for start in range(0, len(nodes), chunk_size):
+            chunk = nodes[start : start + chunk_size]
+            rows = make_rows(chunk)
             differs = np.flatnonzero(np.asarray(tree.apply(rows)) != _leaves(tree, rows, codes))
             if len(differs):
                 raise ValueError(
@@ -424,13 +427,13 @@ class _Paths:
         self.needs_value[left[inner[below == np.inf]]] = False  # any number comes there: the path before it says which
 
     def reach(self, nodes: np.ndarray) -> np.ndarray:
-        """Return for each node an instance that reaches it by thresholds; columns that the path does not test are 0."""
+        """Return for each node an instance that reaches it by thresholds; columns without a test on its path are 0."""
         rows, path = np.zeros((len(nodes), self.n_features), np.float32), [nodes]
-        while (above := np.where(path[-1] >= 0, self.parent[path[-1]], -1)).max() >= 0:
-            path.append(above)
-        for level_nodes in reversed(path):  # what is asked last counts
-            here = np.flatnonzero((level_nodes >= 0) & self.needs_value[level_nodes])
-            rows[here, self.feature[self.parent[level_nodes[here]]]] = self.value[level_nodes[here]]
+        while (parents := np.where(path[-1] >= 0, self.parent[path[-1]], -1)).max() >= 0:
+            path.append(parents)
+        for level_nodes in reversed(path):  # from the root down: the last test of a column has the last word
+            indices = np.flatnonzero((level_nodes >= 0) & self.needs_value[level_nodes])
+            rows[indices, self.feature[self.parent[level_nodes[indices]]]] = self.value[level_nodes[indices]]
         return rows
 
     def mix(self, nodes: np.ndarray) -> np.ndarray:
@@ -457,9 +460,9 @@ def _leaves(tree: Any, rows: np.ndarray, codes: Any) -> np.ndarray:
     left, right, feature = np.asarray(tree.children_left), np.asarray(tree.children_right), np.asarray(tree.feature)
     threshold, missing_left = np.asarray(tree.threshold), np.asarray(tree.missing_go_to_left) != 0
     node, row = np.zeros(len(rows), np.int64), np.arange(len(rows))
-    while (moving := left[node] >= 0).any():
-        value = rows[row, np.maximum(feature[node], 0)]
+    while (is_inner := left[node] >= 0).any():
+        value = rows[row, np.maximum(feature[node], 0)]  # leaves have -2
         goes_left = np.where(np.isnan(value), missing_left[node], value <= threshold[node])
         goes_left = codes.decide(node, value, goes_left)
-        node = np.where(moving, np.where(goes_left, left[node], right[node]), node)
+        node = np.where(is_inner, np.where(goes_left, left[node], right[node]), node)
     return node

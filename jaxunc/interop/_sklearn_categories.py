@@ -41,7 +41,7 @@ def _export_labels(estimator: Any) -> Labels | None:
         return None
     try:
         entries = export(estimator, max_depth=0).get("categorical_features", [])
-        return {int(one["feature"]): tuple(one["categories"]) for one in entries}
+        return {int(entry["feature"]): tuple(entry["categories"]) for entry in entries}
     except (AttributeError, KeyError, TypeError, ValueError):  # it writes no dates, and nothing of what has no encoder
         return None
 
@@ -80,9 +80,9 @@ def with_categories(columns: Columns, model: Any, members: Members) -> Columns:
         )
     for estimator, where in members:
         numeric = np.setdiff1d(np.asarray(estimator.tree_.feature), [-2, *labels_of(model, estimator)]).tolist()
-        if both := sorted({_column(feature, where) for feature in numeric} & set(levels)):
+        if mixed := sorted({_column(feature, where) for feature in numeric} & set(levels)):
             raise ValueError(
-                f"the model's trees test categories of the columns {both[:5]}, and others of it numbers of the same "
+                f"the model's trees test categories of the columns {mixed[:5]}, and others of it numbers of the same "
                 "columns: categorical_features counts the columns that a tree is shown. Fit it without max_features."
             )
     _check_labels(model, members)
@@ -118,7 +118,7 @@ def _check_labels(model: Any, members: Members) -> None:
 
 
 def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Return random rows, with values and with codes in columns of ``labels``; numbers lie at and around thresholds."""
+    """Return (random rows with values in the columns of ``labels``, the same with codes), numbers near thresholds."""
     rng = np.random.default_rng(0)
     n_rows = min(_MOST_ROWS, _ROWS_PER_LABEL * max(map(len, labels.values()), default=1) + 16)
     codes = np.zeros((n_rows, int(tree.n_features)), np.float32)
@@ -130,39 +130,40 @@ def _rows(tree: Any, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
             codes[:, j] = rng.choice(thresholds, n_rows) + rng.integers(-1, 2, n_rows)
     rows = codes.astype(object)
     for j, values in labels.items():
-        of_code = np.empty(max(1, len(values)), object)
-        of_code[: len(values)] = values
-        rows[:, j] = of_code[codes[:, j].astype(np.int64)]
+        value_of_code = np.empty(max(1, len(values)), object)
+        value_of_code[: len(values)] = values
+        rows[:, j] = value_of_code[codes[:, j].astype(np.int64)]
     return rows, codes
 
 
 def nodes_with_sets(estimator: Any, labels: Labels, where: np.ndarray | None) -> np.ndarray:
-    """Return the nodes of ``estimator``, a single tree, that test categories; a ValueError if one does it by a hash.
+    """Return the nodes of ``estimator``, a single tree, that test categories.
 
-    Also if the tested column is not in ``labels``. ``where`` has the columns that the tree sees (None: all).
+    A ValueError if one does it by a hash, or if its column is not in ``labels``. ``where`` has the columns that the
+    tree sees (None: all).
     """
     tree = estimator.tree_
-    inner, tested = tree.children_left >= 0, tree.feature  # of leaves -2, which is no node's
+    inner, feature = tree.children_left >= 0, tree.feature  # of leaves -2, which is no node's
     # Three public signs, of which a version may lack the first two: of a set of categories the threshold is -inf.
-    kinds, nominal = getattr(tree, "split_kind", None), getattr(estimator, "is_categorical_", None)
+    split_kinds, nominal = getattr(tree, "split_kind", None), getattr(estimator, "is_categorical_", None)
     tests_set = tree.threshold == -np.inf
-    if kinds is not None:
-        tests_set = tests_set | (np.asarray(kinds) != 0)
+    if split_kinds is not None:
+        tests_set = tests_set | (np.asarray(split_kinds) != 0)
     if nominal is not None:
-        tests_set = tests_set | np.asarray(nominal)[np.where(inner, tested, 0)]
+        tests_set = tests_set | np.asarray(nominal)[np.where(inner, feature, 0)]
     nodes = np.flatnonzero(tests_set & inner)
     if not len(nodes):
         return nodes
-    by_hash = nodes[np.asarray(kinds)[nodes] == _HASH] if kinds is not None else nodes[:0]
+    by_hash = nodes[np.asarray(split_kinds)[nodes] == _HASH] if split_kinds is not None else nodes[:0]
     if len(by_hash):
         raise ValueError(
-            f"model's trees test categories of the columns {_name_columns(tested[by_hash], where)} by a random hash, "
+            f"model's trees test categories of the columns {_name_columns(feature[by_hash], where)} by a random hash, "
             f"as extra trees do, which is not imported. {_REMEDY} a random forest, whose sets of categories are."
         )
-    untold = nodes[~np.isin(tested[nodes], list(labels))]
+    untold = nodes[~np.isin(feature[nodes], list(labels))]
     if len(untold):
         raise ValueError(
-            f"model's trees test categories of the columns {_name_columns(tested[untold], where)}: which values these "
+            f"model's trees test categories of the columns {_name_columns(feature[untold], where)}: which values these "
             f"are this scikit-learn does not tell. {_REMEDY} HistGradientBoosting, whose categories are imported."
         )
     return nodes
@@ -174,13 +175,13 @@ def _name_columns(features: np.ndarray, where: np.ndarray | None) -> str:
 
 
 class CodesLeft(NamedTuple):
-    """Which codes go left at the tests of a tree's categories."""
+    """A table of the codes that go left at a tree's tests of categories."""
 
     row: np.ndarray  # each node's row in the table; -1 where a node tests no categories
     table: np.ndarray  # bool [rows codes]: whether a code goes left
 
     def decide(self, node: np.ndarray, value: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-        """Return whether each ``value`` goes left at its node; ``otherwise`` for NaN, or without categories there."""
+        """Return whether each ``value`` goes left at its node; ``otherwise`` answers for NaN and at other tests."""
         if not len(self.table):
             return otherwise
         is_code = (self.row[node] >= 0) & ~np.isnan(value)
@@ -192,24 +193,27 @@ def ask_codes(tree: Any, paths: Any, nodes: np.ndarray, labels: Labels, most: in
     """Return which codes the tree itself sends left at ``nodes``; it is asked about ``most`` values at a time.
 
     A code that does not come to a node goes where missing values go. ``labels`` and ``paths``, a `_Paths`, are the
-    tree's; in ``paths`` the nodes' children get codes that lead there.
+    tree's; the values of ``paths`` for the nodes' children become codes that lead there.
     """
     goes_left_of: dict[int, np.ndarray] = {}
-    here: dict[int, np.ndarray] = {}
+    codes_at: dict[int, np.ndarray] = {}
     missing_left = np.asarray(tree.missing_go_to_left) != 0
     left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
-    for level in _batches_by_depth(nodes, paths, labels, most):
-        for node in level:
-            here[node] = _codes_at(node, paths, left, here, goes_left_of, len(labels[int(paths.feature[node])]))
-        sizes = [len(here[node]) for node in level]
-        nodes_asked = np.repeat(level, sizes)
+    # Tests above come first, since they decide which codes come to a node.
+    for batch in _batches_by_depth(nodes, paths, labels, most):
+        for node in batch:
+            codes_at[node] = _codes_at(node, paths, left, codes_at, goes_left_of, len(labels[int(paths.feature[node])]))
+        sizes = [len(codes_at[node]) for node in batch]
+        nodes_asked = np.repeat(batch, sizes)
         rows = paths.reach(nodes_asked)
-        rows[np.arange(len(nodes_asked)), paths.feature[nodes_asked]] = np.concatenate([here[node] for node in level])
+        rows[np.arange(len(nodes_asked)), paths.feature[nodes_asked]] = np.concatenate(
+            [codes_at[node] for node in batch]
+        )
         goes_left = _child_towards(tree.apply(rows), nodes_asked, paths.parent) == left[nodes_asked]
-        for node, is_left in zip(level, np.split(goes_left, np.cumsum(sizes)[:-1]), strict=True):
+        for node, is_left in zip(batch, np.split(goes_left, np.cumsum(sizes)[:-1]), strict=True):
             goes_left_of[node] = np.full(len(labels[int(paths.feature[node])]), missing_left[node])
-            goes_left_of[node][here[node]] = is_left
-            for child, codes in ((left[node], here[node][is_left]), (right[node], here[node][~is_left])):
+            goes_left_of[node][codes_at[node]] = is_left
+            for child, codes in ((left[node], codes_at[node][is_left]), (right[node], codes_at[node][~is_left])):
                 paths.value[child] = codes[0] if len(codes) else np.nan
     row = np.full(len(left), -1)
     table = np.zeros((len(goes_left_of), max(map(len, goes_left_of.values()), default=0)), bool)
@@ -224,12 +228,12 @@ def _batches_by_depth(nodes: np.ndarray, paths: Any, labels: Labels, most: int) 
     ``paths`` and ``labels`` are the tree's. A batch is a single node, or so small that asking about all codes of its
     nodes takes at most ``most`` values.
     """
-    depth, above = np.zeros(len(nodes), np.int64), paths.parent[nodes]
-    while (further := above >= 0).any():
-        depth, above = depth + further, np.where(further, paths.parent[above], -1)
+    depth, ancestor = np.zeros(len(nodes), np.int64), paths.parent[nodes]
+    while (has_parent := ancestor >= 0).any():
+        depth, ancestor = depth + has_parent, np.where(has_parent, paths.parent[ancestor], -1)
     size = max(1, most // (paths.n_features * max(map(len, labels.values()), default=1)))
-    for level in np.unique(depth):
-        in_level = nodes[depth == level].tolist()
+    for level_depth in np.unique(depth):
+        in_level = nodes[depth == level_depth].tolist()
         yield from (in_level[start : start + size] for start in range(0, len(in_level), size))
 
 
@@ -243,15 +247,15 @@ def _codes_at(
 ) -> np.ndarray:
     """Return the codes that come to a node: those that the last test of its column sends there, else all ``number``.
 
-    ``paths`` and ``left`` have the parents and left children of nodes. For the tests above, ``here`` has the codes that
-    come to them, and ``goes_left_of`` whether each code goes left.
+    ``paths`` and ``left`` have the parents and left children of nodes. ``here`` has the codes that come to each of the
+    tests above, and ``goes_left_of`` whether each code goes left there.
     """
-    child, above = node, int(paths.parent[node])
-    while above >= 0 and paths.feature[above] != paths.feature[node]:
-        child, above = above, int(paths.parent[above])
-    if above < 0:
+    child, ancestor = node, int(paths.parent[node])
+    while ancestor >= 0 and paths.feature[ancestor] != paths.feature[node]:
+        child, ancestor = ancestor, int(paths.parent[ancestor])
+    if ancestor < 0:
         return np.arange(number)
-    return here[above][goes_left_of[above][here[above]] == (left[above] == child)]
+    return here[ancestor][goes_left_of[ancestor][here[ancestor]] == (left[ancestor] == child)]
 
 
 def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) -> np.ndarray:
@@ -273,19 +277,20 @@ def _child_towards(leaves: np.ndarray, nodes: np.ndarray, parent: np.ndarray) ->
 def with_sets(
     tree: ComparingTree, codes: CodesLeft, labels: Labels, where: np.ndarray | None, columns: Columns
 ) -> ComparingTree:
-    """Return the tree with tests of sets, which hold codes of ``columns``; ``codes`` and ``labels`` are the tree's.
+    """Return ``tree`` with tests of sets that hold codes of ``columns``; ``codes`` and ``labels`` are the tree's.
 
     ``where`` has the columns that the tree sees (None: all).
     """
-    compare, sets, indices = tree.compare.copy(), {}, {}
+    compare, sets, tree_codes = tree.compare.copy(), {}, {}
+    # The tree's code of each level of a column; -1 for a level that the tree does not know.
     for feature, values in labels.items():
         code_of, column = {value: code for code, value in enumerate(values)}, _column(feature, where)
         levels = columns.levels[column] if columns.levels is not None else None
-        indices[column] = np.array([code_of.get(value, -1) for value in (levels.values if levels else ())], np.int64)
+        tree_codes[column] = np.array([code_of.get(value, -1) for value in (levels.values if levels else ())], np.int64)
     for node in np.flatnonzero(codes.row >= 0).tolist():
         goes_left = codes.table[codes.row[node]]
-        row, missing_left = indices[int(tree.feature[node])], bool(tree.missing_left[node])
+        code_of_level, missing_left = tree_codes[int(tree.feature[node])], bool(tree.missing_left[node])
         # What is no category of the tree's goes where missing values go: the set holds those of the other side.
         compare[node] = NOT_IN_SET if missing_left else IN_SET
-        sets[node] = set_of_codes(np.flatnonzero((row >= 0) & (goes_left[row] != missing_left)))
+        sets[node] = set_of_codes(np.flatnonzero((code_of_level >= 0) & (goes_left[code_of_level] != missing_left)))
     return tree._replace(compare=compare, sets=sets)

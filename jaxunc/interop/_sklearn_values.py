@@ -95,7 +95,7 @@ def from_sklearn_values(model: Any) -> AdditiveTrees:
 
 
 class GrownLeaves(NamedTuple):
-    """What scikit-learn's regression trees hold of the rows that grew them, float64 ``[trees nodes]``."""
+    """Statistics of the rows that grew the trees of a scikit-learn regressor, float64 ``[trees nodes]``."""
 
     trees: Trees
     size: np.ndarray  # weight of the rows, each as often as it was drawn
@@ -121,16 +121,16 @@ def grown_leaves(model: Any) -> GrownLeaves:
         raise ValueError(f"model predicts {members[0].tree_.value.shape[1]} numbers; fit one model for each.")
     trees = [member.tree_ for member in members]
     warn_if_missing_is_lost(model, trees)
-    kept = getattr(model, "estimators_features_", [None] * len(members))
-    columns = columns_of(model, list(zip(members, kept, strict=True)))
+    seen_columns = getattr(model, "estimators_features_", [None] * len(members))
+    columns = columns_of(model, list(zip(members, seen_columns, strict=True)))
     # Leaves hold their node's number (exact in float32 up to 2^24), which tells where `ensemble_of` put each one.
-    numbers = [np.arange(tree.node_count, dtype=np.float64)[:, None] for tree in trees]
-    made = [tree_of(model, columns, *each) for each in zip(members, kept, numbers, strict=True)]
+    node_numbers = [np.arange(tree.node_count, dtype=np.float64)[:, None] for tree in trees]
+    made = [tree_of(model, columns, *each) for each in zip(members, seen_columns, node_numbers, strict=True)]
     ensemble = ensemble_of(made, columns, np.zeros(1), "identity", averaged=True)
     index = np.asarray(ensemble.values)[:, :, 0].astype(np.int64)
-    parts = [(tree.weighted_n_node_samples, tree.value[:, 0, 0], tree.impurity) for tree in trees]
-    by_place = [np.stack([part[i][order] for part, order in zip(parts, index, strict=True)]) for i in range(3)]
-    return GrownLeaves(ensemble.trees, *by_place)
+    statistics = [(tree.weighted_n_node_samples, tree.value[:, 0, 0], tree.impurity) for tree in trees]
+    by_node = [np.stack([arrays[i][order] for arrays, order in zip(statistics, index, strict=True)]) for i in range(3)]
+    return GrownLeaves(ensemble.trees, *by_node)
 
 
 def _boosted(model: Any) -> AdditiveTrees:
@@ -163,11 +163,12 @@ def _base(model: Any, members: np.ndarray) -> np.ndarray:
             )
         if isinstance(init, DummyClassifier) and init.strategy not in _CONSTANT:
             raise ValueError(f"model's init draws at random (strategy={init.strategy!r}); fit with init=None.")
-    anyone = np.zeros((1, model.n_features_in_), np.float32)
+    # What the answer to any instance has besides the sum of its trees.
+    instance = np.zeros((1, model.n_features_in_), np.float32)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        raw = model.decision_function(anyone) if hasattr(model, "classes_") else model.predict(anyone)
-    leaves = [[member.tree_.value[member.tree_.apply(anyone)[0], 0, 0] for member in stage] for stage in members]
+        raw = model.decision_function(instance) if hasattr(model, "classes_") else model.predict(instance)
+    leaves = [[member.tree_.value[member.tree_.apply(instance)[0], 0, 0] for member in stage] for stage in members]
     return np.asarray(raw, np.float64).ravel() - model.learning_rate * np.sum(leaves, axis=0)
 
 
@@ -201,32 +202,32 @@ def _unknown_form() -> str:
 
 
 def _histogram_columns(model: Any) -> tuple[Columns, np.ndarray]:
-    """Return the columns of the data, and for each feature of the trees its column: categorical features are first."""
-    number = int(model.n_features_in_)
+    """Return (columns of the data, column of each feature of the trees): trees have categorical features first."""
+    n_columns = int(model.n_features_in_)
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else tuple(names.tolist())
     if model._preprocessor is None:
-        return Columns(number, names, cuts=((),) * number), np.arange(number)
+        return Columns(n_columns, names, cuts=((),) * n_columns), np.arange(n_columns)
     is_categorical = np.asarray(model.is_categorical_, bool)
     encoders = getattr(model._preprocessor, "named_transformers_", {})
     categories = getattr(encoders.get("encoder"), "categories_", ())
-    if len(is_categorical) != number or len(categories) != np.count_nonzero(is_categorical):
+    if len(is_categorical) != n_columns or len(categories) != np.count_nonzero(is_categorical):
         raise ValueError(f"{_unknown_form()} (categories of {len(categories)} columns).")
-    order = np.argsort(~is_categorical, kind="stable")
-    levels: list[Levels | None] = [None] * number
-    for j, values_of in zip(order[: len(categories)].tolist(), categories, strict=True):
-        values = np.asarray(values_of).tolist()
+    column_of_feature = np.argsort(~is_categorical, kind="stable")
+    levels: list[Levels | None] = [None] * n_columns
+    for j, column_categories in zip(column_of_feature[: len(categories)].tolist(), categories, strict=True):
+        values = np.asarray(column_categories).tolist()
         # NaN, always the last, is a category of the encoder's, and none of the trees'.
         has_nan = bool(values) and isinstance(values[-1], float) and values[-1] != values[-1]
         levels[j] = Levels(tuple(values[:-1] if has_nan else values), has_missing=False)
     cuts = tuple(() if level_list is None else None for level_list in levels)
-    return Columns(number, names, tuple(is_categorical.tolist()), tuple(levels), cuts=cuts), order
+    return Columns(n_columns, names, tuple(is_categorical.tolist()), tuple(levels), cuts=cuts), column_of_feature
 
 
 def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -> ComparingTree:
-    """Return a tree of a histogram-based model, given what `_histogram_columns` returned: ``columns``, ``order``.
+    """Return a tree of a histogram-based model, whose data have ``columns``; ``what`` names the tree in messages.
 
-    ``what`` names the tree in messages.
+    ``order`` has the column of each feature of the tree.
     """
     nodes = tree.nodes
     if absent := [name for name in _FIELDS if name not in (nodes.dtype.names or ())]:
@@ -242,6 +243,7 @@ def _histogram_tree(what: str, tree: Any, columns: Columns, order: np.ndarray) -
         levels = (columns.levels or (None,) * columns.number)[feature[i]]
         if levels is None or nodes["bitset_idx"][i] >= len(tree.raw_left_cat_bitsets):
             raise ValueError(f"{what} tests categories of column {feature[i]}, which has none.")
+        # A bit for each category, from the lowest of the first word on.
         words = np.asarray(tree.raw_left_cat_bitsets[nodes["bitset_idx"][i]], "<u4")
         goes_left = np.unpackbits(words.view(np.uint8), bitorder="little")[: len(levels.values)] != 0
         # What is no category goes where missing values go: the set holds the categories of the other side.

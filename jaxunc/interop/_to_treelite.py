@@ -38,7 +38,7 @@ _BELOW_ALL, _LAST = -(2**63), int(np.array(np.inf).view(np.int64))
 class _Additive(NamedTuple):
     """A model as sums: leaf values that are added over trees, and the link of the sums."""
 
-    values: np.ndarray  # ``[trees nodes each]``, float64
+    values: np.ndarray  # ``[trees nodes outputs]``, float64; ``[trees nodes 1]`` if ``outputs`` is not None
     base: np.ndarray  # ``[outputs]``, added to the sums
     link: str
     n_classes: int | None  # None for regressors
@@ -120,7 +120,7 @@ def to_treelite(model: Any) -> Any:
 
 
 def _of_ensemble(model: AdditiveTrees) -> _Additive:
-    """Return what treelite adds for an additive model."""
+    """Return the sums of leaf values that treelite computes for an additive model."""
     labels, values = model.class_labels, np.asarray(model.values, np.float64)
     outputs = model.outputs_of_trees if values.shape[2] < model.n_outputs else None
     n_classes = None if labels is None else model.n_outputs
@@ -128,33 +128,34 @@ def _of_ensemble(model: AdditiveTrees) -> _Additive:
 
 
 def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
-    """Return what treelite adds for a bound ``combiner``; a ValueError if its answer is no function of sums there."""
-    weights, inner = np.ones(forest.n_trees), combiner
+    """Return the sums that treelite computes for a bound ``combiner``; a ValueError if they do not give its answer."""
+    weights, rule = np.ones(forest.n_trees), combiner
     if isinstance(combiner, Weighted):
-        weights, inner = np.asarray(combiner.weights, np.float64), combiner.rule
-    if not isinstance(inner, Mean | Vote | SmoothedMean | EvidenceAccumulation) or not weights.any():
+        weights, rule = np.asarray(combiner.weights, np.float64), combiner.rule
+    if not isinstance(rule, Mean | Vote | SmoothedMean | EvidenceAccumulation) or not weights.any():
         raise ValueError(
-            f"{type(inner).__name__} is none of the combiners that treelite can finish: Mean, Vote, SmoothedMean and "
+            f"{type(rule).__name__} is none of the combiners that treelite can finish: Mean, Vote, SmoothedMean and "
             "EvidenceAccumulation, with weights that are not all 0. Take to_onnx."
         )
-    table = leaf_table(forest, inner)
-    if isinstance(inner, EvidenceAccumulation):
+    table = leaf_table(forest, rule)
+    if isinstance(rule, EvidenceAccumulation):
         values = np.asarray(table, np.float64) * weights[:, None, None]
         if not np.isfinite(values).all():
             raise ValueError(
                 "EvidenceAccumulation(smoothing=0) has leaves that veto a class, and treelite answers NaN where all "
                 "are vetoed. Take to_onnx, or some smoothing."
             )
-        base = inner.finish(jnp.zeros(values.shape[2])).class_scores
+        base = rule.finish(jnp.zeros(values.shape[2])).class_scores
         return _Additive(values, np.asarray(base, np.float64), "softmax", forest.n_classes)
     # The answer of each leaf alone: its class scores, and the probabilities computed from them.
-    says = inner.finish({**table, "trees": jnp.ones(forest.trees.child.shape)})
-    scores = np.asarray(says.class_scores, np.float64)
-    if says.probability is not None:
-        width = score_width(inner.scorer) if isinstance(inner, Mean) else 1.0
-        shares = scores / width + (1 / forest.n_classes if isinstance(inner, Mean) else 0)
+    leaf_answer = rule.finish({**table, "trees": jnp.ones(forest.trees.child.shape)})
+    scores = np.asarray(leaf_answer.class_scores, np.float64)
+    if leaf_answer.probability is not None:
+        width = score_width(rule.scorer) if isinstance(rule, Mean) else 1.0
+        # Scores of a mean are centred: 0 favours no class.
+        shares = scores / width + (1 / forest.n_classes if isinstance(rule, Mean) else 0)
         is_leaf = np.asarray(forest.trees.is_leaf)
-        if np.abs(shares - says.probability)[is_leaf].max() > 1e-6:
+        if np.abs(shares - leaf_answer.probability)[is_leaf].max() > 1e-6:
             raise ValueError(
                 "the mean's probabilities are clipped, or divided by what they add up to, which treelite does not. "
                 "Take to_onnx."
@@ -165,7 +166,7 @@ def _of_combiner(forest: Forest, combiner: Combiner) -> _Additive:
 
 
 def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> Any:
-    """Return the ``treelite.Model`` of trees, and of ``sums`` of their leaves; ``attributes`` go into it as well."""
+    """Return the ``treelite.Model`` of trees and ``sums`` of their leaves; ``attributes`` are stored in the model."""
     from treelite.model_builder import (  # pyright: ignore[reportMissingImports]
         Metadata,
         ModelBuilder,
@@ -173,20 +174,23 @@ def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> A
         TreeAnnotation,
     )
 
-    n_outputs, several = len(sums.base), sums.n_classes is not None and len(sums.base) > 1
-    if (name := _POSTPROCESSORS.get((sums.link, several))) is None:
+    n_outputs, is_multiclass = len(sums.base), sums.n_classes is not None and len(sums.base) > 1
+    if (name := _POSTPROCESSORS.get((sums.link, is_multiclass))) is None:
         raise ValueError(f"the link {sums.link!r} of {n_outputs} sums is none of treelite's. Take to_onnx.")
-    targets = 1 if several else n_outputs
-    shape = (targets, n_outputs // targets) if sums.outputs is None else (1, 1)
-    task = "kRegressor" if sums.n_classes is None else "kMultiClf" if several else "kBinaryClf"
+    n_targets = 1 if is_multiclass else n_outputs
+    # A leaf holds a value for each [target, class], or a single one, which is added to the output of its tree.
+    leaf_shape = (n_targets, n_outputs // n_targets) if sums.outputs is None else (1, 1)
+    task = "kRegressor" if sums.n_classes is None else "kMultiClf" if is_multiclass else "kBinaryClf"
     zeros = [0] * trees.n_trees
+    # -1: leaves hold a value for every output.
     outputs = [-1] * trees.n_trees if n_outputs > 1 else zeros
     outputs = outputs if sums.outputs is None else sums.outputs.tolist()
+    # Outputs are classes or targets: `TreeAnnotation` takes the target of each tree, then its class.
     builder = ModelBuilder(
         threshold_type="float64",
         leaf_output_type="float64",
-        metadata=Metadata(trees.n_features, task, False, targets, [n_outputs // targets] * targets, shape),
-        tree_annotation=TreeAnnotation(trees.n_trees, *((zeros, outputs) if several else (outputs, zeros))),
+        metadata=Metadata(trees.n_features, task, False, n_targets, [n_outputs // n_targets] * n_targets, leaf_shape),
+        tree_annotation=TreeAnnotation(trees.n_trees, *((zeros, outputs) if is_multiclass else (outputs, zeros))),
         postprocessor=PostProcessorFunc(name),
         base_scores=sums.base.tolist(),
         attributes=attributes,
@@ -200,7 +204,7 @@ def _build_model(trees: Trees, sums: _Additive, attributes: dict[str, Any]) -> A
                 _add_test(builder, node)
             else:
                 leaf_value = sums.values[nodes.tree[node.leaf], nodes.node[node.leaf]].tolist()
-                builder.leaf(leaf_value if shape != (1, 1) else leaf_value[0])
+                builder.leaf(leaf_value if leaf_shape != (1, 1) else leaf_value[0])
             builder.end_node()
         builder.end_tree()
     return builder.commit()
@@ -218,7 +222,7 @@ def _add_test(builder: Any, node: TreeliteNode) -> None:
 
 
 class _Range(NamedTuple):
-    """What the tests above a node say of a column's value: low < its key <= high, and whether it may be missing."""
+    """The range of a column's value at a node, by the tests above: low < key <= high, and whether it may be missing."""
 
     low: int = _BELOW_ALL
     high: int = _LAST
@@ -236,15 +240,15 @@ class _TestedIntervals(NamedTuple):
 
 
 def _treelite_trees(nodes: PlainNodes, columns: Columns) -> Iterator[list[tuple[int, TreeliteNode]]]:
-    """Yield the nodes of each tree, with their numbers; trees with tests of intervals are unfolded."""
-    ends, total = np.append(np.flatnonzero(nodes.number == 0), len(nodes.node)), 0
+    """Yield each tree's nodes as (number, node); trees with tests of intervals get copies of nodes (`_Unfolded`)."""
+    ends, n_made = np.append(np.flatnonzero(nodes.number == 0), len(nodes.node)), 0
     for start, end in pairwise(ends.tolist()):
         if np.all(nodes.of_set[start:end] < 0):
             yield [(int(nodes.number[i]), _plain(nodes, i)) for i in range(start, end)]
             continue
-        made = _Unfolded(nodes, columns, start).nodes(_MOST_NODES - total)
-        total += len(made)
-        yield made
+        pairs = _Unfolded(nodes, columns, start).nodes(_MOST_NODES - n_made)
+        n_made += len(pairs)
+        yield pairs
 
 
 def _plain(nodes: PlainNodes, i: int) -> TreeliteNode:
@@ -257,7 +261,7 @@ def _plain(nodes: PlainNodes, i: int) -> TreeliteNode:
 
 def _keys(numbers: np.ndarray) -> np.ndarray:
     """Return integers in the same order as the float64 numbers, equal for both zeros."""
-    bits = numbers.view(np.int64)
+    bits = numbers.view(np.int64)  # those of negative numbers sort in reverse
     return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
 
@@ -272,24 +276,24 @@ class _Unfolded:
         self._nodes, self._columns, self._start = nodes, columns, start
 
     def nodes(self, limit: int) -> list[tuple[int, TreeliteNode]]:
-        """Return the tree's nodes, with their numbers; a ValueError if they become more than ``limit``."""
-        made, todo, number = [], [(0, self._start, {})], 1
+        """Return the tree's nodes as (number, node); a ValueError if there are more than ``limit``."""
+        pairs, todo, next_number = [], [(0, self._start, {})], 1
         while todo:
             key, at, ranges = todo.pop()
             at = self._skip_decided(at, ranges)
             if not self._nodes.inner[at]:
-                made.append((key, TreeliteNode(leaf=at)))
+                pairs.append((key, TreeliteNode(leaf=at)))
                 continue
             test, children = self._test(at, ranges)
-            made.append((key, test._replace(left=number)))
-            todo += [(number + i, child, child_ranges) for i, (child, child_ranges) in enumerate(children)]
-            number += 2
-            if number > limit:
+            pairs.append((key, test._replace(left=next_number)))
+            todo += [(next_number + i, child, child_ranges) for i, (child, child_ranges) in enumerate(children)]
+            next_number += 2
+            if next_number > limit:
                 raise ValueError(
                     "the model tests whether numbers lie in intervals that are no categories, and treelite needs a "
                     f"copy of what is below for each: more than {_MOST_NODES} nodes. Take to_onnx, which needs none."
                 )
-        return made
+        return pairs
 
     def _intervals_of(self, at: int, bounds: _Range) -> _TestedIntervals:
         """Return the intervals of the test of node ``at``, without those that no number in ``bounds`` reaches."""
@@ -302,8 +306,8 @@ class _Unfolded:
             keys, missing_left = _keys(upper) - nodes.none_left[at], bool(nodes.missing_left[at])
             behind = np.full(1, np.nan)
         inside = (keys > bounds.low) & (keys < bounds.high)
-        first = np.count_nonzero(keys <= bounds.low)
-        goes_left = goes_left[first : first + np.count_nonzero(inside) + 1]
+        n_below = np.count_nonzero(keys <= bounds.low)
+        goes_left = goes_left[n_below : n_below + np.count_nonzero(inside) + 1]
         return _TestedIntervals(upper[inside], keys[inside], behind[inside], goes_left, missing_left)
 
     def _child(self, at: int, is_left: bool) -> int:
@@ -311,7 +315,7 @@ class _Unfolded:
         return self._start + int(self._nodes.left[at]) + (not is_left)
 
     def _range_of(self, at: int, ranges: dict[int, _Range]) -> _Range | None:
-        """Return from ``ranges`` that of what a node tests; None at leaves, and where a comparison stays as it is."""
+        """Return the range of the column that node ``at`` tests; None at leaves and at unchanged comparisons."""
         feature = int(self._nodes.feature[at])
         if not self._nodes.inner[at] or (self._nodes.of_set[at] < 0 and feature not in ranges):
             return None
@@ -329,7 +333,7 @@ class _Unfolded:
         return at
 
     def _test(self, at: int, ranges: dict[int, _Range]) -> tuple[TreeliteNode, list[tuple[int, dict[int, _Range]]]]:
-        """Return node ``at`` as one of treelite, and for both sides of its test (the next node, the ranges there)."""
+        """Return (node ``at`` as one of treelite's, [(next node, its ranges)] for the left and the right side)."""
         feature = int(self._nodes.feature[at])
         if (bounds := self._range_of(at, ranges)) is None:
             return _plain(self._nodes, at), [(self._child(at, left), ranges) for left in (True, False)]
@@ -338,17 +342,17 @@ class _Unfolded:
         if not len(intervals.keys):
             # All numbers go to one side, and missing values to the other. The test sends numbers left, so the
             # children are exchanged if numbers are to go to the right one.
-            ends = children if intervals.goes_left[0] else children[::-1]
+            next_nodes = children if intervals.goes_left[0] else children[::-1]
             node, sides = _test_of_missing(feature, bounds)
-        elif len(intervals.keys) > 1 and (listed := self._categories(at, intervals, bounds)) is not None:
-            ends = children
-            node, sides = _test_of_categories(feature, intervals, bounds, *listed)
+        elif len(intervals.keys) > 1 and (categories := self._categories(at, intervals, bounds)) is not None:
+            next_nodes = children
+            node, sides = _test_of_categories(feature, intervals, bounds, *categories)
         else:
             # Both sides meet the same node again, with a narrower range: intervals are halved until one test tells
             # them apart.
-            ends = [at, at]
+            next_nodes = [at, at]
             node, sides = _test_at_cut(feature, intervals, bounds, *self._cut(at, intervals, bounds))
-        return node, [(end, {**ranges, feature: side}) for end, side in zip(ends, sides, strict=True)]
+        return node, [(end, {**ranges, feature: side}) for end, side in zip(next_nodes, sides, strict=True)]
 
     def _cut(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[int, float]:
         """Return (key, number) of the cut that halves the test of node ``at``: the middle bound of ``intervals``.
@@ -360,10 +364,10 @@ class _Unfolded:
         zero = int(_keys(np.array(below_zero)))
         above = intervals.keys > zero
         if bounds.low < zero < bounds.high and 1 < np.count_nonzero(above) < len(above):
-            rest = intervals._replace(
+            intervals_above = intervals._replace(
                 behind=intervals.behind[above], goes_left=intervals.goes_left[np.count_nonzero(~above) :]
             )
-            if self._categories(at, rest, bounds._replace(low=zero)) is not None:
+            if self._categories(at, intervals_above, bounds._replace(low=zero)) is not None:
                 return zero, below_zero
         middle = len(intervals.keys) // 2
         return int(intervals.keys[middle]), float(intervals.upper[middle])
@@ -376,31 +380,33 @@ class _Unfolded:
         return float(largest_rounding_to(np.nextafter(np.zeros(1, np.float32), np.float32(-1.0)))[0])
 
     def _categories(self, at: int, intervals: _TestedIntervals, bounds: _Range) -> tuple[list[int], bool] | None:
-        """Return the categories to list, and whether they go left; all other numbers go to the other side.
+        """Return (the categories to list, whether they go left); all other numbers go to the other side.
 
         None for a comparison, and where no list of at most `_MOST_LISTED` categories makes the test of node ``at``.
         ``intervals`` are those that numbers in ``bounds`` reach.
         """
-        if (k := int(self._nodes.of_set[at])) < 0:
+        if (set_index := int(self._nodes.of_set[at])) < 0:
             return None
-        plain_set, feature = self._nodes.sets[k], int(self._nodes.feature[at])
+        plain_set, feature = self._nodes.sets[set_index], int(self._nodes.feature[at])
         if self._columns.levels is not None and (levels := self._columns.levels[feature]) is not None:
             return None if len(levels.values) > _MOST_LISTED else _of_codes(plain_set, len(levels.values) + 1)
         behind, goes_left = intervals.behind, intervals.goes_left
         are_categories = np.all(behind == np.floor(behind)) and behind[0] >= 0 and behind[-1] <= _LARGEST_CATEGORY
         is_negative = bounds.low < int(_keys(np.array(self._below_zero(feature))))
+        # No list holds negative numbers, so these must go where numbers beyond the last bound go.
         if not are_categories or (is_negative and goes_left[0] != goes_left[-1]):
             return None
         listed = goes_left[:-1] != goes_left[-1]
         ends = np.append(0, behind).astype(np.int64)
         if np.diff(ends)[listed].sum() > _MOST_LISTED:
             return None
-        parts = [np.arange(ends[i], ends[i + 1]) for i in np.flatnonzero(listed).tolist()]
-        return np.concatenate(parts).tolist(), not goes_left[-1]
+        categories = [np.arange(ends[i], ends[i + 1]) for i in np.flatnonzero(listed).tolist()]
+        return np.concatenate(categories).tolist(), not goes_left[-1]
 
 
 def _test_of_missing(feature: int, bounds: _Range) -> tuple[TreeliteNode, list[_Range]]:
     """Return a test of a feature by which missing values alone go right, and both sides' ranges within ``bounds``."""
+    # All numbers are at or below infinity. The range of the right side is empty: no number comes there.
     node = TreeliteNode(feature=feature, value=np.inf)
     return node, [bounds._replace(may_be_missing=False), bounds._replace(low=bounds.high)]
 
@@ -412,10 +418,10 @@ def _test_of_categories(
 
     ``listed_left`` says whether the categories go left; missing values go as in ``intervals``.
     """
-    left = intervals.missing_left
-    node = TreeliteNode(feature=feature, missing_left=left, categories=categories, listed_left=listed_left)
-    missing = bounds.may_be_missing
-    return node, [bounds._replace(may_be_missing=missing and left == side) for side in (True, False)]
+    missing_left = intervals.missing_left
+    node = TreeliteNode(feature=feature, missing_left=missing_left, categories=categories, listed_left=listed_left)
+    may_be_missing = bounds.may_be_missing
+    return node, [bounds._replace(may_be_missing=may_be_missing and missing_left == side) for side in (True, False)]
 
 
 def _test_at_cut(
@@ -425,18 +431,18 @@ def _test_at_cut(
 
     Missing values go left if some of the ``intervals`` below the cut end in the same child as they do, else right.
     """
-    missing, below = bounds.may_be_missing, intervals.goes_left[: 1 + np.sum(intervals.keys < cut)]
-    left = bool(intervals.missing_left in below)
+    may_be_missing, below = bounds.may_be_missing, intervals.goes_left[: 1 + np.sum(intervals.keys < cut)]
+    missing_left = bool(intervals.missing_left in below)
     none_left = bool(cut < _keys(np.array(value)))
-    node = TreeliteNode(feature=feature, value=value, none_left=none_left, missing_left=left)
-    low, high = bounds._replace(high=cut, may_be_missing=missing and left), bounds._replace(low=cut)
-    return node, [low, high._replace(may_be_missing=missing and not left)]
+    node = TreeliteNode(feature=feature, value=value, none_left=none_left, missing_left=missing_left)
+    low, high = bounds._replace(high=cut, may_be_missing=may_be_missing and missing_left), bounds._replace(low=cut)
+    return node, [low, high._replace(may_be_missing=may_be_missing and not missing_left)]
 
 
 def _of_codes(plain_set: PlainSet, number: int) -> tuple[list[int], bool]:
-    """Return the codes below ``number`` that ``plain_set`` sends elsewhere than -1, and whether they go left.
+    """Return (codes below ``number`` that ``plain_set`` sends to another side than -1, whether these go left).
 
     The code -1 is that of no level.
     """
-    side = plain_set.goes_left[np.searchsorted(plain_set.behind, np.arange(-1, number), side="right")]
-    return np.flatnonzero(side[1:] != side[0]).tolist(), not side[0]
+    goes_left = plain_set.goes_left[np.searchsorted(plain_set.behind, np.arange(-1, number), side="right")]
+    return np.flatnonzero(goes_left[1:] != goes_left[0]).tolist(), not goes_left[0]

@@ -51,11 +51,11 @@ class TreeliteModel(NamedTuple):
     leaf_type: np.dtype
     num_feature: int
     task: str
-    average: bool
-    num_class: np.ndarray
-    leaf_shape: np.ndarray
-    target_id: np.ndarray
-    class_id: np.ndarray
+    average: bool  # whether leaf values are divided by the number of trees of their output
+    num_class: np.ndarray  # number of classes of each target
+    leaf_shape: np.ndarray  # (targets, classes) for which a leaf has values
+    target_id: np.ndarray  # target that each tree adds to; -1 for all
+    class_id: np.ndarray  # class that each tree adds to; -1 for all
     postprocessor: str
     sigmoid_alpha: float
     ratio_c: float
@@ -158,7 +158,7 @@ def _counted_forest(trees: list[ComparingTree], counts: list[np.ndarray], column
 
 
 def _outputs(header: TreeliteModel, n_trees: int) -> list[np.ndarray]:
-    """Return the outputs, targets or classes of the single target, that ``header`` has each of ``n_trees`` add to."""
+    """Return the indices of the outputs, targets or classes of a single target, that each of ``n_trees`` adds to."""
     classes, n_targets = header.num_class, len(header.num_class)
     if not n_trees or not header.num_feature > 0 or n_targets < 1 or classes.min() < 1:
         raise ValueError("the treelite model has no trees, no columns, or no outputs.")
@@ -170,9 +170,9 @@ def _outputs(header: TreeliteModel, n_trees: int) -> list[np.ndarray]:
     target, of_class = header.target_id, header.class_id
     if target.min() < -1 or target.max() >= n_targets or of_class.min() < -1 or of_class.max() >= classes.max():
         raise ValueError("the model has trees for targets or classes that there are not.")
-    number = np.arange(n_outputs).reshape(n_targets, -1)
-    numbers = zip(target.tolist(), of_class.tolist(), strict=True)
-    return [number[slice(None) if t < 0 else [t]][:, slice(None) if c < 0 else [c]].ravel() for t, c in numbers]
+    output_index = np.arange(n_outputs).reshape(n_targets, -1)  # [targets classes]; -1 stands for all of an axis
+    pairs = zip(target.tolist(), of_class.tolist(), strict=True)
+    return [output_index[slice(None) if t < 0 else [t]][:, slice(None) if c < 0 else [c]].ravel() for t, c in pairs]
 
 
 class _Reader:
@@ -233,7 +233,7 @@ class _Reader:
             if np.any(first > end) or np.any(end > len(content)):
                 raise ValueError(f"{what} has vectors or categories that do not lie in their array.")
         kind, left, right, feature, default_left, leaf_value, threshold, compare, categories_right = arrays
-        is_leaf, is_set = kind == 0, kind == 2
+        is_leaf, is_set = kind == 0, kind == 2  # 1 is a comparison
         if np.any((left < 0) != is_leaf) or np.any((kind < 0) | (kind > 2)):
             raise ValueError("the treelite model has leaves with children, or nodes of an unknown kind.")
         if np.any((compare[kind == 1] < 1) | (compare[kind == 1] > 5)):
@@ -250,7 +250,10 @@ class _Reader:
         tree = ComparingTree(
             feature, compare, threshold.astype(np.float64), left, right, default_left.astype(bool), sets, values
         )
-        counts = [n if len(n) == len(has) == n_nodes and has[is_leaf].all() else None for n, has in statistics[:2]]
+        counts = [
+            array if len(array) == len(is_present) == n_nodes and is_present[is_leaf].all() else None
+            for array, is_present in statistics[:2]
+        ]
         return tree, _Statistics(*counts)
 
     def _take(self, size: int) -> memoryview:
@@ -276,7 +279,7 @@ class _Reader:
 
 
 def _set(categories: np.ndarray, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers whose integer parts are ``categories``, as a set; for ``itemsize`` see `_LARGEST_CATEGORY`."""
+    """Return the set of numbers whose integer parts are ``categories``; thresholds have ``itemsize`` bytes."""
     largest = _LARGEST_CATEGORY[itemsize]
     categories = categories[categories <= largest]
     return categories, np.where(categories == largest, np.nextafter(categories, np.inf), categories + 1)
@@ -287,8 +290,8 @@ def _leaf_values(
 ) -> np.ndarray:
     """Return the leaf values ``[nodes outputs]`` of a tree, which messages call ``what``, for its ``outputs``.
 
-    They are ``single [nodes]``, or of ``vectors``: (all numbers, each node's first and end among them). ``is_leaf``
-    says which nodes are leaves; ``header`` is the file's.
+    Leaves hold one number each, ``single [nodes]``, or vectors. ``vectors`` are (all numbers, each node's first and end
+    among them). ``is_leaf`` says which nodes are leaves; ``header`` is the file's.
     """
     content, first, end = vectors
     size = (end - first).astype(np.int64)[is_leaf]
@@ -305,52 +308,54 @@ def _leaf_values(
 
 
 def _counts(header: TreeliteModel, trees: list[ComparingTree], stats: list[_Statistics]) -> list[np.ndarray] | None:
-    """Return each tree's counts ``[nodes classes]``; None unless ``header``, leaf values and ``stats`` give them."""
+    """Return each tree's counts ``[nodes classes]``; None unless ``header``, leaf values and ``stats`` tell them."""
     n_classes = header.n_outputs
     is_forest = header.average and header.postprocessor == "identity_multiclass" and len(header.num_class) == 1
     if not is_forest or n_classes < 2 or header.base_scores.any():
         return None
     if np.any(header.target_id >= 0) or np.any(header.class_id >= 0):
         return None
-    tolerance = 1e-9 if header.leaf_type.itemsize == 8 else 1e-6
+    tolerance = 1e-9 if header.leaf_type.itemsize == 8 else 1e-6  # of shares in float64, or in float32
     counts = []
     for tree, statistic in zip(trees, stats, strict=True):
-        leaf, shares = tree.left < 0, tree.leaf_values
-        size = statistic.sum_hess if statistic.sum_hess is not None else statistic.data_count
-        if size is None or not np.all(np.isfinite(size[leaf]) & (size[leaf] > 0)):
+        is_leaf, shares = tree.left < 0, tree.leaf_values
+        leaf_size = statistic.sum_hess if statistic.sum_hess is not None else statistic.data_count
+        if leaf_size is None or not np.all(np.isfinite(leaf_size[is_leaf]) & (leaf_size[is_leaf] > 0)):
             return None
-        if np.any(~(shares[leaf] >= 0)) or np.any(~(np.abs(shares[leaf].sum(axis=1) - 1) <= tolerance * n_classes)):
+        if np.any(~(shares[is_leaf] >= 0)) or np.any(
+            ~(np.abs(shares[is_leaf].sum(axis=1) - 1) <= tolerance * n_classes)
+        ):
             return None
-        size = np.where(leaf, size, 0).astype(np.float64)
-        tree_counts = shares * size[:, None]
+        leaf_size = np.where(is_leaf, leaf_size, 0).astype(np.float64)
+        tree_counts = shares * leaf_size[:, None]
         # float64 shares of a sum of weights are exact, as scikit-learn's are. Other products must be near integers.
-        near = np.abs(tree_counts - np.rint(tree_counts)) <= tolerance * np.maximum(size, 1)[:, None]
-        if near.all():
+        are_integers = np.abs(tree_counts - np.rint(tree_counts)) <= tolerance * np.maximum(leaf_size, 1)[:, None]
+        if are_integers.all():
             tree_counts = np.rint(tree_counts)
         elif statistic.sum_hess is None or header.leaf_type.itemsize < 8:
             return None
-        counts.append(snap_to_integers(tree_counts, size))
+        counts.append(snap_to_integers(tree_counts, leaf_size))
     return counts
 
 
 def _values_to_add(header: TreeliteModel, values: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
-    """Return ``values`` as `widen_values` does, divided by the output's number of trees if ``header`` says average."""
-    number = np.bincount(np.concatenate(outputs), minlength=header.n_outputs)
-    if header.average and not number.all():
+    """Return each tree's leaf ``values``, divided by the number of trees of their output if ``header`` says average."""
+    n_trees_of_output = np.bincount(np.concatenate(outputs), minlength=header.n_outputs)
+    if header.average and not n_trees_of_output.all():
         raise ValueError("the model averages trees, and has none for some output.")
-    factor = number if header.average else np.ones(header.n_outputs)
-    values = [array / factor[which] for array, which in zip(values, outputs, strict=True)]
+    divisor = n_trees_of_output if header.average else np.ones(header.n_outputs)
+    values = [array / divisor[tree_outputs] for array, tree_outputs in zip(values, outputs, strict=True)]
     return widen_values(values, outputs, header.n_outputs)
 
 
 def _link(header: TreeliteModel) -> tuple[str, float]:
-    """Return the link of a model with this header, and the factor by which sums are multiplied before the link."""
+    """Return (the link of a model with this header, the factor by which sums are multiplied before the link)."""
     name = header.postprocessor
     if name not in _LINKS:
         raise ValueError(f"the postprocessor is {name!r:.60}; from_treelite imports {', '.join(sorted(_LINKS))}.")
     scale = {"sigmoid": header.sigmoid_alpha, "multiclass_ova": header.sigmoid_alpha}.get(name, 1.0)
     if name == "exponential_standard_ratio":
-        scale = -np.log(2) / header.ratio_c if header.ratio_c else np.nan
+        scale = -np.log(2) / header.ratio_c if header.ratio_c else np.nan  # 2 ** (-sum / ratio_c), as exp
     return _LINKS[name], float(scale)
 
 

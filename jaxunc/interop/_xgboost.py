@@ -115,7 +115,7 @@ def _of_estimator(model: Any) -> tuple[tuple | None, Any]:
 
 
 def _check_missing(missing: Any, remedy: str) -> None:
-    """Raise a ValueError, with a ``remedy``, if an estimator takes a number, ``missing``, for a missing value."""
+    """Raise a ValueError unless ``missing``, an estimator's parameter, is NaN or None; its message has ``remedy``."""
     if not (missing is None or missing != missing):
         raise ValueError(
             f"the estimator takes {missing!r:.30} for a missing value (missing=), and here NaN alone is one. {remedy}, "
@@ -124,7 +124,7 @@ def _check_missing(missing: Any, remedy: str) -> None:
 
 
 def _of_document(document: dict, classes: tuple | None) -> tuple[AdditiveTrees, int | None]:
-    """Return (the model of all trees in ``document``, iterations up to the best or None); ``classes`` are labels."""
+    """Return (the model of all trees, the number of iterations up to the best or None); ``classes`` are labels."""
     version = tuple(numbers(document, "version", np.int64).tolist()) if "version" in document else ()
     warn_if_newer("XGBoost", version)
     learner = part(document, "learner")
@@ -177,8 +177,8 @@ def _of_learner(learner: dict, version: tuple[int, ...], classes: tuple | None) 
 
 
 def _weigh_leaves(trees: list[ComparingTree], model: dict) -> list[ComparingTree]:
-    """Return the trees with leaves times DART's weights, if ``model`` has them: from XGBoost 3.4 on, of any booster."""
-    if "weight_drop" not in model:
+    """Return the trees with their leaves multiplied by DART's weights, if ``model`` has them; else the trees."""
+    if "weight_drop" not in model:  # from XGBoost 3.4 on models of any booster have it
         return trees
     weights = numbers(model, "weight_drop", np.float64)
     if len(weights) != len(trees):
@@ -201,32 +201,36 @@ def _attributes(learner: dict) -> dict:
 
 
 def _parallel_trees(learner: dict, model: dict, n_outputs: int) -> int:
-    """Return the number of trees that an iteration adds for each of ``n_outputs`` (1 if leaves hold vectors).
+    """Return the number of trees that an iteration adds for each of ``n_outputs``, which is 1 if leaves hold vectors.
 
     Files from XGBoost before 1.6 do not tell it; there the order of the trees' outputs does. ``learner`` and its
     ``model`` are objects of the document.
     """
-    info, params = numbers(model, "tree_info", np.int64), part(model, "gbtree_model_param")
+    output_of_tree, params = numbers(model, "tree_info", np.int64), part(model, "gbtree_model_param")
     attributes = _attributes(learner)
     if "num_parallel_tree" in params:
-        parallel = integer(params, "num_parallel_tree")
+        n_parallel = integer(params, "num_parallel_tree")
     elif n_outputs > 1:
-        parallel = int(np.argmax(info != 0))
+        n_parallel = int(np.argmax(output_of_tree != 0))  # the trees before the first of output 1
     elif "best_ntree_limit" in attributes and "best_iteration" in attributes:
-        parallel = integer(attributes, "best_ntree_limit") // max(1, integer(attributes, "best_iteration") + 1)
+        n_parallel = integer(attributes, "best_ntree_limit") // max(1, integer(attributes, "best_iteration") + 1)
     else:
-        parallel = 1
-    parallel = max(1, parallel)
-    n_trees, stage = len(model["trees"]), n_outputs * parallel
+        n_parallel = 1
+    n_parallel = max(1, n_parallel)
+    n_trees, n_in_stage = len(model["trees"]), n_outputs * n_parallel
     if "iteration_indptr" in model and n_outputs == 1:
         ends = numbers(model, "iteration_indptr", np.int64)
-        if not np.array_equal(ends, np.arange(0, n_trees + 1, stage)):
-            raise ValueError(f"the model's iterations end at the trees {ends[:9].tolist()}…; expected {stage} in each.")
-    if n_trees % stage:
+        if not np.array_equal(ends, np.arange(0, n_trees + 1, n_in_stage)):
+            raise ValueError(
+                f"the model's iterations end at the trees {ends[:9].tolist()}…; expected {n_in_stage} in each."
+            )
+    if n_trees % n_in_stage:
         raise ValueError(f"the model has {n_trees} trees, which are not shared out among {n_outputs} outputs.")
-    if not np.array_equal(info, np.arange(n_trees) % stage // parallel):
-        raise ValueError(f"the model's trees are for the outputs {info[:9].tolist()}…; expected {parallel} for each.")
-    return parallel
+    if not np.array_equal(output_of_tree, np.arange(n_trees) % n_in_stage // n_parallel):
+        raise ValueError(
+            f"the model's trees are for the outputs {output_of_tree[:9].tolist()}…; expected {n_parallel} for each."
+        )
+    return n_parallel
 
 
 def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]) -> np.ndarray:
@@ -243,7 +247,7 @@ def _base(params: dict, objective: str, n_outputs: int, version: tuple[int, ...]
         raise ValueError(f"the model's base_score has {len(scores)} numbers for {n_outputs} outputs.")
     link = _LINKS[objective]
     if version and version < _MARGINS and objective == "binary:logitraw":
-        link = "logistic"
+        link = "logistic"  # a probability then
     with np.errstate(divide="ignore", invalid="ignore"):
         if link == "logistic":
             scores = -np.log(np.float32(1) / scores - np.float32(1))
@@ -285,22 +289,22 @@ def _levels(model: dict, nominal: tuple[bool, ...], *, cut: bool) -> tuple[Level
     encoded = part(categories, "enc", kind=list)
     if len(encoded) != len(nominal):
         raise ValueError(f"the model has categories for {len(encoded)} columns of {len(nominal)}.")
-    each = enumerate(zip(encoded, nominal, strict=True))
-    return tuple(_column_levels(j, entry, cut) if is_nominal else None for j, (entry, is_nominal) in each)
+    columns = enumerate(zip(encoded, nominal, strict=True))
+    return tuple(_column_levels(j, entry, cut) if is_nominal else None for j, (entry, is_nominal) in columns)
 
 
 def _column_levels(j: int, encoded: Any, cut: bool) -> Levels | None:
-    """Return the levels of column ``j``, ``encoded`` in the file; None without any. ``cut`` is as for `_levels`."""
+    """Return the levels in ``encoded``, the file's entry of column ``j``, None without any; ``cut``: words are cut."""
     if not isinstance(encoded, dict) or "offsets" not in encoded:
         values = tuple(np.asarray(part(encoded, "values", kind=(list, np.ndarray))).tolist())
     else:
-        ends = numbers(encoded, "offsets", np.int64)
+        offsets = numbers(encoded, "offsets", np.int64)
         # Strings as bytes, one behind the other.
         text = bytes(numbers(encoded, "values", np.int64).astype(np.uint8))
-        if len(ends) and (ends[0] != 0 or ends[-1] != len(text) or np.any(np.diff(ends) < 0)):
+        if len(offsets) and (offsets[0] != 0 or offsets[-1] != len(text) or np.any(np.diff(offsets) < 0)):
             raise ValueError("the model's categories have ends that are no parts of their text.")
         try:
-            values = tuple(text[a:b].decode("ascii" if cut else "utf-8") for a, b in pairwise(ends.tolist()))
+            values = tuple(text[a:b].decode("ascii" if cut else "utf-8") for a, b in pairwise(offsets.tolist()))
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"the categories of column {j} are words outside of ASCII, of which XGBoost 3.1 to 3.3 keep a part "
@@ -323,7 +327,7 @@ def _tree(what: str, tree: Any, columns: Columns, n_outputs: int) -> ComparingTr
         if width != n_outputs:
             raise ValueError(f"{what} has leaves that hold {width} numbers; the model has {n_outputs} outputs.")
         values = _vectors(what, tree, left < 0, right, width)
-        right = np.where(left < 0, -1, right)
+        right = np.where(left < 0, -1, right)  # those of leaves may be indices of vectors
     is_set = (kind == 1) & (left >= 0)
     sets = {}
     for node, codes in _codes_of_sets(what, tree, np.flatnonzero(is_set).tolist()).items():
@@ -352,7 +356,7 @@ def _vectors(what: str, tree: dict, is_leaf: np.ndarray, right: np.ndarray, widt
 
 
 def _codes_of_sets(what: str, tree: dict, indices: list[int]) -> dict[int, np.ndarray]:
-    """Return the categories that go right at each of the nodes ``indices``."""
+    """Return {node: the categories that go right} for nodes ``indices`` of ``tree``, which messages call ``what``."""
     if not indices:
         return {}
     nodes, first, size = (numbers(tree, f"categories_{name}", np.int64) for name in ("nodes", "segments", "sizes"))
@@ -361,7 +365,7 @@ def _codes_of_sets(what: str, tree: dict, indices: list[int]) -> dict[int, np.nd
         raise ValueError(f"{what} has sets of categories that do not lie among its categories.")
     if np.any(codes < 0) or np.any(codes >= _LARGEST_CATEGORY) or np.any(size < 0):
         raise ValueError(f"{what} has a set with categories that are no codes.")
-    where = {int(node): codes[a : a + n] for node, a, n in zip(nodes, first, size, strict=True)}
-    if not set(indices) <= set(where):
+    sets = {int(node): codes[start : start + length] for node, start, length in zip(nodes, first, size, strict=True)}
+    if not set(indices) <= set(sets):
         raise ValueError(f"{what} has a test of categories without a set.")
-    return {node: where[node] for node in indices}
+    return {node: sets[node] for node in indices}

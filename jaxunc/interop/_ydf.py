@@ -101,7 +101,7 @@ def from_ydf(model: Any, *, prior: NumbersLike | None = None) -> AdditiveTrees |
 
 
 class _Test(NamedTuple):
-    """The test of a node, as in a `ComparingTree`."""
+    """The test of a node: a comparison with a value, or a set of codes, as a `ComparingTree` has it."""
 
     column: int = 0
     compare: int = AT_MOST
@@ -118,7 +118,7 @@ class _Column(NamedTuple):
 
 
 class _Features:
-    """The columns that trees may test: ``by_number``, by YDF's numbers of columns, and ``columns``, as jaxunc's."""
+    """The columns that trees may test: ``by_number`` are by YDF's column numbers, and ``columns`` are jaxunc's."""
 
     def __init__(self, model: Any):
         """Read a model's data specification; raise a ValueError for columns of kinds that are not imported."""
@@ -131,17 +131,19 @@ class _Features:
                 )
             column_levels = _levels(column) if kind == "CATEGORICAL" else None
             bounds = tuple(column.discretized_numerical.boundaries)
-            number = 0 if column_levels is None else len(column_levels.values)
-            self.by_number[feature.column_idx] = _Column(index, kind, number, bounds)
+            n_levels = 0 if column_levels is None else len(column_levels.values)
+            self.by_number[feature.column_idx] = _Column(index, kind, n_levels, bounds)
             levels.append(column_levels)
             names.append(feature.name)
         nominal = tuple(column_levels is not None for column_levels in levels)
-        some = any(nominal)
-        self.columns = Columns(len(names), tuple(names), nominal if some else None, tuple(levels) if some else None)
+        any_levels = any(nominal)
+        self.columns = Columns(
+            len(names), tuple(names), nominal if any_levels else None, tuple(levels) if any_levels else None
+        )
 
 
 def _levels(column: Any) -> Levels:
-    """Return as levels a column's words, but entry 0 of its dictionary (unknown words, code -1), and the empty word."""
+    """Return the words of a column as levels, the empty word included, without entry 0 (unknown words, code -1)."""
     spec = column.categorical
     if spec.is_already_integerized:
         raise ValueError(f"the model's column {column.name!r} has categories that came as integers; give it words.")
@@ -153,26 +155,27 @@ def _levels(column: Any) -> Levels:
 
 
 def _tree(what: str, root: Any, features: _Features, read_leaves: Callable[[str, list], np.ndarray]) -> ComparingTree:
-    """Return the tree below ``root``, its nodes depth first, negative children left; messages call it ``what``.
+    """Return the tree below ``root``: nodes are depth first, and YDF's negative child is the left one.
 
-    ``features`` are the model's. ``read_leaves(what, values)`` makes leaf values of a list of what YDF has at leaves,
-    and None for inner nodes.
+    ``what`` names it in messages; ``features`` are the model's. ``read_leaves(what, values)`` makes leaf values of a
+    list with what YDF has at leaves, and None for inner nodes.
     """
     left, right, tests, leaves = [], [], [], []
     stack = [(root, None)]
     while stack:
         node, parent = stack.pop()
-        number = len(left)
+        node_index = len(left)
         if parent is not None:
-            (left if left[parent] < 0 else right)[parent] = number
+            (left if left[parent] < 0 else right)[parent] = node_index
         left.append(-1)
         right.append(-1)
         leaves.append(node.value if node.is_leaf else None)
         tests.append(_Test() if node.is_leaf else _test(what, node.condition, features))
         if not node.is_leaf:
-            stack += [(node.pos_child, number), (node.neg_child, number)]
+            # The negative child is taken first, and so becomes the left one.
+            stack += [(node.pos_child, node_index), (node.neg_child, node_index)]
     column, compare, value, missing_right, codes = zip(*tests, strict=True)
-    sets = {i: set_of_codes(members) for i, members in enumerate(codes) if members is not None}
+    sets = {i: set_of_codes(set_codes) for i, set_codes in enumerate(codes) if set_codes is not None}
     tested = np.array(column), np.array(compare), np.array(value, np.float64)
     children, missing_left = (np.array(left), np.array(right)), ~np.array(missing_right)
     return ComparingTree(*tested, *children, missing_left, sets, read_leaves(what, leaves))
@@ -194,7 +197,7 @@ def _test(what: str, condition: Any, features: _Features) -> _Test:
         # Missing categories are not NaN: they have the last two codes.
         if is_categorical:
             return _Test(column.index, BELOW, column.n_levels - 1.0, True)
-        return _Test(column.index, AT_MOST, np.inf, True)
+        return _Test(column.index, AT_MOST, np.inf, True)  # every number goes left
     if name == "DiscretizedNumericalHigherThanCondition":
         if not 1 <= condition.threshold_idx <= len(column.bounds):
             raise ValueError(f"{what} has the threshold {condition.threshold_idx} of {len(column.bounds)}.")

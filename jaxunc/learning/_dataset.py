@@ -105,12 +105,13 @@ class Histograms(NamedTuple):
                 return plane
             total = plane * ratio * jnp.sum(times, axis=1)
             return TwoFloat(total, jnp.zeros_like(total)) if kind == "exact_sum" else total
-        values, present = plane.reshape(len(plane), -1)[self.code], self.times[..., None] > 0
+        # values: [rows slots numbers]
+        values, is_used = plane.reshape(len(plane), -1)[self.code], self.times[..., None] > 0
         if kind in ("min", "max"):
             neutral, extreme = (jnp.inf, jnp.min) if kind == "min" else (-jnp.inf, jnp.max)
-            merged = extreme(jnp.where(present, values, jnp.asarray(neutral, dtype)), axis=1)
-        else:  # the value of a free slot may be -inf, a veto
-            values = jnp.where(present, values, jnp.zeros_like(values))
+            merged = extreme(jnp.where(is_used, values, jnp.asarray(neutral, dtype)), axis=1)
+        else:  # the value of a free slot may be -inf, a veto, and -inf times 0 is NaN
+            values = jnp.where(is_used, values, jnp.zeros_like(values))
             merged = jnp.einsum("rs,rsp->rp", times * ratio[:, None], values)
         merged = merged.reshape(len(self.code), *plane.shape[1:])
         return TwoFloat(merged, jnp.zeros_like(merged)) if kind == "exact_sum" else merged
@@ -147,7 +148,7 @@ class MergedStatistics(NamedTuple):
     stat: PyTree
 
     def merge(self, combiner: Combiner, n_trees: ArrayLike) -> PyTree:
-        """Return ``stat`` as it is, which was merged by this combiner and scaled to ``n_trees``."""
+        """Return ``stat`` as it is: it was merged by this combiner, and scaled to ``n_trees``, before."""
         return self.stat
 
     def at(self, rows: np.ndarray) -> "MergedStatistics":
@@ -294,27 +295,27 @@ def _parameter(combiner: Combiner, path: tuple, leaf) -> Parameter | None:
     """Return the parameter of the combiner's array ``leaf``, at JAX's key path; None if it is fixed or holds no floats.
 
     The last field or keyword on the path gives the domain. The array has a value for each tree if any field on the path
-    is declared so.
+    is declared with ``per_tree``.
     """
-    node: Any = combiner
+    owner: Any = combiner
     domain, spread, nearest, per_tree, names = "real", 1.0, 0.01, False, []
-    for key in path:
-        domains = declared(node).domains if callable(getattr(node, "func", None)) else {}
+    for key in path:  # owner: the object in which the key is looked up
+        keyword_domains = declared(owner).domains if callable(getattr(owner, "func", None)) else {}
         if isinstance(key, jax.tree_util.GetAttrKey):
-            field = getattr(type(node), "__dataclass_fields__", {}).get(key.name)
+            field = getattr(type(owner), "__dataclass_fields__", {}).get(key.name)
             metadata = {} if field is None else field.metadata
             domain, spread = metadata.get("domain", "real"), metadata.get("spread", 1.0)
             nearest = metadata.get("nearest", nearest)
             per_tree = per_tree or bool(metadata.get("per_tree"))
             names.append(key.name)
-            node = getattr(node, key.name, None)
+            owner = getattr(owner, key.name, None)
         elif isinstance(key, jax.tree_util.DictKey):
-            domain = domains.get(key.key, "real")
+            domain = keyword_domains.get(key.key, "real")
             names.append(str(key.key))
-            node = node[key.key] if isinstance(node, dict) else getattr(node, "keywords", {}).get(key.key)
+            owner = owner[key.key] if isinstance(owner, dict) else getattr(owner, "keywords", {}).get(key.key)
         elif isinstance(key, jax.tree_util.SequenceKey):
             names.append(str(key.idx))
-            node = node[key.idx] if isinstance(node, (list, tuple)) else node
+            owner = owner[key.idx] if isinstance(owner, (list, tuple)) else owner
     if domain == "fixed" or not jnp.issubdtype(jnp.result_type(leaf), jnp.floating):
         return None
     # A single number for the probabilities of two classes is that of class 1.
@@ -443,7 +444,7 @@ def _labels(class_labels, y, n_classes: int) -> tuple[Any, ...]:
 def make_rows(
     row_histograms: Histograms, y: np.ndarray, weight: np.ndarray, *, routed: RoutedRows | None = None, **fields: Any
 ) -> OobDataset:
-    """Return the data set of these histograms, with classes y and weights padded; ``fields`` are `OobDataset`'s."""
+    """Return the data set of these histograms; y (classes) and weights are padded, ``fields`` are `OobDataset`'s."""
     n_rows = len(row_histograms.code)
     return OobDataset(
         histograms=row_histograms,
@@ -483,35 +484,39 @@ def make_histograms(count_table: np.ndarray, code: np.ndarray, mask: np.ndarray 
         for i in range(0, len(code), CHUNK)
     ]
     widest = max(part[0].shape[1] for part in parts)
-    # Rounded sizes, so that folds and forests of similar size share programs.
+    # Rounded sizes (a power of two, or three quarters of it), so that folds and similar forests share programs.
     slots = power_of_two(widest, 8)
     slots = 3 * slots // 4 if widest <= 3 * slots // 4 and slots > 8 else slots
-    rows = _round_up(len(code), 256)
-    whole_code, whole_times = np.zeros((rows, slots), np.int32), np.zeros((rows, slots), np.float32)
+    n_rows = _round_up(len(code), 256)
+    all_codes, all_times = np.zeros((n_rows, slots), np.int32), np.zeros((n_rows, slots), np.float32)
     start = 0
     for codes, times in parts:
-        whole_code[start : start + len(codes), : codes.shape[1]] = codes
-        whole_times[start : start + len(codes), : codes.shape[1]] = times
+        all_codes[start : start + len(codes), : codes.shape[1]] = codes
+        all_times[start : start + len(codes), : codes.shape[1]] = times
         start += len(codes)
     table = np.zeros((_round_up(len(count_table), 1024), count_table.shape[1]))
     table[: len(count_table)] = count_table
-    return Histograms(narrowest_counts(table), jnp.asarray(whole_code), jnp.asarray(whole_times))
+    return Histograms(narrowest_counts(table), jnp.asarray(all_codes), jnp.asarray(all_times))
 
 
 def _count_codes(code: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return each row's distinct codes, ascending, and how often each occurs where the mask is True; zeros pad both."""
-    # -1 sorts first, and is left out below.
+    """Return each row's distinct codes, ascending, and how often each occurs where the mask is True.
+
+    ``code`` and ``mask`` are ``[rows trees]``, the results ``[rows width]``. Zeros pad both: code 0, which occurs 0
+    times.
+    """
+    # -1 marks masked trees: it sorts first, and gets no slot.
     code = np.sort(code if mask is None else np.where(mask, code, np.int32(-1)), axis=1)
-    first = np.empty(code.shape, bool)
-    first[:, 0], first[:, 1:] = True, code[:, 1:] != code[:, :-1]
-    live = code >= 0
-    first &= live
-    rank = np.cumsum(first, axis=1, dtype=np.int32) - 1
-    width = int(rank.max(initial=0)) + 1
+    is_first = np.empty(code.shape, bool)
+    is_first[:, 0], is_first[:, 1:] = True, code[:, 1:] != code[:, :-1]
+    is_counted = code >= 0
+    is_first &= is_counted
+    slot = np.cumsum(is_first, axis=1, dtype=np.int32) - 1
+    width = int(slot.max(initial=0)) + 1
     row = np.broadcast_to(np.arange(len(code), dtype=np.int32)[:, None], code.shape)
     distinct = np.zeros((len(code), width), np.int32)
-    distinct[row[first], rank[first]] = code[first]
-    times = np.bincount((row * width + rank)[live], minlength=len(code) * width)
+    distinct[row[is_first], slot[is_first]] = code[is_first]
+    times = np.bincount((row * width + slot)[is_counted], minlength=len(code) * width)
     return distinct, times.reshape(len(code), width).astype(np.float32)
 
 
@@ -537,7 +542,7 @@ class LabelledData(NamedTuple):
 
     @property
     def group_numbers(self) -> np.ndarray:
-        """Number of each row's group; without groups each row is a group, so that copies are not looked for."""
+        """Number of each row's group; if ``groups`` is None, each row is a group by itself."""
         return np.arange(len(self.y)) if self.groups is None else self.groups
 
     @property

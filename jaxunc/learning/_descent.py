@@ -64,7 +64,7 @@ def best_step(
     """
     best, best_value, best_number, status = None, np.inf, 0, "steps"
     values, validated = [], []
-    for number, step in enumerate(steps):
+    for step_number, step in enumerate(steps):
         if not (np.isfinite(step.value) and np.isfinite(step.steepest)):
             if best is None:
                 raise ValueError(
@@ -73,7 +73,7 @@ def best_step(
                 )
             status = "diverged"
             warn(
-                f"the loss is {step.value} at step {number}: learning stopped, and keeps the best numbers before. "
+                f"the loss is {step.value} at step {step_number}: learning stopped, and keeps the best numbers before. "
                 "Take a smaller learning rate."
             )
             break
@@ -82,13 +82,13 @@ def best_step(
             validated.append(validate(step.numbers))
         current = validated[-1] if validated else step.value
         if best is None or current < best_value:
-            best, best_value, best_number = step, current, number
-        report(number, step.value)
-        if validate is not None and number - best_number >= patience:
+            best, best_value, best_number = step, current, step_number
+        report(step_number, step.value)
+        if validate is not None and step_number - best_number >= patience:
             status = "stopped early"
         elif step.is_last:
             status = "converged"
-        if status != "steps" or number >= n_steps:
+        if status != "steps" or step_number >= n_steps:
             break
     # An optimiser may climb to ever larger finite losses.
     if status == "steps" and values[-1] > values[0] + 1e-3 * abs(values[0]):
@@ -133,26 +133,26 @@ def descend(
     yield step(point, value, slope, False)
     while True:
         direction = -_precondition(slope, pairs)
-        if not direction @ slope < 0:  # no descent direction: the memory misleads
+        if not direction @ slope < 0:  # no descent direction: the memory misleads, and the gradient alone does not
             pairs.clear()
             direction = -_precondition(slope, pairs)
-        length, fall = 1.0, float(direction @ slope)
+        length, derivative = 1.0, float(direction @ slope)
         while True:
             new_point = point + length * direction
             new_value, new_slope = evaluate(new_point)
             # Objectives are rounded to the device's floats: without the noise term no step would pass at the optimum.
-            if new_value <= value + 1e-4 * length * fall + noise * abs(value) or length < SHORTEST_STEP:
+            if new_value <= value + 1e-4 * length * derivative + noise * abs(value) or length < SHORTEST_STEP:
                 break
-            # To the minimum of the parabola through both objectives and the slope at the start, within limits.
-            excess = new_value - value - length * fall
-            fit = -0.5 * fall * length / excess if np.isfinite(excess) and excess > 0 else 0.0
-            length *= float(np.clip(fit, 0.1, 0.5))
-        # Even the shortest step does not fall: the minimum, to rounding.
+            # On to the minimum of the parabola through both objectives and the derivative at 0, within limits.
+            excess = new_value - value - length * derivative
+            optimum = -0.5 * derivative * length / excess if np.isfinite(excess) and excess > 0 else 0.0
+            length *= float(np.clip(optimum, 0.1, 0.5))
+        # Even the shortest step does not lower the objective: this is the minimum, up to rounding.
         if not new_value <= value + noise * abs(value):
             yield step(point, value, slope, True)
             return
         n_small = n_small + 1 if value - new_value < small_gain * max(abs(new_value), 1e-3) else 0
-        # Pairs of positive curvature keep the matrix positive definite.
+        # Only pairs of positive curvature are kept: then the inverse Hessian stays positive definite.
         if (new_point - point) @ (new_slope - slope) > 0:
             pairs.append((new_point - point, new_slope - slope))
         point, value, slope = new_point, new_value, new_slope
@@ -177,8 +177,11 @@ def _precondition(slope: np.ndarray, pairs: Sequence[tuple[np.ndarray, np.ndarra
 
 @jit(static_argnums=(0, 1, 2))
 def _value_and_slope(objective: Callable[..., Any], shape: tuple, layout: tuple, flat, problem):
-    """Return `descend`'s objective and its gradient at ``flat``, the vector of a ``layout`` (see `_layout`)."""
-    return jax.value_and_grad(lambda at: objective(shape, _unravel(layout, at), problem))(flat)
+    """Return an objective and its gradient at ``flat``, the vector in which `_layout` put the free numbers.
+
+    ``objective`` and ``shape`` are as for `descend`, ``problem`` is a part of the rows, and ``layout`` is by `_layout`.
+    """
+    return jax.value_and_grad(lambda vector: objective(shape, _unravel(layout, vector), problem))(flat)
 
 
 def _unravel(layout: tuple, flat):
@@ -197,25 +200,36 @@ def _layout(numbers) -> tuple[tuple, np.ndarray]:
 
 
 def _evaluate(objective, shape, layout, parts: Sequence[WeighedPart], at: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return `descend`'s objective and its gradient at a vector ``at`` of this ``layout``: means over the parts."""
+    """Return the means over the parts of an objective and its gradient, at the vector ``at``.
+
+    ``objective`` and ``shape`` are as for `descend`. ``layout`` is the structure and the shapes by which `_layout` made
+    the vector.
+    """
     flat = jnp.asarray(at, jnp.result_type(float))
     results = [_value_and_slope(objective, shape, layout, flat, part.problem) for part in parts]
-    # All parts are dispatched before the first result is read.
+    # All parts were dispatched before this reads the first result, so that the device does not wait.
     shares = np.array([part.share for part in parts])
-    values, slopes = (np.stack([np.asarray(array, float) for array in each]) for each in zip(*results, strict=True))
+    values, slopes = (np.stack([np.asarray(array, float) for array in arrays]) for arrays in zip(*results, strict=True))
     return float(shares @ values), shares @ slopes
 
 
 def value_at(objective: Callable[..., Any], shape: tuple, numbers, parts: Sequence[WeighedPart]) -> float:
-    """Return the objective at these free numbers, by the program that `descend` runs, with its arguments."""
+    """Return the objective at the free numbers ``numbers``, by the program that `descend` runs.
+
+    The arguments are those of `descend`.
+    """
     layout, flat = _layout(numbers)
     return _evaluate(objective, shape, layout, parts, flat)[0]
 
 
 @jit(static_argnums=(0, 1, 2))
 def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, state, problem):
-    """Return numbers and state after a step of `follow`'s optimiser, and objective and `Step.steepest` before."""
-    value_of = lambda at: objective(shape, at, problem)
+    """Return numbers and state after a step of ``optimizer``, and objective and `Step.steepest` before the step.
+
+    ``numbers`` and ``state`` are the free numbers and the optimizer's state before the step. The objective is
+    ``objective(shape, numbers, problem)``.
+    """
+    value_of = lambda point: objective(shape, point, problem)
     value, slope = jax.value_and_grad(value_of)(numbers)
     extended = optax.with_extra_args_support(optimizer)
     updates, state = extended.update(slope, state, numbers, value=value, grad=slope, value_fn=value_of)
@@ -224,12 +238,15 @@ def _update(objective: Callable[..., Any], shape: tuple, optimizer, numbers, sta
 
 
 def follow(objective: Callable[..., Any], shape: tuple, numbers, problem, optimizer) -> Iterator[Step]:
-    """Yield the start, ``numbers``, and the steps of an optimiser of optax for `descend`'s objective, without end."""
+    """Yield the start and the steps of an ``optimizer`` of optax from the free numbers ``numbers`` on, without end.
+
+    The objective is ``objective(shape, numbers, problem)``, where ``shape`` is static.
+    """
     state = optimizer.init(numbers)
     while True:
-        after, state, value, steepest = _update(objective, shape, optimizer, numbers, state, problem)
+        new_numbers, state, value, steepest = _update(objective, shape, optimizer, numbers, state, problem)
         yield Step(numbers, float(value), float(steepest), float(steepest) < 1e-6)
-        numbers = after
+        numbers = new_numbers
 
 
 def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
@@ -260,17 +277,20 @@ def split_rows(problem: Any, loss: Any, key: jax.Array) -> list[WeighedPart]:
 def descend_in_parts(
     objective: Any, shape: tuple, numbers, parts: Sequence[WeighedPart], n_steps: int, report: "StepReports"
 ) -> Iterator[Step]:
-    """Return `descend`'s steps on all parts, after at most ``n_steps`` on the first part, which are reported here."""
+    """Return `descend`'s steps on all parts, from where at most ``n_steps`` steps on the first part have led.
+
+    The steps on the first part are passed to ``report``; those on all parts are not.
+    """
     if len(parts) == 1:
         return descend(objective, shape, numbers, parts)
     first, curvature = parts[0]._replace(share=1.0), ()
     n_rows = int(np.sum(np.asarray(first.problem.weight) > 0))
-    for number, step in enumerate(descend(objective, shape, numbers, [first])):
+    for step_number, step in enumerate(descend(objective, shape, numbers, [first])):
         if not (np.isfinite(step.value) and np.isfinite(step.steepest)):
             break
         numbers, curvature = step.numbers, step.curvature
-        report(number, step.value, n_rows)
-        if step.is_last or number >= n_steps:
+        report(step_number, step.value, n_rows)
+        if step.is_last or step_number >= n_steps:
             break
     return descend(objective, shape, numbers, parts, curvature=curvature, small_gain=NOISY_GAIN)
 
@@ -309,7 +329,7 @@ def check_fit_progress(progress: Any) -> None:
 
 
 def name_progress(progress: FitProgressLike, what: str) -> FitProgressLike:
-    """Return a receiver that sets `FitProgress.what` and passes progress on to ``progress``; None without any."""
+    """Return a receiver that sets `FitProgress.what` and passes progress on to ``progress``; None for None or False."""
     if not progress:
         return None
     receive = progress if callable(progress) else _print

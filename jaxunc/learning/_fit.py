@@ -196,13 +196,14 @@ def _check(combiner, rows, n_steps, patience, optimizer) -> None:
 
 
 def _split_start(start, spec, structure, leaves: list) -> list[Array]:
-    """Return the free numbers of the combiner ``start``, of the parameters ``spec``.
+    """Return the free numbers of the combiner ``start`` for the parameters ``spec``.
 
-    Raises a ValueError unless it has the structure and array shapes of the combiner that learns, which has ``leaves``.
+    Raises a ValueError unless ``start`` has the pytree structure and array shapes of the combiner that learns, whose
+    arrays are ``leaves``.
     """
     values = jax.tree.leaves(start)
-    same = jax.tree.structure(start) == structure
-    if not same or any(np.shape(a) != np.shape(b) for a, b in zip(values, leaves, strict=True)):
+    has_structure = jax.tree.structure(start) == structure
+    if not has_structure or any(np.shape(a) != np.shape(b) for a, b in zip(values, leaves, strict=True)):
         raise ValueError(
             f"start={start!r:.60} differs; pass a combiner of the same kind, options and shapes as combiner."
         )
@@ -210,7 +211,11 @@ def _split_start(start, spec, structure, leaves: list) -> list[Array]:
 
 
 def _split_validation(rows: OobDataset, validation, key) -> tuple[OobDataset, OobDataset | None]:
-    """Return the rows to learn from and those for validation, or None: see `fit_combiner`. Raises for wrong ones."""
+    """Return the rows to learn from, and those for validation, or None if ``validation`` is None.
+
+    ``validation`` is other rows, or a share of the rows, which ``key`` draws. Raises a ValueError if the classes of
+    other rows differ, or a share leaves no rows on one side.
+    """
     if validation is None:
         return rows, None
     if isinstance(validation, OobDataset):
@@ -336,13 +341,13 @@ def standard_errors(
     except np.linalg.LinAlgError:
         covariance = np.full_like(curvature, np.nan)
     errors, start = {}, 0
-    for parameter, part in zip([p for p in spec if p is not None], free, strict=True):
-        block = slice(start, start := start + part.size)
-        to_value = lambda numbers, p=parameter, s=part.shape: from_free(p.domain, numbers.reshape(s)).ravel()
+    for parameter, values in zip([p for p in spec if p is not None], free, strict=True):
+        block = slice(start, start := start + values.size)
+        to_value = lambda numbers, p=parameter, s=values.shape: from_free(p.domain, numbers.reshape(s)).ravel()
         # The delta method, from free numbers to those of the combiner.
-        slope = np.asarray(jax.jacobian(to_value)(part.ravel()), float)
-        error = np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance[block, block], slope)).reshape(part.shape)
-        errors[parameter.name] = Estimate(np.asarray(from_free(parameter.domain, part)), error)
+        slope = np.asarray(jax.jacobian(to_value)(values.ravel()), float)
+        error = np.sqrt(np.einsum("ij,jk,ik->i", slope, covariance[block, block], slope)).reshape(values.shape)
+        errors[parameter.name] = Estimate(np.asarray(from_free(parameter.domain, values)), error)
     return errors
 
 
@@ -389,7 +394,7 @@ def _centred(logs: Array) -> Array:
 
 
 def choose_parameters(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Parameter | None, ...]:
-    """Return `parameters_of` a combiner, with None in place of the parameters that ``freeze`` names.
+    """Return the parameters of a combiner's arrays; None for a fixed array, and for one that ``freeze`` names.
 
     Raises a ValueError if a name in ``freeze`` matches no parameter, or no parameter is left.
     """
@@ -411,7 +416,7 @@ def choose_parameters(combiner: Combiner, freeze: tuple[str, ...]) -> tuple[Para
 
 
 def _matches(name: str, path: str) -> bool:
-    """Return whether a name is a parameter's path, its beginning or its end, in whole names of fields."""
+    """Return whether ``name`` is a parameter's path or the path's first or last fields: "a.b" and "c" match "a.b.c"."""
     return path == name or path.startswith(name + ".") or path.endswith("." + name)
 
 
@@ -427,7 +432,7 @@ def split(combiner: Combiner, spec: tuple[Parameter | None, ...]) -> tuple[list[
 
 
 def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, structure) -> Combiner:
-    """Return the combiner of these arrays ``leaves`` and structure, with the parameters ``spec`` by free numbers."""
+    """Return the combiner of this structure and these arrays ``leaves``, where ``spec`` names those set by ``free``."""
     numbers = iter(free)
     leaves = [
         leaf if p is None else from_free(p.domain, next(numbers)).astype(jnp.result_type(leaf))
@@ -437,9 +442,9 @@ def join(spec: tuple[Parameter | None, ...], free: list[Array], leaves: list, st
 
 
 def penalty(spec: tuple[Parameter | None, ...], free: list[Array], start: list[Array]) -> Float[Array, ""]:
-    """Return half the squared distance from ``start``, in spreads of ``spec``: minus a Gaussian prior's log density."""
+    """Return half the squared distance from ``start``, in spreads of the parameters: minus a Gaussian's log density."""
     spreads = [p.spread for p in spec if p is not None]
-    parts = [jnp.sum(((u - v) / s) ** 2) for u, v, s in zip(free, start, spreads, strict=True)]
+    parts = [jnp.sum(((u - centre) / spread) ** 2) for u, centre, spread in zip(free, start, spreads, strict=True)]
     return 0.5 * sum(parts, jnp.zeros(()))
 
 
@@ -487,9 +492,9 @@ class AucLoss(eqx.Module):
         n_pairs: int = 2**16,
         temperature: float = 1.0,
     ) -> "AucLoss":
-        """Draw ``n_pairs`` pairs of rows by ``key``, with probabilities in proportion to ``weight``; make their loss.
+        """Make the loss of ``n_pairs`` pairs of rows, drawn by ``key`` with probabilities in proportion to ``weight``.
 
-        Each pair is a row of a class and a row of another one, by the classes y of ``n_classes``. ``temperature`` is τ.
+        Each pair is a row of a class and a row of another class; y has the rows' classes. ``temperature`` is τ.
         """
         y, weight = np.asarray(y), np.asarray(weight, float)
         # NumPy draws with weights far faster than JAX; its seed is drawn from the key.
@@ -497,8 +502,8 @@ class AucLoss(eqx.Module):
         classes = [1] if n_classes == 2 else range(n_classes)
         first, second, of_class = [], [], []
         for c in classes:
-            for rows, draws in (((y == c) & (weight > 0), first), ((y != c) & (weight > 0), second)):
-                candidates = np.flatnonzero(rows)
+            for is_candidate, draws in (((y == c) & (weight > 0), first), ((y != c) & (weight > 0), second)):
+                candidates = np.flatnonzero(is_candidate)
                 share = weight[candidates] / weight[candidates].sum()
                 draws.append(rng.choice(candidates, n_pairs // len(classes), p=share))
             of_class.append(np.full(n_pairs // len(classes), c))
@@ -507,7 +512,7 @@ class AucLoss(eqx.Module):
         return cls(first, second, of_class, jnp.asarray(temperature, jnp.result_type(float)))
 
     def __call__(self, answer: Answer, y: Array, weight: Array) -> Float[Array, ""]:
-        """Return the mean over pairs; ``y`` and ``weight`` are not read, since pairs are drawn already."""
+        """Return the mean over the pairs; ``y`` and ``weight`` are not read, since they drew the pairs before."""
         # A number that is added to all class scores of a row must not change the row's rank.
         scores = answer.class_scores - jnp.mean(answer.class_scores, axis=1, keepdims=True)
         gap = scores[self.first, self.of_class] - scores[self.second, self.of_class]
@@ -546,8 +551,8 @@ class UtilityLoss(eqx.Module):
         chosen = jax.nn.softmax(jnp.cumsum(falling, axis=1) * by_size / temperature, axis=1)
         # The k most probable classes hold the true class if it is more probable than the middle between k-th and next.
         middle = (falling[:, :-1] + falling[:, 1:]) / 2
-        inside = jax.nn.sigmoid((jnp.take_along_axis(share, y[:, None], axis=1) - middle) / temperature)
-        holds = jnp.concatenate([inside, jnp.ones_like(share[:, :1])], axis=1)
+        holds_if_k = jax.nn.sigmoid((jnp.take_along_axis(share, y[:, None], axis=1) - middle) / temperature)
+        holds = jnp.concatenate([holds_if_k, jnp.ones_like(share[:, :1])], axis=1)
         return _mean(1 - jnp.sum(chosen * holds * by_size, axis=1), weight)
 
     def _expect_utility(self, answer: Preference, y) -> Float[Array, "rows"]:
@@ -560,16 +565,16 @@ class UtilityLoss(eqx.Module):
         beaten = jax.nn.sigmoid((mass / total - 0.5) / self.temperature.astype(mass.dtype))
         n_classes = mass.shape[-1]
         beaten = jnp.where(jnp.eye(n_classes, dtype=bool), jnp.zeros_like(beaten), beaten)
-        inside = jnp.prod(1 - beaten, axis=-2)
-        true_class = jnp.take_along_axis(inside, y[:, None], axis=1)[:, 0]
-        # The distribution of the number of wrong classes in the set, class by class.
-        wrong_classes = jnp.where(jax.nn.one_hot(y, n_classes, dtype=bool), jnp.zeros_like(inside), inside)
-        size_probability = jnp.zeros_like(inside).at[:, 0].set(1)
+        in_set = jnp.prod(1 - beaten, axis=-2)
+        holds_truth = jnp.take_along_axis(in_set, y[:, None], axis=1)[:, 0]
+        # The distribution of the number of wrong classes in the set: each class, in turn, adds one with probability p.
+        wrong_classes = jnp.where(jax.nn.one_hot(y, n_classes, dtype=bool), jnp.zeros_like(in_set), in_set)
+        size_probability = jnp.zeros_like(in_set).at[:, 0].set(1)
         for c in range(n_classes):
             p = wrong_classes[:, c : c + 1]
-            more = jnp.concatenate([jnp.zeros_like(p), size_probability[:, :-1]], axis=1)
-            size_probability = size_probability * (1 - p) + more * p
-        return true_class * jnp.sum(size_probability * self.by_size.astype(mass.dtype), axis=1)
+            one_fewer = jnp.concatenate([jnp.zeros_like(p), size_probability[:, :-1]], axis=1)
+            size_probability = size_probability * (1 - p) + one_fewer * p
+        return holds_truth * jnp.sum(size_probability * self.by_size.astype(mass.dtype), axis=1)
 
 
 def as_loss(loss: str | Callable[..., Any], y: Array, weight: Array, n_classes: int, key: jax.Array) -> Any:
@@ -605,6 +610,7 @@ def _read_out(answer: PyTree, readout: str) -> Array:
 
 
 def _mean(values: Float[Array, "rows"], weight: Float[Array, "rows"]) -> Float[Array, ""]:
+    """Return the mean of the values by weight."""
     # Values of padding rows may be NaN, and must not reach the gradient.
     weighed = jnp.where(weight > 0, values, jnp.zeros_like(values))
     weight = weight.astype(values.dtype)

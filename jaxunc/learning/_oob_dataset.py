@@ -296,15 +296,15 @@ def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: 
     ``row_counts`` are the rows' counts, made by ``source``; y has their classes, and ``weight`` their weights.
     """
     code, mask, X, groups = row_counts.code, row_counts.mask, row_counts.X, row_counts.groups
-    if mask is not None and not (rows := np.any(mask, axis=1)).all():
-        if not rows.any():
+    if mask is not None and not (keep := np.any(mask, axis=1)).all():
+        if not keep.any():
             raise ValueError("every row is in every tree's bag; grow more trees, or take source='cross_fit'.")
         warn(
-            f"{np.sum(~rows)} of {len(y)} rows are in every tree's bag and are left out"
-            f"{describe_lost_rows(rows, y, row_counts.forest.class_labels)}. {advise_on_trees(rows, groups)}"
+            f"{np.sum(~keep)} of {len(y)} rows are in every tree's bag and are left out"
+            f"{describe_lost_rows(keep, y, row_counts.forest.class_labels)}. {advise_on_trees(keep, groups)}"
         )
-        code, mask, X, y, weight = code[rows], mask[rows], None if X is None else X[rows], y[rows], weight[rows]
-        groups = None if groups is None else groups[rows]
+        code, mask, X, y, weight = code[keep], mask[keep], None if X is None else X[keep], y[keep], weight[keep]
+        groups = None if groups is None else groups[keep]
     row_histograms = make_histograms(row_counts.table, code, mask)
     padded = lambda array: jnp.asarray(padded_rows(np.asarray(array), len(row_histograms.code)))
     forest = row_counts.forest
@@ -324,7 +324,10 @@ def _make_dataset(row_counts: UnseenCounts, source: str, y: np.ndarray, weight: 
 
 
 def count_out_of_bag(model: Any, forest: Forest, data: LabelledData, counts: str) -> UnseenCounts:
-    """Return each row's ``counts``, "inbag" or "both", in the trees that have the row out of bag."""
+    """Return the counts of each row's leaves in the trees that have the row out of bag.
+
+    ``counts`` is "inbag", or "both" for out-of-bag counts beside them, less the row's own group.
+    """
     mask = oob_mask(model, len(data.y), X=data.X, y=data.y, sample_weight=data.weights, groups=data.group_numbers)
     ungrouped = ungrouped_mask(model, len(data.y), data.X, data.y)
     check_unseen(mask, ungrouped, data.position, forest.class_labels, data.weight)
@@ -362,9 +365,9 @@ def count_cross_fitted(
         )
     if (n_rows := int(np.sum(data.weight > 0))) < n_folds:
         raise ValueError(f"{n_rows} rows do not make {n_folds} folds.")
-    X, count_sets = _row_taker(data.X), BOTH if counts == "both" else (DEFAULT_COUNTS,)
+    take_rows, count_sets = _row_taker(data.X), BOTH if counts == "both" else (DEFAULT_COUNTS,)
     first_rows = np.arange(len(data.y)) if data.groups is None else first_of_each(data.groups)
-    first_rows = first_rows[data.weight[first_rows] > 0]
+    first_rows = first_rows[data.weight[first_rows] > 0]  # folds are made of groups, each shown by its first row
     if len(first_rows) < n_folds:
         raise ValueError(
             f"{n_rows} rows in {len(first_rows)} groups do not make {n_folds} folds, since rows of one group (of "
@@ -372,41 +375,41 @@ def count_cross_fitted(
             "of groups, and two groups at least."
         )
     # Stratified only where every class has a row for each fold: else scikit-learn warns.
-    smallest = np.bincount(data.position[first_rows]).min()
-    folds: Any = (StratifiedKFold if smallest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
-    tables, codes, start = [], np.zeros((len(data.y), forest.n_trees), np.int64), 0
-    for k, (inside, held_out) in enumerate(folds.split(np.zeros(len(first_rows)), data.position[first_rows])):
-        inside, held_out = first_rows[inside], first_rows[held_out]
-        if data.groups is not None:
-            inside, held_out = (np.flatnonzero(np.isin(data.groups, data.groups[side])) for side in (inside, held_out))
-        weights = None if data.weights is None else data.weights[inside]
+    fewest = np.bincount(data.position[first_rows]).min()
+    folds: Any = (StratifiedKFold if fewest >= n_folds else KFold)(n_folds, shuffle=True, random_state=random_state)
+    tables, codes, n_before = [], np.zeros((len(data.y), forest.n_trees), np.int64), 0
+    for k, (train, held_out) in enumerate(folds.split(np.zeros(len(first_rows)), data.position[first_rows])):
+        train, held_out = first_rows[train], first_rows[held_out]
+        if data.groups is not None:  # all rows of these groups
+            train, held_out = (np.flatnonzero(np.isin(data.groups, data.groups[side])) for side in (train, held_out))
+        weights = None if data.weights is None else data.weights[train]
         fold_model: Any = clone(model)
         # A fixed seed: the same call learns the same numbers.
         if fold_model.get_params().get("random_state", 0) is None:
             fold_model.set_params(random_state=k)
-        fold_model.fit(X(inside), data.y[inside], **({} if weights is None else {"sample_weight": weights}))
+        fold_model.fit(take_rows(train), data.y[train], **({} if weights is None else {"sample_weight": weights}))
         fold_forest = from_sklearn(fold_model)
         if fold_forest.class_labels != forest.class_labels:
             raise ValueError("a class is in one fold alone; pass more rows or groups of it, or fewer folds (n_folds).")
         if counts == "both":
-            part = LabelledRows(X(inside), data.y[inside], weights, data.group_numbers[inside])
-            oob_counts = counted_forest(fold_forest, fold_model, "oob", part)
+            train_rows = LabelledRows(take_rows(train), data.y[train], weights, data.group_numbers[train])
+            oob_counts = counted_forest(fold_forest, fold_model, "oob", train_rows)
             fold_forest = fold_forest.with_count_set("oob", oob_counts.forest)
-        leaves = find_leaves(fold_forest, data._replace(X=X(held_out), rows=np.arange(len(held_out))))
+        leaves = find_leaves(fold_forest, data._replace(X=take_rows(held_out), rows=np.arange(len(held_out))))
         table, code = look_up_codes(fold_forest.reading(count_sets), leaves)
-        codes[held_out] = code + start
+        codes[held_out] = code + n_before  # the folds' tables will stand one behind the other
         tables.append(table)
-        start += len(table)
-    rows, position = distinct_rows(np.concatenate(tables))
+        n_before += len(table)
+    table_of_all, index = distinct_rows(np.concatenate(tables))
     if counts == "both":
         all_rows = LabelledRows(data.X, data.y, data.weights, data.group_numbers)
         oob_counts = counted_forest(forest, model, "oob", all_rows)
         forest = forest.with_count_set("oob", oob_counts.forest)
-    return UnseenCounts(forest, count_sets, rows, np.asarray(position)[codes[data.rows]])
+    return UnseenCounts(forest, count_sets, table_of_all, np.asarray(index)[codes[data.rows]])
 
 
 def _row_taker(X):
-    """Return a function from positions to these rows of X, which may be a frame, sparse or an array."""
+    """Return a function that takes positions, and returns these rows of X: a frame, a sparse matrix or an array."""
     if hasattr(X, "iloc"):
         frame = plain_pandas(X)
         return lambda rows: frame.iloc[rows]
@@ -417,7 +420,10 @@ def _row_taker(X):
 
 
 def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, allow_leaks: bool) -> UnseenCounts:
-    """Return each row's counts in all trees; a `KnownRowsError` for rows that were seen, unless ``allow_leaks``."""
+    """Return the counts of each row's leaves in all trees; raise a `KnownRowsError` for rows of the forest's sample.
+
+    With ``allow_leaks`` rows are not checked. ``counts`` is "inbag", or "both" for out-of-bag counts beside them.
+    """
     count_sets = BOTH if counts == "both" else (DEFAULT_COUNTS,)
     leaves = find_leaves(forest, data)
     table, code = look_up_codes(forest.reading(count_sets), leaves)
@@ -433,7 +439,7 @@ def count_held_out(model: Any, forest: Forest, data: LabelledData, counts: str, 
 
 
 def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -> UnseenCounts:
-    """Return each row's counts in all trees that count the row by ``tree_mask``, less the row (or its whole group).
+    """Return the counts of each row's leaves, less the row or its whole group, in the trees of ``tree_mask``.
 
     Raises a ValueError unless the leaves that rows reach count them already.
     """
@@ -465,29 +471,29 @@ def count_left_out(forest: Forest, data: LabelledData, counts: str, tree_mask) -
 def _subtract_label(
     row_counts: UnseenCounts, classes: np.ndarray, weight: np.ndarray | None, first: int
 ) -> UnseenCounts:
-    """Return the counts less each row: 1, or its weight, from its class, in the table's columns from ``first`` on.
+    """Return the counts less the row itself: its weight is subtracted from the count of its class.
 
-    ``classes`` and ``weight`` (None: 1) are ``[rows]``.
+    The class counts are the table's columns from ``first`` on. ``classes`` and ``weight`` (None: 1) are ``[rows]``.
     """
     n_classes = row_counts.table.shape[1] - first
-    weights, which = np.ones(1), np.zeros(len(classes), np.int64)
+    weights, weight_index = np.ones(1), np.zeros(len(classes), np.int64)
     if weight is not None:
-        weights, which = np.unique(weight, return_inverse=True)
+        weights, weight_index = np.unique(weight, return_inverse=True)
     n_keys = n_classes * len(weights)
     # (count vector, class, weight) as one integer: each combination is subtracted once.
-    key = row_counts.code.astype(np.int64) * n_keys + (classes * len(weights) + which)[:, None]
-    shown_keys = key.ravel() if row_counts.mask is None else key[row_counts.mask]
+    key = row_counts.code.astype(np.int64) * n_keys + (classes * len(weights) + weight_index)[:, None]
+    used_keys = key.ravel() if row_counts.mask is None else key[row_counts.mask]
     if len(row_counts.table) * n_keys <= 2**24:  # a table of all keys costs less than sorting the keys
-        present = np.zeros(len(row_counts.table) * n_keys, bool)
-        present[shown_keys] = True
-        keys, position = np.flatnonzero(present), (np.cumsum(present, dtype=np.int32) - 1)[key]
+        is_used = np.zeros(len(row_counts.table) * n_keys, bool)
+        is_used[used_keys] = True
+        keys, position = np.flatnonzero(is_used), (np.cumsum(is_used, dtype=np.int32) - 1)[key]
     else:
-        keys = np.unique(shown_keys)
+        keys = np.unique(used_keys)
         position = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
     rows = row_counts.table[keys // n_keys]
-    column, less = first + keys % n_keys // len(weights), weights[keys % len(weights)]
+    column, amount = first + keys % n_keys // len(weights), weights[keys % len(weights)]
     index = np.arange(len(rows))
-    rows[index, column] = subtract_counts(rows[index, column], less)
+    rows[index, column] = subtract_counts(rows[index, column], amount)
     rows, code = distinct_rows(rows)
     return row_counts._replace(table=rows, code=np.asarray(code)[position])
 
@@ -508,19 +514,19 @@ def _subtract_group(
     n_classes = row_counts.table.shape[1] - first
     weight = np.ones(len(data.y)) if weight is None else weight
     group_counts = GroupCounts.of(data.groups, leaves, data.position, weight, n_classes, mask)
-    tables, codes, start = [], np.empty(row_counts.code.shape, np.int64), 0
+    tables, codes, n_before = [], np.empty(row_counts.code.shape, np.int64), 0
     for t in range(row_counts.code.shape[1]):
         rows = row_counts.table[row_counts.code[:, t]]
         rows[:, first:] = subtract_counts(rows[:, first:], group_counts.table[group_counts.code[data.rows, t]])
         distinct, position = distinct_rows(rows)
         tables.append(np.asarray(distinct))
-        codes[:, t] = np.asarray(position) + start
-        start += len(tables[-1])
+        codes[:, t] = np.asarray(position) + n_before
+        n_before += len(tables[-1])
     table, position = distinct_rows(np.concatenate(tables))
     return row_counts._replace(table=table, code=np.asarray(position)[codes])
 
 
 def _values_to_route(forest: Forest, data: LabelledData) -> np.ndarray | None:
-    """Return the features of the rows to learn from, to be routed at every step; None for sparse rows."""
+    """Return the features of the rows to learn from, which are routed at every step; None for sparse rows."""
     values = encode(forest, data)
     return None if isinstance(values, SparseRows) else values

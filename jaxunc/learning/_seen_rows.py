@@ -15,7 +15,7 @@ from jaxunc.tables import Encoded, SparseRows, as_labels, class_positions
 
 from ._dataset import LabelledData, encode, find_leaves, look_up_codes
 
-WORK = 400_000  # largest product of rows and trees that are walked: else a sample walks, through fewer trees
+WORK = 400_000  # largest number of walks, of a row through a tree; if there are more, fewer rows walk fewer trees
 DENSE_VALUES = 2**24  # largest number of values of a sparse matrix that are made dense at once
 CHANCE = 8  # factor by which new rows may agree with a forest more often than two halves of the rows agree
 MIDPOINT_CHANCE = 6
@@ -32,7 +32,7 @@ are enough for labels, whose ratio is some 1.4 for new rows: on 64 data sets non
 FEW_SPLIT = 100  # fewest pairs of rows that share a leaf, exactly one of them with the leaf's label, that are evidence
 CERTAINTY = 15.0  # exponent at which rows that never share a leaf are a leak: new rows do with p < e^(1 - 15)
 
-BAG_ERRORS = 7  # standard errors by which trees must answer rows in their bags better than others to be a leak
+BAG_ERRORS = 7  # standard errors by which trees must answer rows in their bags better than other rows, for a leak
 
 COUNT_OTHERS = (
     "Counted in its leaves they would say that it is always right. Pass rows that were held out; or take "
@@ -72,10 +72,10 @@ def check_held_out(
 
 
 def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leaves) -> str | None:
-    """Return evidence, for a message, that the forest was grown on these rows; None without evidence.
+    """Return evidence, as text for a message, that the forest was grown on these rows; None without evidence.
 
-    ``table``, ``code`` and ``leaves`` are what `look_up_codes` and `find_leaves` return for the rows. Warns if the
-    evidence is too weak to refuse the rows.
+    ``model`` is the fitted model, or the forest itself. `look_up_codes` has made ``table`` and ``code`` of the rows'
+    ``leaves``, which `find_leaves` found. Warns if the evidence is too weak to refuse the rows.
     """
     class_counts, values = table[code, data.position[data.rows][:, None]], encode(forest, data)
     # Copies add no evidence, and would make features look like features with repeated values.
@@ -84,8 +84,8 @@ def find_leak(model: Any, forest: Forest, data: LabelledData, table, code, leave
         return "they give the leaves just their counts"
     bags = not isinstance(model, Forest) and has_bags(model)
     if bags and getattr(model, "_n_samples", None) == len(data.y):
-        size = table[:, : forest.n_classes].sum(axis=1)[code]
-        class_share = class_counts / np.maximum(size, np.finfo(float).tiny)
+        leaf_size = table[:, : forest.n_classes].sum(axis=1)[code]
+        class_share = class_counts / np.maximum(leaf_size, np.finfo(float).tiny)
         if _are_answered_best_in_bags(class_share, oob_mask(model, len(data.y))[data.rows]):
             return "the trees whose bags hold them answer them best"
     if leak := find_leak_in_sizes(model, values[distinct], data.position[data.rows][distinct]):
@@ -115,9 +115,10 @@ def _give_these_counts(forest: Forest, data: LabelledData, values, distinct) -> 
 def _are_answered_best_in_bags(class_share, is_out_of_bag) -> bool:
     """Return whether trees give rows in their bags a larger share of the true class than rows out of bag.
 
-    The difference must be at least `BAG_ERRORS` standard errors; for new rows, or rows in another order, only chance
-    makes one. Both arrays are ``[rows trees]``.
+    The difference must be at least `BAG_ERRORS` standard errors; new rows, or rows in another order, differ by chance
+    alone. ``class_share``, the share of the row's class in its leaf, and ``is_out_of_bag`` are ``[rows trees]``.
     """
+    # The standard error of a difference of means, of n s and n (1-s) numbers, is σ / √(n s (1-s)).
     gap, share = class_share[~is_out_of_bag].mean() - class_share[is_out_of_bag].mean(), is_out_of_bag.mean()
     return bool(gap > BAG_ERRORS * class_share.std() / np.sqrt(class_share.size * share * (1 - share)))
 
@@ -154,18 +155,18 @@ def count_halfway_tests(trees: Trees, values: np.ndarray | SparseRows) -> tuple[
     between two rows of the tree's sample; other rows hardly have the same midpoints to the last bit. Only features
     count whose values hardly repeat among the rows; they must be at least half of the tested features.
     """
-    # A fixed seed: whether rows are refused must not change from call to call.
-    draw = np.random.default_rng(0)
-    n_rows = WORK // 20
+    # The seed is fixed, since whether rows are refused must not change from call to call.
+    generator = np.random.default_rng(0)
+    max_rows = WORK // 20
     if isinstance(values, SparseRows):  # they are made dense
-        n_rows = min(n_rows, max(1000, DENSE_VALUES // values.shape[1]))
-    sample = np.asarray(values[draw.permutation(len(values))[:n_rows]])
+        max_rows = min(max_rows, max(1000, DENSE_VALUES // values.shape[1]))
+    sample = np.asarray(values[generator.permutation(len(values))[:max_rows]])
     keys = np.where(np.isnan(sample), np.int64(NAN_FIRST), order_key_at_or_below(np.nan_to_num(sample)))
-    n_tests, n_halfway, by_chance = _tally_tests(trees, keys, draw)
+    n_tests, n_halfway, by_chance = _tally_tests(trees, keys, generator)
     distinct = np.array([len(np.unique(column[column > NAN_FIRST])) for column in keys.T])
     hardly_repeats, is_tested = distinct >= 0.99 * np.sum(keys > NAN_FIRST, axis=0), n_tests > 0
     is_usable = hardly_repeats & is_tested
-    n_tests, n_halfway, by_chance = (number[is_usable] for number in (n_tests, n_halfway, by_chance))
+    n_tests, n_halfway, by_chance = (tally[is_usable] for tally in (n_tests, n_halfway, by_chance))
     enough_tests = n_halfway.sum() - by_chance.sum() >= max(FEW, 0.01 * n_tests.sum())
     enough_features = 2 * np.sum(n_halfway - by_chance > 1) >= np.sum(is_usable) >= np.sum(is_tested) / 2
     return (int(n_halfway.sum()), int(n_tests.sum())) if enough_tests and enough_features else None
@@ -185,7 +186,7 @@ def _tally_tests(trees: Trees, keys: np.ndarray, draw: np.random.Generator) -> n
     arrays = tuple(map(np.asarray, (trees.feature, trees.threshold, trees.child, trees.missing_right)))
     n_walked = max(WORK // max(len(keys), 1), 1)
     for t in draw.permutation(trees.n_trees)[:n_walked]:
-        tree = tuple(part[t] for part in arrays)
+        tree = tuple(array[t] for array in arrays)
         feature, threshold, *_ = tree
         edges = _find_edges(tree, keys, rows)
         tested, is_halfway = feature[edges.test], edges.middle == threshold[edges.test]
@@ -203,8 +204,8 @@ def _add_repeats(by_chance: np.ndarray, feature: np.ndarray, first: "_Edges", se
 
     ``first`` and ``second`` are the halves' edges, and ``feature [nodes]`` is what each node of the tree tests.
     """
-    test, at, at_other = np.intersect1d(first.test, second.test, return_indices=True)
-    np.add.at(by_chance, feature[test], CHANCE * (first.middle[at] == second.middle[at_other]))
+    test, first_index, second_index = np.intersect1d(first.test, second.test, return_indices=True)
+    np.add.at(by_chance, feature[test], CHANCE * (first.middle[first_index] == second.middle[second_index]))
 
 
 class _Edges(NamedTuple):
@@ -228,15 +229,15 @@ def _find_edges(tree: tuple, keys: np.ndarray, rows: np.ndarray) -> _Edges:
     feature, threshold, child, missing_right = tree
     low, high = np.full(len(child), NAN_FIRST, np.int64), np.full(len(child), -int(NAN_FIRST), np.int64)
     node = np.zeros(len(rows), np.int64)
-    while len(rows):
-        inner = child[node] != node
-        rows, node = rows[inner], node[inner]
+    while len(rows):  # a step down for all rows that are not yet in a leaf, which is its own child
+        is_inner = child[node] != node
+        rows, node = rows[is_inner], node[is_inner]
         key = keys[rows, np.maximum(feature[node], 0)]
-        absent = key == NAN_FIRST
-        right = np.where(absent, missing_right[node], key > threshold[node])
-        np.maximum.at(low, node[~right & ~absent], key[~right & ~absent])
-        np.minimum.at(high, node[right & ~absent], key[right & ~absent])
-        node = child[node] + right
+        is_missing = key == NAN_FIRST
+        goes_right = np.where(is_missing, missing_right[node], key > threshold[node])
+        np.maximum.at(low, node[~goes_right & ~is_missing], key[~goes_right & ~is_missing])
+        np.minimum.at(high, node[goes_right & ~is_missing], key[goes_right & ~is_missing])
+        node = child[node] + goes_right
     test = np.flatnonzero((low > NAN_FIRST) & (high < -int(NAN_FIRST)))
     return _Edges(test, low[test], high[test])
 
@@ -257,27 +258,27 @@ def find_leak_in_sizes(model: Any, values: np.ndarray | SparseRows, position: np
     tree_leaves, by_class = _reach_leaves(model, values), not has_bags(model)
     if not tree_leaves:
         return None
-    n_classes, draw = len(getattr(model, "classes_", ())), np.random.default_rng(0)
+    n_classes, generator = len(getattr(model, "classes_", ())), np.random.default_rng(0)
     cells = [_number_cells(tree, leaf, position, n_classes, by_class=by_class) for tree, leaf in tree_leaves]
     fewer = lambda n_rows, size: np.sum(n_rows < size)
     more = lambda n_rows, size: np.sum(n_rows > size)
-    if _never_by_chance(fewer, cells, draw):
+    if _never_by_chance(fewer, cells, generator):
         return "every leaf gets at least as many of them as it was grown on"
-    is_part = by_class and _never_by_chance(more, cells, draw)
+    is_part = by_class and _never_by_chance(more, cells, generator)
     return "no leaf gets more of them than it was grown on" if is_part else None
 
 
 def _reach_leaves(model: Any, values: np.ndarray | SparseRows) -> list[tuple[Any, np.ndarray]]:
-    """Return scikit-learn's trees of a model, each with the leaf of each row; an empty list for other models.
+    """Return pairs of a model's tree and each row's leaf in it; an empty list for models that are not scikit-learn's.
 
-    If there are many rows, these are a random part of the trees.
+    If there are many rows, the trees are a random subset, with a fixed seed.
     """
     trees = [getattr(estimator, "tree_", None) for estimator in getattr(model, "estimators_", [model])]
     if isinstance(model, Forest) or any(tree is None for tree in trees):
         return []
-    leaves, draw = [], np.random.default_rng(0)
+    leaves, generator = [], np.random.default_rng(0)
     rows: Any = values.matrix() if isinstance(values, SparseRows) else np.ascontiguousarray(values, np.float32)
-    for t in draw.permutation(len(trees))[: max(WORK // len(values), 1)]:
+    for t in generator.permutation(len(trees))[: max(WORK // len(values), 1)]:
         tree_rows = rows[:, model.estimators_features_[t]] if hasattr(model, "estimators_features_") else rows
         tree_rows = tree_rows if isinstance(values, SparseRows) else np.ascontiguousarray(tree_rows)
         leaves.append((trees[t], trees[t].apply(tree_rows)))
@@ -298,19 +299,22 @@ def _number_cells(tree: Any, leaf: np.ndarray, position: np.ndarray, n_classes: 
 
 
 def _never_by_chance(count_wrong: Any, cells: list[tuple], draw: np.random.Generator) -> bool:
-    """Return whether ``count_wrong`` finds no wrong cell, beyond chance: bootstrap samples of the rows make many wrong.
+    """Return whether no cell is wrong for the rows, and too many are wrong for bootstrap samples for this to be chance.
 
-    ``count_wrong`` takes the number of rows in each cell, and the number that grew the cell; it returns a number of
-    cells. ``cells`` has a pair of `_number_cells` for each tree, and ``draw`` draws the samples.
+    ``count_wrong(n_rows, size)`` returns how many cells are wrong, such as those with fewer rows than grew them. Both
+    arguments are ``[cells]``: the number of rows in each cell, and the number that grew it. ``cells`` has a pair of
+    `_number_cells` for each tree, and ``draw`` draws the samples.
     """
-    number = lambda weight: sum(count_wrong(np.bincount(cell, weight, len(size)), size) for cell, size in cells)
-    if number(None):
+    count_all = lambda weight: sum(count_wrong(np.bincount(cell, weight, len(size)), size) for cell, size in cells)
+    if count_all(None):
         return False
-    n = len(cells[0][0])
-    resampled = [number(np.bincount(draw.integers(0, n, n), minlength=n)) for _ in range(DRAWS)]
+    n_rows = len(cells[0][0])
+    resampled = [count_all(np.bincount(draw.integers(0, n_rows, n_rows), minlength=n_rows)) for _ in range(DRAWS)]
     mean, variance = np.mean(resampled), np.var(resampled)
     # Similar trees miss the same leaves, so the number of wrong cells varies more than Poisson: negative binomial.
     dispersion = mean**2 / (variance - mean) if variance > mean else np.inf
+    # Minus the logarithm of the probability of no wrong cell: the mean if Poisson, k log(1 + mean/k) if negative
+    # binomial with the dispersion k.
     return bool(mean >= RARE and (np.isinf(dispersion) or dispersion * np.log1p(mean / dispersion) >= RARE))
 
 
@@ -352,14 +356,15 @@ def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarr
     tree_leaves = _reach_leaves(model, values[subset])
     if not tree_leaves or len(subset) < 2 * PARTS:
         return
-    part = np.arange(len(subset)) % PARTS
-    ratio, error = _ratio_of_sizes(tree_leaves, part)
-    in_bag = np.mean([tree.n_node_samples[0] for tree, _ in tree_leaves])
-    share = (1 + len(subset) / in_bag - ratio) / 2 * getattr(model, "_n_samples", in_bag) / len(subset)
+    jackknife_part = np.arange(len(subset)) % PARTS
+    ratio, error = _ratio_of_sizes(tree_leaves, jackknife_part)
+    bag_size = np.mean([tree.n_node_samples[0] for tree, _ in tree_leaves])
+    # The ratio that `_ratio_of_sizes` expects, solved for the share s.
+    share = (1 + len(subset) / bag_size - ratio) / 2 * getattr(model, "_n_samples", bag_size) / len(subset)
     reason = f"their numbers in its leaves differ from the sample's by {ratio:.2f} of the least for new rows"
     is_suspect = ratio + DEVIATIONS * error < 1
     if not is_suspect and position is not None:
-        ratio, error = _ratio_of_labels(tree_leaves, part, position[subset], len(model.classes_))
+        ratio, error = _ratio_of_labels(tree_leaves, jackknife_part, position[subset], len(model.classes_))
         share, is_suspect = 1 - ratio, ratio + DEVIATIONS_OF_LABELS * error < 1
         reason = (
             "of two that share a leaf of one row, and the row that grew it, the leaf's has the label that no other has "
@@ -374,7 +379,7 @@ def warn_of_seen(model: Any, values: np.ndarray | SparseRows, position: np.ndarr
 
 
 def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, float]:
-    r"""Return (ratio, standard error): distance of row counts in leaves from leaf sizes, relative to its bound if new.
+    r"""Return (ratio, standard error): how far row counts in leaves are from leaf sizes, over the bound for new rows.
 
     ``tree_leaves`` has pairs of a tree and the leaf of each row. ``part [rows]`` numbers the parts of the jackknife.
 
@@ -391,12 +396,13 @@ def _ratio_of_sizes(tree_leaves: list[tuple], part: np.ndarray) -> tuple[float, 
         counts = np.concatenate([counts.sum(axis=0) - counts, counts.sum(axis=0)[None]])  # without each part, then all
         n = counts.sum(axis=1)
         distance += np.sum((counts - size * (n / size.sum())[:, None]) ** 2, axis=1)
+        # n (1 - Σ p²), without bias: the mean of c (c - 1) is n (n - 1) p².
         expected += n - np.sum(counts * (counts - 1), axis=1) / (n - 1)
     return _jackknife(distance / np.maximum(expected, 1))
 
 
 def _ratio_of_labels(tree_leaves: list[tuple], part: np.ndarray, y: np.ndarray, n_classes: int) -> tuple[float, float]:
-    """Return (ratio, standard error): how often a leaf's row has the odd label of three, relative to its bound if new.
+    """Return (ratio, standard error): how often a leaf's row has the odd label of three, over the bound for new rows.
 
     ``tree_leaves`` and ``part`` are as for `_ratio_of_sizes`; ``y [rows]`` has the rows' classes.
 
@@ -410,23 +416,28 @@ def _ratio_of_labels(tree_leaves: list[tuple], part: np.ndarray, y: np.ndarray, 
         if tree.value.shape[2] != n_classes:  # a bag that lacks a class has other class numbers
             continue
         rows = np.flatnonzero((tree.children_left[leaf] < 0) & (tree.n_node_samples[leaf] == 1))
-        leaves, cell = np.unique(leaf[rows], return_inverse=True)
+        leaves, leaf_index = np.unique(leaf[rows], return_inverse=True)
         counts = np.zeros((PARTS, len(leaves), n_classes))
-        np.add.at(counts, (part[rows], cell, y[rows]), 1)
-        counts = np.concatenate([counts.sum(axis=0) - counts, counts.sum(axis=0)[None]])
+        np.add.at(counts, (part[rows], leaf_index, y[rows]), 1)
+        counts = np.concatenate([counts.sum(axis=0) - counts, counts.sum(axis=0)[None]])  # [PARTS + 1, leaves, classes]
         same_label = np.take_along_axis(counts, tree.value[leaves, 0].argmax(axis=1)[None, :, None], axis=2)[:, :, 0]
-        pairs = lambda number: number * (number - 1) / 2
-        odd += np.sum(pairs(counts).sum(axis=2) - pairs(same_label), axis=1)
+        n_pairs = lambda n: n * (n - 1) / 2
+        odd += np.sum(n_pairs(counts).sum(axis=2) - n_pairs(same_label), axis=1)
         split += np.sum(same_label * (counts.sum(axis=2) - same_label), axis=1)
     if split[-1] < FEW_SPLIT:
         return 1.0, 0.0
+    # ``odd`` counts pairs of rows where the leaf's row has the odd label, ``split`` pairs where one of them has: twice
+    # as many if all three rows are equally likely to have it.
     return _jackknife(2 * odd / np.maximum(split, 1))
 
 
 def _jackknife(estimates: np.ndarray) -> tuple[float, float]:
-    """Return the last estimate, made from all rows, and its jackknife error by the others, each without a part."""
-    *without, estimate = estimates
-    return estimate, math.sqrt((PARTS - 1) * np.var(without))
+    """Return the last estimate, made from all rows, and its standard error by the jackknife.
+
+    The other ``estimates`` are made from the rows without one part each.
+    """
+    *by_part, estimate = estimates  # the squared error is (P - 1)/P Σ (estimate of a part - their mean)², of P parts
+    return estimate, math.sqrt((PARTS - 1) * np.var(by_part))
 
 
 def _count_rows_in_bags(model: Any, rows: RowLeaves) -> int:
@@ -436,32 +447,32 @@ def _count_rows_in_bags(model: Any, rows: RowLeaves) -> int:
     not in that tree's bag. A row fits if some row of the sample is out of all these bags at once, which is rare by
     chance. Rows for which it is not rare are left out.
     """
-    outside = oob_mask(model, int(model._n_samples))
-    wrong, n = rows.class_counts <= 0, len(outside)
+    is_outside = oob_mask(model, int(model._n_samples))
+    is_absent, n_sample = rows.class_counts <= 0, len(is_outside)
     # Rows for which such a row of the sample exists by chance in at most one case of a hundred.
-    rare = np.flatnonzero(n * outside.mean() ** wrong.sum(axis=1) <= 0.01)
-    rare = np.random.default_rng(0).permutation(rare)[: max(50 * WORK // n, 2 * FEW)]
+    rare = np.flatnonzero(n_sample * is_outside.mean() ** is_absent.sum(axis=1) <= 0.01)
+    rare = np.random.default_rng(0).permutation(rare)[: max(50 * WORK // n_sample, 2 * FEW)]
     if len(rare) < 2 * FEW:
         return 0
     # Number of trees that miss a row's class while a row of the sample is in their bag: 0 if it is the same row.
-    clashes = wrong[rare].astype(np.float32) @ (~outside).astype(np.float32).T
-    return len(rare) if np.mean(clashes.min(axis=1) == 0) >= 0.98 else 0
+    n_clashes = is_absent[rare].astype(np.float32) @ (~is_outside).astype(np.float32).T
+    return len(rare) if np.mean(n_clashes.min(axis=1) == 0) >= 0.98 else 0
 
 
 def _share_no_leaf(forest: Forest, rows: RowLeaves) -> bool:
     """Return whether all rows are in leaves that count their class, and no two share a leaf that counts one instance.
 
-    False, too, if chance explains it (`CERTAINTY`). The probability that k new rows in n such leaves are all in
+    It is False, too, if chance explains it (`CERTAINTY`). The probability that k new rows in n such leaves are all in
     different leaves is at most exp(-k (k - 1)/(2 n)). Its geometric mean over trees, times e, bounds the probability
     for all trees at once.
     """
     if (rows.class_counts <= 0).any():
         return False
-    leaf, totals, exponents = np.asarray(forest.trees.is_leaf), np.asarray(forest.count_table).sum(axis=1), []
-    single = leaf & (totals[np.asarray(forest.code)] == 1)
+    is_leaf, leaf_sizes, exponents = np.asarray(forest.trees.is_leaf), np.asarray(forest.count_table).sum(axis=1), []
+    is_single = is_leaf & (leaf_sizes[np.asarray(forest.code)] == 1)
     for t in range(forest.n_trees):
-        leaves = rows.leaves[single[t, rows.leaves[:, t]], t]
-        if len(np.unique(leaves)) < len(leaves):
+        reached = rows.leaves[is_single[t, rows.leaves[:, t]], t]
+        if len(np.unique(reached)) < len(reached):
             return False
-        exponents.append(len(leaves) * (len(leaves) - 1) / (2 * max(single[t].sum(), 1)))
+        exponents.append(len(reached) * (len(reached) - 1) / (2 * max(is_single[t].sum(), 1)))
     return math.fsum(exponents) / len(exponents) >= CERTAINTY

@@ -95,10 +95,10 @@ def select_combiner(
     weight, losses = np.asarray(rows.weight, float)[: rows.n], {}
     loss_key = checked_key(key)
     for name, combiners in fold_fits.combiners.items():
-        in_folds = [np.where(fold_fits.fold == k, weight, 0) for k in range(len(combiners))]
+        fold_weights = [np.where(fold_fits.fold == k, weight, 0) for k in range(len(combiners))]
         fold_losses = [
             loss_on(combiner, rows.with_weight(fold), loss=loss, key=jax.random.clone(loss_key)) * fold.sum()
-            for combiner, fold in zip(combiners, in_folds, strict=True)
+            for combiner, fold in zip(combiners, fold_weights, strict=True)
         ]
         losses[name] = sum(fold_losses) / weight.sum()
     best = min(losses, key=lambda name: losses[name])
@@ -166,7 +166,7 @@ def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
     ``log_shares [candidates rows]`` is log P, ``weight [rows]`` the weight of each row.
     """
     weights = np.full(len(log_shares), 1 / len(log_shares))
-    # The objective is concave in the weights, so expectation maximisation has one limit.
+    # The objective is concave in the weights, so expectation maximisation finds its only maximum.
     for _ in range(200):
         log_terms = log_shares + np.log(weights)[:, None]
         expected = np.exp(log_terms - np.logaddexp.reduce(log_terms, axis=0)) @ weight + PRIOR_ROWS
@@ -177,7 +177,7 @@ def _find_weights(log_shares: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def fit_by_folds(
     candidates, rows: OobDataset, loss: Any, n_folds: int | None, key: jax.Array | None, progress: FitProgressLike
 ) -> FoldFits:
-    """Learn candidates, as of `select_combiner`, from all rows; starting there, for each fold from the other folds."""
+    """Learn the candidates of `select_combiner` from all rows, and for each fold from the rows of the other folds."""
     check_rows(rows)
     if not isinstance(candidates, Mapping):
         raise TypeError(f"candidates={candidates!r:.60} must be a dict of combiners by names of your own.")
@@ -198,7 +198,7 @@ def fit_by_folds(
     def learn(
         family: tuple[Combiner, ...], part: OobDataset, starts: Sequence[Combiner | None], what: str
     ) -> list[FitResult]:
-        """Learn each combiner of a family from ``part``, from its start on, if any; ``what`` names what is learned."""
+        """Learn each combiner of a candidate from the rows ``part``, starting at ``starts``; progress says ``what``."""
         receiver = name_progress(progress, what)
         return [
             fit_combiner(combiner, part, loss=loss, key=jax.random.clone(fit_key), start=start, progress=receiver)

@@ -218,7 +218,7 @@ def _log_loss_from_logs(log_probs, y):
 
 
 def _of_the_class(values, y):
-    """Return each instance's value in the column of its class."""
+    """Return the value of each instance in the column of its class y, from ``values [instances classes]``."""
     return jnp.sum(jnp.where(one_hot(y, values.shape[-1]), values, 0.0), axis=-1)
 
 
@@ -405,11 +405,11 @@ def _reliability_curve(probs, y, n_bins, strategy):
     # Bin by bin, by exact sums: a scatter would add floats one by one.
     sums, size, hits = lax.map(in_bin, jnp.arange(n_bins, dtype=jnp.int32))
 
-    def mean(sums):
+    def mean_by_bin(sums):
         means = jnp.where(size > 0, sums / jnp.maximum(size, 1).astype(probs.dtype), jnp.nan)
         return nan_unless_classes(means, y, probs.shape[1])
 
-    return ReliabilityCurve(mean(sums), mean(hits.astype(probs.dtype)), size)
+    return ReliabilityCurve(mean_by_bin(sums), mean_by_bin(hits.astype(probs.dtype)), size)
 
 
 def _checked_bins(n_bins: int, strategy: str) -> int:

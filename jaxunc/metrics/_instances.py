@@ -36,7 +36,10 @@ def as_array(values, *, name: str, numbers: bool = True) -> Array | np.ndarray:
 
 
 def checked_labels(y, n_instances: int, n_classes: int, *, name: str = "y") -> Int32[Array, "instances"]:
-    """Return ``n_instances`` labels as int32; a TypeError for their dtype, a ValueError unless below ``n_classes``."""
+    """Return the class indices ``[n_instances]`` as int32; raise an error that calls them ``name`` unless they fit.
+
+    It is a TypeError for other types than integers and bools, else a ValueError. A trace lets all indices pass.
+    """
     y = as_array(y, name=name, numbers=False)
     remedy = "Turn other labels into indices: np.searchsorted(class_labels, labels)."
     if not (jnp.issubdtype(y.dtype, jnp.integer) or jnp.issubdtype(y.dtype, jnp.bool_)):
@@ -84,11 +87,11 @@ def checked_probabilities(prediction, *, name: str, logs: bool = False) -> Float
         with np.errstate(over="ignore"):
             values = np.exp(np.asarray(prediction)) if logs else np.asarray(prediction)
         slack = max(_SLACK, values.shape[1] * float(jnp.finfo(float_dtype(prediction)).eps))
-        off = np.abs(values.sum(axis=1, dtype=np.float64) - 1)
-        if not (values.min(initial=0) >= -slack and off.max(initial=0) <= slack):
+        error = np.abs(values.sum(axis=1, dtype=np.float64) - 1)
+        if not (values.min(initial=0) >= -slack and error.max(initial=0) <= slack):
             raise ValueError(
                 f"{name} must be {'logarithms of ' if logs else ''}probabilities, >= 0 and adding to 1 in each row; "
-                f"the smallest is {values.min():.6g}, and a row's sum is off by {off.max():.6g}. Class scores are no "
+                f"the smallest is {values.min():.6g}, and a row's sum is off by {error.max():.6g}. Class scores are no "
                 f"probabilities: use the combiner's {'log_probability' if logs else 'probability'}."
             )
     return as_floats(prediction)
@@ -102,17 +105,17 @@ def as_floats(prediction) -> Float[Array, "..."]:
 
 
 def one_hot(y: Int32[Array, "instances"], n_classes: int) -> Bool[Array, "instances classes"]:
-    """Return bools with ``n_classes`` columns, True in that of each instance's class."""
+    """Return bools with ``n_classes`` columns, True in the column of each instance's class."""
     return y[:, None] == jnp.arange(n_classes, dtype=y.dtype)[None, :]
 
 
 def nan_unless_classes(value: Array, y: Int32[Array, "instances"], n_classes: int) -> Array:
-    """Return the value, or NaN if any label is none of ``n_classes``: under a trace no error can be raised."""
+    """Return the value, or NaN if any label lies outside [0, ``n_classes``): under a trace no error can be raised."""
     return jnp.where(jnp.all((y >= 0) & (y < n_classes)), value, jnp.nan)
 
 
 def checked_scores(score, *, name: str) -> Real[Array, "..."]:
-    """Return the scores as a JAX array in the same order; raise a ValueError for NaN, outside a trace.
+    """Return the scores as a JAX array; raise a ValueError, which calls them ``name``, for NaN outside a trace.
 
     NumPy's 64-bit numbers, if JAX would cut them to 32 bits, become ranks among all entries, comparable over columns.
     """
@@ -124,13 +127,13 @@ def checked_scores(score, *, name: str) -> Real[Array, "..."]:
 
 
 def sort_key(score: Real[Array, "instances"]) -> Integer[Array, "instances"]:
-    """Return integers in the order of the scores, whose comparison is exact: XLA takes subnormal floats for 0."""
+    """Return integers that sort as the scores do. Their comparison is exact, while XLA takes subnormal floats for 0."""
     if not jnp.issubdtype(score.dtype, jnp.floating):
         return score
     if score.dtype != jnp.float64:
         return order_key(score)
     bits = lax.bitcast_convert_type(score, jnp.int64)
-    return jnp.where(bits < 0, jnp.iinfo(jnp.int64).min - bits, bits)
+    return jnp.where(bits < 0, jnp.iinfo(jnp.int64).min - bits, bits)  # -0, whose bits are the least, becomes 0
 
 
 def group_edges(keys: Integer[Array, "instances"]) -> tuple[Bool[Array, "instances"], Bool[Array, "instances"]]:

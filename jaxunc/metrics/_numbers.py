@@ -118,8 +118,8 @@ def pinball_loss(
     """
     predicted, y = _checked(predicted, y, "predicted")
     check_within("quantiles", quantiles, "[0, 1]", ": a level for each column", shape=(predicted.shape[1],))
-    apart = as_floats(y[:, None] - predicted)
-    return _pinball(apart, copy_in(quantiles, apart.dtype))
+    difference = as_floats(y[:, None] - predicted)
+    return _pinball(difference, copy_in(quantiles, difference.dtype))
 
 
 @jit
@@ -176,33 +176,31 @@ def crps(
     0.5
     """
     values, y = _checked(values, y, "values")
-    apart = as_floats(values - y[:, None])
+    difference = as_floats(values - y[:, None])
     if probs is None:
-        return _crps(apart, jnp.full((1, values.shape[1]), 1 / values.shape[1], apart.dtype))
-    shares = as_array(probs, name="probs")
-    if shares.shape != values.shape:
-        raise ValueError(f"probs has shape {shares.shape}; expected {values.shape}, one for each of the values.")
-    if is_concrete(shares):
-        values_of_shares = np.asarray(shares)
-        if not (
-            (values_of_shares >= 0).all() and (np.abs(values_of_shares.sum(axis=1, dtype=np.float64) - 1) <= 1e-3).all()
-        ):
+        return _crps(difference, jnp.full((1, values.shape[1]), 1 / values.shape[1], difference.dtype))
+    weights = as_array(probs, name="probs")
+    if weights.shape != values.shape:
+        raise ValueError(f"probs has shape {weights.shape}; expected {values.shape}, one for each of the values.")
+    if is_concrete(weights):
+        checked = np.asarray(weights)
+        if not ((checked >= 0).all() and (np.abs(checked.sum(axis=1, dtype=np.float64) - 1) <= 1e-3).all()):
             raise ValueError("probs must be >= 0 and add to 1 in each row.")
-    return _crps(apart, jnp.asarray(shares, apart.dtype))
+    return _crps(difference, jnp.asarray(weights, difference.dtype))
 
 
 @jit
 def _crps(apart, shares):
-    """Return the mean score, from ``apart [instances points]``, points less targets, and ``shares``, probabilities."""
+    """Return the mean score from ``apart [instances points]``, points less targets, and ``shares``, probabilities."""
     order = jnp.argsort(apart, axis=1)
     apart = jnp.take_along_axis(apart, order, axis=1)
     shares = jnp.take_along_axis(jnp.broadcast_to(shares, apart.shape), order, axis=1)
-    # Between two points F is constant. The integral has F² there up to y, and (1 - F)² beyond y.
+    # Between two points F is constant: the integrand is F² below y, and (1 - F)² above.
     below = jnp.cumsum(shares, axis=1)[:, :-1]
     low, high = apart[:, :-1], apart[:, 1:]
-    parts = below**2 * (jnp.minimum(high, 0) - jnp.minimum(low, 0))
-    parts = parts + (1 - below) ** 2 * (jnp.maximum(high, 0) - jnp.maximum(low, 0))
-    return mean(jnp.sum(parts, axis=1) + jnp.maximum(apart[:, 0], 0) + jnp.maximum(-apart[:, -1], 0))
+    integrals = below**2 * (jnp.minimum(high, 0) - jnp.minimum(low, 0))
+    integrals = integrals + (1 - below) ** 2 * (jnp.maximum(high, 0) - jnp.maximum(low, 0))
+    return mean(jnp.sum(integrals, axis=1) + jnp.maximum(apart[:, 0], 0) + jnp.maximum(-apart[:, -1], 0))
 
 
 def _checked(predicted: Any, y: Any, name: str) -> tuple[Any, Any]:

@@ -94,13 +94,16 @@ def _auc(score, y):
 
 @jit
 def _auc_one_vs_rest(score, y):
-    """Return the mean over classes of the area of each class's score; classes of no row, or of all, are left out."""
+    """Return the mean over classes of the area of each class's column of ``score [instances classes]``.
+
+    Classes y of no instance, or of all, are left out; NaN if none is left.
+    """
     n_classes = score.shape[-1]
     areas = jax.vmap(lambda column, c: _area(column, y == c))(score.T, jnp.arange(n_classes, dtype=y.dtype))
     size = jnp.sum(one_hot(y, n_classes), axis=0)
     defined = (size > 0) & (size < y.shape[0])
-    mean = jnp.sum(jnp.where(defined, areas, 0.0)) / jnp.sum(defined).astype(areas.dtype)
-    return nan_unless_classes(mean, y, n_classes)
+    mean_area = jnp.sum(jnp.where(defined, areas, 0.0)) / jnp.sum(defined).astype(areas.dtype)
+    return nan_unless_classes(mean_area, y, n_classes)
 
 
 def _area(score, positive):
@@ -248,9 +251,10 @@ def area_under_risk_coverage(certainty: Real[Array | np.ndarray, "instances"], c
 
 
 def _share_by_coverage(certainty, correct, n_points, counted):
-    """Return the share with ``correct == counted`` of the j n/m instances of most ``certainty``, j = 1 … m.
+    """Return the share with ``correct == counted`` of the j n/m most certain of n instances, for j = 1 … m.
 
-    m is ``n_points``, or n if that is None.
+    ``certainty`` and ``correct`` (0 or 1) are ``[instances]``, and ``counted`` is 0 or 1. m is ``n_points``, or n if
+    ``n_points`` is None.
     """
     certainty = as_array(certainty, name="certainty")
     check_column(certainty, name="certainty", remedy="From probabilities take the largest of each row.")
@@ -258,25 +262,27 @@ def _share_by_coverage(certainty, correct, n_points, counted):
     correct = checked_labels(correct, n, 2, name="correct")
     n_points = n if n_points is None else n_points
     check_integer("n_points", n_points, 1, "; None is a point per instance")
-    # t = jn/m is split by integer arithmetic into last + part, with 0 < part <= 1: instance ``last`` is kept in part.
+    # t = jn/m is split by integer arithmetic into last + fraction, 0 < fraction <= 1: of instance ``last`` a fraction.
     steps = np.arange(1, n_points + 1, dtype=np.int64) * n
     last = -(-steps // n_points) - 1
-    part = (steps - last * n_points) / n_points
+    fraction = (steps - last * n_points) / n_points
     certainty = checked_scores(certainty, name="certainty")
     dtype = as_floats(certainty).dtype
-    return _share_among_kept(certainty, correct, counted, jnp.asarray(last, jnp.int32), jnp.asarray(part, dtype))
+    return _share_among_kept(certainty, correct, counted, jnp.asarray(last, jnp.int32), jnp.asarray(fraction, dtype))
 
 
 @jit
 def _share_among_kept(certainty, correct, counted, last, part):
-    """Return the share of hits among the ``last + part`` instances of most ``certainty``, for each pair ``[points]``.
+    """Return the share of hits among the ``last + part`` most certain instances, ``[points]``.
 
-    A hit has ``correct == counted``. Of equal certainties the same share of each instance is kept.
+    ``certainty`` and ``correct`` are ``[instances]``; a hit has ``correct == counted``. ``last [points]`` is a whole
+    number and ``part [points]`` a fraction of one instance. Of equal certainties the same share of each instance is
+    kept.
     """
     # The bitwise complement reverses the order of integers without overflow.
     keys, hit = lax.sort((~sort_key(certainty), correct == counted), num_keys=1)
     (hits_before, hits_through), (start, end) = (
-        [number[last] for number in _count_by_ties(keys, marked)] for marked in (hit, jnp.ones_like(hit))
+        [counts[last] for counts in _count_by_ties(keys, marked)] for marked in (hit, jnp.ones_like(hit))
     )
     # Within a group of equal certainties hits are spread evenly: its rate times the part of it that is kept.
     rate = (hits_through - hits_before).astype(part.dtype) / (end - start).astype(part.dtype)

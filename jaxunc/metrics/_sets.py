@@ -85,7 +85,11 @@ def interval_brier(interval: Interval, y: Labels, *, leaf: Leaf | None = None) -
 
 @jit
 def _each_its_own(interval: Interval, y) -> Interval:
-    """Return the best and the worst mean squared error, where each instance chooses its probability in its interval."""
+    """Return the least and the greatest mean squared error, where each instance has a probability of its own.
+
+    The probability lies in the instance's interval; ``interval`` has the ends for class 1 ``[instances]``, and
+    ``y [instances]`` is 0 or 1.
+    """
 
     def loss(p):
         return nan_unless_classes(mean(jnp.where(y == 1, (1 - p) ** 2, p**2)), y, 2)
@@ -96,9 +100,10 @@ def _each_its_own(interval: Interval, y) -> Interval:
 
 @jit
 def _by_leaf(interval: Interval, y, leaf) -> Interval:
-    """Return the best and the worst mean squared error, where all instances of a leaf have one probability.
+    """Return the least and the greatest mean squared error, where all instances of a leaf have one probability.
 
-    ``interval`` has the ends for class 1 ``[instances]``; where they differ within a leaf, the result is NaN.
+    ``interval`` has the ends for class 1 ``[instances]``; where they differ within a leaf, the result is NaN. ``y`` is
+    0 or 1 and ``leaf`` the number of the leaf, both ``[instances]``.
     """
     n = y.shape[0]
     order = jnp.argsort(leaf)
@@ -107,11 +112,11 @@ def _by_leaf(interval: Interval, y, leaf) -> Interval:
     lower, upper = sorted_ends = tuple(end[order] for end in interval)
     ones = jax.ops.segment_sum((y[order] == 1).astype(lower.dtype), index, n, indices_are_sorted=True)
     zeros = jax.ops.segment_sum((y[order] == 0).astype(lower.dtype), index, n, indices_are_sorted=True)
-    here = ones + zeros > 0
+    has_rows = ones + zeros > 0  # there may be fewer than n leaves
     # The ends of each leaf's interval, which all its instances share.
     lower, upper = (jnp.zeros(n, end.dtype).at[index].set(end, indices_are_sorted=True) for end in sorted_ends)
     shared = jnp.all((lower[index] == sorted_ends[0]) & (upper[index] == sorted_ends[1]))
-    share = ones / jnp.where(here, ones + zeros, 1.0)
+    share = ones / jnp.where(has_rows, ones + zeros, 1.0)
 
     def loss(p):
         return ones * (1 - p) ** 2 + zeros * p**2
@@ -158,22 +163,22 @@ def _checked_interval(interval: Interval) -> Interval:
 
 
 def _of_class_one(lower, upper):
-    """Return the ends of class 1's intervals: the narrower on each side, of those of both classes ``[instances 2]``."""
+    """Return the lower and upper ends for class 1 that the intervals of both classes ``[instances 2]`` allow."""
     xp = np if isinstance(lower, np.ndarray) and isinstance(upper, np.ndarray) else jnp
-    of_one, other = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
+    of_one, from_zero = (lower[:, 1], upper[:, 1]), (1 - upper[:, 0], 1 - lower[:, 0])
     dtypes = [end.dtype for end in (lower, upper) if jnp.issubdtype(end.dtype, jnp.floating)]
     rounding = 2 * max((float(jnp.finfo(dtype).eps) for dtype in dtypes), default=0.0)
-    both = (
-        xp.where(other[0] > of_one[0] + rounding, other[0], of_one[0]),
-        xp.where(other[1] < of_one[1] - rounding, other[1], of_one[1]),
+    narrowed = (
+        xp.where(from_zero[0] > of_one[0] + rounding, from_zero[0], of_one[0]),
+        xp.where(from_zero[1] < of_one[1] - rounding, from_zero[1], of_one[1]),
     )
-    if is_concrete(both) and (apart := np.asarray(both[0] - both[1])).max(initial=0) > 1e-6:
-        row = int(np.argmax(apart))
+    if is_concrete(narrowed) and (gap := np.asarray(narrowed[0] - narrowed[1])).max(initial=0) > 1e-6:
+        row = int(np.argmax(gap))
         raise ValueError(
             f"interval {row} holds no distribution: class 0 in [{lower[row, 0]}, {upper[row, 0]}] and class 1 in "
             f"[{lower[row, 1]}, {upper[row, 1]}] cannot add to 1."
         )
-    return both[0], xp.maximum(both[0], both[1])
+    return narrowed[0], xp.maximum(narrowed[0], narrowed[1])
 
 
 def _checked_leaf(leaf, interval: Interval):

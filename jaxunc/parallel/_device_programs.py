@@ -66,8 +66,8 @@ def place(grid: Grid, packed: PackedTrees) -> TreeShards:
         tree_shards = []
         for i, leaf in enumerate(leaves):
             shape = grid.n_tree * per_shard, *leaf.shape[1:]
-            part_of = lambda index, i=i: shard_of(first_of(index) // per_shard)[i]
-            tree_shards.append(jax.make_array_from_callback(shape, grid.sharding("tree"), part_of))
+            shard_leaf = lambda index, i=i: shard_of(first_of(index) // per_shard)[i]
+            tree_shards.append(jax.make_array_from_callback(shape, grid.sharding("tree"), shard_leaf))
         # Rows may be large: they are put on the devices once, not by each call.
         rows = [_replicate(grid, rows) for rows in packed.rows]
     shared = on_every_device(grid, packed.totals), rows, on_every_device(grid, packed.sets)
@@ -100,7 +100,7 @@ def _replicate(grid: Grid, leaf):
 
 
 def stretch_of(grid: Grid, process: int, n_instances: int) -> int:
-    """Return the length of a process's stretches: its instances divided by its positions along 'data', rounded up."""
+    """Return how many of a process's ``n_instances`` each position along 'data' has (a stretch), rounded up."""
     return ceil_div(n_instances, len(grid.rows_of(process)))
 
 
@@ -122,9 +122,10 @@ class InstanceShards(NamedTuple):
         return stretch_of(self.grid, self.grid.this_process, self.n_instances)
 
     def of(self, part: Part, array: np.ndarray, *axes: str | None) -> jax.Array:
-        """Return the same ``part`` of every stretch of ``array`` ``[instances …]``, padded by zeros: ``[data rows …]``.
+        """Return the same ``part`` of every stretch of ``array [instances …]``, padded by zeros: ``[data rows …]``.
 
-        The first axis is distributed along 'data', and the next ones along the mesh axes ``axes``; None for no axis.
+        A stretch is the instances of one position along 'data'. The first axis of the result is distributed along
+        'data', and the next axes along the mesh axes ``axes``, None along no axis.
         """
         padded = np.zeros((len(self.positions), part.chunk.rows, *array.shape[1:]), array.dtype)
         for i in range(len(self.positions)):
@@ -132,7 +133,7 @@ class InstanceShards(NamedTuple):
             # The last stretch may be shorter than the others; beyond its end zeros remain.
             rows = array[min(first + part.start, last) : min(first + part.stop, last)]
             padded[i, : len(rows)] = rows
-        row_of = {place: i for i, place in enumerate(self.positions)}
+        row_of = {position: i for i, position in enumerate(self.positions)}
 
         def rows_at(index):
             row = row_of[first_of(index)]
@@ -166,8 +167,8 @@ class InstanceShards(NamedTuple):
         rows = [answer[:, : part.stop - part.start] for part, answer in zip(parts, answers, strict=True)]
         # Stretch after stretch is the order of the instances. Padding at the end of each part was cut off above; here
         # that of the last stretch is.
-        by_place = np.concatenate(rows, axis=1)[:, : self.stretch]
-        return by_place.reshape(-1, *by_place.shape[2:])[: self.n_instances]
+        by_position = np.concatenate(rows, axis=1)[:, : self.stretch]
+        return by_position.reshape(-1, *by_position.shape[2:])[: self.n_instances]
 
 
 class Program(NamedTuple):
@@ -216,12 +217,12 @@ def _merge_all_trees(program: Program, arrays: tuple, shared: tuple, x, mask, bl
     grid, spec = program.grid, program.spec
     packed = PackedTrees(*arrays, *shared, spec=spec)
     carry = packed.merge_to_carry(x, mask, blocks)
-    both = carry.planes if mask is None else [*carry.planes, *carry.scalars]
+    entries = carry.planes if mask is None else [*carry.planes, *carry.scalars]
     merging = spec.layout.planes if mask is None else spec.layout.both
     # Without a mask the numbers per tree are the same for all instances: every device already has their total.
-    both = join_tree_shards(merging, both, program.n_trees, n_shards=grid.n_tree, all_instances=grid.spans)
+    entries = join_tree_shards(merging, entries, program.n_trees, n_shards=grid.n_tree, all_instances=grid.spans)
     n_planes = len(carry.planes)
-    return packed.results(Carry(both[:n_planes], carry.scalars if mask is None else both[n_planes:]))
+    return packed.results(Carry(entries[:n_planes], carry.scalars if mask is None else entries[n_planes:]))
 
 
 @jit(static_argnums=(0, 2))
@@ -301,7 +302,7 @@ def finish_chunk(grid: Grid, combiner: Combiner, readout: str | None, merged: Py
 
 @jit(static_argnums=(0, 2))
 def merge_and_finish_on_mesh(program: Program, combiner: Combiner, readout: str | None, *inputs) -> PyTree:
-    """Return `finish_chunk` of `merge_on_mesh` by one program, for accelerators; ``inputs`` are those of the latter."""
+    """Return the answers ``[data rows ...]`` by one program, for accelerators; ``inputs`` as for `merge_on_mesh`."""
     return finish_chunk(program.grid, combiner, readout, merge_on_mesh(program, *inputs))
 
 
@@ -333,11 +334,13 @@ def join_tree_shards(merging: Merging, carry: list, n_trees: int, *, n_shards: i
         gathered = lax.all_gather(words, "tree", axis=1)
     else:
         # Instances are cut into as many shares as there are shards; padding is dropped where answers are collected.
-        more = -words.shape[1] % n_shards
-        parts = jnp.pad(words, ((0, 0), (0, more))).reshape(len(words), n_shards, -1)
-        gathered = lax.all_to_all(parts, "tree", split_axis=1, concat_axis=1)
-    ends = itertools.accumulate(map(_width, leaves), initial=0)
-    by_shard = [from_words(gathered[a:b], leaf) for (a, b), leaf in zip(itertools.pairwise(ends), leaves, strict=True)]
+        n_padding = -words.shape[1] % n_shards
+        shares = jnp.pad(words, ((0, 0), (0, n_padding))).reshape(len(words), n_shards, -1)
+        gathered = lax.all_to_all(shares, "tree", split_axis=1, concat_axis=1)
+    word_ends = itertools.accumulate(map(_width, leaves), initial=0)
+    by_shard = [
+        from_words(gathered[a:b], leaf) for (a, b), leaf in zip(itertools.pairwise(word_ends), leaves, strict=True)
+    ]
     return _join(merging, jax.tree.unflatten(structure, by_shard), n_trees)
 
 
@@ -347,15 +350,17 @@ def _join(merging: Merging, carries: list, n_trees: int) -> list:
     Collected planes are put side by side, without the trees that pad the last shards to more than ``n_trees``.
     """
     kinds = zip(merging.kinds, merging.dtypes, strict=True)
-    of_closed = [kind for kind in kinds if kind[0] != "collect"]
-    closed = Merging(tuple(merge for merge, _ in of_closed), tuple(dtype for _, dtype in of_closed))
-    sums = [c for m, c in zip(merging.planes, carries, strict=True) if not m.collects]
+    closed_kinds = [kind for kind in kinds if kind[0] != "collect"]
+    # The merging of the planes that are joined; collected ones are put side by side.
+    closed = Merging(tuple(merge for merge, _ in closed_kinds), tuple(dtype for _, dtype in closed_kinds))
+    sums = [entry for plane, entry in zip(merging.planes, carries, strict=True) if not plane.collects]
     first, others = (jax.tree.map(lambda a, part=part: a[part], sums) for part in (0, slice(1, None)))
     # Shard after shard, in the order of their trees, so that sums are the same on every device.
-    more = jax.tree.leaves(carries)[0].shape[0] - 1  # the length of the scan, which has no arrays if all are collected
-    joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others, length=more)[0])
-    both = zip(merging.planes, carries, strict=True)
-    return [(_flatten_shards(c[0], n_trees),) if m.collects else next(joined) for m, c in both]
+    # The scan needs its length, since it has no arrays if all planes are collected.
+    n_others = jax.tree.leaves(carries)[0].shape[0] - 1
+    joined = iter(lax.scan(lambda carry, shard: (closed.join(carry, shard), None), first, others, length=n_others)[0])
+    pairs = zip(merging.planes, carries, strict=True)
+    return [(_flatten_shards(entry[0], n_trees),) if plane.collects else next(joined) for plane, entry in pairs]
 
 
 def _flatten_shards(values: Array, n_trees: int) -> Array:
@@ -365,7 +370,7 @@ def _flatten_shards(values: Array, n_trees: int) -> Array:
 
 
 def _width(leaf: Array) -> int:
-    """Return the number of 32-bit words of an instance in ``leaf [instances ...]`` (`as_words`)."""
+    """Return the number of 32-bit words that an instance takes in ``leaf [instances ...]``."""
     return math.prod(leaf.shape[1:]) * max(1, leaf.dtype.itemsize // 4)
 
 

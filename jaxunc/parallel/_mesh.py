@@ -54,7 +54,7 @@ class Grid(NamedTuple):
 
     @property
     def spans(self) -> bool:
-        """Whether 'tree' spans processes: those with trees for the same instances then must pass these instances."""
+        """Whether 'tree' spans processes, so that those with trees for the same instances must pass these instances."""
         return any(len(set(row)) > 1 for row in self.process_of)
 
     def rows_of(self, process: int) -> tuple[int, ...]:
@@ -113,7 +113,7 @@ def _check_processes(grid: Grid) -> None:
 
 
 class Call(NamedTuple):
-    """One process's description of its call, as int32 numbers that are sent to all processes."""
+    """One process's description of its call, as int32 numbers that all processes compare before any runs a program."""
 
     refused: int
     """Whether the process refused its data, 0 or 1."""
@@ -125,7 +125,7 @@ class Call(NamedTuple):
     readout: int
     """Index of the read-out in `READOUTS`."""
     digest: int
-    """Checksum of the data and the mask; 0 where no processes must pass the same instances."""
+    """Checksum of the data and the mask; 0 unless some processes must pass the same instances (`Grid.spans`)."""
 
 
 def digest(*arrays: np.ndarray | None) -> int:
@@ -157,20 +157,20 @@ def exchange_calls(grid: Grid, call: Call) -> dict[int, Call]:
 
 @lru_cache
 def _to_all(grid: Grid):
-    """Return the program that copies rows ``[devices numbers]``, distributed over the grid, to all of its processes."""
+    """Return the program that copies rows ``[devices numbers]``, one on each device of the grid, to all processes."""
     return jit(lambda rows: rows, out_shardings=grid.sharding())
 
 
 def _check(grid: Grid, calls: dict[int, Call]) -> None:
-    """Raise a ValueError if the ``calls`` of the grid's processes do not fit together, or another refused its data."""
+    """Raise a ValueError if the ``calls`` of the grid's processes do not fit together, or another process refused."""
     # A process that refused its data raises its own error, and the other processes raise this one. So no process waits
     # for a program that will not run.
     if refused := [process for process, call in calls.items() if call.refused and process != grid.this_process]:
         if not calls[grid.this_process].refused:
             raise ValueError(f"the processes {refused} refused their data, as their own errors say: none is scored.")
         return
-    for name, say in (("masked", bool), ("readout", lambda place: READOUTS[place] or "answer")):
-        values = {process: say(getattr(call, name)) for process, call in calls.items()}
+    for name, describe in (("masked", bool), ("readout", lambda index: READOUTS[index] or "answer")):
+        values = {process: describe(getattr(call, name)) for process, call in calls.items()}
         if len(set(values.values())) > 1:
             what = {"masked": "whether there is a tree_mask", "readout": "which read-out is asked for"}[name]
             raise ValueError(
@@ -179,9 +179,9 @@ def _check(grid: Grid, calls: dict[int, Call]) -> None:
             )
     for first in calls:
         for second in calls:
-            same = grid.rows_of(first) == grid.rows_of(second)
+            same_positions = grid.rows_of(first) == grid.rows_of(second)
             # Without the first field: a refusal was handled above.
-            if same and calls[first][1:] != calls[second][1:]:
+            if same_positions and calls[first][1:] != calls[second][1:]:
                 raise ValueError(
                     f"the processes {first} and {second} have trees for the same instances (the axis 'tree' of the "
                     f"mesh spans them), but passed other data: {calls[first].n_instances} and "

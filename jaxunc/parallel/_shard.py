@@ -179,7 +179,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return ShardedForest(self.bound.with_rule(combiner), self._grid)
 
     def lower(self, n_instances: int, *, missing: bool = False) -> jax.stages.Lowered:
-        """Return what `BoundForest.lower` does, with its arguments; ``n_instances`` are those of all processes."""
+        """Return the program for ``n_instances`` of all processes, with or without ``missing`` values, to compile."""
         check_integer("n_instances", n_instances, 1)
         tree_shards, n_features = self._shards_for(missing), self.bound.forest.n_features
         if self._answers_in_one:
@@ -204,8 +204,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         grid, tree_shards = self._grid, self._shards_for(any(call.missing for call in calls.values()))
         shards = InstanceShards(grid, len(values))
         # Every process runs as many parts as the one with most instances: a collective waits for all of them.
-        longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
-        parts = self._parts(longest, tree_shards.spec.missing)
+        n_longest = max(stretch_of(grid, process, call.n_instances) for process, call in calls.items())
+        parts = self._parts(n_longest, tree_shards.spec.missing)
         if mask is not None:
             padding = grid.n_tree * trees_per_shard(grid, mask.shape[1]) - mask.shape[1]
             mask = np.pad(mask, ((0, 0), (0, padding)))
@@ -224,7 +224,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return shards.collect(parts, self._one_ahead(score, parts, shards))
 
     def _run_on_accelerators(self, X, tree_mask, readout: str | None) -> PyTree:
-        """Return `_run` on a mesh of accelerators of one process: by one program, which also looks for missing values.
+        """Return the ``readout`` for ``X`` on accelerators of one process; the program also looks for missing values.
 
         If nobody has looked for missing values, the program runs first that the last batch needed, with or without
         missing values; if that guess was wrong, the other program answers.
@@ -241,8 +241,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
             static = self._answer_program(tree_shards)
             return answer_on_mesh(static, self._combiner, readout, tree_shards.arrays, tree_shards.shared, x, mask)
 
-        numbers = values.shape[1] + self._engine.packed.spec.layout.width
-        row_bytes = ceil_div(4 * numbers + (0 if mask is None else forest.n_trees), grid.n_data)
+        n_values = values.shape[1] + self._engine.packed.spec.layout.width
+        row_bytes = ceil_div(4 * n_values + (0 if mask is None else forest.n_trees), grid.n_data)
         options = {"missing": missing, "guess": self._missing_guess, "n_devices": grid.mesh.size}
         with _ACCELERATOR_LOCK:
             values = rows_on_mesh(grid, values) if isinstance(values, jax.Array) and n else values
@@ -276,7 +276,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         answers = []
         for part in parts:
             answers.append(score(part))
-            if len(answers) > ahead:
+            if len(answers) > ahead:  # True counts as 1: one answer stays on the accelerator
                 yield shards.fetch(answers.pop(0))
         yield from map(shards.fetch, answers)
 
@@ -304,8 +304,8 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         except (TypeError, ValueError) as caught:
             error = caught
         # Processes that share a row of devices must pass the same instances: checksums are compared, not the data.
-        sums = digest(values, mask) if self._grid.spans else 0
-        call = Call(int(error is not None), len(values), int(missing), int(mask is not None), readout_index, sums)
+        checksum = digest(values, mask) if self._grid.spans else 0
+        call = Call(int(error is not None), len(values), int(missing), int(mask is not None), readout_index, checksum)
         calls = exchange_calls(self._grid, call)
         if error is not None:
             raise error
@@ -317,7 +317,7 @@ class ShardedForest(Pickled, ReadOuts[AnswerT]):
         return Program(self._grid, tree_shards.spec, self.bound.forest.n_trees, block)
 
     def _parts(self, n_instances: int, missing: bool) -> tuple[Part, ...]:
-        """Return the parts that a stretch of ``n_instances`` is cut into, with or without ``missing`` values."""
+        """Return the parts of ``n_instances`` at one position along 'data', with or without ``missing`` values."""
         packed = self._engine.packed
         spec = packed.spec._replace(missing=missing)
         n_trees = trees_per_shard(self._grid, packed.n_trees)

@@ -1,4 +1,4 @@
-"""What each training row counts in each tree, such that the answer of a leaf is a weighted mean of its rows' targets.
+"""How much each training row counts in each tree, so that a leaf's answer is a weighted mean of its rows' targets.
 
 A row counts as often as the tree's bag drew it, times its sample weight and the weight of its class. Which of these
 factors a model was grown with is found by trial: the rows have to give the sizes of all leaves. If targets are passed,
@@ -25,7 +25,7 @@ LEAVES = "kind='leaves' takes any model, and claims nothing: the share of trees 
 
 
 class Contents(NamedTuple):
-    """What a model's leaves hold of the rows that grew them."""
+    """The contents of a model's leaves: counts, or sizes and means, of the rows that grew them."""
 
     trees: Trees
     counts: tuple[np.ndarray, np.ndarray] | None = None
@@ -42,24 +42,24 @@ def unwrap_model(model: Any) -> tuple[Any, Callable[[Any], Any]]:
 
     Trees, models of other libraries and the path of a model file are taken, too; the function then changes nothing.
     """
-    as_they_are = lambda X: X
+    identity = lambda X: X
     if isinstance(model, BoundForest | Trees):
-        return model if isinstance(model, Trees) else model.forest, as_they_are
+        return model if isinstance(model, Trees) else model.forest, identity
     if (library := library_of(model)) != "sklearn":
-        return model if library else from_any(model), as_they_are  # no library's object: the path of a file
-    # Here, since they take scikit-learn.
+        return model if library else from_any(model), identity  # no library's object: the path of a file
+    # Imported only here: they import scikit-learn, which models of other libraries do not need.
     from sklearn.frozen import FrozenEstimator
     from sklearn.utils.validation import check_is_fitted
 
     from jaxunc.interop import known_to_sklearn, n_rows, opened, steps_of, transformed
 
-    model_or_pipeline, last, _ = opened(FrozenEstimator(model))
-    if isinstance(last, ReadsRawRows):
-        check_is_fitted(last)
-        inner, read = opened(vars(last).get("estimator_")).forest, last._instances
-        forest = vars(last)["forest_"] if inner is None else inner
+    model_or_pipeline, last_step, _ = opened(FrozenEstimator(model))
+    if isinstance(last_step, ReadsRawRows):
+        check_is_fitted(last_step)
+        fitted_model, read = opened(vars(last_step).get("estimator_")).forest, last_step._instances
+        forest = vars(last_step)["forest_"] if fitted_model is None else fitted_model  # files keep no fitted model
     else:
-        forest, read = last, as_they_are
+        forest, read = last_step, identity
     if not (steps := steps_of(model_or_pipeline)):
         return forest, read
 
@@ -79,38 +79,41 @@ def check_on_host(*tables: Any) -> None:
 
 
 def contents_of(model: Any) -> Contents:
-    """Return what the leaves hold of a model that `jaxunc.from_any` takes, or of trees. Raises as `from_any` does."""
+    """Return the contents of the leaves of trees, or of a model that `jaxunc.from_any` takes; raises as it does."""
     if library_of(model) == "sklearn":
-        from jaxunc.interop import GROWN, grown_leaves  # here, since they take scikit-learn
+        from jaxunc.interop import GROWN, grown_leaves  # which import scikit-learn
 
         if isinstance(model, GROWN):
             trees, size, mean, _ = grown_leaves(model)
             return Contents(trees, None, size, mean)
     if isinstance(model, Trees):
         return Contents(model)
-    other = from_any(model)
-    if isinstance(other, Forest):
-        counts = np.asarray(other.count_table), np.asarray(other.code)
-        return Contents(other.trees, counts, class_labels=other.class_labels)
-    if not (other.is_forest and other.link == "identity" and other.n_outputs == 1 and other.class_labels is None):
-        return Contents(other.trees)
-    mean = np.asarray(other.values, np.float64)[:, :, 0] * other.n_trees + float(np.asarray(other.base)[0])
-    return Contents(other.trees, None, None, mean)
+    ensemble = from_any(model)
+    if isinstance(ensemble, Forest):
+        counts = np.asarray(ensemble.count_table), np.asarray(ensemble.code)
+        return Contents(ensemble.trees, counts, class_labels=ensemble.class_labels)
+    if not (
+        ensemble.is_forest and ensemble.link == "identity" and ensemble.n_outputs == 1 and ensemble.class_labels is None
+    ):
+        return Contents(ensemble.trees)  # leaves hold terms of a sum, and no means
+    # The answer base + Σ value over T trees is the mean of the trees' own answers T · value + base.
+    mean = np.asarray(ensemble.values, np.float64)[:, :, 0] * ensemble.n_trees + float(np.asarray(ensemble.base)[0])
+    return Contents(ensemble.trees, None, None, mean)
 
 
 def check_is_mean(model: Any, contents: Contents, kind: str) -> None:
     """Raise a ValueError unless a model's answer is a weighted mean of its rows' targets, with known weights.
 
-    ``contents`` are those of the model's leaves, and ``kind`` is as for `neighbours`.
+    ``contents`` are those of the model's leaves. ``kind`` is "prediction", or "out_of_bag" for answers out of bag.
     """
     if lack := _find_lack(model, contents, kind):
         raise ValueError(f"kind={kind!r} needs {lack}. {LEAVES}")
 
 
 def _find_lack(model: Any, contents: Contents, kind: str) -> str | None:
-    """Return what a ``kind`` of weights needs and the model lacks, as words of a message; None if it lacks nothing.
+    """Return what a ``kind`` of weights needs and the model lacks, as words that follow "kind=… needs"; else None.
 
-    ``contents`` are those of the model's leaves.
+    ``kind`` and ``contents`` are as for `check_is_mean`.
     """
     name, members = type(model).__name__, getattr(model, "estimators_", [model])
     if isinstance(model, Trees):
@@ -136,7 +139,7 @@ def _find_lack(model: Any, contents: Contents, kind: str) -> str | None:
 
 
 class RowCounts:
-    """A function that returns what each row counts in a tree ``[rows]``, checked against what the leaves hold.
+    """A function from a tree to how much each row counts in it ``[rows]``, checked against the leaves' contents.
 
     ``contents`` are those of the model's leaves. The ``n`` ``rows`` grew the model; they come as it reads them, with
     targets or labels ``y`` or None. Raises a ValueError or TypeError for invalid targets and weights, and an
@@ -167,7 +170,7 @@ class RowCounts:
         self._n = n
 
     def __call__(self, t: int, leaf: np.ndarray) -> np.ndarray:
-        """Return what each row counts in tree ``t`` ``[rows]``; ``leaf [rows]`` is each row's leaf in that tree."""
+        """Return how much each row counts in tree ``t`` ``[rows]``; ``leaf [rows]`` is its leaf in that tree."""
         n_drawn = np.ones(self._n) if self.bags is None else np.bincount(self.bags[t], minlength=self._n).astype(float)
         # Since scikit-learn 1.9 the weights decide what bags draw; before, they multiply what was drawn.
         candidates = [n_drawn] if self._weight is None else [n_drawn * self._weight, n_drawn]
@@ -194,21 +197,21 @@ class RowCounts:
         return None if contents.size is None else contents.size[t], contents.mean[t], is_leaf  # pyright: ignore
 
     def _class_weights(self, t: int, row_counts: np.ndarray) -> np.ndarray:
-        """Return the weight of each class in tree t: the class's total in its leaves, over that of ``row_counts``."""
+        """Return the weight of each class in tree t: its total in the leaves, divided by its sum of ``row_counts``."""
         assert self._position is not None
         n_classes = len(self._contents.class_labels)
         if library_of(self._model) == "sklearn":  # in float64
             tree = getattr(self._model, "estimators_", [self._model])[t]
-            expected = counts_in_nodes(tree, np.zeros(1, int), n_classes)[0]
+            class_totals = counts_in_nodes(tree, np.zeros(1, int), n_classes)[0]
         else:
             _, counts, is_leaf = self._node_contents(t)
-            expected = counts[is_leaf].sum(axis=0)  # pyright: ignore[reportOptionalSubscript]
-        n_drawn = np.bincount(self._position, row_counts, n_classes)
-        weights = np.divide(expected, n_drawn, out=np.zeros(n_classes), where=n_drawn > 0)
+            class_totals = counts[is_leaf].sum(axis=0)  # pyright: ignore[reportOptionalSubscript]
+        row_totals = np.bincount(self._position, row_counts, n_classes)
+        weights = np.divide(class_totals, row_totals, out=np.zeros(n_classes), where=row_totals > 0)
         return np.where(np.abs(weights - 1) < CLOSE, 1.0, weights)
 
     def _matches_leaves(self, t: int, leaf: np.ndarray, row_counts: np.ndarray) -> bool:
-        """Return whether rows that count ``row_counts [rows]`` give what leaves of tree t hold; ``leaf`` has theirs."""
+        """Return whether rows that count ``row_counts`` give the contents of tree t; ``leaf`` is each row's leaf."""
         size, expected, is_leaf = self._node_contents(t)
         n, total = len(is_leaf), np.bincount(leaf, row_counts, len(is_leaf))
         if size is not None and not _are_close(total[is_leaf], size[is_leaf]):
@@ -223,6 +226,7 @@ class RowCounts:
         mean = np.bincount(leaf, row_counts * self._target, n)[reached] / total[reached]
         deviation = np.abs(mean - expected[reached])  # pyright: ignore[reportOptionalSubscript]
         spread, floor = np.std(self._target), 1e-6 * np.abs(mean)
+        # Models without sizes are of other libraries, whose means may be float32.
         return bool((deviation <= (1e-6 if size is not None else 1e-4) * (spread + floor)).all())
 
     def _refusal(self, t: int) -> OtherRowsError:

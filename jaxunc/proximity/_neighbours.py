@@ -114,8 +114,8 @@ class NeighbourIndex:
         self.kind: str = kind
         if kind != "leaves":
             check_is_mean(forest, contents, kind)
-        inner = self._read(rows)
-        encoded = encode_rows(inner, self._trees.columns, "rows")
+        model_rows = self._read(rows)
+        encoded = encode_rows(model_rows, self._trees.columns, "rows")
         self.n_rows: int = (n := len(encoded.values))
         if n == 0:
             raise ValueError("rows is empty; pass the rows that the model was grown on.")
@@ -123,7 +123,7 @@ class NeighbourIndex:
         self._ids = frame.index.to_numpy(dtype=object) if is_pandas(rows) else None
         counts = None
         if kind != "leaves":
-            counts = RowCounts(forest, contents, inner, n, y=y, sample_weight=sample_weight)
+            counts = RowCounts(forest, contents, model_rows, n, y=y, sample_weight=sample_weight)
         self._row_leaves = self._leaves(encoded)
         self._lists: Any = self._make_lists(self._row_leaves, counts)
         if counts is not None and kind == "out_of_bag":
@@ -138,10 +138,10 @@ class NeighbourIndex:
         if k > self.n_rows:
             raise ValueError(f"k={k}, and there are {self.n_rows} rows; pass k={self.n_rows} at most.")
         if default_platform() == "cpu":
-            parts = [self._nearest(leaves, k) for leaves in self._chunks(X)]
+            blocks = [self._nearest(leaves, k) for leaves in self._chunks(X)]
         else:
-            parts = [self._nearest_on_device(X, k)]
-        index, weight, total, effective = (np.concatenate(each) for each in zip(*parts, strict=True))
+            blocks = [self._nearest_on_device(X, k)]
+        index, weight, total, effective = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
         ids: Any = None if self._ids is None else self._ids[index]
         if ids is not None:
             ids[index < 0] = None
@@ -169,11 +169,11 @@ class NeighbourIndex:
 
         leaves = np.concatenate(list(self._chunks(X)))
         pairs = self._lengths(leaves).sum(axis=1)
-        most = 12 * int(np.minimum(pairs, self.n_rows).sum())
-        if most > MOST_BYTES:
+        size = 12 * int(np.minimum(pairs, self.n_rows).sum())  # bytes: an entry is a float64 and an int32
+        if size > MOST_BYTES:
             raise ValueError(
-                f"the weights of {len(leaves)} queries for {self.n_rows} rows take up to {most / 1e9:.1f} GB, and 2 GB "
-                f"are the most; ask for {int(len(leaves) * MOST_BYTES / most)} queries at a time, or for the largest "
+                f"the weights of {len(leaves)} queries for {self.n_rows} rows take up to {size / 1e9:.1f} GB, and 2 GB "
+                f"are the most; ask for {int(len(leaves) * MOST_BYTES / size)} queries at a time, or for the largest "
                 "by neighbours(…, k=10)."
             )
         weights: Any = vstack([block for _, block in self._blocks(leaves, pairs)] or [self._sums(leaves)], format="csr")
@@ -182,18 +182,18 @@ class NeighbourIndex:
 
     def means(self, values: np.ndarray, X: InstancesLike | None = None) -> np.ndarray:
         """Return for each query the weighted means of ``values [rows columns]``; NaN where no tree counts."""
-        parts = []
+        means = []
         for leaves in self._chunks(X):
             sums = np.zeros((len(leaves), values.shape[1]))
             for queries, block in self._blocks(leaves, self._lengths(leaves).sum(axis=1)):
                 sums[queries] = block @ values
-            parts.append(sums / _number_of_trees(leaves)[:, None])
-        return np.concatenate(parts)
+            means.append(sums / _number_of_trees(leaves)[:, None])
+        return np.concatenate(means)
 
     def _leaves(self, encoded: Encoded) -> np.ndarray:
         """Return the leaf of each encoded row in each tree, int32 ``[rows trees]``, numbered over all trees' nodes."""
-        first = np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)
-        return np.asarray(leaf_index(self._trees, encoded)) + first
+        first_node = np.arange(self._trees.n_trees, dtype=np.int32) * np.int32(self._trees.n_nodes)
+        return np.asarray(leaf_index(self._trees, encoded)) + first_node
 
     def _chunks(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the leaves of `QUERIES` queries at a time ``[queries trees]``; -1 where a tree does not count.
@@ -227,6 +227,7 @@ class NeighbourIndex:
         ends = np.zeros(shape[0] + 1, np.int32 if leaves.size < 2**31 else np.int64)
         rows, shares = [], []
         for t, lengths in enumerate(ends[1:].reshape(self._trees.n_trees, -1)):
+            # Lengths go to a view of ``ends``, whose running sum then makes ends of them.
             lengths[:], row, share = self._lists_of_tree(t, leaves[:, t], counts)
             rows.append(row)
             shares.append(share)
@@ -260,10 +261,10 @@ class NeighbourIndex:
 
         ``leaves [queries trees]`` are as `_chunks` yields them; ``pairs [queries]`` is the number of rows in them.
         """
-        up_to, start = np.cumsum(pairs), 0
+        pairs_up_to, start = np.cumsum(pairs), 0
         while start < len(leaves):
-            before = up_to[start - 1] if start else 0
-            stop = max(start + 1, int(np.searchsorted(up_to, before + PAIRS, side="right")))
+            pairs_before = pairs_up_to[start - 1] if start else 0
+            stop = max(start + 1, int(np.searchsorted(pairs_up_to, pairs_before + PAIRS, side="right")))
             yield slice(start, stop), self._sums(leaves[start:stop])
             start = stop
 
@@ -271,37 +272,39 @@ class NeighbourIndex:
         """Return Z P for queries' leaves, the sums of shares over the trees that count, sparse ``[queries rows]``."""
         from scipy.sparse import csr_array
 
-        counts = leaves >= 0
+        mask = leaves >= 0
         # As int32: otherwise the product would cast all lists.
-        ends = np.concatenate([[0], np.cumsum(counts.sum(axis=1))]).astype(np.int32)
-        to_leaves = csr_array((np.ones(ends[-1]), leaves[counts], ends), shape=(len(leaves), self._lists.shape[0]))
+        ends = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int32)
+        to_leaves = csr_array((np.ones(ends[-1]), leaves[mask], ends), shape=(len(leaves), self._lists.shape[0]))
         return to_leaves @ self._lists
 
     def _nearest(self, leaves: np.ndarray, k: int) -> tuple[np.ndarray, ...]:
-        """Return the fields of `Neighbours` but ``ids`` for the ``k`` largest weights; leaves are as in `_blocks`."""
+        """Return the fields of `Neighbours` but ``ids`` for the ``k`` largest weights of queries in these leaves."""
         length = self._lengths(leaves)
         index, sums, squares = self._largest_on_host(leaves, k, length.sum(axis=1))
         total = (length if self.kind == "leaves" else length > 0).sum(axis=1)
         return _weigh(index, sums, squares, total, _number_of_trees(leaves))
 
     def _nearest_on_device(self, X: Any, k: int) -> tuple[np.ndarray, ...]:
-        """Return what `_nearest` does, for all queries X (None: the rows), by one program on the accelerator."""
+        """Return the fields of `Neighbours` but ``ids`` for all queries X (None: the rows), by the accelerator."""
         trees, leaves = self._trees, None
         if X is None:
+            # The rows' leaves are known, so that there is nothing to walk.
             values, missing, leaves = np.zeros((self.n_rows, 0), np.float32), False, self._row_leaves
         else:
             values, missing = unchecked_rows(self._read_queries(X), trees.columns)
         plan, depth = known_plan(trees), unrolled_depth("levels", trees)
-        size = min(block_size("levels", trees.n_trees, 2 * trees.n_features), max(DEVICE_SUMS // self.n_rows, 1))
-        options = {"k": k, "block": size, "depth": depth, "kind": self.kind}
+        block = min(block_size("levels", trees.n_trees, 2 * trees.n_features), max(DEVICE_SUMS // self.n_rows, 1))
+        options = {"k": k, "block": block, "depth": depth, "kind": self.kind}
 
         def program(_, x, leaves):
             return _largest_of_all(plan, self._rows_by_tree, x, leaves, **options)
 
+        # Values of a query, k rows and k sums, three further numbers, and the query's leaves: 4 bytes each.
         row_bytes = 4 * (values.shape[1] + 2 * k + 3 + (0 if leaves is None else trees.n_trees))
         answer = answer_on_device(program, values, leaves, row_bytes, missing=missing, guess=True, least=FEW)[0]
-        index, sums, squares, total, number = jax.device_get(answer)
-        return _weigh(index, sums, squares, total, np.where(number > 0, number, np.nan))
+        index, sums, squares, total, n_trees = jax.device_get(answer)
+        return _weigh(index, sums, squares, total, np.where(n_trees > 0, n_trees, np.nan))
 
     def _largest_on_host(self, leaves: np.ndarray, k: int, pairs: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return the rows of the k largest sums, the sums ``[queries k]``, and the sum of the squares of all sums.
@@ -309,18 +312,20 @@ class NeighbourIndex:
         ``leaves`` and ``pairs`` are as for `_blocks`.
         """
         index, sums = np.full((len(leaves), k), -1, np.int32), np.zeros((len(leaves), k))
+        # Sums are not divided by the number of trees yet, so that ties are told by as many times the step.
         squares, step = np.zeros(len(leaves)), (_number_of_trees(leaves) / EQUAL).tolist()
         is_short = DENSE * pairs < self.n_rows
         positions = np.flatnonzero(is_short).tolist()
 
         def take(i: int, value: np.ndarray, row: np.ndarray | None) -> None:
+            """Write the results of query ``i`` from its sums ``value``, of the rows ``row`` (None: of all rows)."""
             squares[i] = np.einsum("i,i", value, value)  # BLAS would wake its threads, which wait at work
             value, row = _largest(value, row, k, step=step[i])
             index[i, : len(row)], sums[i, : len(row)] = row, value
 
-        for part, block in self._blocks(leaves[is_short], pairs[is_short]):
+        for queries, block in self._blocks(leaves[is_short], pairs[is_short]):
             for i, (start, stop) in enumerate(pairwise(block.indptr.tolist())):
-                take(positions[part.start + i], block.data[start:stop], block.indices[start:stop])
+                take(positions[queries.start + i], block.data[start:stop], block.indices[start:stop])
         for i in np.flatnonzero(~is_short).tolist():
             lists = self._lists[leaves[i][leaves[i] >= 0]]
             take(i, lists.T @ np.ones(lists.shape[0]), None)  # the sums of `_sums`, in the same order
@@ -328,49 +333,50 @@ class NeighbourIndex:
 
     @cached_property
     def _rows_by_tree(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The leaf of each row and its share there, both ``[trees rows]``, and the number of rows of each leaf.
+        """The leaf of each row and its share there, ``[trees rows]``, and each leaf's number of rows, on the device.
 
-        On the device. The leaf is -2 for a row that the tree has not drawn: no query has that leaf.
+        The leaf is -2, which no query's leaf is, for a row that the tree has not drawn.
         """
         shape = self._trees.n_trees, self.n_rows
         leaf, share = np.full(shape, -2, np.int32), np.zeros(shape, jnp.result_type(float))
         length = np.diff(self._lists.indptr)
-        of_entry = np.repeat(np.arange(self._lists.shape[0], dtype=np.int32), length)
-        at = of_entry // self._trees.n_nodes, self._lists.indices
-        leaf[at], share[at] = of_entry, self._lists.data
+        entry_leaf = np.repeat(np.arange(self._lists.shape[0], dtype=np.int32), length)
+        entry = entry_leaf // self._trees.n_nodes, self._lists.indices
+        leaf[entry], share[entry] = entry_leaf, self._lists.data
         return jax.device_put(leaf), jax.device_put(share), jax.device_put(length.astype(np.uint32))
 
 
 @jit(static_argnames=("k", "block", "depth", "kind"))
 def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, depth: int, kind: str):
-    """Return what `_weigh` takes for each query, and the mark of the queries' values.
+    """Return the arguments of `_weigh` for all queries, and a mark of missing or infinite values among them.
 
-    That is the rows of the ``k`` largest sums of shares, the sums, and the sum of all squares. Then come the number of
-    trees with rows (for the kind "leaves" the number of rows), and of trees that count. Rows are -1 where there are no
-    more; of equal sums the lower row comes first. ``rows_by_tree`` is `NeighbourIndex._rows_by_tree`. ``leaves [queries
-    trees]`` are the queries' leaves; where None, the queries ``x`` are walked by ``plan`` to ``depth``, ``block`` at a
-    time.
+    The arguments are the rows of the ``k`` largest sums of shares, these sums, and the sum of all squares. Then come
+    the number of trees with rows (for the kind "leaves" the number of rows), and of trees that count. Rows are -1 where
+    there are no more; of equal sums the lower row comes first. ``rows_by_tree`` is `NeighbourIndex._rows_by_tree`.
+    ``leaves [queries trees]`` are the queries' leaves; where None, the queries ``x`` are walked by ``plan`` to
+    ``depth``, ``block`` at a time.
     """
     leaf, share, length = rows_by_tree
     (n_trees, n_places), n_nodes = plan.nodes.shape, len(length) // len(leaf)
 
     def add(sums, tree):
         """Add the shares of one tree's rows to the sums ``[queries rows]`` of the queries in the rows' leaves."""
-        of_rows, share, of_queries = tree
-        return sums + jnp.where(of_queries[:, None] == of_rows, share, 0), None
+        row_leaf, share, query_leaf = tree
+        return sums + jnp.where(query_leaf[:, None] == row_leaf, share, 0), None
 
     def find(x, leaves):
-        """Return the arrays of a block of queries, in the order that `_largest_of_all` tells."""
+        """Return the arguments of `_weigh`, but ``number`` is 0 for none, for a block of queries."""
         if leaves is None:
+            # Places of a tree are exits of the top and then nodes; leaves are numbered by nodes alone.
             place = walk_levels(plan, column_keys(x, missing=True), depth) - plan.n_exits
             leaves = place - jnp.arange(n_trees, dtype=jnp.int32) * (n_places - n_nodes)
-        none = jnp.zeros((len(leaves), leaf.shape[1]), share.dtype)
-        sums, _ = lax.scan(add, none, (leaf, share, leaves.T), unroll=TREES)
+        zeros = jnp.zeros((len(leaves), leaf.shape[1]), share.dtype)  # [queries rows]
+        sums, _ = lax.scan(add, zeros, (leaf, share, leaves.T), unroll=TREES)
         value, row = lax.top_k(sums, k)
-        counts = leaves >= 0
-        rows = jnp.where(counts, length[jnp.maximum(leaves, 0)], 0)
-        total = (rows if kind == "leaves" else rows > 0).sum(axis=1, dtype=jnp.uint32)
-        return jnp.where(value > 0, row, -1), value, (sums**2).sum(axis=1), total, counts.sum(axis=1, dtype=jnp.int32)
+        mask = leaves >= 0
+        n_rows = jnp.where(mask, length[jnp.maximum(leaves, 0)], 0)
+        total = (n_rows if kind == "leaves" else n_rows > 0).sum(axis=1, dtype=jnp.uint32)
+        return jnp.where(value > 0, row, -1), value, (sums**2).sum(axis=1), total, mask.sum(axis=1, dtype=jnp.int32)
 
     return in_blocks(find, block, x, leaves)
 
@@ -378,18 +384,19 @@ def _largest_of_all(plan: Plan, rows_by_tree, x, leaves, *, k: int, block: int, 
 def _weigh(index: np.ndarray, sums: np.ndarray, squares: np.ndarray, total: np.ndarray, number: np.ndarray) -> tuple:
     """Return the fields of `Neighbours` but ``ids``.
 
-    ``index`` and ``sums [queries k]`` are the rows of the largest sums of shares, and these sums. Of each query,
-    ``squares`` is the sum of the squares of all sums, and ``total`` the sum of all sums. ``number`` says how many trees
-    count, NaN for none.
+    ``index`` and ``sums [queries k]`` are the rows of the largest sums of shares, and these sums. The others are
+    ``[queries]``: ``squares`` is the sum of the squares of all sums, ``total`` the sum of all sums, and ``number`` the
+    number of trees that count, NaN for none.
     """
+    # Total² / Σ w²; the number of trees, by which all weights are divided, cancels.
     effective = np.divide(total.astype(float) ** 2, squares, out=np.full(len(index), np.nan), where=squares > 0)
     return index, np.where(index < 0, 0, sums / number[:, None]), total / number, effective
 
 
 def _number_of_trees(leaves: np.ndarray) -> np.ndarray:
-    """Return how many trees count for each query, whose leaf there is not -1, ``[queries]``; NaN where none does."""
-    number = (leaves >= 0).sum(axis=1)
-    return np.where(number > 0, number, np.nan)
+    """Return the number of trees that count for each query ``[queries]``, where its leaf is not -1; NaN for none."""
+    n_trees = (leaves >= 0).sum(axis=1)
+    return np.where(n_trees > 0, n_trees, np.nan)
 
 
 def _largest(value: np.ndarray, row: np.ndarray | None, k: int, *, step: float) -> tuple[np.ndarray, np.ndarray]:
@@ -400,10 +407,11 @@ def _largest(value: np.ndarray, row: np.ndarray | None, k: int, *, step: float) 
     """
     floor = 0.0
     if len(value) > GROUPS * k:  # the k-th largest of groups' maxima bounds the k-th largest sum from below
-        groups = value[: len(value) // GROUPS * GROUPS].reshape(GROUPS, -1).max(axis=0)
-        floor = max(float(np.partition(groups, len(groups) - k)[len(groups) - k]) - 2 * step, 0.0)
-    at = np.flatnonzero(value > floor)
-    value, row = value[at], at if row is None else row[at]
+        group_maxima = value[: len(value) // GROUPS * GROUPS].reshape(GROUPS, -1).max(axis=0)
+        # Sums that are ties by rounding may lie up to a step below it.
+        floor = max(float(np.partition(group_maxima, len(group_maxima) - k)[len(group_maxima) - k]) - 2 * step, 0.0)
+    candidates = np.flatnonzero(value > floor)
+    value, row = value[candidates], candidates if row is None else row[candidates]
     order = np.lexsort((row, -np.rint(value / step)))[:k]
     return value[order], row[order]
 

@@ -12,7 +12,7 @@ from jaxunc.tables import Columns, Encoded, InstancesLike, SparseRows, encode_ro
 from ._leaf_rows import check_on_host, contents_of, unwrap_model
 
 VALUES = 2**23
-"""Number of values of rows, or of queries, whose columns are compared at a time."""
+"""Number of values, of rows or of queries, that are compared at a time."""
 
 
 def outside_share(model: Any, X: InstancesLike, *, rows: InstancesLike) -> np.ndarray:
@@ -80,7 +80,7 @@ class LeafBoxes:
             raise ValueError("rows is empty; pass the rows that the model was grown on.")
 
     def outside_share(self, X: InstancesLike, numbers: Encoded | None = None) -> np.ndarray:
-        """Return how far out each query of X lies, float64 ``[queries]``; X and numbers are as rows of the class."""
+        """Return how far out each query of X lies, ``[queries]``; if X is encoded, ``numbers`` has its values."""
         query_leaves, query_values = self._read(X, numbers, "X")
         leaves, row_values, trees, columns = self._leaves, self._rows, self._trees, self._columns
         tested_columns = narrow_trees(trees)[1]
@@ -88,9 +88,9 @@ class LeafBoxes:
         n_outside = np.zeros(len(query_leaves))
         n_blocks = ceil_div(len(tested_columns) * max(len(leaves), len(query_leaves)), VALUES)
         for block in np.array_split(tested_columns, n_blocks):
-            inside, queries = (_columns_of(each.values, block, columns) for each in (row_values, query_values))
+            row_block, query_block = (_columns_of(rows.values, block, columns) for rows in (row_values, query_values))
             for t in range(trees.n_trees):
-                n_outside += _count_outside(inside, leaves[:, t], queries, query_leaves[:, t])
+                n_outside += _count_outside(row_block, leaves[:, t], query_block, query_leaves[:, t])
         return n_outside / (trees.n_trees * len(tested_columns))
 
     def _read(self, rows: Any, numbers: Encoded | None, name: str) -> tuple[np.ndarray, Encoded]:
@@ -115,12 +115,14 @@ def _count_outside(rows: np.ndarray, leaf: np.ndarray, queries: np.ndarray, quer
     count.
     """
     order = np.argsort(leaf, kind="stable")
-    filled, first = np.unique(leaf[order], return_index=True)
+    leaves_with_rows, first_row = np.unique(leaf[order], return_index=True)
     rows = rows[order]
-    box = np.minimum(np.searchsorted(filled, query_leaf), len(filled) - 1)
-    low, high = (bound.reduceat(rows, first)[box] for bound in (np.fmin, np.fmax))
+    # A query's leaf among the leaves with rows; any of these if its leaf has none, which is set right at the end.
+    box_index = np.minimum(np.searchsorted(leaves_with_rows, query_leaf), len(leaves_with_rows) - 1)
+    # fmin and fmax pass over missing values.
+    low, high = (bound.reduceat(rows, first_row)[box_index] for bound in (np.fmin, np.fmax))
     outside = ~((queries >= low) & (queries <= high))
     if (is_missing := np.isnan(queries)).any():
-        outside[is_missing] = ~np.logical_or.reduceat(np.isnan(rows), first)[box][is_missing]
-    outside[filled[box] != query_leaf] = True
+        outside[is_missing] = ~np.logical_or.reduceat(np.isnan(rows), first_row)[box_index][is_missing]
+    outside[leaves_with_rows[box_index] != query_leaf] = True
     return outside.sum(axis=1)

@@ -29,7 +29,7 @@ from ._sample import EncodedSample, encode
 from ._state import BlockNodes, Limits, Shape
 from ._step import MISSING_LEFT, grow_block, tree_keys
 
-_LARGE_WIDTH, _WIDTH_STEP = 2**17, 2**14
+_LARGE_WIDTH, _WIDTH_STEP = 2**17, 2**14  # largest width that is a power of two; step of larger widths
 
 
 @dataclass
@@ -55,12 +55,12 @@ def read_block(shape: Shape, nodes: BlockNodes, leaves, n_live: int, sample: Enc
     """
     n_nodes = np.asarray(nodes.n_nodes)[:n_live]
     width = int(n_nodes.max())
-    by_name = _make_arrays(
+    device_arrays = _make_arrays(
         shape, nodes, jnp.asarray(sample.order, jnp.int32), jnp.asarray(sample.boundaries), sample.data.n_numeric
     )
     # On a CPU these are views, and a view of a small part would keep the whole block.
-    copy = np.asarray if 2 * width > shape.n_nodes else np.array
-    arrays = {name: copy(np.asarray(array)[:n_live, :width]) for name, array in by_name.items()}
+    to_host = np.asarray if 2 * width > shape.n_nodes else np.array
+    arrays = {name: to_host(np.asarray(array)[:n_live, :width]) for name, array in device_arrays.items()}
     counts = _count_nodes(shape, leaves, sample).reshape(shape.n_trees, shape.n_nodes, shape.n_classes)[:n_live, :width]
     if np.any(n_nodes == 1):  # a root that was never open holds the sample
         counts = np.array(counts)
@@ -74,13 +74,15 @@ def read_block(shape: Shape, nodes: BlockNodes, leaves, n_live: int, sample: Enc
 
 
 def _count_nodes(shape: Shape, leaves, sample: EncodedSample) -> np.ndarray:
-    """Return the class counts of all nodes of a block, flat, from ``leaves`` as for `read_block`.
+    """Return the class counts of all nodes of a block, flat by slot and class.
 
-    Weights of ``sample`` that are fractions are summed here, in float64.
+    ``leaves`` holds these counts already, or the lanes in leaves if weights are fractions. These are summed here, in
+    float64, by the weights of ``sample``.
     """
     if sample.data.weight is not None:
         return np.asarray(leaves)
-    instance, slot = (np.asarray(lane, np.int64) for lane in leaves)
+    # Cells are numbered by slot and class, beyond int32 in large blocks.
+    instance, slot = (np.asarray(array, np.int64) for array in leaves)
     instance, slot = instance[slot >= 0], slot[slot >= 0]
     cell = slot * shape.n_classes + np.asarray(sample.data.label)[instance]
     counts = np.bincount(cell, sample.weight[instance], shape.n_trees * shape.n_nodes * shape.n_classes)
@@ -96,42 +98,44 @@ def _find_forks(feature: np.ndarray, top: np.ndarray, empty: np.ndarray):
     n_nodes = top.shape[1]
 
     def find(flags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        node = np.flatnonzero(flags)
-        return node, top.ravel()[node] + node // n_nodes * n_nodes
+        """Return the slots of flagged nodes, and the slot of the first cut of each one's multi-way test."""
+        slot = np.flatnonzero(flags)
+        return slot, top.ravel()[slot] + slot // n_nodes * n_nodes
 
-    member, test = find((top >= 0) & ~empty)
+    child, test = find((top >= 0) & ~empty)
     is_test = np.zeros(top.size, bool)
     is_test[test] = True
-    number = np.cumsum(is_test, dtype=np.int32) - 1
-    test = number[test]
+    fork_number = np.cumsum(is_test, dtype=np.int32) - 1  # by the slot of the first cut
+    test = fork_number[test]
     # Every multi-way test has two children or more, and empty leaves below and above all values.
     feature = np.array(feature)
-    node, test_of_empty = find(empty)
-    feature.ravel()[node] = -1 - number[test_of_empty]
+    empty_leaf, test_of_empty = find(empty)
+    feature.ravel()[empty_leaf] = -1 - fork_number[test_of_empty]
     tree = (np.flatnonzero(is_test) // n_nodes).astype(np.int32)
-    return feature, (tree, np.bincount(test), (member % n_nodes).astype(np.int32)[np.argsort(test, kind="stable")])
+    return feature, (tree, np.bincount(test), (child % n_nodes).astype(np.int32)[np.argsort(test, kind="stable")])
 
 
 @jit(static_argnums=0)
 def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) -> dict[str, jax.Array]:
-    """Return the arrays of `Trees` by name, ``[trees nodes]``; with nominal features also those of `_find_forks`.
+    """Return the arrays of `Trees` by name, ``[trees nodes]``; with nominal features also ``top`` and ``empty``.
 
-    ``order`` and ``boundaries`` are as in `EncodedSample`.
+    `_find_forks` reads the latter. ``order`` and ``boundaries`` are as in `EncodedSample`, and ``n_numeric`` is the
+    number of numeric features, which come first.
     """
     node_number = jnp.arange(shape.n_trees * shape.n_nodes, dtype=jnp.int32) % shape.n_nodes
     threshold, left = split_words(block.test, jnp.int32, jnp.int32)
-    inner = left >= 0
+    is_inner = left >= 0
     missing_right = block.feature < MISSING_LEFT
     feature = jnp.where(missing_right, block.feature, block.feature - MISSING_LEFT)
     arrays = {
-        "feature": jnp.where(inner, order[feature], 0),
+        "feature": jnp.where(is_inner, order[feature], 0),
         "threshold": threshold,
-        "child": jnp.where(inner, left, node_number),
+        "child": jnp.where(is_inner, left, node_number),
         "missing_right": missing_right,
     }
     if shape.n_words:
         # Cuts of ranks become cuts of values: the edge is the order key of the last value that goes left.
-        rank = jnp.where(inner & (feature >= n_numeric), threshold, -1)
+        rank = jnp.where(is_inner & (feature >= n_numeric), threshold, -1)
         edge = boundaries[feature, jnp.maximum(rank, 0)]
         arrays["threshold"] = jnp.where(rank >= 0, edge, threshold)
         top, size = split_words(block.member, jnp.int32, jnp.int32)
@@ -140,9 +144,9 @@ def _make_arrays(shape: Shape, block: BlockNodes, order, boundaries, n_numeric) 
 
 
 def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
-    """Join blocks of trees, grown on ``sample``, to a forest, array by array.
+    """Return the forest of the trees of all blocks, which were grown on ``sample``.
 
-    Blocks lose their arrays on the way, to save memory.
+    Blocks lose their arrays, one after another, to save memory.
     """
     width = max(block.arrays["child"].shape[1] for block in blocks)
     # Powers of two share programs, but would waste gigabytes for large trees.
@@ -150,11 +154,11 @@ def join_blocks(blocks: list[TreeBlock], sample: EncodedSample) -> Forest:
     rows = np.concatenate(
         [np.zeros((1, len(sample.labels)), blocks[0].table.dtype), *(block.table for block in blocks)]
     )
-    table, row_of = distinct_rows(rows)  # row 0 is the zero vector: counts are not negative
-    row_of, row = row_of.astype(np.int32), 1
+    table, table_row = distinct_rows(rows)  # row 0 is the zero vector: counts are not negative
+    table_row, first_row = table_row.astype(np.int32), 1  # the row of zeros is not a block's
     for block in blocks:
-        block.arrays["code"] = row_of[row : row + len(block.table)][block.arrays["code"]]
-        row += len(block.table)
+        block.arrays["code"] = table_row[first_row : first_row + len(block.table)][block.arrays["code"]]
+        first_row += len(block.table)
     depth = np.concatenate([block.depth for block in blocks])
 
     def stack_arrays(name: str, beyond) -> jax.Array:
@@ -205,7 +209,7 @@ def _join_forks(blocks: list[TreeBlock]) -> Forks | None:
         if block.forks is not None:
             tree, n_members, children = block.forks
             feature = block.arrays["feature"]
-            feature[feature < 0] -= n_forks
+            feature[feature < 0] -= n_forks  # an empty leaf holds -1 - k for the test k of its block
             trees, sizes, members = [*trees, tree + n_trees], [*sizes, n_members], [*members, children]
             n_forks += len(tree)
         n_trees += len(block.depth)
@@ -336,35 +340,36 @@ def grow_random_trees(
     n = sample.n_present
     # In a smaller node no test has two sides that are large enough.
     min_split = min(max(min_samples_split, 2 * min_samples_leaf), NO_LIMIT)
-    depth = NO_LIMIT if max_depth is None else min(max_depth, NO_LIMIT)
-    limits = Limits(jnp.int32(min(min_samples_leaf, NO_LIMIT)), jnp.int32(min_split), jnp.int32(depth))
+    depth_limit = NO_LIMIT if max_depth is None else min(max_depth, NO_LIMIT)
+    limits = Limits(jnp.int32(min(min_samples_leaf, NO_LIMIT)), jnp.int32(min_split), jnp.int32(depth_limit))
     # Blocks fill their arrays, which are powers of two, and are of like size.
     n_blocks = ceil_div(n_trees, max(1, min(BLOCK_LANES // n, LARGEST_BLOCK)))
     n_blocks = max(n_blocks, min(_count_threads(), n_trees * n // SMALLEST_BLOCK))
-    block = ceil_div(n_trees, n_blocks)
+    size = ceil_div(n_trees, n_blocks)  # number of trees in a block
     make_shape = partial(
         _choose_shape, sample, min_samples_leaf=min_samples_leaf, min_split=min_split, missing=missing == "random"
     )
     # Where nominal features have many values, fewer trees at a time.
-    while block > 1 and make_shape(block).n_cells > MOST_CELLS // min(_count_threads(), ceil_div(n_trees, block)):
-        block = ceil_div(block, 2)
-    shape = make_shape(block)
+    while size > 1 and make_shape(size).n_cells > MOST_CELLS // min(_count_threads(), ceil_div(n_trees, size)):
+        size = ceil_div(size, 2)
+    shape = make_shape(size)
     _check_cells(shape, sample)
     present = jnp.asarray(sample.present)
 
     def grow(first: int) -> TreeBlock:
-        live = min(block, n_trees - first)
+        """Return the block of trees from tree ``first`` on; the last block may be smaller than the others."""
+        n_live = min(size, n_trees - first)
         words = tree_keys(key, first, shape.n_trees)
         with own_settings():
-            nodes, leaves = grow_block(shape, sample.data, limits, words, present, jnp.int32(n), jnp.int32(live))
-        return read_block(shape, nodes, leaves, live, sample)
+            nodes, leaves = grow_block(shape, sample.data, limits, words, present, jnp.int32(n), jnp.int32(n_live))
+        return read_block(shape, nodes, leaves, n_live, sample)
 
-    firsts = range(0, n_trees, block)
-    threads = min(_count_threads(), len(firsts), MOST_CELLS // max(shape.n_cells, 1))
-    if threads == 1:
-        return join_blocks([grow(first) for first in firsts], sample)
-    with ThreadPoolExecutor(threads, thread_name_prefix="jaxunc") as pool:
-        return join_blocks(list(pool.map(grow, firsts)), sample)
+    first_trees = range(0, n_trees, size)
+    n_threads = min(_count_threads(), len(first_trees), MOST_CELLS // max(shape.n_cells, 1))
+    if n_threads == 1:
+        return join_blocks([grow(first) for first in first_trees], sample)
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="jaxunc") as pool:
+        return join_blocks(list(pool.map(grow, first_trees)), sample)
 
 
 def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, min_split: int, missing: bool) -> Shape:
@@ -376,14 +381,16 @@ def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, mi
     n, n_nominal = sample.n_present, int(np.count_nonzero(sample.data.n_ranks))
     n_lanes = power_of_two(max(n_trees * n, SMALLEST_CHUNK))
     # Open nodes are at least this large, except for parts of a multi-way test.
-    smallest = 1 << (min(min_split, power_of_two(n)).bit_length() - 1)
-    n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else smallest), SMALLEST_CHUNK)
+    least_open = 1 << (min(min_split, power_of_two(n)).bit_length() - 1)
+    n_open = max(power_of_two(n_trees), n_lanes // (1 if n_nominal else least_open), SMALLEST_CHUNK)
     n_ranks = sample.boundaries.shape[1] if n_nominal and min_samples_leaf > 1 else 0
-    n_cells = n_ranks * (n_lanes // smallest)
-    chunked = default_platform() == "cpu"
-    lane_chunk = min(n_lanes, LANE_CHUNK) if chunked else n_lanes
+    n_cells = n_ranks * (n_lanes // least_open)
+    in_chunks = default_platform() == "cpu"
+    lane_chunk = min(n_lanes, LANE_CHUNK) if in_chunks else n_lanes
     return Shape(
         n_trees=power_of_two(n_trees),
+        # Leaves of min_samples_leaf instances or more are at most n / min_samples_leaf, all nodes twice as many; empty
+        # leaves and the cuts of multi-way tests take more room.
         n_nodes=power_of_two(max(8 * n if n_nominal else 2 * (n // min_samples_leaf), 64)),
         n_lanes=n_lanes,
         n_open=n_open,
@@ -392,7 +399,7 @@ def _choose_shape(sample: EncodedSample, n_trees: int, min_samples_leaf: int, mi
         n_words=ceil_div(n_nominal, 32),
         missing=missing,
         lane_chunk=lane_chunk,
-        node_chunk=min(n_open, NODE_CHUNK) if chunked else n_open,
+        node_chunk=min(n_open, NODE_CHUNK) if in_chunks else n_open,
     )
 
 

@@ -66,7 +66,7 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
     order = np.concatenate([np.flatnonzero(~is_nominal), np.flatnonzero(is_nominal)])
     # Everything is padded to powers of two, so that samples of like size share a compiled program; ``stride`` and the
     # numbers of features tell what is real.
-    stored = np.zeros(power_of_two(values.size, 4 * SMALLEST), np.int32)
+    keys = np.zeros(power_of_two(values.size, 4 * SMALLEST), np.int32)
     n_ranks, boundaries = np.zeros(n_features, np.int32), []
     for index, feature in enumerate(order):
         column = values[:, feature]
@@ -78,11 +78,11 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
             is_missing = np.isnan(column)
             numbers = jnp.asarray(np.where(is_missing, np.float32(0), column))
             column = np.where(is_missing, NAN_LAST, np.asarray(order_key(numbers)))
-        stored[index * n : (index + 1) * n] = column
+        keys[index * n : (index + 1) * n] = column
     # Whole weights are summed as integers, which is exact in any order; others on the host, in float64.
     is_integer = np.all(weight == np.rint(weight)) and weight.sum() < 2**31
     data = EncodedData(
-        keys=jnp.asarray(stored),
+        keys=jnp.asarray(keys),
         stride=jnp.int32(n),
         label=jnp.asarray(_padded(label.astype(np.int32))),
         weight=jnp.asarray(_padded(weight), jnp.int32) if is_integer else None,
@@ -90,11 +90,11 @@ def encode(X, y, nominal, sample_weight, missing: str) -> EncodedSample:
         n_numeric=jnp.int32((~is_nominal).sum()),
         n_ranks=jnp.asarray(_padded(n_ranks, 32)),
     )
-    table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
-    for row, edges in zip(table[n_features - len(boundaries) :], boundaries, strict=True):
-        row[: len(edges)] = edges
+    boundary_table = np.zeros((n_features, max(map(len, boundaries), default=0)), np.int32)
+    for table_row, edges in zip(boundary_table[n_features - len(boundaries) :], boundaries, strict=True):
+        table_row[: len(edges)] = edges
     return EncodedSample(
-        data, len(present), _padded(present.astype(np.int32)), order, table, weight, totals, labels, columns
+        data, len(present), _padded(present.astype(np.int32)), order, boundary_table, weight, totals, labels, columns
     )
 
 
@@ -104,7 +104,7 @@ def _padded(values: np.ndarray, smallest: int = SMALLEST) -> np.ndarray:
 
 
 def _columns(X, nominal) -> Columns:
-    """Return the columns of X as `fit_columns` does; but numbers in a column that bools name nominal are codes."""
+    """Return the columns of X as `fit_columns` does; but numbers are codes where bools name their column nominal."""
     mask = np.asarray(nominal)
     if mask.dtype != bool or mask.shape != (numbers := holds_numbers(X)).shape:
         return fit_columns(X, nominal)
@@ -141,10 +141,10 @@ def _ranks(column: np.ndarray, present: np.ndarray, feature: int) -> tuple[np.nd
             f"[{feature}]."
         )
     # A gap takes the rank before its value: ranks of values go on by two behind a gap, and by one without.
-    gap = np.concatenate([[True], np.diff(codes) > 1])
-    rank = np.cumsum(1 + gap) - 1
+    has_gap = np.concatenate([[True], np.diff(codes) > 1])
+    rank = np.cumsum(1 + has_gap) - 1
     edges = np.full(rank[-1] + 2, np.iinfo(np.int32).max, np.int32)
     # A rank's edge is its value, a gap's the key just below the next value: ``key <= edge`` then cuts behind the rank.
     edges[rank] = order_key_at_or_below(codes.astype(np.float64))
-    edges[rank[gap] - 1] = edges[rank[gap]] - 1
+    edges[rank[has_gap] - 1] = edges[rank[has_gap]] - 1
     return rank[np.clip(np.searchsorted(codes, column), 0, len(codes) - 1)], edges

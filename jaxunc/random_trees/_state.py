@@ -64,9 +64,9 @@ class EncodedData(NamedTuple):
 class Limits(NamedTuple):
     """Conditions under which a node stays a leaf."""
 
-    min_samples_leaf: Int32[Array, ""]
-    min_split: Int32[Array, ""]
-    max_depth: Int32[Array, ""]
+    min_samples_leaf: Int32[Array, ""]  # least number of instances on both sides of a test
+    min_split: Int32[Array, ""]  # nodes with fewer instances are leaves
+    max_depth: Int32[Array, ""]  # nodes at this depth are leaves
 
 
 class OpenCuts(NamedTuple):
@@ -170,28 +170,28 @@ def first_state(shape: Shape, sample: Array, n_instances: Array, n_live: Array) 
     """
     # Twice the room: `State.follow` has a half for left and a half for right sides.
     tree = jnp.arange(2 * shape.n_open, dtype=jnp.int32)
-    live = tree < n_live
-    none = jnp.zeros_like(tree)
-    used = tuple(none.astype(jnp.uint32) for _ in range(shape.n_words))
+    is_live = tree < n_live
+    zeros = jnp.zeros_like(tree)
+    used = tuple(zeros.astype(jnp.uint32) for _ in range(shape.n_words))
     roots = Open(
-        slot=jnp.where(live, tree * shape.n_nodes, 0),
-        first=jnp.where(live, tree * n_instances, 0),
-        size=jnp.where(live, n_instances, 0),
-        tries=none,
-        depth=none,
-        cuts=OpenCuts(none, none - 1, none, none, none, used) if shape.n_words else None,
+        slot=jnp.where(is_live, tree * shape.n_nodes, 0),
+        first=jnp.where(is_live, tree * n_instances, 0),
+        size=jnp.where(is_live, n_instances, 0),
+        tries=zeros,
+        depth=zeros,
+        cuts=OpenCuts(zeros, zeros - 1, zeros, zeros, zeros, used) if shape.n_words else None,
     )
     # The second half is for lanes that have reached leaves.
     lane = jnp.arange(2 * shape.n_lanes, dtype=jnp.int32)
     is_used = lane < n_instances * n_live
     lanes = pair_words(jnp.where(is_used, sample[lane % n_instances], 0), jnp.where(is_used, lane // n_instances, 0))
-    slots = shape.n_trees * shape.n_nodes
+    n_slots = shape.n_trees * shape.n_nodes
     # Where no feature is nominal nothing reads these pairs.
-    nominal_slots = slots if shape.n_words else 1
+    n_member_slots = n_slots if shape.n_words else 1
     nodes = BlockNodes(
-        feature=jnp.zeros(slots, jnp.int32),
-        test=pair_words(jnp.full(slots, NAN_LAST, jnp.int32), jnp.full(slots, -1, jnp.int32)),
-        member=pair_words(jnp.full(nominal_slots, -1, jnp.int32), jnp.zeros(nominal_slots, jnp.int32)),
+        feature=jnp.zeros(n_slots, jnp.int32),
+        test=pair_words(jnp.full(n_slots, NAN_LAST, jnp.int32), jnp.full(n_slots, -1, jnp.int32)),
+        member=pair_words(jnp.full(n_member_slots, -1, jnp.int32), jnp.zeros(n_member_slots, jnp.int32)),
         n_nodes=jnp.ones(shape.n_trees, jnp.int32),
         depth=jnp.zeros(shape.n_trees, jnp.int32),
     )
@@ -216,12 +216,12 @@ def count_leaves(
 
     def count(start, counts):
         """Add to the counts those lanes (an instance in a tree) of the chunk from ``start`` on that are in leaves."""
-        done = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
+        is_in_leaf = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32) < state.n_done
         pairs = read_piece(state.lanes, shape.n_lanes + start, shape.lane_chunk)
         instance, slot = split_words(pairs, jnp.int32, jnp.int32)
-        instance = jnp.where(done, instance, 0)
+        instance = jnp.where(is_in_leaf, instance, 0)
         # Counted once, at the end, from the lanes in leaves: nodes on the way need no counts.
-        cell = jnp.where(done, slot * shape.n_classes + data.label[instance], len(counts))
+        cell = jnp.where(is_in_leaf, slot * shape.n_classes + data.label[instance], len(counts))
         return counts.at[cell].add(weight[instance], mode="drop")
 
     counts = jnp.zeros(shape.n_trees * shape.n_nodes * shape.n_classes, jnp.int32)

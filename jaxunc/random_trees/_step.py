@@ -122,7 +122,7 @@ class DrawnTests(NamedTuple):
 
     @classmethod
     def unpack(cls, word: Int32[Array, "..."], threshold: Int32[Array, "..."]) -> "DrawnTests":
-        """Return the tests of pairs of 32-bit words: ``word``, the feature with flags, and the threshold."""
+        """Return the tests that were packed as pairs of ``word``, the feature with its flags, and the threshold."""
         flags = (_MULTIWAY, _CUT, _EXHAUSTED, _NO_THRESHOLD, _MISSING_RIGHT)
         return cls(word & _FEATURE, threshold, *((word & flag) > 0 for flag in flags))
 
@@ -168,36 +168,39 @@ def _draw(shape: Shape, data: EncodedData, words, state: State, nodes: Open) -> 
     tree = nodes.slot // shape.n_nodes
     node = (nodes.slot - tree * shape.n_nodes).astype(jnp.uint32)
     tree_key = (gather(words[:, 0], tree), gather(words[:, 1], tree))
-    a, b = threefry(tree_key, (node, nodes.tries.astype(jnp.uint32)))
-    # The drawn value goes left or right with equal chance, so that neither end of a feature's range is preferred.
-    strict = (b & np.uint32(1)).astype(jnp.int32)
-    none = jnp.zeros(tree.shape, bool)
-    side = (b & np.uint32(2)) > 0 if shape.missing else ~none
-    row = nodes.first + draw_below(b, nodes.size)
+    feature_bits, row_bits = threefry(tree_key, (node, nodes.tries.astype(jnp.uint32)))
+    # The drawn value goes left or right with equal chance, so that neither end of a feature's range is preferred. The
+    # lowest two bits decide this and the side of missing values: `draw_below` makes rows of the highest bits.
+    strict = (row_bits & np.uint32(1)).astype(jnp.int32)
+    no_flags = jnp.zeros(tree.shape, bool)
+    missing_right = (row_bits & np.uint32(2)) > 0 if shape.missing else ~no_flags
+    row = nodes.first + draw_below(row_bits, nodes.size)
     if nodes.cuts is None:
-        feature = draw_below(a, jnp.broadcast_to(data.n_features, tree.shape))
+        feature = draw_below(feature_bits, jnp.broadcast_to(data.n_features, tree.shape))
         value = _read_value(shape, data, state, feature, row)
-        return DrawnTests(feature, value - strict, none, none, none, value == NAN_LAST, side)
+        return DrawnTests(feature, value - strict, no_flags, no_flags, no_flags, value == NAN_LAST, missing_right)
     n_nominal = data.n_features - data.n_numeric
-    # Nominal features that the path has not used, as bits; the drawn number counts numeric ones first, then these.
-    free = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(nodes.cuts.used)]
-    n_free = data.n_numeric + sum(lax.population_count(word).astype(jnp.int32) for word in free)
-    number = draw_below(a, jnp.broadcast_to(n_free, tree.shape))
-    feature = jnp.where(number < data.n_numeric, number, data.n_numeric + find_bit(number - data.n_numeric, free))
-    cut = nodes.cuts.cutting >= 0
-    exhausted = (n_free == 0) & ~cut
-    feature = jnp.where(cut, nodes.cuts.cutting, jnp.where(exhausted, 0, feature))
-    multiway = (feature >= data.n_numeric) & ~cut & ~exhausted
+    # Nominal features that the path has not used, as bits; the drawn index counts numeric ones first, then these.
+    free_words = [_first_bits(n_nominal - 32 * i) & ~word for i, word in enumerate(nodes.cuts.used)]
+    n_drawable = data.n_numeric + sum(lax.population_count(word).astype(jnp.int32) for word in free_words)
+    index = draw_below(feature_bits, jnp.broadcast_to(n_drawable, tree.shape))
+    feature = jnp.where(index < data.n_numeric, index, data.n_numeric + find_bit(index - data.n_numeric, free_words))
+    is_cut = nodes.cuts.cutting >= 0
+    exhausted = (n_drawable == 0) & ~is_cut
+    feature = jnp.where(is_cut, nodes.cuts.cutting, jnp.where(exhausted, 0, feature))
+    multiway = (feature >= data.n_numeric) & ~is_cut & ~exhausted
     # Ranks are cut at the rank of the instance in the middle, so that frequent ranks tend to be separated first.
-    row = jnp.where(cut | multiway, nodes.first + nodes.size // 2, row)
+    row = jnp.where(is_cut | multiway, nodes.first + nodes.size // 2, row)
     value = _read_value(shape, data, state, feature, row)
-    low = jnp.where(cut, nodes.cuts.low, 0)
-    strict = jnp.where(cut | multiway, (low < value).astype(jnp.int32), strict)
-    return DrawnTests(feature, value - strict, multiway, cut, exhausted, value == NAN_LAST, side | multiway | cut)
+    low = jnp.where(is_cut, nodes.cuts.low, 0)
+    strict = jnp.where(is_cut | multiway, (low < value).astype(jnp.int32), strict)
+    return DrawnTests(
+        feature, value - strict, multiway, is_cut, exhausted, value == NAN_LAST, missing_right | multiway | is_cut
+    )
 
 
 def _read_value(shape: Shape, data: EncodedData, state: State, feature: Array, row: Array) -> Array:
-    """Return the key of a feature for the instance in the lane ``row``."""
+    """Return the order key, or the rank, of a feature for the instance in the lane ``row``."""
     instance, _ = gather_pairs(state.lanes, row)
     return gather(data.keys, feature * data.stride + instance)
 
@@ -219,7 +222,7 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
         clear = lambda start, cells: write_piece(cells, start, zeros)
         scratch = scratch._replace(cells=loop_chunks(scratch.n_cells, shape.lane_chunk, clear, scratch.cells))
 
-    def look(start, carry):
+    def find(start, carry):
         """Find the sides of the chunk of lanes from ``start`` on.
 
         ``carry`` is the scratch, and the number of lanes so far that go right.
@@ -229,15 +232,15 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
         test = DrawnTests.unpack(*gather_pairs(scratch.test, node))
         # Keys lie feature by feature: the lanes of a node read the same feature, at indices close to each other.
         key = gather(data.keys, test.feature * data.stride + instance)
-        right = key > test.threshold
+        goes_right = key > test.threshold
         if shape.missing:
-            right = jnp.where(key == NAN_LAST, test.missing_right, right)
-        right &= used
-        before = count_before(right) + n_right
+            goes_right = jnp.where(key == NAN_LAST, test.missing_right, goes_right)
+        goes_right &= used
+        before = count_before(goes_right) + n_right
         scratch = scratch._replace(
             lanes=write_piece(scratch.lanes, start, pair_words(instance, node)),
             # Doubled, with the lane's own side as the lowest bit: `move_lanes` needs both, and reads them at once.
-            before=write_piece(scratch.before, start, 2 * before + right.astype(jnp.int32)),
+            before=write_piece(scratch.before, start, 2 * before + goes_right.astype(jnp.int32)),
         )
         if shape.n_cells:
             # An index beyond the cells is dropped: lanes of other tests are counted nowhere.
@@ -246,16 +249,19 @@ def find_sides(shape: Shape, data: EncodedData, limits: Limits, state: State) ->
         elif shape.n_words:  # the first cut lies just below a value
             above = (used & (key > test.threshold + 1)).astype(jnp.int32)
             scratch = scratch._replace(values=scratch.values.at[node].max(above, mode="promise_in_bounds"))
-        return scratch, before[-1] + right[-1].astype(jnp.int32)
+        return scratch, before[-1] + goes_right[-1].astype(jnp.int32)
 
-    scratch, _ = loop_chunks(state.n_lanes, shape.lane_chunk, look, (scratch, jnp.int32(0)))
+    scratch, _ = loop_chunks(state.n_lanes, shape.lane_chunk, find, (scratch, jnp.int32(0)))
     if shape.n_cells:
         scratch = scratch._replace(frequent=_count_frequent(shape, limits, scratch))
     return state._replace(scratch=scratch)
 
 
 def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, Array, Array, Array]:
-    """Return the chunk of ``lanes`` from ``start`` on: numbers, which are in use, instances and open nodes."""
+    """Return the lanes of the chunk from ``start`` on: their numbers, whether they are in use, instances and nodes.
+
+    Lanes that are not in use have the instance 0 and the open node 0.
+    """
     lane = start + jnp.arange(shape.lane_chunk, dtype=jnp.int32)
     used = lane < state.n_lanes
     instance, node = split_words(read_piece(lanes, start, shape.lane_chunk), jnp.int32, jnp.int32)
@@ -263,9 +269,10 @@ def lane_piece(shape: Shape, state: State, lanes: Array, start) -> tuple[Array, 
 
 
 def _count_frequent(shape: Shape, limits: Limits, scratch: Scratch) -> Array:
-    """Return `Scratch.frequent` of ``scratch.cells``: from ``min_samples_leaf`` instances on a cell is large enough."""
+    """Return `Scratch.frequent`; cells (``scratch.cells``) from ``min_samples_leaf`` instances on are large enough."""
 
     def count(start, carry):
+        """Count in the chunk of cells from ``start`` on; the carry is the counts, and the number of large cells."""
         counts, n_frequent = carry
         frequent = read_piece(scratch.cells, start, shape.lane_chunk) >= limits.min_samples_leaf
         before, is_frequent = count_before(frequent) + n_frequent, frequent.astype(jnp.int32)
@@ -329,37 +336,36 @@ class _Totals(NamedTuple):
 
 
 def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tuple[State, Array, Array]:
-    """Split the open nodes that accept their tests, write which nodes are open next, and where lanes go.
+    """Split the open nodes that accept their tests, and write which nodes are open next and where lanes go.
 
-    The latter is ``scratch.move``.
-
-    Returns the state, the number of nodes that are open next, and the number of their lanes.
+    Where lanes go is written to ``scratch.move``. Return the state, the number of nodes that are open next, and the
+    number of their lanes.
     """
     # Nodes are written chunk by chunk, but all chunks number their children from these counts.
     n_nodes = state.nodes.n_nodes
 
     def decide_chunk(start, carry):
         """Decide on the chunk of open nodes from ``start`` on; totals in the carry are those of the chunks before."""
-        followers, indices, trees, move, totals = carry
+        followers, indices, tree_nodes, move, totals = carry
         nodes = jax.tree.map(lambda field: read_piece(field, start, shape.node_chunk), state.scratch.open)
         test = DrawnTests.unpack(
             *split_words(read_piece(state.scratch.test, start, shape.node_chunk), jnp.int32, jnp.int32)
         )
         # The last chunk reaches beyond the open nodes, into what earlier steps left there.
-        live = start + jnp.arange(shape.node_chunk, dtype=jnp.int32) < state.n_open
-        n_right = jnp.where(live, count_in(state.scratch.before, nodes.first, nodes.size), 0)
+        is_live = start + jnp.arange(shape.node_chunk, dtype=jnp.int32) < state.n_open
+        n_right = jnp.where(is_live, count_in(state.scratch.before, nodes.first, nodes.size), 0)
         n_left = nodes.size - n_right
-        fits = _fits(shape, data, limits, state, start, test, n_left, n_right)
-        accepted = live & fits & ~test.exhausted
-        retry = live & ~accepted & ~test.exhausted & (nodes.tries + 1 < data.n_features)
+        test_fits = _fits(shape, data, limits, state, start, test, n_left, n_right)
+        accepted = is_live & test_fits & ~test.exhausted
+        retry = is_live & ~accepted & ~test.exhausted & (nodes.tries + 1 < data.n_features)
 
         # Children get the next two numbers of their tree. The rank counts accepted nodes over all trees; the offset,
         # set where a tree's first open node comes by, takes those of the earlier trees off. A tree may go on in the
         # next chunk, which then finds its offset in the carry.
         tree = nodes.slot // shape.n_nodes
         rank = count_before(accepted) + totals.n_accepted
-        new_tree = live & (tree != jnp.concatenate([totals.last_tree[None], tree[:-1]]))
-        offset = scatter(totals.offset, tree, new_tree, gather(n_nodes, tree) - 2 * rank)
+        is_first_of_tree = is_live & (tree != jnp.concatenate([totals.last_tree[None], tree[:-1]]))
+        offset = scatter(totals.offset, tree, is_first_of_tree, gather(n_nodes, tree) - 2 * rank)
         child = gather(offset, tree) + 2 * rank
         tested = TestedNodes(nodes, test, accepted, retry, child, n_left)
         left, right = (follow(shape, data, limits, tested, is_right) for is_right in (False, True))
@@ -377,17 +383,19 @@ def decide(shape: Shape, data: EncodedData, limits: Limits, state: State) -> tup
             side_nodes = side.nodes._replace(first=first[i])
             followers = jax.tree.map(lambda old, new, begin=begin: write_piece(old, begin, new), followers, side_nodes)
             indices = scatter(indices, index[i], side.is_open, begin + jnp.arange(shape.node_chunk, dtype=jnp.int32))
-        trees = _split(trees, tested, tree, (left, right))
+        tree_nodes = _split(tree_nodes, tested, tree, (left, right))
         n_open = index[1][-1] + right.is_open[-1].astype(jnp.int32)
         # Counts before each node, and the last node's own: the counts before the next chunk.
-        last = rank[-1] + accepted[-1].astype(jnp.int32), n_open, first[1][-1] + size_right[-1], tree[-1]
-        return followers, indices, trees, move, _Totals(*last, offset)
+        totals_after = rank[-1] + accepted[-1].astype(jnp.int32), n_open, first[1][-1] + size_right[-1], tree[-1]
+        return followers, indices, tree_nodes, move, _Totals(*totals_after, offset)
 
     zero = jnp.int32(0)
     totals = _Totals(zero, zero, zero, jnp.int32(-1), jnp.zeros(shape.n_trees, jnp.int32))
     carry = state.follow, state.open_index, state.nodes, state.scratch.move, totals
-    followers, indices, trees, move, totals = loop_chunks(state.n_open, shape.node_chunk, decide_chunk, carry)
-    state = state._replace(follow=followers, open_index=indices, nodes=trees, scratch=state.scratch._replace(move=move))
+    followers, indices, tree_nodes, move, totals = loop_chunks(state.n_open, shape.node_chunk, decide_chunk, carry)
+    state = state._replace(
+        follow=followers, open_index=indices, nodes=tree_nodes, scratch=state.scratch._replace(move=move)
+    )
     return state, totals.n_open, totals.n_lanes
 
 
@@ -396,20 +404,23 @@ def _fits(
 ) -> Array:
     """Return whether tests leave enough instances on two sides; further cuts of a multi-way test always fit.
 
-    The chunk of open nodes begins at ``start``; ``n_left`` and ``n_right`` are the numbers of lanes on each side.
+    ``test`` has the tests of the chunk of open nodes from ``start`` on, ``n_left`` and ``n_right`` the number of lanes
+    (a lane is an instance in a tree) on each side. A cell counts the instances of a node with one value of the tested
+    nominal feature.
     """
     fits = (n_left >= limits.min_samples_leaf) & (n_right >= limits.min_samples_leaf) & ~test.no_threshold
     if not shape.n_words:
         return fits
-    # A multi-way test needs two children that are large enough: counted in cells, or, where one instance is enough, by
-    # a value on either side of the first cut.
+    # A multi-way test needs two children that are large enough, which cells tell: ``values`` is each node's first cell.
+    # Where one instance is enough for a child there are no cells. The first cut then lies just below a value of the
+    # node's, ``values`` is 1 if another value lies above that one, and ``n_left`` counts the instances below it.
     values = read_piece(state.scratch.values, start, shape.node_chunk)
     if shape.n_cells:
-        several = count_in(state.scratch.frequent, values, gather(data.n_ranks, test.feature)) >= 2
+        has_two_children = count_in(state.scratch.frequent, values, gather(data.n_ranks, test.feature)) >= 2
     else:
-        several = (n_left > 0) | (values > 0)
+        has_two_children = (n_left > 0) | (values > 0)
     # Further cuts only carry out a multi-way test that was accepted: they may leave a side empty.
-    return jnp.where(test.multiway, several, fits) | test.cut
+    return jnp.where(test.multiway, has_two_children, fits) | test.cut
 
 
 def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes, right: bool) -> Followers:
@@ -424,23 +435,24 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
     depth = nodes.depth + split.astype(jnp.int32)
     if nodes.cuts is None:
         is_open = split & (size >= limits.min_split) & (depth < limits.max_depth)
-        after = Open(slot, size, size, n_tried, depth, None)
-        return Followers(after, is_open if right else is_open | tested.retry, None)
+        follower_nodes = Open(slot, size, size, n_tried, depth, None)
+        return Followers(follower_nodes, is_open if right else is_open | tested.retry, None)
     cuts = nodes.cuts
     if right:
         # The ranks above the cut; a new multi-way test reaches up to the feature's last rank.
         low, high = test.threshold + 1, jnp.where(test.cut, cuts.high, gather(data.n_ranks, test.feature) - 1)
     else:
         low, high = jnp.where(test.cut, cuts.low, 0), test.threshold
-    nominal = split & (test.multiway | test.cut)
+    is_nominal = split & (test.multiway | test.cut)
     # A part of several ranks is cut again, a part of a single rank is a child, a part without instances an empty leaf.
-    is_part = nominal & (low < high)
-    is_member = nominal & ~((low < high) & (size > 0))
+    is_part = is_nominal & (low < high)
+    is_member = is_nominal & ~((low < high) & (size > 0))
     # The path's depth grows with the first cut, and a part of several ranks is at the depth of the children to be.
     depth = jnp.where(test.cut, nodes.depth, depth)
-    large = (size >= limits.min_split) & (depth < limits.max_depth)
+    may_split = (size >= limits.min_split) & (depth < limits.max_depth)
     # Parts of several ranks stay open however small and deep: a multi-way test is always carried to its end.
-    is_open = jnp.where(is_part, size > 0, split & large)
+    is_open = jnp.where(is_part, size > 0, split & may_split)
+    # The feature of a new multi-way test is used up on this path; -1 sets no bit.
     bit = jnp.where(test.multiway, test.feature - data.n_numeric, -1)
     cuts = OpenCuts(
         n_cuts=cuts.n_cuts + split.astype(jnp.int32),
@@ -453,15 +465,15 @@ def follow(shape: Shape, data: EncodedData, limits: Limits, tested: TestedNodes,
             for i, word in enumerate(cuts.used)
         ),
     )
-    after = Open(slot, size, size, n_tried, depth, cuts)
-    return Followers(after, is_open if right else is_open | tested.retry, is_member)
+    follower_nodes = Open(slot, size, size, n_tried, depth, cuts)
+    return Followers(follower_nodes, is_open if right else is_open | tested.retry, is_member)
 
 
 def _write_moves(shape: Shape, state: State, move: Array, start, tested: TestedNodes, sides, first, index) -> Array:
-    """Return ``move`` (`Scratch.move`) with the entries of the chunk of open nodes that begins at ``start``.
+    """Return ``move``, which is `Scratch.move`, with the entries for the chunk of open nodes from ``start`` on.
 
-    ``sides`` are the left and the right followers of the ``tested`` nodes. ``first`` and ``index`` have, for each side,
-    the first lane and the number of each follower if it is open next.
+    ``sides`` are the left and the right followers of the ``tested`` nodes. For each side ``first`` and ``index`` have
+    the first lane of each follower, and its index among the open nodes, as if it were open next.
     """
     nodes, accepted = tested.nodes, tested.accepted
     # How many lanes before a node's first lane go left and right: from these `move_lanes` counts positions.
@@ -532,7 +544,7 @@ def tree_keys(key: jax.Array, first: int, n_trees: int) -> UInt32[Array, "trees 
 
 @jit
 def _tree_keys(key, trees):
-    """Return `tree_keys` for the numbers of trees."""
+    """Return two random words for each number of a tree in ``trees``, ``[trees 2]``."""
     return jax.vmap(lambda tree: jax.random.bits(jax.random.fold_in(key, tree), (2,), jnp.uint32))(trees)
 
 
@@ -541,12 +553,12 @@ def threefry(key: tuple[Array, Array], counter: tuple[Array, Array]) -> tuple[Ar
 
     Calling `jax.random` once per node would cost far more.
     """
-    words = (*key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
+    words = (*key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))  # the constant of Threefry's key schedule
     a, b = counter[0] + words[0], counter[1] + words[1]
     for block in range(5):
-        for turn in _ROTATIONS[block % 2]:
+        for rotation in _ROTATIONS[block % 2]:
             a = a + b
-            b = a ^ ((b << np.uint32(turn)) | (b >> np.uint32(32 - turn)))
+            b = a ^ ((b << np.uint32(rotation)) | (b >> np.uint32(32 - rotation)))
         a = a + words[(block + 1) % 3]
         b = b + words[(block + 2) % 3] + np.uint32(block + 1)
     return a, b
@@ -558,7 +570,7 @@ def draw_below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Arra
     Off uniform by less than n / 2³²: a hundredth of a per cent for a million instances.
     """
     n = n.astype(jnp.uint32)
-    # A product of 64 bits in parts of 16, since JAX has no 64-bit integers by default.
+    # A product of 64 bits in quarters of 16, since JAX has no 64-bit integers by default.
     high, low = bits >> 16, bits & np.uint32(0xFFFF)
     n_high, n_low = n >> 16, n & np.uint32(0xFFFF)
     middle = high * n_low + ((low * n_low) >> 16)
@@ -567,7 +579,7 @@ def draw_below(bits: UInt32[Array, "..."], n: Int32[Array, "..."]) -> Int32[Arra
 
 
 def find_bit(rank: Int32[Array, "..."], free: list[UInt32[Array, "..."]]) -> Int32[Array, "..."]:
-    """Return the position of the rank-th bit (from 0) that is set in ``free``, words of 32 bits in a row."""
+    """Return the position of the bit that is the rank-th (from 0) among those set in the 32-bit words ``free``."""
     position = jnp.zeros_like(rank)
     word = jnp.zeros(rank.shape, jnp.uint32)
     for i, bits in enumerate(free):

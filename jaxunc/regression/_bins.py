@@ -14,9 +14,9 @@ from ._moments import checked_target
 POINTS = 33
 """Number of quantiles of its values that a bin keeps."""
 BIN_SCORES = 2**21
-"""Number of values of a distribution function that are held at a time."""
+"""Largest number of values of distribution functions that `TargetBins.crps` holds in memory at a time."""
 TIED = 1e-9
-"""Share of a sum of weights that is taken for rounding."""
+"""Share of a sum of weights below which differences count as rounding."""
 LOPSIDED = 16
 """Largest ratio of the widths of a bin's halves, each with half of its rows; a wider half becomes a bin by itself."""
 FEWEST = 5
@@ -24,12 +24,12 @@ FEWEST = 5
 
 
 class TargetBins(NamedTuple):
-    """Bins of a number, in order, and the distribution of the values within each."""
+    """Ordered bins that a number is cut into, and the distribution of the values within each bin."""
 
     edges: np.ndarray
     """The least value of each bin but the first, ``[bins - 1]``: a value lies in the last bin whose edge it reaches."""
     table: np.ndarray
-    """Quantiles of the values within each bin at 0, 1/32 … 1, ``[bins 33]``; one value throughout for an atom."""
+    """Quantiles of the values within each bin at 0, 1/32 … 1, ``[bins 33]``; equal for an atom, a bin of one value."""
     means: np.ndarray
     """The mean of the values within each bin, ``[bins]``."""
     codes: np.ndarray
@@ -61,7 +61,7 @@ class TargetBins(NamedTuple):
         p
             Probabilities of the bins ``[instances bins]``, ≥ 0; they are divided by their sum.
         levels
-            Levels in [0, 1], ``[levels]``. At 0 and 1 there are the ends of the outermost bins with a probability.
+            Levels in [0, 1], ``[levels]``. Those at 0 and 1 give the ends of the outermost bins with a probability.
 
         Raises
         ------
@@ -74,25 +74,27 @@ class TargetBins(NamedTuple):
         return quantiles
 
     def quantiles(self, shares: Any, levels: np.ndarray, xp: Any = np) -> list[Any]:
-        """Return a list of quantiles, an array ``[...]`` for each level, of ``shares [... bins]``.
+        """Return the quantiles of distributions: a list with an array ``[...]`` for each of ``levels``.
 
-        A level is a number, or an array ``[...]``: a number for each row of shares. ``xp`` is NumPy or ``jax.numpy``.
+        ``shares [... bins]`` has the weights ≥ 0 of the bins, of any positive sum. A level is a number, or an array
+        ``[...]`` with a number for each row of shares. ``xp`` is NumPy or ``jax.numpy``.
         """
-        above, quantiles = xp.cumsum(shares, axis=-1), []
-        above = above / above[..., -1:]
+        ends, quantiles = xp.cumsum(shares, axis=-1), []  # the distribution function at the end of each bin
+        ends = ends / ends[..., -1:]
         for level in levels:
             # The first bin up to which the distribution reaches the level, and at 0 the first with a probability.
-            of_rows = level[..., None] if np.ndim(level) else level
-            bin_ = xp.minimum(xp.sum((above < of_rows) | (above <= 0), axis=-1, keepdims=True), self.n_bins - 1)
-            has, up_to = (xp.take_along_axis(each, bin_, axis=-1)[..., 0] for each in (shares, above))
-            mass = has / xp.sum(shares, axis=-1)
-            within = (level - (up_to - mass)) / xp.where(mass > 0, mass, 1)
-            position = xp.clip(xp.where(xp.isnan(within), 0, within), 0, 1) * (POINTS - 1)
-            at = xp.minimum(xp.floor(position), POINTS - 2)
-            first = bin_[..., 0] * POINTS + at.astype(np.int64)
-            low, high = (xp.take(xp.asarray(self.table.ravel()), first + more, mode="clip") for more in (0, 1))
-            # One product, and none where both are equal: an atom's quantile is its value to the bit.
-            quantiles.append(low + (high - low) * (position - at))
+            row_level = level[..., None] if np.ndim(level) else level
+            bin_ = xp.minimum(xp.sum((ends < row_level) | (ends <= 0), axis=-1, keepdims=True), self.n_bins - 1)
+            share, end = (xp.take_along_axis(array, bin_, axis=-1)[..., 0] for array in (shares, ends))
+            mass = share / xp.sum(shares, axis=-1)
+            fraction = (level - (end - mass)) / xp.where(mass > 0, mass, 1)
+            # NaN, of rows without an answer, must not become an index.
+            position = xp.clip(xp.where(xp.isnan(fraction), 0, fraction), 0, 1) * (POINTS - 1)
+            point = xp.minimum(xp.floor(position), POINTS - 2)
+            table_index = bin_[..., 0] * POINTS + point.astype(np.int64)
+            low, high = (xp.take(xp.asarray(self.table.ravel()), table_index + step, mode="clip") for step in (0, 1))
+            # In this form an atom's quantile is its value to the bit, since high - low is 0.
+            quantiles.append(low + (high - low) * (position - point))
         return quantiles
 
     def cdf(self, p: NumbersLike, y: NumbersLike) -> np.ndarray:
@@ -102,45 +104,46 @@ class TargetBins(NamedTuple):
         bin_ = np.searchsorted(self.edges, target, side="right")
         points = self.table[bin_]
         # Up to the last of equal points, as a distribution function is continuous from the right.
-        last = np.sum(points <= target[:, None], axis=1) - 1
-        at = np.clip(last, 0, POINTS - 2)
-        low, high = (np.take_along_axis(points, position[:, None], axis=1)[:, 0] for position in (at, at + 1))
-        part = np.clip((target - low) / np.where(high > low, high - low, 1), 0, 1)
-        share = np.where(last < 0, 0, np.where(last == POINTS - 1, 1, (at + part) / (POINTS - 1)))
+        last_point = np.sum(points <= target[:, None], axis=1) - 1
+        point = np.clip(last_point, 0, POINTS - 2)
+        low, high = (np.take_along_axis(points, index[:, None], axis=1)[:, 0] for index in (point, point + 1))
+        fraction = np.clip((target - low) / np.where(high > low, high - low, 1), 0, 1)
+        within = np.where(last_point < 0, 0, np.where(last_point == POINTS - 1, 1, (point + fraction) / (POINTS - 1)))
         below = np.cumsum(shares, axis=1) - shares
         rows = np.arange(len(shares))
-        return (below[rows, bin_] + shares[rows, bin_] * share) / np.sum(shares, axis=1)
+        return (below[rows, bin_] + shares[rows, bin_] * within) / np.sum(shares, axis=1)
 
     def crps(self, p: NumbersLike, y: NumbersLike) -> np.ndarray:
         r"""Return the continuous ranked probability score ``[instances]``, :math:`\int (F(x) - [x \ge y])^2 dx`.
 
-        Exactly, of the distribution F that `quantile` and `cdf` describe, by the bins' probabilities p ``[instances
-        bins]``; y are the targets ``[instances]``. In units of the target, smaller is better.
+        The score is exact for the distribution F of `quantile` and `cdf`, by the bins' probabilities p ``[instances
+        bins]``. y are the targets ``[instances]``. It is in units of the target, and smaller is better.
         """
         shares = self._shares(p)
         target = checked_target(y, len(shares))
         scores, step = np.empty(len(target)), max(BIN_SCORES // self.table.size, 1)
         for start in range(0, len(target), step):
-            part = slice(start, start + step)
-            scores[part] = self._crps(shares[part], target[part])
+            rows = slice(start, start + step)
+            scores[rows] = self._crps(shares[rows], target[rows])
         return scores
 
     def _crps(self, shares: np.ndarray, target: np.ndarray) -> np.ndarray:
-        """Return `crps` ``[instances]`` of targets ``[instances]``, by ``shares [instances bins]`` of few instances."""
+        """Return the CRPS ``[instances]`` of targets ``[instances]``, by ``shares [instances bins]``; rows are few."""
         shares = shares / shares.sum(axis=1, keepdims=True)
-        below = np.cumsum(shares, axis=1) - shares
-        levels = below[:, :, None] + shares[:, :, None] * np.linspace(0, 1, POINTS)
-        x, f = self.table.ravel(), levels.reshape(len(target), -1)
+        bin_starts = np.cumsum(shares, axis=1) - shares
+        levels = bin_starts[:, :, None] + shares[:, :, None] * np.linspace(0, 1, POINTS)  # [instances bins points]
+        x, cdf = self.table.ravel(), levels.reshape(len(target), -1)
         y = target[:, None]
         # Between two points F is a line. The part of it below y counts F², the part above (1 - F)².
-        low, high, a, b = x[:-1], x[1:], f[:, :-1], f[:, 1:]
-        cut = np.clip(y, low, high)
-        middle = a + (b - a) * (cut - low) / np.where(high > low, high - low, 1)
-        inside = _square(cut - low, a, middle) + _square(high - cut, 1 - middle, 1 - b)
+        low, high, cdf_low, cdf_high = x[:-1], x[1:], cdf[:, :-1], cdf[:, 1:]
+        split = np.clip(y, low, high)
+        cdf_split = cdf_low + (cdf_high - cdf_low) * (split - low) / np.where(high > low, high - low, 1)
+        inside = _square(split - low, cdf_low, cdf_split) + _square(high - split, 1 - cdf_split, 1 - cdf_high)
+        # Beyond the outermost points F is 0 or 1, so that the whole distance counts.
         return inside.sum(axis=1) + np.maximum(x[0] - target, 0) + np.maximum(target - x[-1], 0)
 
     def _shares(self, p: NumbersLike) -> np.ndarray:
-        """Return ``p [instances bins]`` as float64; a ValueError for other shapes, negative numbers, and rows of 0."""
+        """Return ``p [instances bins]`` as float64; raise a ValueError for other shapes, numbers < 0 and rows of 0."""
         check_numbers("p", p)
         shares = np.asarray(p, np.float64)
         if shares.ndim != 2 or shares.shape[1] != self.n_bins:
@@ -158,7 +161,7 @@ def _square(width: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
 def check_bins(bins: TargetBins) -> None:
     """Raise a ValueError unless these are bins in their order, as `target_bins` makes them."""
     edges, table, means, codes = bins
-    n = len(means)
+    n = len(means)  # number of bins
     shapes = [array.shape for array in (edges, table, means)]
     if not n or shapes != [(n - 1,), (n, POINTS), (n,)] or codes.ndim != 1 or codes.dtype.kind != "i":
         raise ValueError(f"bins of a target have arrays of shapes {shapes}; expected (bins - 1,), (bins, {POINTS}), …")
@@ -166,6 +169,7 @@ def check_bins(bins: TargetBins) -> None:
         raise ValueError("bins of a target hold what are no finite numbers of float64.")
     low, high = table[:, 0], table[:, -1]
     is_separate = (high[:-1] < edges).all() and (edges <= low[1:]).all()
+    # A mean is rounded, so that it may lie just outside of its values.
     slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
     inside = ((means >= low - slack) & (means <= high + slack)).all()
     if (np.diff(table, axis=1) < 0).any() or not (is_separate and inside) or ((codes < 0) | (codes >= n)).any():
@@ -173,7 +177,7 @@ def check_bins(bins: TargetBins) -> None:
 
 
 def checked_levels(levels: Any, name: str = "levels") -> np.ndarray:
-    """Return levels of quantiles ``[levels]``; raises a ValueError, which calls them ``name``, outside [0, 1]."""
+    """Return ``levels`` as float64 ``[levels]``; raise a ValueError about ``name`` unless all lie in [0, 1]."""
     check_numbers(name, levels)
     numbers = np.atleast_1d(np.asarray(levels, np.float64))
     if numbers.ndim != 1 or np.asarray(levels).dtype == bool or not ((numbers >= 0) & (numbers <= 1)).all():
@@ -182,7 +186,7 @@ def checked_levels(levels: Any, name: str = "levels") -> np.ndarray:
 
 
 def checked_limits(limits: Any) -> np.ndarray:
-    """Return limits ``[limits]``; raises a TypeError or a ValueError unless these are finite numbers, at least one."""
+    """Return limits as float64 ``[limits]``; raise a TypeError or a ValueError unless they are finite, at least one."""
     check_numbers("limits", limits)
     numbers = np.atleast_1d(np.asarray(limits, np.float64))
     if numbers.ndim != 1 or not numbers.size or np.asarray(limits).dtype == bool or not np.isfinite(numbers).all():
@@ -193,36 +197,36 @@ def checked_limits(limits: Any) -> np.ndarray:
 def interval_levels(coverage: Any, what: str = "intervals") -> np.ndarray:
     """Return the quantile levels ``[2·coverages]`` of intervals' ends: lower and upper for each coverage in turn.
 
-    ``coverage`` is one number or a list. Raises a TypeError or a ValueError, which calls the intervals ``what``, unless
-    all are numbers in (0, 1).
+    ``coverage`` is one number or a list. Raises a TypeError or a ValueError unless all are numbers in (0, 1); its
+    message calls the intervals ``what``.
     """
     check_numbers("coverage", coverage)
     shape = np.shape(coverage) if np.ndim(coverage) == 1 else ()
-    why = f": how often {what} are to hold the truth"
+    meaning = f": how often {what} are to hold the truth"
     if shape == (0,):
-        raise ValueError(f"coverage=[] names nothing; pass numbers in (0, 1){why}.")
-    check_within("coverage", coverage, "(0, 1)", why, shape=shape)
-    each = np.atleast_1d(np.asarray(coverage, float))
-    return np.stack([(1 - each) / 2, (1 + each) / 2], axis=1).ravel()
+        raise ValueError(f"coverage=[] names nothing; pass numbers in (0, 1){meaning}.")
+    check_within("coverage", coverage, "(0, 1)", meaning, shape=shape)
+    coverages = np.atleast_1d(np.asarray(coverage, float))
+    return np.stack([(1 - coverages) / 2, (1 + coverages) / 2], axis=1).ravel()
 
 
 def weighted_quantiles(values: np.ndarray, weight: np.ndarray, levels: np.ndarray) -> np.ndarray:
     """Return quantiles ``[levels]`` of ascending ``values``, each repeated as often as its ``weight`` (> 0) says.
 
-    They are NumPy's, of the repeated values: each is a mean over one row. Where all weigh less than 1, the heaviest
-    value counts as a row.
+    They equal `numpy.quantile` of the repeated values: each is the mean of a window of one row's weight. A row weighs
+    1, or as much as the heaviest value if all weigh less than 1.
     """
     if (weight == 1).all():
         return np.quantile(values, levels)
-    unit, up_to = unit_weight(weight), np.cumsum(weight)
-    below = np.r_[0, up_to[:-1]]
+    unit, ends = unit_weight(weight), np.cumsum(weight)
+    starts = np.r_[0, ends[:-1]]
     quantiles = np.empty(len(levels))
-    for i, start in enumerate(levels * (up_to[-1] - unit)):
-        first = min(int(np.searchsorted(up_to, start, side="right")), len(values) - 1)
-        part = slice(first, max(int(np.searchsorted(below, start + unit)), first + 1))
-        share = np.maximum(np.minimum(up_to[part], start + unit) - np.maximum(below[part], start), 0)
-        offset = values[part] - values[first]  # an atom's quantile is its value to the bit
-        quantiles[i] = values[first] + share @ offset / (share.sum() or 1)
+    for i, start in enumerate(levels * (ends[-1] - unit)):
+        first = min(int(np.searchsorted(ends, start, side="right")), len(values) - 1)
+        window = slice(first, max(int(np.searchsorted(starts, start + unit)), first + 1))
+        overlap = np.maximum(np.minimum(ends[window], start + unit) - np.maximum(starts[window], start), 0)
+        offset = values[window] - values[first]  # an atom's quantile is its value to the bit
+        quantiles[i] = values[first] + overlap @ offset / (overlap.sum() or 1)
     return quantiles
 
 
@@ -242,11 +246,11 @@ def target_bins(
         About how many bins; two at least. A value that makes up half a bin's share or more is an *atom*, with a bin of
         its own; the values between atoms are cut by quantiles, in as many bins as their share asks for.
     sample_weight
-        How often each value counts ``[instances]``, ≥ 0; default 1. Values of weight 0 have no part in the bins, and
-        the codes of the nearest.
+        How often each value counts ``[instances]``, ≥ 0; default 1. Values of weight 0 do not shape the bins; each gets
+        the code of the nearest bin.
     tails
-        Whether a bin of which one half of the rows lies more than 16 times as wide as the other is cut at its median,
-        and so are its halves, while both have five rows.
+        Whether bins with a long tail are cut at their median: those where one half of the rows spans over 16 times the
+        width of the other half. Their halves are cut likewise, as long as both have five rows.
 
     Returns
     -------
@@ -289,31 +293,32 @@ def target_bins(
     if not (has_weight := weight > 0).any():
         raise ValueError("sample_weight is 0 throughout; there is nothing to cut into bins.")
     weight, (values, position) = weight[has_weight], np.unique(target[has_weight], return_inverse=True)
-    times = np.bincount(position, weight)
-    share = times.sum() / n_bins
-    is_atom = times >= max(share / 2, 2 * unit_weight(weight)) * (1 - TIED)
-    starts = []
+    value_weight = np.bincount(position, weight)
+    bin_weight = value_weight.sum() / n_bins
+    is_atom = value_weight >= max(bin_weight / 2, 2 * unit_weight(weight)) * (1 - TIED)
+    all_starts = []
+    # Each atom by itself (its position is the key), and the runs of other values between atoms (-1).
     for atom, members in itertools.groupby(range(len(values)), key=lambda i: i if is_atom[i] else -1):
         run = np.array(list(members))
-        starts.append(run[0])
+        all_starts.append(run[0])
         if atom < 0:  # cut where equal parts of the rows end, by values
-            rows = np.cumsum(times[run])
-            n_parts = max(1, round(round(rows[-1] / share, 9)))
-            wanted = np.arange(1, n_parts) * rows[-1] / n_parts
-            starts += (run[0] + 1 + np.searchsorted(rows, wanted * (1 - TIED))).tolist()
-    first = np.unique([start for start in starts if start < len(values)])
-    ends, fewest = [*first.tolist(), len(values)], FEWEST * unit_weight(weight) * (1 - TIED)
-    cuts = [_cuts(values, times, pair, fewest) for pair in itertools.pairwise(ends) if tails]
-    first = np.sort(np.concatenate([first, *cuts]).astype(np.intp))
-    code = np.searchsorted(first, np.arange(len(values)), side="right") - 1
-    below, above = values[first[1:] - 1], values[first[1:]]
+            cumulative = np.cumsum(value_weight[run])
+            n_parts = max(1, round(round(cumulative[-1] / bin_weight, 9)))  # rounding errors decide no half
+            part_ends = np.arange(1, n_parts) * cumulative[-1] / n_parts
+            all_starts += (run[0] + 1 + np.searchsorted(cumulative, part_ends * (1 - TIED))).tolist()
+    bin_starts = np.unique([start for start in all_starts if start < len(values)])
+    ends, fewest = [*bin_starts.tolist(), len(values)], FEWEST * unit_weight(weight) * (1 - TIED)
+    cuts = [_cuts(values, value_weight, pair, fewest) for pair in itertools.pairwise(ends) if tails]
+    bin_starts = np.sort(np.concatenate([bin_starts, *cuts]).astype(np.intp))
+    bin_of_value = np.searchsorted(bin_starts, np.arange(len(values)), side="right") - 1
+    below, above = values[bin_starts[1:] - 1], values[bin_starts[1:]]
     edges = below + (above - below) / 2
-    edges = np.where(edges > below, edges, above)
-    order, ends = np.argsort(position, kind="stable"), np.cumsum(np.bincount(code[position]))[:-1]
-    inside = [(values[position[rows]], weight[rows]) for rows in np.split(order, ends)]
+    edges = np.where(edges > below, edges, above)  # where the middle is rounded down to the lower value
+    order, ends = np.argsort(position, kind="stable"), np.cumsum(np.bincount(bin_of_value[position]))[:-1]
+    bin_values = [(values[position[rows]], weight[rows]) for rows in np.split(order, ends)]
     levels = np.linspace(0, 1, POINTS)
-    table = np.stack([np.maximum.accumulate(weighted_quantiles(*part, levels)) for part in inside])
-    means = np.array([np.average(part, weights=times) for part, times in inside])
+    table = np.stack([np.maximum.accumulate(weighted_quantiles(*part, levels)) for part in bin_values])
+    means = np.array([np.average(part, weights=weights) for part, weights in bin_values])
     return TargetBins(edges, table, means, np.searchsorted(edges, target, side="right"))
 
 
@@ -324,10 +329,12 @@ def _cuts(values: np.ndarray, times: np.ndarray, ends: tuple[int, int], fewest: 
     ``ends[0]`` up to ``ends[1]``. A half with fewer than ``fewest`` rows is not cut off.
     """
     start, stop = ends
-    rows = np.cumsum(times[start:stop])
-    # Rows that weigh next to nothing lie beyond the ends.
-    first, half, last = np.searchsorted(rows, rows[-1] * np.array([TIED, (1 - TIED) / 2, 1 - TIED])).tolist()
-    if half >= last or min(rows[half], rows[-1] - rows[half]) < fewest:
+    cumulative = np.cumsum(times[start:stop])
+    # Widths are measured without the outermost rows, if they weigh next to nothing.
+    first, half, last = np.searchsorted(
+        cumulative, cumulative[-1] * np.array([TIED, (1 - TIED) / 2, 1 - TIED])
+    ).tolist()
+    if half >= last or min(cumulative[half], cumulative[-1] - cumulative[half]) < fewest:
         return []
     low, below, above, high = values[start:stop][[first, half, half + 1, last]] / 4  # differences stay finite
     median = below + (above - below) / 2

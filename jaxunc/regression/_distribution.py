@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HALVINGS = 53
 """Halvings of [0, 1] until a level has the digits of float64."""
 CACHED = 2**17
-"""Numbers in an array of a part of the instances, few enough to stay in the processor's cache."""
+"""Largest number of values in the arrays of the instances asked at a time: they stay in the processor's cache."""
 MIDDLES = 512
 """Number of levels by which moments and scores are summed where quantiles are mapped back or rounded."""
 SHORT = 1e-9
@@ -28,9 +28,9 @@ SHORT = 1e-9
 
 
 class NumberDistribution:
-    r"""The distribution of a target for each instance, as `UncertainForestRegressor` has it.
+    r"""The predicted distribution of a target for each instance, made by `UncertainForestRegressor`.
 
-    All of it follows from the quantiles :math:`q_\tau` that ``predict`` and ``predict_interval`` return:
+    Everything follows from the quantiles :math:`q_\tau` that ``predict`` and ``predict_interval`` return:
     :math:`F(y) = \sup\{\tau: q_\tau \le y\}`. Quantiles are piecewise linear in the level, or steps, so moments and
     scores are exact sums. All arrays are float64, on the host.
 
@@ -110,12 +110,12 @@ class NumberDistribution:
             If a level lies outside [0, 1], or a conformal law was fitted to fewer rows than a level needs.
         """
         target_levels = checked_levels(levels)
-        at = target_levels if self._law.target_map is None else self._law.target_map.levels(target_levels)
-        leaf_quantiles = None if self._shares is None else self._bins.quantile(self._shares, at)
+        law_levels = target_levels if self._law.target_map is None else self._law.target_map.levels(target_levels)
+        leaf_quantiles = None if self._shares is None else self._bins.quantile(self._shares, law_levels)
         if self._strata is None:
-            quantiles = self._law.quantile(self._moments, at, leaf_quantiles)
+            quantiles = self._law.quantile(self._moments, law_levels, leaf_quantiles)
         else:
-            quantiles = self._by_ranks_of_strata(at)
+            quantiles = self._by_ranks_of_strata(law_levels)
         quantiles = np.clip(self._law.as_targets(quantiles, target_levels), *self._support)
         return quantiles[:, 0] if np.ndim(np.asarray(levels)) == 0 else quantiles
 
@@ -203,19 +203,20 @@ class NumberDistribution:
         """
 
         def scores(part: "NumberDistribution", target: np.ndarray) -> np.ndarray:
-            """Return scores ``[instances k]`` of the targets ``[instances k]`` of a part of the instances."""
+            """Return scores ``[instances k]`` of the targets ``[instances k]``, for the instances of ``part``."""
             low, high = part._support
-            result = np.empty(target.shape)
+            losses = np.empty(target.shape)
             if not part._is_plain:
                 level, weight, q = part._read_levels()
                 for i, column in enumerate(target.T):
-                    result[:, i] = 2 * (((level - (column[:, None] < q)) * (column[:, None] - q)) @ weight)
-                return result
+                    losses[:, i] = 2 * (((level - (column[:, None] < q)) * (column[:, None] - q)) @ weight)
+                return losses
+            # 2 ∫ (τ - [y < q]) (y - q) dτ, in the integrals of q and τ q. Beyond the support all distance is added.
             for i, column in enumerate(np.clip(target, low, high).T):
                 level = part._cdf(column[:, None])[:, 0]
-                above, y = part._integrals(level, 1)[0], column - part._centre
-                result[:, i] = 2 * (above - part._whole[:, 1] - y * (0.5 - level)) + np.abs(target[:, i] - column)
-            return np.maximum(result, 0)
+                upper, offset = part._integrals(level, 1)[0], column - part._centre
+                losses[:, i] = 2 * (upper - part._whole[:, 1] - offset * (0.5 - level)) + np.abs(target[:, i] - column)
+            return np.maximum(losses, 0)
 
         return self._of_parts(scores, y, n_points=self._n_points)
 
@@ -226,21 +227,22 @@ class NumberDistribution:
 
     @property
     def _n_points(self) -> int | None:
+        """Number of levels at which an instance's quantiles are summed; None where integrals are exact."""
         return None if self._is_plain else MIDDLES
 
     def _read_levels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return levels ``[512]``, their weights, and the quantiles there ``[instances 512]``.
+        """Return 512 levels, their weights in a sum over levels, and the quantiles at them ``[instances 512]``.
 
         Levels are denser near 0 and 1, where quantiles are steep.
         """
         u = (np.arange(MIDDLES) + 0.5) / MIDDLES
-        level, weight = u**2 * (3 - 2 * u), u * (1 - u)
+        level, weight = u**2 * (3 - 2 * u), u * (1 - u)  # weights are in proportion to the derivative of the level
         q = np.clip(self._at(np.tile(level, (len(self), 1))), *self._support)
         return level, weight / weight.sum(), q
 
     @cached_property
     def _by_levels(self) -> np.ndarray:
-        """Mean and standard deviation ``[instances 2]`` by `_read_levels`."""
+        """Mean and standard deviation of each law ``[instances 2]``, as sums over the levels of `_read_levels`."""
 
         def moments(part: "NumberDistribution", _: Any) -> np.ndarray:
             _, weight, q = part._read_levels()
@@ -269,21 +271,21 @@ class NumberDistribution:
 
     def _by_ranks_of_strata(self, levels: np.ndarray) -> np.ndarray:
         """Return quantiles ``[instances levels]`` at these levels, each row's by the law of its stratum."""
-        strata, number, quantiles = self._law.strata, self._strata, np.empty((len(self), len(levels)))
+        strata, stratum_of_row, quantiles = self._law.strata, self._strata, np.empty((len(self), len(levels)))
         assert strata is not None
-        assert number is not None
+        assert stratum_of_row is not None
         assert self._moments is not None
         for law, rows in self._by_stratum:
             try:
-                quantiles[rows] = law.quantile(Moments(*(part[rows] for part in self._moments)), levels, None)
+                quantiles[rows] = law.quantile(Moments(*(array[rows] for array in self._moments)), levels, None)
             except ValueError as error:
-                value = strata.values[number[rows[0]]]
+                value = strata.values[stratum_of_row[rows[0]]]
                 raise ValueError(f"of the rows with {value} in column {strata.label}: {error}") from error
         return quantiles
 
     @cached_property
     def _residuals(self) -> "_Lines | None":
-        """The quantiles of the law's residuals as a function of the level; None if they have no weight."""
+        """The quantiles of the law's residuals as a function of the level; None if the law's weight is 0."""
         return _residual_lines(self._law)
 
     @cached_property
@@ -293,12 +295,12 @@ class NumberDistribution:
 
     @cached_property
     def _whole(self) -> np.ndarray:
-        """`_integrals` over all levels, ``[instances 3]``."""
+        """Integrals over all levels τ of q, τ q and q², ``[instances 3]``, as `_integrals` defines them."""
         return self._of_parts(lambda part, _: part._integrals(0, 1).T, np.zeros((len(self), 3)))
 
     @cached_property
     def _products(self) -> np.ndarray:
-        """Twice the integral over levels of (residuals' part of q) × (leaves' part of q), ``[instances]``."""
+        """Twice the integral of (residuals' part of q) × (leaves' part of q) ``[instances]``; 0 if one is missing."""
         if self._residuals is None or self._shares is None:
             return np.zeros(len(self))
         return self._of_parts(lambda part, _: part._product_integrals()[:, None], 0.0, n_points=self._bins.table.size)
@@ -308,8 +310,8 @@ class NumberDistribution:
     ) -> np.ndarray:
         """Return ``ask(part, numbers)`` of all instances, in y's shape; ``ask`` is called for few instances at a time.
 
-        ``part`` is the distribution of these few, of one stratum, and ``numbers`` their y, ``[instances k]``; errors
-        call y ``name``. ``n_points`` is how many numbers an instance takes in memory, by default one for each bin.
+        ``part`` is the distribution of these few instances, all of one stratum, and ``numbers`` their y, ``[instances
+        k]``. Errors call y ``name``. An instance takes ``n_points`` numbers in memory, by default one for each bin.
         """
         target = self._as_numbers(y, name)
         n_points = n_points or (1 if self._shares is None else self._bins.n_bins)
@@ -319,15 +321,15 @@ class NumberDistribution:
             lines = self._residuals if self._strata is None else _residual_lines(law)
             for start in range(0, len(positions), step):
                 rows = positions[start : start + step]
-                moments = None if self._moments is None else Moments(*(each[rows] for each in self._moments))
+                moments = None if self._moments is None else Moments(*(array[rows] for array in self._moments))
                 shares = None if self._shares is None else self._shares[rows]
                 part = NumberDistribution(law, self._bins, moments, shares=shares, support=self._support)
-                part._residuals, part._within_bins = lines, self._within_bins
+                part._residuals, part._within_bins = lines, self._within_bins  # cached, so that parts share them
                 results[rows] = ask(part, target[rows])
         return results if np.ndim(y) == 2 else results[:, 0]
 
     def _as_numbers(self, y: Any, name: str) -> np.ndarray:
-        """Return y, ``name`` in errors, as float64 ``[instances k]``; raises for other shapes, NaN and infinity."""
+        """Return y as float64 ``[instances k]``; raise for other shapes, NaN and infinity, with y called ``name``."""
         check_numbers(name, y)
         numbers, n = np.asarray(y, np.float64), len(self)
         if numbers.ndim > 2 or (numbers.ndim and len(numbers) != n):
@@ -342,17 +344,17 @@ class NumberDistribution:
         return numbers
 
     def _at(self, levels: np.ndarray) -> np.ndarray:
-        """Return quantiles at levels that differ between instances, both ``[instances levels]``; not clipped."""
-        at = levels if self._law.target_map is None else self._law.target_map.levels(levels)
+        """Return quantiles, not clipped to the support, at each instance's own levels: both ``[instances levels]``."""
+        law_levels = levels if self._law.target_map is None else self._law.target_map.levels(levels)
         leaf_quantiles = None
         if self._shares is not None:
-            leaf_quantiles = np.stack(self._bins.quantiles(self._shares.astype(np.float64), at.T), axis=1)
+            leaf_quantiles = np.stack(self._bins.quantiles(self._shares.astype(np.float64), law_levels.T), axis=1)
         if self._moments is None:
             assert leaf_quantiles is not None
             quantiles = np.where(np.isnan(self._centre)[:, None], np.nan, leaf_quantiles)
         else:
-            z = np.zeros(0) if self._residuals is None else self._residuals.at(at)
-            quantiles = self._law.blend(self._moments, at, z, leaf_quantiles)
+            z = np.zeros(0) if self._residuals is None else self._residuals.at(law_levels)
+            quantiles = self._law.blend(self._moments, law_levels, z, leaf_quantiles)
         return self._law.as_targets(quantiles, levels)
 
     def _levels_up_to(self, y: np.ndarray) -> np.ndarray:
@@ -360,12 +362,14 @@ class NumberDistribution:
         low, high = np.zeros(y.shape), np.ones(y.shape)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            reached = self._at(middle) <= y
-            low, high = np.where(reached, middle, low), np.where(reached, high, middle)
+            is_reached = self._at(middle) <= y
+            low, high = np.where(is_reached, middle, low), np.where(is_reached, high, middle)
+        # Bisection comes close to the level 1, and never returns it.
         low = np.where(self._at(np.ones(y.shape)) <= y, 1, low)
         return np.where(np.isnan(self._centre)[:, None], np.nan, low)
 
     def _cdf(self, y: np.ndarray) -> np.ndarray:
+        """Return the probability that the target is at most y, both ``[instances k]``; NaN for rows without answer."""
         (low, high), level = self._support, self._levels_up_to(y)
         return np.where((y < low) & ~np.isnan(level), 0, np.where((y >= high) & ~np.isnan(level), 1, level))
 
@@ -380,18 +384,19 @@ class NumberDistribution:
     def _integrals(self, start: Any, stop: Any) -> np.ndarray:
         r"""Return integrals of q, τ q and q² over levels τ from start to stop, ``[3 instances]``.
 
-        q is the quantile less `_centre`. The third is the sum of both parts' squares: it lacks `_products`.
+        q is the quantile less `_centre`. It is a sum of two parts, of residuals and of leaves. The third integral holds
+        the square of each part, and not twice their product, which is in `_products`.
         """
         low, high = inside = self._within_support
         total = np.subtract(*(self._integrals_up_to(np.clip(level, *inside)) for level in (stop, start)))
         for end, lower, upper in zip(self._support, (0.0, high), (low, 1.0), strict=True):
-            if np.isfinite(end):
-                first, last, q = np.clip(start, lower, upper), np.clip(stop, lower, upper), end - self._centre
-                total += np.stack([q * (last - first), q * (last**2 - first**2) / 2, q**2 * (last - first)])
+            if np.isfinite(end):  # at these levels quantiles are clipped to the support's end, a constant
+                left, right, q = np.clip(start, lower, upper), np.clip(stop, lower, upper), end - self._centre
+                total += np.stack([q * (right - left), q * (right**2 - left**2) / 2, q**2 * (right - left)])
         return total
 
     def _integrals_up_to(self, level: np.ndarray) -> np.ndarray:
-        """Return `_integrals` from 0 to levels ``[instances]``, of quantiles that are not clipped."""
+        """Return the `_integrals` over levels from 0 to ``level [instances]``, of quantiles without the support."""
         total = np.zeros((3, len(level)))
         if self._residuals is not None:
             scale = self._residual_scale
@@ -404,45 +409,46 @@ class NumberDistribution:
     def _leaf_integrals(self, level: np.ndarray) -> np.ndarray:
         """Return integrals of b, τ b and b² from 0 to levels, ``[3 instances]``; b is the leaves' quantile, centred.
 
-        Within a bin b is the bin's mean plus a line. The integrals sum whole bins, and a part of the last bin.
+        Within a bin b is the bin's mean plus a line (`_within_bins`), whose integral over the bin is 0. The integrals
+        are sums over the bins below a level, and over a share of the bin in which the level lies.
         """
-        (_, shares, offset), lines, rows = self._leaf_parts, self._within_bins, np.arange(len(level))
-        below = np.cumsum(shares, axis=1) - shares
+        (_, shares, means), lines, rows = self._leaf_parts, self._within_bins, np.arange(len(level))
+        starts = np.cumsum(shares, axis=1) - shares  # level at which each bin begins
         _, by_level, square = lines.whole[:, None]
-        by_level = below * offset + shares * (offset / 2 + by_level)
-        whole = np.stack([shares * offset, shares * by_level, shares * (square + offset**2)])
-        up_to = np.cumsum(whole, axis=2) - whole
-        bin_ = np.minimum(np.sum(below + shares <= level[:, None], axis=1), self._bins.n_bins - 1)
-        share, start, mean = (each[rows, bin_] for each in (shares, below, offset))
+        by_level = starts * means + shares * (means / 2 + by_level)
+        by_bin = np.stack([shares * means, shares * by_level, shares * (square + means**2)])  # [3 instances bins]
+        before = np.cumsum(by_bin, axis=2) - by_bin
+        bin_ = np.minimum(np.sum(starts + shares <= level[:, None], axis=1), self._bins.n_bins - 1)
+        share, start, mean = (array[rows, bin_] for array in (shares, starts, means))
         u = np.clip((level - start) / np.where(share > 0, share, 1), 0, 1)
-        first, by_level, square = lines.integrals(u, bin_)
-        square = square + mean * (2 * first + mean * u)
-        first, by_level = first + mean * u, by_level + mean * u**2 / 2
-        return up_to[:, rows, bin_] + share * np.stack([first, start * first + share * by_level, square])
+        plain, by_level, square = lines.integrals(u, bin_)  # of the line; the bin's mean is added to it next
+        square = square + mean * (2 * plain + mean * u)
+        plain, by_level = plain + mean * u, by_level + mean * u**2 / 2
+        return before[:, rows, bin_] + share * np.stack([plain, start * plain + share * by_level, square])
 
     def _product_integrals(self) -> np.ndarray:
-        """Return `_products` of these instances: sums over ranges of levels in which the leaves' part is linear."""
+        """Return `_products` of these instances, as sums over ranges of levels where the leaves' part is linear."""
         assert self._residuals is not None
-        (scale, shares, offset), (low, high) = self._leaf_parts, self._within_support[:, :, None]
-        below = np.cumsum(shares, axis=1) - shares
-        ends = np.clip(np.stack([below, below + shares]), low, high)
-        product = np.sum(offset * np.diff(self._residuals.integrals(ends)[0], axis=0)[0], axis=1)
-        lines, spread = self._within_bins.values, ~self._bins.is_atom
-        if spread.any():
-            b = lines[spread]
-            levels = below[:, spread, None] + shares[:, spread, None] * np.linspace(0, 1, POINTS)
-            at = np.clip(levels, low[..., None], high[..., None])
-            left, width, length = at[..., :-1], np.diff(at, axis=-1), np.diff(levels, axis=-1)
-            slope = np.diff(b, axis=-1) / np.where(length > 0, length, 1)
-            a = b[:, :-1] + slope * (left - levels[..., :-1])
-            first, by_level = np.diff(self._residuals.integrals(at, squares=False), axis=-1)
-            by_slope = np.where(width > SHORT, by_level - left * first, width / 2 * first)
-            product += np.sum(a * first + slope * by_slope, axis=(1, 2))
+        (scale, shares, means), (low, high) = self._leaf_parts, self._within_support[:, :, None]
+        starts = np.cumsum(shares, axis=1) - shares
+        ends = np.clip(np.stack([starts, starts + shares]), low, high)
+        product = np.sum(means * np.diff(self._residuals.integrals(ends)[0], axis=0)[0], axis=1)
+        knots, has_spread = self._within_bins.values, ~self._bins.is_atom
+        if has_spread.any():
+            bin_knots = knots[has_spread]  # [bins points]; all that follows is [instances bins points]
+            levels = starts[:, has_spread, None] + shares[:, has_spread, None] * np.linspace(0, 1, POINTS)
+            clipped = np.clip(levels, low[..., None], high[..., None])
+            left, width, length = clipped[..., :-1], np.diff(clipped, axis=-1), np.diff(levels, axis=-1)
+            slope = np.diff(bin_knots, axis=-1) / np.where(length > 0, length, 1)
+            left_value = bin_knots[:, :-1] + slope * (left - levels[..., :-1])
+            plain, by_level = np.diff(self._residuals.integrals(clipped, squares=False), axis=-1)
+            by_slope = np.where(width > SHORT, by_level - left * plain, width / 2 * plain)
+            product += np.sum(left_value * plain + slope * by_slope, axis=(1, 2))
         return 2 * self._residual_scale * scale * product
 
     @cached_property
     def _residual_scale(self) -> np.ndarray:
-        """w s: the factor of residuals in quantiles, ``[instances]``."""
+        """The factor of standardised residuals in quantiles, ``[instances]``: w s of `NumberLaw`."""
         assert self._moments is not None
         return self._law.weight * self._law.deviation(self._moments)
 
@@ -450,7 +456,7 @@ class NumberDistribution:
     def _leaf_parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The factor of the leaves' part in quantiles ``[instances]``, bin shares and bin means ``[instances bins]``.
 
-        Means are less the centre; under a local law, whose bins are of standardised residuals, they are as they are.
+        `_centre` is subtracted from the means, unless the law is local: then bins hold standardised residuals.
         """
         assert self._shares is not None
         shares = self._shares / np.sum(self._shares, axis=1, keepdims=True, dtype=np.float64)
@@ -462,13 +468,13 @@ class NumberDistribution:
 
 
 def _means(table: np.ndarray) -> np.ndarray:
-    """Return each bin's mean by its quantiles ``[bins points]``, linear in between; an atom's value to the bit."""
+    """Return each bin's mean, given quantiles ``[bins points]`` that are linear in between; exact for an atom."""
     offset = table - table[:, :1]
     return table[:, 0] + (offset[:, :-1] + offset[:, 1:]).mean(axis=1) / 2
 
 
 def _residual_lines(law: "NumberLaw") -> "_Lines | None":
-    """Return the quantiles of a law's residuals as a function of the level; None if they have no weight."""
+    """Return the quantiles of a law's residuals as a function of the level; None if the law's weight is 0."""
     if law.weight == 0:
         return None
     levels, z = law.knots()
@@ -476,16 +482,16 @@ def _residual_lines(law: "NumberLaw") -> "_Lines | None":
 
 
 class _Lines:
-    """Piecewise linear functions of the level, with common knots, and their integrals; values ``[lines knots]``."""
+    """Piecewise linear functions of the level and their integrals, by their ``values [lines knots]`` at ``levels``."""
 
     def __init__(self, levels: np.ndarray, values: np.ndarray):
         self._levels, self.values = levels, values
-        self._is_even = np.array_equal(levels, np.linspace(0, 1, len(levels)))
+        self._is_even = np.array_equal(levels, np.linspace(0, 1, len(levels)))  # so that no search is needed
         width = np.diff(levels)
         self._slope = np.diff(values, axis=1, append=values[:, -1:]) / np.append(np.where(width > 0, width, 1), 1)
-        knots = np.arange(values.size).reshape(values.shape)[:, :-1]
-        steps = np.stack(self._within(knots, levels[:-1], width))
-        self._up_to = np.concatenate([np.zeros((3, len(values), 1)), np.cumsum(steps, axis=2)], axis=2)
+        knot = np.arange(values.size).reshape(values.shape)[:, :-1]
+        by_piece = np.stack(self._within(knot, levels[:-1], width))
+        self._up_to = np.concatenate([np.zeros((3, len(values), 1)), np.cumsum(by_piece, axis=2)], axis=2)
 
     @property
     def whole(self) -> np.ndarray:
@@ -493,31 +499,32 @@ class _Lines:
         return self._up_to[:, :, -1]
 
     def at(self, level: np.ndarray) -> np.ndarray:
+        """Return the first line's value at each level."""
         return np.interp(level, self._levels, self.values[0])
 
     def integrals(self, level: np.ndarray, line: Any = 0, *, squares: bool = True) -> np.ndarray:
         """Return integrals of z, τ z and z² from level 0 to each level, ``[3 ...]``; without ``squares`` ``[2 ...]``.
 
-        z is the ``line``-th line, a number or one for each level.
+        z is a line; ``line`` is its index, one for all levels or one for each.
         """
-        n_ranges = len(self._levels) - 1
+        n_pieces = len(self._levels) - 1
         if self._is_even:
             with np.errstate(invalid="ignore"):  # NaN is in any range
-                at = (level * n_ranges).astype(np.intp)
+                piece = (level * n_pieces).astype(np.intp)
         else:
-            at = np.searchsorted(self._levels, level, side="right") - 1
-        at = np.clip(at, 0, n_ranges - 1)
-        knot, start = line * (n_ranges + 1) + at, self._levels.take(at)
+            piece = np.searchsorted(self._levels, level, side="right") - 1
+        piece = np.clip(piece, 0, n_pieces - 1)
+        knot, start = line * (n_pieces + 1) + piece, self._levels.take(piece)
         within = self._within(knot, start, level - start, squares=squares)
         up_to = self._up_to.reshape(3, -1)[: len(within)]
-        return np.stack([each.take(knot) + more for each, more in zip(up_to, within, strict=True)])
+        return np.stack([integral.take(knot) + addend for integral, addend in zip(up_to, within, strict=True)])
 
     def _within(
         self, knot: np.ndarray, start: np.ndarray, width: np.ndarray, *, squares: bool = True
     ) -> list[np.ndarray]:
-        """Return a list of `integrals` from each knot, at the level ``start``, over ``width``.
+        """Return the integrals of z, τ z and z² over a range of ``width`` levels τ, from a knot at level ``start``.
 
-        ``knot`` has positions in the flat ``values``; z² is left out without ``squares``.
+        ``knot`` has the knots' positions in the flat ``values``. Without ``squares`` z² is left out.
         """
         z, rise = self.values.take(knot), self._slope.take(knot) * width
         first = width * (z + rise / 2)

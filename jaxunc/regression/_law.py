@@ -31,9 +31,9 @@ LEVELS = {"interval_score": (0.05, 0.95), "crps": tuple(np.linspace(0.05, 0.95, 
 """Levels of the quantiles that are scored: the ends of 90 % intervals, or levels whose mean loss is half a CRPS."""
 FLOORS = (3, 1, 0.3, 0.1, 0.03, 0.01, 0.001, 0)
 """Candidate floors: shares of the mean squared residual that may be added to the variances. The largest of equally good
-ones is taken: rows out of bag have fewer trees than new rows, so their variances may be 0 where those of new rows are
+floors is taken: rows out of bag have fewer trees than new rows, so their variances may be 0 where those of new rows are
 not."""
-WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())
+WEIGHTS = tuple(np.linspace(0, 1, 11).round(1).tolist())  # candidates for the weight w of a law
 FIXED_FLOOR = 0.03
 """The floor of conformal laws, as a share of the targets' total variance."""
 SHARE = 1e-12
@@ -72,7 +72,7 @@ class NumberLaw(NamedTuple):
     """Map from targets to what the model is fitted to, if any. All but ``support`` and ``step`` is in mapped units."""
 
     def of_stratum(self, k: int) -> "NumberLaw":
-        """Return the law of the stratum of number ``k``, which has the residuals of the stratum's rows alone."""
+        """Return the law of stratum ``k``, a number of ``strata``: it has the residuals of the stratum's rows alone."""
         assert self.strata is not None
         rows = self.strata.number == k
         residuals, weights = in_order(self.residuals[rows], self.weights[rows] if len(self.weights) else None)
@@ -85,17 +85,17 @@ class NumberLaw(NamedTuple):
 
     @property
     def repeats(self) -> np.ndarray:
-        """How often each z counts."""
+        """How often each of the ``residuals`` counts, ``[residuals]``: ``weights``, or ones where all count alike."""
         return self.weights if len(self.weights) else np.ones(len(self.residuals))
 
     def as_targets(self, quantiles: np.ndarray, levels: np.ndarray) -> np.ndarray:
-        """Return quantiles ``[instances levels]`` mapped back to targets, and rounded to possible ones.
+        """Return quantiles ``[instances levels]`` mapped back to targets, and rounded to possible targets.
 
-        ``levels`` are those of the targets.
+        ``levels`` are those of the targets' quantiles. With a falling map ``quantiles`` were taken at 1 - ``levels``.
         """
         if self.target_map is not None:
             quantiles = self.target_map.inverse(quantiles)
-            if self.is_by_rank:  # widened by rounding, as in `blend`
+            if self.is_by_rank:  # outwards by rounding, so that a target that ties with an end is held
                 rounding = 2 * np.finfo(np.float64).eps * np.abs(quantiles)
                 quantiles = quantiles + np.where(np.asarray(levels) >= 0.5, 1.0, -1.0) * rounding
         return self.on_grid(quantiles) if self.step else quantiles
@@ -109,28 +109,28 @@ class NumberLaw(NamedTuple):
         return start + self.step * xp.rint((y - start) / self.step)
 
     def knots(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return ascending levels, and the quantiles of z there; between them quantiles are linear.
+        """Return ascending levels, and the quantile of z at each; between these levels quantiles are linear.
 
-        For ranks the function has steps: a level occurs twice. Beyond the outermost ranks, which `quantile` refuses,
-        the quantile is the outermost z.
+        For ranks the quantile is a step function, and each step's level occurs twice. Beyond the outermost ranks, which
+        `quantile` refuses, the quantile is the outermost z.
         """
         z, weights = self.residuals, self.repeats
-        unit, up_to = unit_weight(weights), np.cumsum(weights)
-        total, span = up_to[-1] + unit, up_to[-1] - unit
-        if self.is_by_rank:
-            upper, lower = up_to / total / (1 - SHARE), (up_to + unit) / total / (1 + SHARE)
-            steps = np.maximum(upper, np.minimum(lower, 0.5))[:-1]
+        unit, ends = unit_weight(weights), np.cumsum(weights)
+        total, span = ends[-1] + unit, ends[-1] - unit
+        if self.is_by_rank:  # steps to the next z: `_by_rank` rounds ranks up above the median, and down below it
+            upper_steps, lower_steps = ends / total / (1 - SHARE), (ends + unit) / total / (1 + SHARE)
+            steps = np.maximum(upper_steps, np.minimum(lower_steps, 0.5))[:-1]
             return np.r_[0, np.repeat(steps, 2), 1], np.repeat(z, 2)
         if len(z) == 1 or span <= 0:
-            return np.array([0.0, 1.0]), np.full(2, np.average(z, weights=weights))
+            return np.array([0.0, 1.0]), np.full(2, np.average(z, weights=weights))  # one row at most
         if (weights == 1).all():
             return np.linspace(0, 1, len(z)), z
         # A quantile is the mean of z over a window of one row's weight. It has a knot where either end of the window
         # passes from one z to the next.
-        start = np.unique(np.clip(np.r_[0, up_to, up_to - unit, span], 0, span))
-        sums = [np.interp(at, np.r_[0, up_to], np.r_[0, np.cumsum(weights * z)]) for at in (start, start + unit)]
-        first = np.minimum(np.searchsorted(up_to, start * (1 + SHARE), side="right"), len(z) - 1)
-        last = np.searchsorted(up_to - weights, (start + unit) * (1 - SHARE)) - 1
+        start = np.unique(np.clip(np.r_[0, ends, ends - unit, span], 0, span))
+        sums = [np.interp(end, np.r_[0, ends], np.r_[0, np.cumsum(weights * z)]) for end in (start, start + unit)]
+        first = np.minimum(np.searchsorted(ends, start * (1 + SHARE), side="right"), len(z) - 1)
+        last = np.searchsorted(ends - weights, (start + unit) * (1 - SHARE)) - 1
         # An atom's quantile is its value to the bit.
         values = np.clip((sums[1] - sums[0]) / unit, z[first], z[np.maximum(last, first)])
         return start / span, np.maximum.accumulate(values)
@@ -142,9 +142,9 @@ class NumberLaw(NamedTuple):
     def quantile(self, moments: Moments | None, levels: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
         """Return quantiles ``[instances levels]``, before they are mapped back, rounded and clipped to the support.
 
-        ``leaf_quantiles [instances levels]`` are b or ζ of the class, and may be None for a weight of 1. ``moments``
-        may be None for a weight of 0 that is not local. ``xp`` is NumPy or ``jax.numpy``. Raises a ValueError for ranks
-        that need more rows than the law was fitted to.
+        ``leaf_quantiles [instances levels]`` are b, or ζ of a local law; with the weight 1 they may be None.
+        ``moments`` may be None with the weight 0, unless the law is local. ``xp`` is NumPy or ``jax.numpy``. Raises a
+        ValueError for ranks that need more rows than the law was fitted to.
         """
         if leaf_quantiles is not None and not self.reads_moments:
             return leaf_quantiles
@@ -157,9 +157,10 @@ class NumberLaw(NamedTuple):
         return self.blend(moments, levels, z, leaf_quantiles, xp)
 
     def blend(self, moments: Moments, levels: np.ndarray, z: np.ndarray, leaf_quantiles: Any, xp: Any = np) -> Any:
-        """Return `quantile`, given ``z``, the quantiles of z at the levels: ``[levels]``, or ``[instances levels]``.
+        """Return the law's quantiles ``[instances levels]``, given those of the standardised residuals.
 
-        The other arguments are those of `quantile`; a local law reads no ``z``.
+        ``z`` has the latter at the levels, ``[levels]`` or ``[instances levels]``; a local law does not read it. The
+        other arguments are those of `quantile`.
         """
         if self.is_local:
             return moments.mean[..., None] + self.deviation(moments, xp)[..., None] * leaf_quantiles
@@ -248,9 +249,9 @@ class LawOutputs(NamedTuple):
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
         """Names of the columns of intervals, quantiles and ``exceeds``; a single coverage is not in the names."""
-        several = [f"_{coverage:.12g}" for coverage in self.coverage] if len(self.coverage) > 1 else [""]
-        ends = [end + name for name in several for end in ("lower", "upper")] if self.coverage else []
-        levels, limits = ([f"{number:.12g}" for number in each] for each in self[1:])
+        suffixes = [f"_{coverage:.12g}" for coverage in self.coverage] if len(self.coverage) > 1 else [""]
+        ends = [end + suffix for suffix in suffixes for end in ("lower", "upper")] if self.coverage else []
+        levels, limits = ([f"{number:.12g}" for number in numbers] for numbers in self[1:])
         return tuple(ends), tuple(f"quantile_{level}" for level in levels), tuple(f"exceeds_{at}" for at in limits)
 
 
@@ -292,24 +293,24 @@ class BoundLaw:
 
         Each argument is a number, several, or None for no columns.
 
-        Raises what `interval_levels`, `checked_levels` and `checked_limits` do, and a ValueError for a repeated number.
+        Raises a TypeError or a ValueError unless these are numbers in range, and a ValueError for a repeated number.
         """
         if coverage is not None:
             interval_levels(coverage)
         levels = () if quantiles is None else checked_levels(quantiles, "quantiles").tolist()
         above = () if limits is None else checked_limits(limits).tolist()
         request = LawOutputs(*map(tuple, (() if coverage is None else np.ravel(coverage).tolist(), levels, above)))
-        words = {"coverage": "coverage", "quantiles": "level", "limits": "limit"}
-        for (setting, word), names in zip(words.items(), request.names, strict=True):
+        nouns = {"coverage": "coverage", "quantiles": "level", "limits": "limit"}
+        for (setting, noun), names in zip(nouns.items(), request.names, strict=True):
             if len(set(names)) < len(names):
-                raise ValueError(f"{setting}={list(getattr(request, setting))} names a {word} twice; name each once.")
-        law = object.__new__(BoundLaw)
-        vars(law).update(vars(self) | {"request": request})
-        return law
+                raise ValueError(f"{setting}={list(getattr(request, setting))} names a {noun} twice; name each once.")
+        bound = object.__new__(BoundLaw)  # a copy: nothing is bound again
+        vars(bound).update(vars(self) | {"request": request})
+        return bound
 
     @property
     def parts(self) -> tuple[Any, ...]:
-        """The bound forests that answers read, of moments and of bins: for `to_onnx`."""
+        """The bound forests that the law answers by, as `to_onnx` asks: of moments, and of bins where they count."""
         return (
             *self.moments.parts,
             *((self.bin_shares,) if self.bin_shares is not None and self.law.weight < 1 else ()),
@@ -317,10 +318,10 @@ class BoundLaw:
 
     def over(self, transform: Callable[[Any], Any]) -> "BoundLaw":
         """Return the law with each of its bound forests replaced by ``transform(bound)``, as `shard` does."""
-        law = object.__new__(BoundLaw)
+        bound = object.__new__(BoundLaw)
         bin_shares = None if self.bin_shares is None else transform(self.bin_shares)
-        vars(law).update(vars(self) | {"moments": self.moments.over(transform), "bin_shares": bin_shares})
-        return law
+        vars(bound).update(vars(self) | {"moments": self.moments.over(transform), "bin_shares": bin_shares})
+        return bound
 
     def of_sums(self, stat: Any, bin_stat: Any = None) -> dict[str, Any]:
         """Return the columns of `answer` for one instance, by name, inside a 64-bit JAX program.
@@ -329,7 +330,7 @@ class BoundLaw:
         Raises a ValueError for strata, transformed targets and limits, which such a program cannot answer.
         """
         columns = self.moments.of_sums(stat)
-        levels, (ends, of_levels, chances) = self.request.levels, self.request.names
+        levels, (end_names, level_names, limit_names) = self.request.levels, self.request.names
         if self.law.strata is not None:
             raise ValueError(
                 f"coverage is promised by the column {self.law.strata.label}, each value with ranks of its own, which "
@@ -340,9 +341,9 @@ class BoundLaw:
                 "the model is fitted to transformed targets, and such a program cannot take them back; ask the model "
                 "itself, or export one that is fitted to the targets."
             )
-        if chances:
-            raise ValueError(f"the columns {chances} are made on the host alone; ask for intervals and quantiles.")
-        names = (*ends, *of_levels)
+        if limit_names:
+            raise ValueError(f"the columns {limit_names} are made on the host alone; ask for intervals and quantiles.")
+        names = (*end_names, *level_names)
         p = jnp.ones(1) if bin_stat is None else self.bin_shares.combiner.finish(bin_stat).probability.astype(float)
         leaf_quantiles = jnp.stack(self.bins.quantiles(p, levels, jnp)) if self.law.weight < 1 and names else None
         moments = Moments(columns["mean"], columns["aleatoric"], columns["epistemic"])
@@ -384,23 +385,23 @@ class BoundLaw:
         return np.asarray(self.bin_shares.probability(X))
 
     def answer(self, X: Any, strata: np.ndarray | None = None) -> NumberAnswer:
-        """Return moments, intervals, quantiles and probabilities, as in ``request``, for X ``[instances features]``.
+        """Return moments and the intervals, quantiles and probabilities of ``request``, for X ``[instances features]``.
 
         ``strata`` are the numbers of the rows' strata, if known already.
         """
         (coverage, _, limits), levels = self.request, self.request.levels
         moments = self.moments.answer(X)
-        n, n_ends = len(moments.mean), 2 * len(coverage)
+        n_rows, n_ends = len(moments.mean), 2 * len(coverage)
         distribution, mean, std = None, moments.mean, moments.std
         if len(levels) or limits or self.law.target_map is not None:
             distribution = self.distribution(X, moments, strata)
         if self.law.target_map is not None:
             assert distribution is not None
             mean, std = self.law.target_map.inverse(mean), distribution.std
-        values, chances = np.zeros((n, len(levels))), np.zeros((n, len(limits)))
+        values, chances = np.zeros((n_rows, len(levels))), np.zeros((n_rows, len(limits)))
         if distribution is not None:
             values = distribution.quantile(levels) if len(levels) else values
-            chances = distribution.exceeds(np.tile(limits, (n, 1))) if limits else chances
+            chances = distribution.exceeds(np.tile(limits, (n_rows, 1))) if limits else chances
         return NumberAnswer(moments, mean, std, values[:, :n_ends], values[:, n_ends:], chances, self.request.names)
 
     def blank_answer(self) -> NumberAnswer:
@@ -411,26 +412,25 @@ class BoundLaw:
 
 
 def _by_rank(residuals: np.ndarray, weights: np.ndarray, level: float) -> float:
-    """Return the residual at the conformal rank of a level, which is rounded outwards.
+    """Return the residual at the conformal rank of a level: the rank is rounded away from the median.
 
-    A new row counts with the weight `unit_weight`. Raises a ValueError if the rank lies beyond the residuals.
+    ``residuals`` ascend, and ``weights`` say how often each counts. A new row counts with the weight `unit_weight`.
+    Raises a ValueError if the rank lies beyond the residuals.
     """
-    n, upper = len(residuals), level >= 0.5
-    unit, up_to = unit_weight(weights), np.cumsum(weights)
-    total = up_to[-1] if n else 0.0
-    if upper:
-        index = int(np.searchsorted(up_to, (total + unit) * level * (1 - SHARE)))
+    n, is_upper = len(residuals), level >= 0.5
+    unit, ends = unit_weight(weights), np.cumsum(weights)
+    total = ends[-1] if n else 0.0
+    if is_upper:
+        index = int(np.searchsorted(ends, (total + unit) * level * (1 - SHARE)))
     else:
-        index = int(np.searchsorted(up_to - weights + unit, (total + unit) * level * (1 + SHARE), side="right")) - 1
+        index = int(np.searchsorted(ends - weights + unit, (total + unit) * level * (1 + SHARE), side="right")) - 1
     if not 0 <= index < n:
-        tail = 1 - level if upper else level
-        needed = (
-            "which no number of rows gives" if tail == 0 else f"which needs {math.ceil(1 / tail * (1 - SHARE)) - 1}"
-        )
-        weigh = "" if (weights == unit).all() else f", which weigh {total / unit:.4g}"
+        tail = 1 - level if is_upper else level
+        needs = "which no number of rows gives" if tail == 0 else f"which needs {math.ceil(1 / tail * (1 - SHARE)) - 1}"
+        weight_text = "" if (weights == unit).all() else f", which weigh {total / unit:.4g}"
         raise ValueError(
-            f"a conformal quantile at the level {level:g} is asked for, {needed} calibration rows, and there are {n}"
-            f"{weigh}; pass more of them, or ask for less coverage."
+            f"a conformal quantile at the level {level:g} is asked for, {needs} calibration rows, and there are {n}"
+            f"{weight_text}; pass more of them, or ask for less coverage."
         )
     return float(residuals[index])
 
@@ -452,11 +452,11 @@ def fit_law(
     law
         ``"learned"``: weight and floor have the best score. ``"residuals"``: weight 1, and the floor has the best
         score. ``"bins"``: weight 0. ``"conformal"``: weight 1, a fixed floor, and quantiles by rank. ``"neighbours"``:
-        as ``"residuals"``, then local with weight 0: the caller has leaves count z.
+        fitted as ``"residuals"``, then made local with weight 0: the caller makes leaves count z.
     moments, y
         The forest's answers for the rows, made without their targets; and the targets, ``[rows]``.
     leaf_quantiles
-        A function from levels to the quantiles ``[rows levels]`` of the targets in the leaves, without the row's own.
+        A function from levels to quantiles ``[rows levels]`` of the targets in the leaves, less the row's own target.
     spread
         Total variance of the targets (`LeafMoments.spread`), of which a fixed floor is a share.
     score
@@ -483,16 +483,16 @@ def fit_law(
         return make_law(0.0, 0.0)
     levels = np.array(LEVELS[score])
     weights, by_leaves = (WEIGHTS, leaf_quantiles(levels)) if law == "learned" else ((1.0,), np.zeros(()))
-    best, smallest = make_law(1.0, 0.0), math.inf
+    best_law, least_loss = make_law(1.0, 0.0), math.inf
     for floor in FLOORS:
         candidate = make_law(1.0, floor * error)
         by_residuals = candidate.quantile(moments, levels, None)
         for weight in weights:
             blend = by_residuals if weight == 1 else weight * by_residuals + (1 - weight) * by_leaves
             loss = pinball(blend, y, levels, sample_weight)
-            if loss < smallest * (1 - 1e-9):
-                best, smallest = candidate._replace(weight=weight), loss
-    return best._replace(weight=0.0, is_local=True) if law == "neighbours" else best
+            if loss < least_loss * (1 - 1e-9):  # of equal losses the first wins, with the largest floor
+                best_law, least_loss = candidate._replace(weight=weight), loss
+    return best_law._replace(weight=0.0, is_local=True) if law == "neighbours" else best_law
 
 
 def order_of(residuals: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
@@ -502,7 +502,7 @@ def order_of(residuals: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
 
 
 def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the residuals of positive weight in ascending order, and their weights, empty if these are equal."""
+    """Return the residuals of positive weight in ascending order, and their weights; no weights if all are equal."""
     order = order_of(residuals, weight)
     if weight is None:
         return residuals[order], np.zeros(0)
@@ -513,7 +513,7 @@ def in_order(residuals: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarr
 def pinball(quantiles: np.ndarray, y: np.ndarray, levels: np.ndarray, weight: np.ndarray | None) -> float:
     """Return the mean pinball loss of quantiles ``[rows levels]`` for targets y ``[rows]``, by ``weight`` (None: 1).
 
-    For the two ends of an interval it is in proportion to the interval score.
+    For the two levels of an interval's ends, this loss is in proportion to the interval score.
     """
     difference = y[:, None] - quantiles
     return float(

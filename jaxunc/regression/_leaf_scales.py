@@ -1,7 +1,7 @@
 """The mean of a boosted model, and the size of its errors, as two values of each leaf.
 
-A boosted model's trees part rows where its mean changes, and errors often change there, too. So each leaf gets a second
-value, a step of log s², and one walk adds both.
+A boosted model's trees split rows where its mean changes, and errors often change there, too. So each leaf gets a
+second value, a step of log s², where s² is the variance of errors; one walk adds both.
 """
 
 import math
@@ -35,7 +35,7 @@ LARGEST_LOG = 700.0
 
 
 class ScaleTable(NamedTuple):
-    """What files keep of `LeafScales`: for each node a row with its value of the mean and its step of log s²."""
+    """Contents of `LeafScales` in a file: for each node a row with its value of the mean and its step of log s²."""
 
     trees: Trees
     table: Array
@@ -93,28 +93,29 @@ class LeafScales:
         return LINKS[self.kept.link][1]
 
     def answer(self, X: InstancesLike) -> Moments:
-        """Return the mean and s² of each instance; raises what a bound forest does."""
+        """Return the mean and s² of each instance; raise an error for X that a bound forest would refuse."""
         return self._moments(np.asarray(self._sums(X), np.float64), np)
 
     def _moments(self, sums: Any, xp: Any) -> Moments:
+        """Return the moments for the two ``sums [... 2]`` over trees; ``xp`` is NumPy or ``jax.numpy``."""
         mean, log_square = sums[..., 0] + self.kept.base[0], sums[..., 1] + self.kept.base[1]
         square = xp.exp(xp.clip(log_square, -LARGEST_LOG, LARGEST_LOG)) + self.kept.floor
         return Moments(LINKS[self.kept.link][0](mean, xp), square, xp.zeros_like(square))
 
     @cached_property
     def parts(self) -> tuple[BoundForest]:
-        """The trees bound to both sums, for `to_onnx` and `shard`."""
+        """The bound forests that the model answers by, as `to_onnx` and `shard` ask: here one, of both sums."""
         return (bind_table(self.kept.trees, self.kept.table, LeafSum()),)
 
     def over(self, transform: Callable[[Any], Any]) -> "LeafScales":
         """Return the scales with their bound forest replaced by ``transform(forest)``, as `shard` does."""
-        made, (bound,) = object.__new__(LeafScales), self.parts
+        scales, (bound,) = object.__new__(LeafScales), self.parts
         forest = transform(bound)
-        vars(made).update(vars(self) | {"parts": (forest,), "_sums": lambda X: forest.answer(X).value})
-        return made
+        vars(scales).update(vars(self) | {"parts": (forest,), "_sums": lambda X: forest.answer(X).value})
+        return scales
 
     def of_sums(self, stat: Any) -> dict[str, Any]:
-        """Return the columns of `answer`, by name, for one instance from merged sums ``stat``, in 64-bit programs."""
+        """Return one instance's moments, by name, from the merged sums ``stat``, inside a 64-bit JAX program."""
         moments = self._moments(stat.high.astype(float) + stat.low.astype(float), jnp)
         zero = jnp.zeros_like(moments.mean)
         columns = {"mean": moments.mean, "std": jnp.sqrt(moments.aleatoric)}
@@ -139,21 +140,21 @@ def scale_steps(
     residual, weight
         Residuals of a model that has not seen the rows, and how often each counts, ``[rows]``.
     shrinkages
-        Values of λ, for each of which steps are learned: a step shrinks as if its leaf had λ more rows that need none.
+        Values of λ, for each of which steps are learned: a step shrinks as if its leaf had λ more rows with e = η.
     n_nodes
         Number of nodes of a tree.
     """
-    size = math.sqrt(np.average(residual**2, weights=weight)) or 1.0
-    log_square = 2 * np.log(np.abs(residual) + OFFSET * size)
+    rms = math.sqrt(np.average(residual**2, weights=weight)) or 1.0
+    log_square = 2 * np.log(np.abs(residual) + OFFSET * rms)
     base = float(np.average(log_square, weights=weight))
     remainder = np.tile(log_square - base, (len(shrinkages), 1))
     steps, is_unweighted = np.zeros((len(shrinkages), len(leaves), n_nodes)), (weight == 1).all()
-    for t, leaf in enumerate(leaves):
+    for t, leaf in enumerate(leaves):  # in order: each tree learns what the trees before it left of log |r|²
         leaf = leaf.astype(np.intp)
         rows = np.bincount(leaf, None if is_unweighted else weight, n_nodes)
-        for step, part, shrinkage in zip(steps[:, t], remainder, shrinkages, strict=True):
-            step[:] = RATE * np.bincount(leaf, part if is_unweighted else weight * part, n_nodes) / (rows + shrinkage)
-            part -= step.take(leaf)
+        for step, rest, shrinkage in zip(steps[:, t], remainder, shrinkages, strict=True):
+            step[:] = RATE * np.bincount(leaf, rest if is_unweighted else weight * rest, n_nodes) / (rows + shrinkage)
+            rest -= step.take(leaf)
     return base, steps
 
 
@@ -163,8 +164,8 @@ def scale_table(model: AdditiveTrees, base: float, steps: np.ndarray, floor: flo
     ``base`` is added to the sum of steps, and ``floor`` to s²; ``spread`` is the mean square of the residuals.
     """
     value, is_leaf = np.asarray(model.values, np.float64)[:, :, 0], np.asarray(model.trees.is_leaf)
-    # About the middle of each tree's leaves: a base that a library hides in a tree takes no digits from the others.
-    low, high = (end(np.where(is_leaf, value, -worst), axis=1) for end, worst in ((np.min, -np.inf), (np.max, np.inf)))
+    # Less the middle of each tree's leaves: a base that a library hides in a tree takes no digits from the others.
+    low, high = (end(np.where(is_leaf, value, -limit), axis=1) for end, limit in ((np.min, -np.inf), (np.max, np.inf)))
     middle = low + (high - low) / 2
     value = np.where(is_leaf, value - middle[:, None], 0)
     table = np.stack([value, steps], axis=-1).reshape(-1, 2)

@@ -32,8 +32,8 @@ SMALLEST = 1e-150
 LOST = 1e-4
 """Largest accepted rounding error, as a share of the difference between two leaves."""
 AGREED, LOST_BY_SQUARES = 2.0**-40, 2.0**-27
-"""Two relative errors. A variance below 2^-40 of the mean square counts as rounding of sums of some 2^12 terms. And a
-standard deviation from summed squares is off by 2^-27 of the mean: half of float64's digits are lost."""
+"""Two relative errors. A variance below 2^-40 of the mean square counts as rounding in sums of some 2^12 terms. And a
+standard deviation from summed squares is off by 2^-27 of the mean, since half of float64's digits are lost."""
 
 
 class Moments(NamedTuple):
@@ -61,7 +61,7 @@ class MomentSums(Combiner[Any]):
     merge: ClassVar[PyTree] = {"mean": "exact_sum", "variance": "sum", "square": ["exact_sum", "sum"], "number": "sum"}
 
     def lift(self, counts: Array) -> PyTree:
-        """Return a leaf's columns, in the place of ``counts [... columns]``, by name, and 1 to count the tree."""
+        """Return a leaf's columns, which stand in ``counts [... columns]``, by name; and 1 as its number of trees."""
         mean, variance, *square = (counts[..., i] for i in range(4))
         return {"mean": mean, "variance": variance, "square": square, "number": jnp.ones((), counts.dtype)}
 
@@ -70,15 +70,15 @@ class MomentSums(Combiner[Any]):
         return stat
 
     def in_doubles(self, sums: PyTree, xp: Any = np) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means, from `finish`'s sums in float64, arrays of ``xp``."""
-        (high, low), ((square, more), rest), number = sums["mean"], sums["square"], sums["number"]
-        mean, square = (high + low) / number, (square + (more + rest)) / number
+        """Return mean, mean variance and variance of the means; ``sums`` are `finish`'s in float64, as arrays of xp."""
+        (high, low), ((square, square_low), square_rest), n_trees = sums["mean"], sums["square"], sums["number"]
+        mean, square = (high + low) / n_trees, (square + (square_low + square_rest)) / n_trees
         variance = square - mean**2
         # Where trees agree, the difference is rounding.
-        return mean, sums["variance"] / number, xp.where(variance < AGREED * square, 0.0, variance)
+        return mean, sums["variance"] / n_trees, xp.where(variance < AGREED * square, 0.0, variance)
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
-        """Return what `in_doubles` does, for an instance's sums ``stat``, inside a 64-bit JAX program."""
+        """Return mean, mean variance and variance of the means for the sums ``stat``, inside a 64-bit JAX program."""
         return self.in_doubles(jax.tree.map(lambda part: part.astype(float), stat), jnp)
 
 
@@ -91,11 +91,14 @@ class MomentsByTree(Combiner[Any]):
     merge: ClassVar[PyTree] = {"mean": "collect", "variance": "sum"}
 
     def lift(self, counts: Array) -> PyTree:
-        """Return a leaf's columns, in the place of ``counts [... columns]``, by name: the mean as two numbers."""
+        """Return the columns of a leaf, which stand in ``counts [... columns]``, by name: the mean as two numbers."""
         return {"mean": [counts[..., 0], counts[..., 2]], "variance": counts[..., 1]}
 
     def finish(self, stat: PyTree) -> tuple[Array, ...]:
-        """Return five arrays of ``stat``: three that add up to the mean, the mean variance, variance of the means."""
+        """Return five arrays: three that add up to the mean, the mean variance, and the variance of the means.
+
+        ``stat`` has the mean of each tree's leaf, NaN where the tree is masked, and the sum of the leaves' variances.
+        """
         by_tree = [jnp.moveaxis(part, -1, 0) for part in stat["mean"]]
         zero = jnp.zeros(by_tree[0].shape[1:], by_tree[0].dtype)
 
@@ -105,34 +108,34 @@ class MomentsByTree(Combiner[Any]):
             The carry: number of trees, the first tree's mean, two floats that add up to the sum of offsets from that
             mean, and Welford's mean and sum of squared deviations of the offsets.
             """
-            number, origin, high, low, middle, squares = carry
+            n_trees, origin, high, low, mean, squares = carry
             is_present = ~jnp.isnan(tree[0])
             # Offsets from the first tree's mean: where trees agree these are exactly 0, however large the mean is.
-            origin = jnp.where(is_present & (number == 0), tree[0], origin)
+            origin = jnp.where(is_present & (n_trees == 0), tree[0], origin)
             offset = jnp.where(is_present, tree[0] - origin + tree[1], 0)
-            number = number + is_present.astype(number.dtype)
+            n_trees = n_trees + is_present.astype(n_trees.dtype)
             high, error = two_sum(high, offset)
-            deviation = jnp.where(is_present, offset - middle, 0)  # Welford's update of mean and squared deviations
-            middle = middle + deviation / jnp.maximum(number, 1)
-            squares = squares + deviation * jnp.where(is_present, offset - middle, 0)
-            return (number, origin, high, low + error, middle, squares), None
+            deviation = jnp.where(is_present, offset - mean, 0)  # Welford's update of mean and squared deviations
+            mean = mean + deviation / jnp.maximum(n_trees, 1)
+            squares = squares + deviation * jnp.where(is_present, offset - mean, 0)
+            return (n_trees, origin, high, low + error, mean, squares), None
 
-        number, origin, high, low, _, squares = lax.scan(include, (zero,) * 6, by_tree)[0]
-        shares = (safe_divide(part, number, jnp.nan) for part in (high, low, stat["variance"], squares))
-        return origin, *shares
+        n_trees, origin, high, low, _, squares = lax.scan(include, (zero,) * 6, by_tree)[0]
+        means = (safe_divide(part, n_trees, jnp.nan) for part in (high, low, stat["variance"], squares))
+        return origin, *means
 
     def in_doubles(self, parts: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Return mean, mean variance and variance of the means, from ``parts``: what `finish` returns, in float64."""
+        """Return mean, mean variance and variance of the means, from `finish`'s five arrays ``parts`` in float64."""
         origin, shift, rest, aleatoric, epistemic = parts
         return origin + (shift + rest), aleatoric, epistemic
 
     def of_one(self, stat: PyTree) -> tuple[Any, Any, Any]:
-        """Return what `in_doubles` does, for one instance's leaves ``stat``, inside a 64-bit JAX program."""
-        high, rest = (part.astype(float) for part in stat["mean"])
-        means = high + rest
+        """Return mean, mean variance and variance of the means for leaves ``stat``, inside a 64-bit JAX program."""
+        high, low = (part.astype(float) for part in stat["mean"])
+        means = high + low
         offset = means - means[0]
-        middle = jnp.mean(offset)
-        return means[0] + middle, stat["variance"].astype(float) / len(means), jnp.mean((offset - middle) ** 2)
+        mean = jnp.mean(offset)
+        return means[0] + mean, stat["variance"].astype(float) / len(means), jnp.mean((offset - mean) ** 2)
 
 
 class LeafMoments:
@@ -218,7 +221,7 @@ class LeafMoments:
         shrinkage: float = 0.0,
     ):
         check_within("shrinkage", shrinkage, "[0, inf)", ", in rows")
-        trees, mean, row_moments, why = leaf_means(model)
+        trees, mean, row_moments, reason = leaf_means(model)
         if (X is None) != (y is None):
             raise ValueError("X and y are given together or not at all; pass both.")
         if X is None and weight is not None:
@@ -226,26 +229,26 @@ class LeafMoments:
         if X is not None:
             size, variance = _count_rows(trees, X, y, weight)
         elif row_moments is None:
-            raise ValueError(f"{why} Pass the rows X and y to be counted in its leaves.")
+            raise ValueError(f"{reason} Pass the rows X and y to be counted in its leaves.")
         else:
             size, variance = row_moments
         is_leaf = np.asarray(trees.is_leaf)
-        typical = np.average(variance[is_leaf], weights=size[is_leaf]) if size[is_leaf].any() else 0.0
-        shrunk = size + float(shrinkage)
-        variance = np.where(shrunk > 0, (size * variance + shrinkage * typical) / np.maximum(shrunk, 1e-300), typical)
+        pooled = np.average(variance[is_leaf], weights=size[is_leaf]) if size[is_leaf].any() else 0.0
+        divisor = size + float(shrinkage)
+        variance = np.where(divisor > 0, (size * variance + shrinkage * pooled) / np.maximum(divisor, 1e-300), pooled)
         low, high = mean[is_leaf].min(), mean[is_leaf].max()
         self.centre = float(low + (high - low) / 2)
         # A leaf that weighs less than one of the rows that grew it counts as that share of a row.
-        part = np.minimum(size[is_leaf], 1) if X is None else np.ones(np.sum(is_leaf))
-        middle = np.average(mean[is_leaf], weights=part)
-        self.spread = float(typical + np.average((mean[is_leaf] - middle) ** 2, weights=part))
+        leaf_weight = np.minimum(size[is_leaf], 1) if X is None else np.ones(np.sum(is_leaf))
+        overall_mean = np.average(mean[is_leaf], weights=leaf_weight)
+        self.spread = float(pooled + np.average((mean[is_leaf] - overall_mean) ** 2, weights=leaf_weight))
         largest = max(high - low, math.sqrt(float(variance[is_leaf].max())))
-        self.scale = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
+        self.scale = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0  # a power of two: division is exact
         offset = np.where(is_leaf, (mean - self.centre) / self.scale, 0)
         columns = [offset, np.where(is_leaf, variance / self.scale**2, 0)]
-        rest = offset - offset.astype(jnp.result_type(float))
-        if _is_lost(trees, offset, np.maximum(np.abs(rest), LOST_BY_SQUARES * np.abs(offset))):
-            columns.append(rest)
+        remainder = offset - offset.astype(jnp.result_type(float))
+        if _is_lost(trees, offset, np.maximum(np.abs(remainder), LOST_BY_SQUARES * np.abs(offset))):
+            columns.append(remainder)
         table = np.stack(columns, axis=-1).reshape(is_leaf.size, len(columns))
         self.bound = _bind_moments(trees, table)
 
@@ -264,10 +267,10 @@ class LeafMoments:
             np.isfinite([leaves.centre, leaves.scale, leaves.spread]).all() and leaves.scale > 0 and leaves.spread >= 0
         ):
             raise ValueError(f"centre={leaves.centre}, scale={leaves.scale} or spread={leaves.spread} is out of range.")
-        made = object.__new__(cls)
-        made.centre, made.scale, made.spread = float(leaves.centre), float(leaves.scale), float(leaves.spread)
-        made.bound = _bind_moments(trees, leaves.table)
-        return made
+        moments = object.__new__(cls)
+        moments.centre, moments.scale, moments.spread = float(leaves.centre), float(leaves.scale), float(leaves.spread)
+        moments.bound = _bind_moments(trees, leaves.table)
+        return moments
 
     @property
     def columns(self) -> Columns:
@@ -284,9 +287,9 @@ class LeafMoments:
     @cached_property
     def is_pure(self) -> bool:
         """Whether the targets within each leaf are all equal, while leaves differ."""
-        inside = self.scale**2 * float(np.asarray(self.bound.forest.count_table)[:, 1].max(initial=0))
+        largest_variance = self.scale**2 * float(np.asarray(self.bound.forest.count_table)[:, 1].max(initial=0))
         # Up to rounding of variances and means.
-        return inside < 1e-9 * self.spread and math.sqrt(self.spread) > 1e-12 * abs(self.centre)
+        return largest_variance < 1e-9 * self.spread and math.sqrt(self.spread) > 1e-12 * abs(self.centre)
 
     def warn_of_one_doubt(self) -> None:
         """Warn if leaves are pure: all uncertainty then looks epistemic."""
@@ -329,18 +332,19 @@ class LeafMoments:
             return self._scaled(*combiner.in_doubles(sums))
 
     def _scaled(self, mean: Any, aleatoric: Any, epistemic: Any) -> Moments:
+        """Return moments in units of the target, given those of the centred and scaled means."""
         return Moments(self.centre + self.scale * mean, self.scale**2 * aleatoric, self.scale**2 * epistemic)
 
     @property
     def parts(self) -> tuple[BoundForest]:
-        """The bound forest, for `to_onnx` and `shard`."""
+        """The bound forests that the model answers by, as `to_onnx` and `shard` ask: here one."""
         return (self.bound,)
 
     def over(self, transform: Callable[[Any], Any]) -> "LeafMoments":
         """Return the moments with the bound forest replaced by ``transform(bound)``, as `shard` does."""
-        made = object.__new__(LeafMoments)
-        vars(made).update(vars(self) | {"bound": transform(self.bound), "is_pure": self.is_pure})
-        return made
+        moments = object.__new__(LeafMoments)
+        vars(moments).update(vars(self) | {"bound": transform(self.bound), "is_pure": self.is_pure})
+        return moments
 
     def of_sums(self, stat: PyTree) -> dict[str, Any]:
         """Return an instance's answer, by name, from the merged statistic ``stat``, inside a 64-bit JAX program."""
@@ -351,9 +355,9 @@ class LeafMoments:
 
 
 class LeafTable(NamedTuple):
-    """What files keep of `LeafMoments`: for each node a row with (mean - centre) / scale and variance / scale².
+    """Contents of `LeafMoments` in a file: for each node a row with (mean - centre) / scale and variance / scale².
 
-    A third column has the remainder that rounding took from the mean; such rows are merged by `MomentsByTree`.
+    A third column, if there is one, has the remainder that rounding took from the mean, for `MomentsByTree`.
     """
 
     trees: Trees
@@ -366,27 +370,27 @@ class LeafTable(NamedTuple):
 def _bind_moments(trees: Trees, table: Array | np.ndarray) -> BoundForest:
     """Return trees bound to the rows of a `LeafTable`, by `MomentsByTree` for three columns, else `MomentSums`.
 
-    For `MomentSums` the squared mean is added as a sum of two numbers.
+    For `MomentSums` two columns are added, whose sum is the squared mean: one float would lose digits.
     """
     table = jnp.asarray(table, jnp.result_type(float))
     if table.shape[1] == 3:
         return bind_table(trees, table, MomentsByTree())
     square = np.asarray(table[:, 0], np.float64) ** 2
-    rest = square - square.astype(table.dtype)
-    columns = [table, *(jnp.asarray(part, table.dtype) for part in (square, rest))]
+    remainder = square - square.astype(table.dtype)
+    columns = [table, *(jnp.asarray(column, table.dtype) for column in (square, remainder))]
     return bind_table(trees, jnp.column_stack(columns), MomentSums())
 
 
 def bind_table(trees: Trees, table: Array, combiner: Combiner[Any]) -> BoundForest:
     """Return trees bound to a combiner that reads rows of ``table [trees*nodes numbers]`` in place of counts."""
-    n = table.shape[1]
+    n_columns = table.shape[1]
     forest = Forest(
         trees=trees,
         count_table=table,
         code=jnp.arange(len(table), dtype=jnp.int32).reshape(trees.is_leaf.shape),
-        prior=jnp.full(n, 1 / n),
+        prior=jnp.full(n_columns, 1 / n_columns),
         n_samples=jnp.zeros(()),
-        class_labels=tuple(range(n)),
+        class_labels=tuple(range(n_columns)),
     )
     return bind(forest, combiner)
 
@@ -405,7 +409,7 @@ class LeafMeans(NamedTuple):
 def leaf_means(model: Any) -> LeafMeans:
     """Return the leaves' means and variances of a regression forest; a `LeafMeans` is returned as it is.
 
-    Raises what `LeafMoments` does for models that it does not take.
+    Raises a TypeError or a ValueError for models that `LeafMoments` does not take.
     """
     if isinstance(model, LeafMeans):
         return model
@@ -432,42 +436,41 @@ def leaf_means(model: Any) -> LeafMeans:
 
 
 def _read_grown_leaves(model: Any, name: str) -> LeafMeans:
-    """Return the means and variances that a fitted scikit-learn forest keeps; ``name`` is its class in messages.
+    """Return the leaves' means and variances in a fitted scikit-learn forest; messages call its class ``name``.
 
-    Variances are None, with a reason, if the criterion keeps none or their digits are lost to rounding.
+    ``row_moments`` is None, with a reason, if the criterion keeps no variances or rounding took their digits.
     """
     # Imported late, since it loads scikit-learn.
     from jaxunc.interop import grown_leaves
 
     trees, size, mean, variance = grown_leaves(model)
     is_leaf = np.asarray(trees.is_leaf)
-    first = getattr(model, "estimators_", [model])[0]
-    if first.criterion not in VARIANCES:
-        why = f"model is a {name} grown by {first.criterion!r}, whose leaves hold no variances."
-        return LeafMeans(trees, mean, None, why)
+    first_tree = getattr(model, "estimators_", [model])[0]
+    if first_tree.criterion not in VARIANCES:
+        reason = f"model is a {name} grown by {first_tree.criterion!r}, whose leaves hold no variances."
+        return LeafMeans(trees, mean, None, reason)
     eps = float(np.finfo(np.float64).eps)
     # Rounding errors of scikit-learn's variances, which are differences of float64 sums of squares.
     rounding = 8 * eps * np.sqrt(np.maximum(size, 1)) * mean**2
-    apart, largest = float(np.var(mean[is_leaf])), float(np.abs(mean[is_leaf]).max())
-    reference = max(float(np.mean(variance[is_leaf])), apart)
-    # Trees of a single leaf: with bags their means differ unless targets are constant; without bags nothing tells.
+    spread, largest = float(np.var(mean[is_leaf])), float(np.abs(mean[is_leaf]).max())
+    reference = max(float(np.mean(variance[is_leaf])), spread)
+    # Single leaves without bags have one mean: nothing tells constant targets from variances that are lost.
     has_bags = getattr(model, "bootstrap", False) and len(mean) > 1
-    untold = not has_bags and is_leaf[:, 0].all() and largest > 0 and size[:, 0].max() > 1
-    lost_by_all = rounding[is_leaf].max() > LOST * reference and (untold or apart > (8 * eps * largest) ** 2)
-    if lost_by_all or _is_lost(trees, mean, np.sqrt(LOST * rounding)):
-        why = (
+    unclear = not has_bags and is_leaf[:, 0].all() and largest > 0 and size[:, 0].max() > 1
+    all_lost = rounding[is_leaf].max() > LOST * reference and (unclear or spread > (8 * eps * largest) ** 2)
+    if all_lost or _is_lost(trees, mean, np.sqrt(LOST * rounding)):
+        reason = (
             f"model is a {name} of targets up to {largest:.6g} that differ by so little, if at all, that the variances "
             "which scikit-learn keeps have lost their digits."
         )
-        return LeafMeans(trees, mean, None, why)
+        return LeafMeans(trees, mean, None, reason)
     return LeafMeans(trees, mean, (size, np.where(variance > rounding, variance, 0)))
 
 
 def checked_target(y: Any, n: int, name: str = "y", *, squared: bool = False) -> np.ndarray:
     """Return targets y as float64 ``[instances]``; raises a ValueError or TypeError unless these are n finite numbers.
 
-    With ``squared`` also a ValueError for numbers whose squares overflow, or vanish throughout. Messages call y
-    ``name``.
+    With ``squared`` it also raises a ValueError if squares overflow, or all underflow to 0. Messages call y ``name``.
     """
     check_readable(name, y)
     array = np.asarray(y)
@@ -517,10 +520,11 @@ def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, 
     leaves = np.asarray(leaf_index(trees, X))
     target = checked_target(y, len(leaves), squared=True)
     weights = checked_weight(weight, len(leaves), trees.n_trees)
+    # Centred, so that sums of targets keep their digits.
     target = target - (target[has_weight].mean() if (has_weight := weights.any(axis=1)).any() else 0)
     size, variance = np.zeros((2, trees.n_trees, trees.n_nodes))
     for t, leaf in enumerate(leaves.T):
-        tree_weight = weights[:, min(t, weights.shape[1] - 1)]
+        tree_weight = weights[:, min(t, weights.shape[1] - 1)]  # one column serves all trees
         size[t] = np.bincount(leaf, tree_weight, trees.n_nodes)
         divisor = np.where(size[t] > 0, size[t], 1)
         mean = np.bincount(leaf, tree_weight * target, trees.n_nodes) / divisor
@@ -531,15 +535,19 @@ def _count_rows(trees: Trees, X: Any, y: Any, weight: Any) -> tuple[np.ndarray, 
 
 
 def _is_lost(trees: Trees, mean: np.ndarray, error: np.ndarray) -> bool:
-    """Return whether, for over 1 % of sibling leaf pairs, ``error`` exceeds `LOST` of the gap between their means."""
+    """Return whether, in over 1 % of pairs of sibling leaves, ``error`` exceeds `LOST` of the gap of their means.
+
+    ``mean`` and ``error`` are ``[trees nodes]``. Pairs with means that are equal up to rounding lose nothing.
+    """
     is_leaf, child = np.asarray(trees.is_leaf), np.asarray(trees.child)
     left = np.where(is_leaf, 0, child)
     right = np.minimum(left + 1, child.shape[1] - 1)
 
-    def both(array: np.ndarray) -> list[np.ndarray]:
+    def of_siblings(array: np.ndarray) -> list[np.ndarray]:
+        """Return the values of ``array [trees nodes]`` at the left and at the right child of each node."""
         return [np.take_along_axis(array, side, axis=1) for side in (left, right)]
 
-    pairs = ~is_leaf & np.logical_and(*both(is_leaf))
-    gap, size = np.abs(np.subtract(*both(mean)))[pairs], np.abs(both(mean)[0])[pairs]
-    lost = np.abs(np.stack(both(error))).max(axis=0)[pairs] > LOST * gap
-    return bool(np.mean(lost & (gap > 1e-13 * size)) > 0.01) if len(gap) else False
+    are_leaves = ~is_leaf & np.logical_and(*of_siblings(is_leaf))
+    gap, size = np.abs(np.subtract(*of_siblings(mean)))[are_leaves], np.abs(of_siblings(mean)[0])[are_leaves]
+    is_lost = np.abs(np.stack(of_siblings(error))).max(axis=0)[are_leaves] > LOST * gap
+    return bool(np.mean(is_lost & (gap > 1e-13 * size)) > 0.01) if len(gap) else False

@@ -22,29 +22,29 @@ FEW_ROWS = 50
 
 
 class Fold(NamedTuple):
-    """Residuals in the leaves of a model, and rows of another fold, whose residuals the law is learned from."""
+    """Rows whose residuals give a model's leaves their steps, and rows of another fold, to which steps are applied."""
 
     leaves: np.ndarray
-    """Leaves of the counted rows ``[trees counted]``; ``residual`` and ``weight`` are theirs, ``[counted]``."""
+    """Leaves of the rows that make steps ``[trees counted]``; ``residual`` and ``weight`` are theirs, ``[counted]``."""
     residual: np.ndarray
     weight: np.ndarray
     other_leaves: np.ndarray
     """Leaves of the other rows ``[trees others]``; ``other_residual`` and ``other_weight`` are theirs, ``[others]``."""
     other_residual: np.ndarray
     other_weight: np.ndarray
-    n_nodes: int
+    n_nodes: int  # number of nodes of a tree
 
 
 class Scale(NamedTuple):
-    """Settings by which steps of leaves make s² of a row, and residuals divided by s."""
+    """Settings that turn the steps of leaves into s² of a row, and the residuals divided by s."""
 
     shrinkage: float  # λ of `scale_steps`
     gain: float
-    """What steps are multiplied by."""
+    """Factor of the sum of steps."""
     length: float
-    """The share of the trees whose steps count."""
+    """Share of the trees whose steps count: the first ones."""
     factor: float
-    """What s² is multiplied by, so that standardised residuals have a mean square of 1."""
+    """Factor of s², by which standardised residuals have a mean square of 1."""
     floor: float  # number that is added to s²
     residuals: np.ndarray
     """Standardised residuals of the rows of all folds, in ascending order."""
@@ -55,12 +55,12 @@ class Scale(NamedTuple):
 
 
 def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) -> Scale:
-    """Return the shrinkage, gain, length and floor of steps by which quantiles of other folds' rows score best.
+    """Return the shrinkage, gain, length and floor of steps whose quantiles score best on the folds' other rows.
 
     Parameters
     ----------
     folds
-        Each with residuals of rows that the model of the fold has not seen.
+        Folds, each with residuals of a model that has not seen the rows.
     score
         ``"interval_score"`` of 90 % intervals, or ``"crps"``.
     constant
@@ -75,41 +75,41 @@ def learn_scale(folds: Iterable[Fold], score: str, *, constant: bool = False) ->
         weights.append(fold.other_weight)
     base, r, w = map(np.concatenate, (bases, residuals, weights))
     total = np.concatenate(totals, axis=2)
-    subset = np.random.default_rng(0).permutation(len(r))[:MOST_SCORED]
-    log_square = base[subset] + np.array(GAINS)[:, None, None] * total[:, None, :, subset]
-    log_square[:, :, 0] = 0
-    log_square = log_square.reshape(-1, *log_square.shape[2:])
-    setting, length, floor = _best_setting(log_square, r[subset], w[subset], np.array(LEVELS[score]))
-    (i, shrinkage), gain = tuple(product(enumerate(SHRINKAGES), GAINS))[setting]
-    s = np.sqrt(np.exp(base + gain * total[i, length] if length else np.zeros(len(r))) + floor)
+    scored = np.random.default_rng(0).permutation(len(r))[:MOST_SCORED]
+    log_square = base[scored] + np.array(GAINS)[:, None, None] * total[:, None, :, scored]
+    log_square[:, :, 0] = 0  # no steps: one s for all rows, whose size the quantiles of residuals make up for
+    log_square = log_square.reshape(-1, *log_square.shape[2:])  # [settings lengths rows], in the order of `product`
+    setting, length, floor = _best_setting(log_square, r[scored], w[scored], np.array(LEVELS[score]))
+    (shrinkage_index, shrinkage), gain = tuple(product(enumerate(SHRINKAGES), GAINS))[setting]
+    s = np.sqrt(np.exp(base + gain * total[shrinkage_index, length] if length else np.zeros(len(r))) + floor)
     factor = float(np.average((r / s) ** 2, weights=w)) or 1.0
     z, weight = r / s / math.sqrt(factor), None if (w == w[:1]).all() else w
-    parts = *in_order(z, weight), order_of(z, weight)
-    return Scale(shrinkage, gain, length / LENGTHS, factor, factor * floor, *parts)
+    sorted_fields = *in_order(z, weight), order_of(z, weight)
+    return Scale(shrinkage, gain, length / LENGTHS, factor, factor * floor, *sorted_fields)
 
 
 def _best_setting(log_square: np.ndarray, r: np.ndarray, w: np.ndarray, levels: np.ndarray) -> tuple[int, int, float]:
     """Return the positions of the best setting and length in ``log_square``, and the best number to add to s².
 
-    Best is the least pinball loss of the quantiles ``levels`` on residuals ``r`` with weights ``w``; of equal ones the
-    first. ``log_square`` is ``[settings lengths rows]``.
+    The best has the least pinball loss of the quantiles at ``levels``, on residuals ``r`` with weights ``w``; of equal
+    losses the first. ``log_square [settings lengths rows]`` is log s² before that number is added.
     """
     best, smallest, error = (0, 0, 0.0), math.inf, float(np.average(r**2, weights=w))
     weight = None if (w == w[:1]).all() else w
-    for (i, k), _ in np.ndenumerate(log_square[:, :, 0]):
-        square = np.exp(log_square[i, k])
-        for floor in FLOORS if k and error else (0.0,):
+    for (setting, length), _ in np.ndenumerate(log_square[:, :, 0]):
+        square = np.exp(log_square[setting, length])
+        for floor in FLOORS if length and error else (0.0,):
             s = np.sqrt(square + floor * error)
             z, z_weights = (r / s, np.zeros(0)) if weight is None else in_order(r / s, weight)
             quantiles = weighted_quantiles(z, z_weights if len(z_weights) else np.ones(len(z)), levels)
             loss = pinball(s[:, None] * quantiles, r, levels, weight)
             if loss < smallest * (1 - 1e-9):
-                best, smallest = (i, k, floor * error), loss
+                best, smallest = (setting, length, floor * error), loss
     return best
 
 
 def _sum_steps(fold: Fold, shrinkages: tuple[float, ...], n_lengths: int) -> tuple[float, np.ndarray]:
-    """Return (base of log s², sums of steps of the first trees) for a fold's other rows.
+    """Return the base of log s², and the sums of steps over the first trees for a fold's other rows.
 
     The sums are ``[shrinkages lengths rows]``, for 0 to ``n_lengths`` tenths of the trees; 0 for no trees.
     """

@@ -30,7 +30,7 @@ class Strata(NamedTuple):
     position: int
     """Position of the column among those that ``fit`` was given."""
     is_raw: bool
-    """Whether it is a raw column of a pipeline, which trees do not see."""
+    """Whether the column is a raw one of a pipeline, which the trees do not see."""
     number: np.ndarray
     """Number of each residual's stratum, ``[residuals]``: a position in ``values``."""
 
@@ -42,7 +42,7 @@ class Strata(NamedTuple):
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The value of each stratum; None where it is missing."""
+        """The value of each stratum; None for the stratum of missing values, which is the last."""
         levels = self._levels
         return (*levels.values, *(None,) * levels.has_missing)
 
@@ -52,9 +52,10 @@ class Strata(NamedTuple):
         return levels[0]
 
     def numbers(self, X: Any, *, first: int = 0) -> np.ndarray:
-        """Return the number of each row's stratum ``[rows]``; a ValueError for a row whose value no row of the fit had.
+        """Return the number of each row's stratum ``[rows]``.
 
-        X has the columns that ``fit`` was given. The message counts rows from ``first``.
+        X has the columns that ``fit`` was given. Raises a ValueError for a row whose value no row of the fit had; the
+        message counts rows from ``first``.
         """
         column: Any = _column(X, self.column.names, self.position)
         return self._refuse_unseen(cast(Lookup, self.column.lookups[0]).codes(column), column, "X", first)
@@ -62,8 +63,8 @@ class Strata(NamedTuple):
     def numbers_of_arrow(self, table: Any, name: str, *, are_cells: bool, first: int) -> np.ndarray:
         """Return the stratum of each row of an Arrow table with the model's columns, in its order.
 
-        ``are_cells``: strings are cells of a text file. Messages call the table ``name`` and count its rows from
-        ``first``. Raises as `numbers` does, and as `encode_arrow`.
+        ``are_cells`` says whether strings are cells of a text file. Messages call the table ``name`` and count its rows
+        from ``first``. Raises a ValueError for a value that no row of the fit had, and what `encode_arrow` raises.
         """
         column = table.select([self.position])
         if str(column.schema.types[0]) == "bool":  # a number, as in frames
@@ -72,9 +73,9 @@ class Strata(NamedTuple):
         return self._refuse_unseen(codes, column.column(0), name, first)
 
     def _refuse_unseen(self, numbers: np.ndarray, column: Any, where: str, first: int) -> np.ndarray:
-        """Return the stratum ``numbers`` of rows; a ValueError that names the first row of an unseen value (below 0).
+        """Return ``numbers``, the rows' strata; raise a ValueError if one is below 0, the mark of an unseen value.
 
-        ``column`` holds the rows' values, ``where`` names the data, and ``first`` is the number of the first row.
+        The message names the first such row: its value in ``column``, the data as ``where``, its number from ``first``.
         """
         if len(unseen := np.flatnonzero(numbers < 0)):
             row = int(unseen[0])
@@ -94,35 +95,35 @@ class Strata(NamedTuple):
         """
         sizes = np.bincount(numbers, minlength=len(self.values))
         if (sizes < LEAST_ROWS).any():
-            least = int(np.argmin(sizes))
+            rarest = int(np.argmin(sizes))
             raise ValueError(
-                f"coverage_by={self.label}: {sizes[least]} {what} have {self.values[least]}, and ranks of their own "
+                f"coverage_by={self.label}: {sizes[rarest]} {what} have {self.values[rarest]}, and ranks of their own "
                 f"need {LEAST_ROWS} for 90 % intervals, 1 / tail - 1. Pass more such rows, or join values in a column "
                 "that is made for it."
             )
 
     def rename_levels(self, levels: Levels) -> "Strata":
-        """Return the strata for rows that hold values of ``levels``, in place of their codes, which fit was given."""
-        every = (*levels.values, None)
-        named = [every[int(code)] for code in self._levels.values]
-        known = tuple(value for value in named if value is not None)
-        kept = self.column.of_codes()
-        levels_of_words = (type(levels)(known, len(known) < len(named)),)
-        return self._replace(column=Columns(1, kept.names, (True,), levels_of_words))
+        """Return the strata for rows that hold values of ``levels``; fit was given the codes of these values."""
+        values = (*levels.values, None)  # the last code is that of missing values
+        value_of_stratum = [values[int(code)] for code in self._levels.values]
+        present = tuple(value for value in value_of_stratum if value is not None)
+        column = self.column.of_codes()
+        column_levels = (type(levels)(present, len(present) < len(value_of_stratum)),)
+        return self._replace(column=Columns(1, column.names, (True,), column_levels))
 
 
 def strata_of(X: Any, by: str | int, *, is_raw: bool) -> Strata:
-    """Return the strata of the rows X by the column ``by``, a name or position; a ValueError if it is not there.
+    """Return the strata of the rows X by the column ``by``, a name or position; raise a ValueError if X lacks it.
 
-    ``is_raw`` is `Strata.is_raw`. The strata of residuals, ``number``, are left empty.
+    ``is_raw`` says whether it is a raw column of a pipeline. The numbers of residuals' strata are left empty.
     """
     table = X if is_sparse(X) else plain_table(X)
     names = frame_names(table) if is_frame(table) else None
     position = by
     if isinstance(by, str):
         if names is None or by not in names:
-            has = "has no names: pass a position" if names is None else f"has {', '.join(names[:10])}"
-            raise ValueError(f"coverage_by={by!r} is no column of X, which {has}.")
+            columns_text = "has no names: pass a position" if names is None else f"has {', '.join(names[:10])}"
+            raise ValueError(f"coverage_by={by!r} is no column of X, which {columns_text}.")
         position = names.index(by)
     position, n = int(position), table.shape[1]
     if position >= n:
@@ -148,15 +149,15 @@ def check_strata(strata: Strata, n: int) -> None:
 
 
 def _column(X: Any, names: tuple[str, ...] | None, position: int) -> Any:
-    """Return a column of ``X``: at ``position``, or in a frame by the only name in ``names`` unless that is None."""
+    """Return one column of ``X``: at ``position``, or in a frame the one named ``names[0]``, if there are ``names``."""
     if is_sparse(X):
         return X.tocsc()[:, [position]].toarray()[:, 0]
     table = plain_table(X)
     if names is not None and is_frame(table):
-        named = frame_names(table)
-        if names[0] not in named:
+        frame_columns = frame_names(table)
+        if names[0] not in frame_columns:
             raise ValueError(f"X has no column {names[0]!r}, by which coverage is promised; pass it, too.")
-        position = named.index(names[0])
+        position = frame_columns.index(names[0])
     column = column_of(table, position)
     # Text files have bools as numbers where models take them for such.
     return as_floats(column) if getattr(column.dtype, "kind", "O") == "b" else column

@@ -28,16 +28,16 @@ MOST_LOST = 0.01
 
 
 class TargetMap(NamedTuple):
-    """A rising or falling map of targets to what a model is fitted to, and its inverse."""
+    """A rising or falling map from targets to the numbers that a model is fitted to, and its inverse."""
 
     steps: Steps | None
     """Names of functions, each with its numbers, in the order in which targets go through them; None without names."""
     low: float
-    """Least transformed target that inverse and map return to itself; the inverse clips to ``low`` and ``high``."""
+    """Least transformed target that inverse and map return to itself; `inverse` clips to ``low`` and ``high``."""
     high: float
     rises: bool
     functions: Any = None
-    """The function and its inverse; None where ``steps`` name them, and the fit is over."""
+    """The function and its inverse; None after the fit, if ``steps`` name them."""
 
     @property
     def named(self) -> "TargetMap":
@@ -45,12 +45,12 @@ class TargetMap(NamedTuple):
         return self if self.steps is None else self._replace(functions=None)
 
     def forward(self, y: Any) -> np.ndarray:
-        """Return transformed targets; a ValueError for a target that is not NaN and becomes no finite number."""
+        """Return transformed targets; NaN stays, and a target that becomes no finite number raises a ValueError."""
         y = np.asarray(y, np.float64)
         t = self._through(0, y)
-        if len(none := y[~np.isfinite(t) & ~np.isnan(y)]):
+        if len(wrong := y[~np.isfinite(t) & ~np.isnan(y)]):
             raise ValueError(
-                f"y holds {none[0]:g}, which the transform of the TransformedTargetRegressor makes no finite number; "
+                f"y holds {wrong[0]:g}, which the transform of the TransformedTargetRegressor makes no finite number; "
                 "leave such rows out, or take another transform (np.log1p takes 0)."
             )
         return t
@@ -60,7 +60,7 @@ class TargetMap(NamedTuple):
         return self._through(1, np.clip(np.asarray(t, np.float64), self.low, self.high))
 
     def levels(self, levels: Any) -> np.ndarray:
-        """Return the levels at which transformed targets have the quantiles of targets at these levels."""
+        """Return the levels of the same quantiles among transformed targets: 1 - ``levels`` for a falling map."""
         return np.asarray(levels) if self.rises else 1 - np.asarray(levels)
 
     def _through(self, direction: int, x: np.ndarray) -> np.ndarray:
@@ -68,16 +68,16 @@ class TargetMap(NamedTuple):
         with np.errstate(all="ignore"):
             if self.functions is not None:
                 return _on_numbers(self.functions[direction], x)
-            for name, *numbers in (self.steps or ())[:: -1 if direction else 1]:
-                x = _STEPS[name][direction](x, *numbers) if name in _STEPS else _function(direction, str(name))(x)
+            for name, *settings in (self.steps or ())[:: -1 if direction else 1]:
+                x = _STEPS[name][direction](x, *settings) if name in _STEPS else _function(direction, str(name))(x)
         return x
 
 
 def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.ndarray) -> TargetMap:
-    """Return the map by ``steps`` that files may name, or None, and by functions: forward and inverse.
+    """Return the map that ``functions`` define, the forward and the inverse one, checked on the targets y.
 
-    Raises a ValueError if the targets y show that the map has no inverse. ``low`` and ``high`` lie beyond the
-    targets as far as inverse and map undo each other, up to `FARTHEST` ranges of the targets.
+    ``steps`` are the functions' names for files, or None. Raises a ValueError if y shows that the map has no inverse.
+    ``low`` and ``high`` lie beyond y as far as inverse and map undo each other, up to `FARTHEST` ranges of y.
     """
     map_, y = TargetMap(steps, -math.inf, math.inf, True, functions), np.unique(y)
     t = map_.forward(y)
@@ -86,9 +86,9 @@ def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.
     _check_order(y, t, rises, "makes {} of {}")
     is_lost = np.abs(map_.inverse(t) - y) > TOLERANCE * max(np.ptp(y), abs(y).max())
     if is_lost.mean() > MOST_LOST or (span == 0 and len(y) > 1):
-        first = int(np.argmax(is_lost))
+        lost = int(np.argmax(is_lost))
         raise ValueError(
-            f"the target transform makes {t[first]:g} of {y[first]:g}, and its inverse {map_.inverse(t[first]):g} of "
+            f"the target transform makes {t[lost]:g} of {y[lost]:g}, and its inverse {map_.inverse(t[lost]):g} of "
             "that; pass a func and an inverse_func that undo each other. A QuantileTransformer of many rows needs "
             "subsample=None."
         )
@@ -96,15 +96,15 @@ def target_map(steps: Steps | None, functions: tuple[Callable, Callable], y: np.
     grid = np.linspace(t.min(), t.max(), GRID)
     _check_order(grid, map_.inverse(grid), rises, "makes {} of {} on the way back")
     sign, unit, farthest = 1 if rises else -1, span or 1.0, FARTHEST * (np.ptp(y) or 1.0)
-    low, high = (_reach(map_, end, way * unit, way * sign * farthest) for end, way in ((t.min(), -1), (t.max(), 1)))
+    low, high = (_reach(map_, end, side * unit, side * sign * farthest) for end, side in ((t.min(), -1), (t.max(), 1)))
     return map_._replace(low=low, high=high, rises=rises, functions=functions)
 
 
 def check_target_map(map_: TargetMap) -> None:
     """Raise a ValueError unless the map has steps that files may name, no functions, and its ends in order."""
     for name, *numbers in map_.steps or ():
-        has = 0 if name in INVERSES else WITH_NUMBERS.get(str(name))
-        fits = len(numbers) == has and all(isinstance(each, float | int) and math.isfinite(each) for each in numbers)
+        size = 0 if name in INVERSES else WITH_NUMBERS.get(str(name))
+        fits = len(numbers) == size and all(isinstance(n, float | int) and math.isfinite(n) for n in numbers)
         if not fits or (name == "affine" and not numbers[0]):
             raise ValueError(f"a map of targets has the step {name!r:.40} with {numbers[:4]}, which is none.")
     if map_.steps is None or map_.functions is not None or not map_.low <= map_.high:
@@ -114,32 +114,32 @@ def check_target_map(map_: TargetMap) -> None:
 def _check_order(x: np.ndarray, values: np.ndarray, rises: bool, says: str) -> None:
     """Raise a ValueError unless ``values`` rise (if ``rises``) or fall with ascending x, up to rounding.
 
-    ``says`` is the message's clause, with places for the values and for x.
+    ``says`` is a clause of the message, with a ``{}`` for the values and one for x.
     """
     steps = np.diff(values) * (1 if rises else -1)
     if (turns := ~(steps >= -1e-12 * np.ptp(values))).any():
-        at = int(np.argmax(turns))
-        three = sorted({0, at, at + 1, len(x) - 1})
-        made, given = (", ".join(f"{each:g}" for each in part[three]) for part in (values, x))
+        turn = int(np.argmax(turns))
+        shown = sorted({0, turn, turn + 1, len(x) - 1})
+        made, of_x = (", ".join(f"{number:g}" for number in array[shown]) for array in (values, x))
         raise ValueError(
-            f"the target transform {says.format(made, given)}: it neither rises nor falls throughout, so intervals "
+            f"the target transform {says.format(made, of_x)}: it neither rises nor falls throughout, so intervals "
             "cannot come back. Pass a func and an inverse_func that do."
         )
 
 
 def _reach(map_: TargetMap, end: float, step: float, farthest: float) -> float:
-    """Return the farthest transformed target beyond an end that inverse and map return to itself.
+    """Return the farthest transformed target beyond ``end`` that inverse and map return to itself.
 
-    ``step`` is the first of steps that double and then halve. The target that the inverse makes of it is at most
-    ``farthest`` from the end's target, in the direction of that sign.
+    ``step`` is the first step away from ``end``; steps double while they succeed, and then halve. The inverse of the
+    result is at most ``farthest`` from that of ``end``; the sign of ``farthest`` is the direction.
     """
     grows, unit = True, abs(step)
-    first = map_.inverse([end])[0]
+    end_target = map_.inverse([end])[0]
     for _ in range(_MOST_STEPS):
         t = np.array([end + step])
         y = map_.inverse(t)
         t_again = map_._through(0, y)
-        is_near = 0 <= (y[0] - first) / farthest <= 1
+        is_near = 0 <= (y[0] - end_target) / farthest <= 1
         if is_near and abs(t_again[0] - t[0]) <= TOLERANCE * (unit + abs(t[0])):
             end = float(t[0])
         else:
@@ -149,14 +149,15 @@ def _reach(map_: TargetMap, end: float, step: float, farthest: float) -> float:
 
 
 def _on_numbers(function: Callable, x: np.ndarray) -> np.ndarray:
-    """Return a transformer's function of numbers ``x``, which it takes as a column; NaN where x is not finite."""
-    values, numbers = np.full(x.shape, np.nan), np.isfinite(x)
-    if numbers.any():
-        values[numbers] = np.asarray(function(x[numbers].reshape(-1, 1)), np.float64).reshape(-1)
+    """Return a transformer's ``function`` of the numbers ``x``, passed as one column; NaN where x is not finite."""
+    values, is_number = np.full(x.shape, np.nan), np.isfinite(x)
+    if is_number.any():
+        values[is_number] = np.asarray(function(x[is_number].reshape(-1, 1)), np.float64).reshape(-1)
     return values
 
 
 def _function(direction: int, name: str) -> Callable:
+    """Return the function of NumPy or SciPy with this name (``direction`` 0), or its inverse (1)."""
     name = INVERSES[name] if direction else name
     return getattr(np, name, None) or _special(name)
 
@@ -166,7 +167,7 @@ def _special(name: str) -> Callable:
 
 
 def _extend_by_sign(name: str) -> Callable:
-    """Return a function of numbers and a power: SciPy's ``name`` for numbers ≥ 0, extended as by Yeo and Johnson."""
+    """Return a function of numbers and a power: SciPy's ``name``, with Yeo and Johnson's extension to numbers < 0."""
 
     def evaluate(x: np.ndarray, power: float) -> np.ndarray:
         f = _special(name)
@@ -183,7 +184,7 @@ _STEPS: dict[Any, tuple[Callable, Callable]] = {
 
 
 def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
-    """Return the steps of a transformer of scikit-learn that was fitted to targets y; None if files may not name it."""
+    """Return the steps of a transformer of scikit-learn that was fitted to targets y; None if files cannot name it."""
     kind = type(transformer).__name__ if type(transformer).__module__.startswith("sklearn.") else ""
     if kind == "Pipeline":
         all_steps: Steps = ()
@@ -204,7 +205,7 @@ def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
         kind == "MinMaxScaler" and not transformer.clip
     ):
         return None
-    ends = np.array([y.min(), y.max()])
+    ends = np.array([y.min(), y.max()])  # two points determine the scaler, which is affine
     x = TargetMap(power_step, -math.inf, math.inf, True).forward(ends)
     t = _on_numbers(transformer.transform, ends)
     if not t[0] < t[1]:  # all targets are the same number
@@ -214,12 +215,12 @@ def steps_of_transformer(transformer: Any, y: np.ndarray) -> Steps | None:
 
 
 def _steps_of_functions(func: Any, inverse: Any) -> Steps | None:
-    """Return the steps of ``func`` and its inverse; () if both are None, and None if files may not name them."""
+    """Return the steps of ``func`` and its ``inverse``; () if both are None, and None if files cannot name them."""
     if func is None and inverse is None:
         return ()
     owner = getattr(func, "__self__", None)
     if isinstance(owner, TargetMap) and getattr(inverse, "__self__", None) is not None:  # of a file
         return owner.steps
     name = getattr(func, "__name__", "")
-    same = isinstance(func, np.ufunc) and name in INVERSES and _function(0, name) is func
-    return ((name,),) if same and _function(1, name) is inverse else None
+    is_known = isinstance(func, np.ufunc) and name in INVERSES and _function(0, name) is func
+    return ((name,),) if is_known and _function(1, name) is inverse else None

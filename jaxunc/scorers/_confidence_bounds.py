@@ -129,15 +129,16 @@ def confidence_bounds(
 
 def _one_minus_exp(x):
     """Return 1 - exp(x); by expm1 alone the derivative would be 0 where exp(x) is small."""
-    near = x > -1
-    return jnp.where(near, 0.0 - jnp.expm1(jnp.where(near, x, 0.0)), 1 - jnp.exp(jnp.where(near, -1.0, x)))
+    is_near = x > -1
+    return jnp.where(is_near, 0.0 - jnp.expm1(jnp.where(is_near, x, 0.0)), 1 - jnp.exp(jnp.where(is_near, -1.0, x)))
 
 
 @jit(static_argnames=("family", "statistic"))
 def _confidence_bounds(counts, weighted, between, family, statistic):
-    """Return the scores ``[...]`` of checked counts; other settings are those of `confidence_bounds`.
+    """Return the scores ``[...]`` of checked counts ``[... 2]``, as `confidence_bounds` does for the same settings.
 
-    With ``between`` the middle of an odd N lies between two counts.
+    ``weighted``, ``family`` and ``statistic`` are settings of `confidence_bounds`. ``between`` says whether the middle
+    of an odd N lies between two counts (``middle="paper"``).
     """
     # The lead is taken before the counts are rounded to floats; half precision is lifted, since Stirling's
     # formula needs more digits.
@@ -146,8 +147,8 @@ def _confidence_bounds(counts, weighted, between, family, statistic):
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
     # An empty leaf gets harmless counts here and the score 0 at the end: its logarithms would give NaN, and NaN
     # gradients even where the value is not chosen.
-    empty = (negative == 0) & (positive == 0)
-    negative, positive = jnp.where(empty, 0.5, negative), jnp.where(empty, 0.5, positive)
+    is_empty = (negative == 0) & (positive == 0)
+    negative, positive = jnp.where(is_empty, 0.5, negative), jnp.where(is_empty, 0.5, positive)
     total = negative + positive
     leaf = Leaf(
         more=jnp.maximum(negative, positive),
@@ -157,14 +158,14 @@ def _confidence_bounds(counts, weighted, between, family, statistic):
     )
     share = signed_lead / total
     if statistic == "area":
-        signed = in_blocks(_AREAS[family], leaf, signed_lead)
-        score = jnp.where(weighted, jnp.abs(share) / 2, 1.0) * signed
+        signed_factor = in_blocks(_AREAS[family], leaf, signed_lead)  # 1 - c, with the sign of the lead
+        score = jnp.where(weighted, jnp.abs(share) / 2, 1.0) * signed_factor
     else:
         normalized = statistic == "normalized_height"
-        apart = _one_minus_exp(_HEIGHTS[family](leaf, normalized))
-        apart = jnp.where((apart > 0) | (not normalized), apart, 0.0)  # no rounding error may turn a sign
-        score = jnp.where(weighted, share / 2, jnp.sign(signed_lead)) * apart
-    return jnp.where(empty, 0.0, score).astype(float_dtype(counts))
+        factor = _one_minus_exp(_HEIGHTS[family](leaf, normalized))  # 1 - c
+        factor = jnp.where((factor > 0) | (not normalized), factor, 0.0)  # no rounding error may turn a sign
+        score = jnp.where(weighted, share / 2, jnp.sign(signed_lead)) * factor
+    return jnp.where(is_empty, 0.0, score).astype(float_dtype(counts))
 
 
 _BLOCK = 1024
@@ -172,10 +173,10 @@ _BLOCK = 1024
 
 
 class _Precision(NamedTuple):
-    """Settings of the quadrature for one precision: number of nodes, and standard deviations that they span."""
+    """Settings of the quadrature for one precision."""
 
-    nodes: int
-    reach: float
+    nodes: int  # number of nodes
+    reach: float  # standard deviations beyond the peak that the nodes span
     certain: float
     """|t| √N above which the overlap rounds to 0."""
 
@@ -187,16 +188,19 @@ def _precision(dtype) -> _Precision:
 
 @lru_cache
 def _rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes x and weights on [0, 1], and the matrix that integrates a function from 0 to each x."""
+    """Return Gauss-Legendre nodes x and weights on [0, 1], and the matrix that integrates from 0 to each x.
+
+    The matrix turns the values of a function at the nodes into its integrals.
+    """
     x, weights = np.polynomial.legendre.leggauss(nodes)
-    values = np.polynomial.legendre.legvander(x, nodes)
+    polynomials = np.polynomial.legendre.legvander(x, nodes)  # P_k(x): [nodes, degrees]
     degree = np.arange(nodes)
     # Through Legendre polynomials: their primitives are known, so the matrix is exact for polynomials of the degree.
-    coefficients = (2 * degree[:, None] + 1) / 2 * (values[:, :nodes].T * weights)
+    coefficients = (2 * degree[:, None] + 1) / 2 * (polynomials[:, :nodes].T * weights)
     # ∫_{-1}^x P_k = (P_{k+1} - P_{k-1}) / (2k+1), and x + 1 for k = 0
-    below = np.concatenate([-np.ones((nodes, 1)), values[:, : nodes - 1]], axis=1)
-    primitives = (values[:, 1:] - below) / (2 * degree + 1)
-    return (x + 1) / 2, weights / 2, primitives @ coefficients / 2
+    lower_degrees = np.concatenate([-np.ones((nodes, 1)), polynomials[:, : nodes - 1]], axis=1)
+    primitives = (polynomials[:, 1:] - lower_degrees) / (2 * degree + 1)
+    return (x + 1) / 2, weights / 2, primitives @ coefficients / 2  # from [-1, 1] to [0, 1]
 
 
 def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
@@ -206,7 +210,10 @@ def _constants(precision: _Precision, dtype) -> tuple[Array, Array, Array]:
 
 
 def _apply(weights, values):
-    """Return the weighted sum over nodes, in full precision on accelerators too."""
+    """Return the weighted sum of ``values [nodes ...]`` over nodes, in full precision on accelerators too.
+
+    ``weights`` are ``[nodes]``, or ``[sums nodes]`` for several sums.
+    """
     return jnp.matmul(weights, values, precision=lax.Precision.HIGHEST)
 
 
@@ -215,7 +222,8 @@ def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
     ``leaf`` holds the same counts, without regard to which class leads.
     """
-    # A(z) with J raised by one, so that small leaves have no pole at z = 1: γ(J) [(2J+1) ∫ (1-u²)^J du - z (1-z²)^J]
+    # A(z) with J raised by one, so that small leaves have no pole at z = 1. By parts it is
+    # γ(J) [(2J+1) ∫ (1-u²)^J du - z (1-z²)^J].
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     j, t = (leaf.total + leaf.odd) / 2, lead / leaf.total
@@ -223,8 +231,8 @@ def binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
     end = jnp.clip(t, -precision.reach / jnp.sqrt(2 * j), precision.reach / jnp.sqrt(2 * j))
     u = end * x[:, None]
     integral = end * _apply(weights, jnp.exp(j * jnp.log1p(-u * u)))
-    last = t * jnp.exp(leaf.log_even_power(j))
-    return jnp.clip(jnp.exp(log_central(j)) * ((2 * j + 1) * integral - last), -1.0, 1.0)
+    boundary = t * jnp.exp(leaf.log_even_power(j))
+    return jnp.clip(jnp.exp(log_central(j)) * ((2 * j + 1) * integral - boundary), -1.0, 1.0)
 
 
 class _QuadratureNodes(NamedTuple):
@@ -239,20 +247,20 @@ class _QuadratureNodes(NamedTuple):
     @property
     def log_ratio_and_product(self) -> tuple[Array, Array]:
         """log((1+z)/(1-z)) and log(1-z²), both to relative precision."""
-        near = self.z < 0.5
-        inner, rest = jnp.where(near, self.z, 0.0), jnp.where(near, 0.5, self.rest)
-        above, below = jnp.log1p(self.z), jnp.where(near, jnp.log1p(-inner), jnp.log(rest))
-        return above - below, jnp.where(near, jnp.log1p(-inner * inner), above + below)
+        is_near = self.z < 0.5
+        inner, rest = jnp.where(is_near, self.z, 0.0), jnp.where(is_near, 0.5, self.rest)
+        above, below = jnp.log1p(self.z), jnp.where(is_near, jnp.log1p(-inner), jnp.log(rest))
+        return above - below, jnp.where(is_near, jnp.log1p(-inner * inner), above + below)
 
 
 def _nodes(leaf: Leaf, precision: _Precision, x: Array) -> _QuadratureNodes:
     """Return the quadrature nodes of each leaf for ``x``, the nodes on [0, 1]; ``precision`` has their reach."""
     end = leaf.lead / leaf.total + precision.reach / jnp.sqrt(leaf.total + 3)
-    # Up to z = 1, where fractional counts make powers (1-z)^0.3: 1-z = (1-x)³ makes them smooth.
+    # If nodes reach up to z = 1, fractional counts make powers such as (1-z)^0.3 there: 1-z = (1-x)³ smooths them.
     reaches_one, x = end >= 1, x[:, None]
-    part = end * x
-    rest = jnp.where(reaches_one, (1 - x) ** 3, 1 - part)
-    z = jnp.where(reaches_one, x * (3 - x * (3 - x)), part)
+    linear = end * x
+    rest = jnp.where(reaches_one, (1 - x) ** 3, 1 - linear)
+    z = jnp.where(reaches_one, x * (3 - x * (3 - x)), linear)
     return _QuadratureNodes(z, rest, jnp.where(reaches_one, 3 * (1 - x) ** 2, end))
 
 
@@ -262,21 +270,22 @@ def _beta_difference(leaf: Leaf, lead, nodes: _QuadratureNodes):
     ``lead`` is w⁺ - w⁻, with its sign.
     """
     t = leaf.lead / leaf.total
-    mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
-    density = jnp.exp(mode + log_likelihood(nodes.z, nodes.rest, nodes.z - t, leaf.more, leaf.fewer))
-    # As a product with tanh: the difference of the two densities would cancel near an even leaf.
-    turn = nodes.log_ratio_and_product[0] / 2
-    return nodes.scale * density * (1 + jnp.exp(-2 * leaf.lead * turn)) * jnp.tanh(lead * turn)
+    log_mode = jnp.log((leaf.total + 1) / 2) + log_mode_mass(leaf)
+    density = jnp.exp(log_mode + log_likelihood(nodes.z, nodes.rest, nodes.z - t, leaf.more, leaf.fewer))
+    # As a product with tanh: the difference of the two densities would cancel near an even leaf. It holds since
+    # β(z)/β(-z) = ((1+z)/(1-z))^lead = exp(2 lead artanh z).
+    artanh_z = nodes.log_ratio_and_product[0] / 2
+    return nodes.scale * density * (1 + jnp.exp(-2 * leaf.lead * artanh_z)) * jnp.tanh(lead * artanh_z)
 
 
 def _within_one(value, leaf: Leaf, lead, precision: _Precision):
     """Return a leaf's ``value`` clipped to [-1, 1]; the sign of ``lead`` where, at this precision, the overlap is 0."""
-    certain = leaf.lead * (leaf.lead / leaf.total) > precision.certain**2
-    return jnp.where(certain, jnp.sign(lead), jnp.clip(value, -1.0, 1.0))
+    is_certain = leaf.lead * (leaf.lead / leaf.total) > precision.certain**2
+    return jnp.where(is_certain, jnp.sign(lead), jnp.clip(value, -1.0, 1.0))
 
 
 def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c of a leaf as `binomial_lead` does, for the overlap c of Beta(w⁺+1, w⁻+1) and its mirror image."""
+    """Return 1 - c with the sign of ``lead``; c is the overlap area of Beta(w⁺+1, w⁻+1) and its mirror image."""
     precision = _precision(lead.dtype)
     x, weights, _ = _constants(precision, lead.dtype)
     value = _apply(weights, _beta_difference(leaf, lead, _nodes(leaf, precision, x)))
@@ -284,30 +293,31 @@ def beta_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
 
 
 def beta_binomial_lead(leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return 1 - c of a leaf as `binomial_lead` does, for the overlap c of BetaBin(N, w⁺+1, w⁻+1) and its mirror."""
+    """Return 1 - c with the sign of ``lead``; c is the overlap area of BetaBin(N, w⁺+1, w⁻+1) and its mirror."""
     precision = _precision(lead.dtype)
     x, weights, cumulate = _constants(precision, lead.dtype)
     nodes = _nodes(leaf, precision, x)
     j = (leaf.total + leaf.odd) / 2
+    # A(z) of each node, with J raised by one as in `binomial_lead`.
     power = jnp.exp(j * nodes.log_ratio_and_product[1])
-    tosses = jnp.exp(log_central(j)) * ((2 * j + 1) * _apply(cumulate, nodes.scale * power) - nodes.z * power)
-    value = _apply(weights, _beta_difference(leaf, lead, nodes) * tosses)
+    binomial_areas = jnp.exp(log_central(j)) * ((2 * j + 1) * _apply(cumulate, nodes.scale * power) - nodes.z * power)
+    value = _apply(weights, _beta_difference(leaf, lead, nodes) * binomial_areas)
     return _within_one(value, leaf, lead, precision)
 
 
 def in_blocks(function, leaf: Leaf, lead: Float[Array, "..."]) -> Array:
-    """Return ``function(leaf, lead)``, computed for blocks of flat leaves, so that its nodes take little memory."""
+    """Return ``function(leaf, lead)``, computed block by block, so that the nodes of all leaves take little memory."""
     flat = jax.tree.map(jnp.ravel, (leaf, lead))
     if lead.size <= _BLOCK:
         return function(*flat).reshape(lead.shape)
     n_blocks = ceil_div(lead.size, _BLOCK)
 
     def block(part):
-        filled = jnp.pad(part, (0, n_blocks * _BLOCK - part.size), constant_values=1)
-        return filled.reshape(n_blocks, _BLOCK)
+        padded = jnp.pad(part, (0, n_blocks * _BLOCK - part.size), constant_values=1)  # harmless counts
+        return padded.reshape(n_blocks, _BLOCK)
 
     # One block after the other: all at once each leaf would have as many numbers as there are nodes.
-    return lax.map(lambda one: function(*one), jax.tree.map(block, flat)).ravel()[: lead.size].reshape(lead.shape)
+    return lax.map(lambda blocks: function(*blocks), jax.tree.map(block, flat)).ravel()[: lead.size].reshape(lead.shape)
 
 
 _AREAS = {"binomial": binomial_lead, "beta_binomial": beta_binomial_lead, "beta": beta_lead}

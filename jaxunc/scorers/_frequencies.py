@@ -28,9 +28,9 @@ Function = TypeVar("Function", bound=Callable)
 
 
 class Declaration(NamedTuple):
-    """The facts about a scorer that `scorer` declared: its arguments."""
+    """The declaration of a scorer: the arguments of the decorator `scorer`."""
 
-    width: float | Callable[..., float] = 1.0
+    width: float | Callable[..., float] = 1.0  # length of the interval around 0 that the values span
     static: frozenset[str] | None = None
     """Names of the settings that choose the program; None if the scorer is not declared."""
     reads_sizes: bool = False
@@ -102,7 +102,10 @@ def scorer(
 
 
 def declared(function: Callable[..., Any]) -> Declaration:
-    """Return the declaration of a scorer, through any ``Partial`` around it."""
+    """Return what the decorator `scorer` declares of a function, through any ``Partial`` around it.
+
+    A function without a declaration gets the default `Declaration`.
+    """
     return getattr(_within(function)[0], "declaration", Declaration())
 
 
@@ -168,7 +171,7 @@ def as_partial(scorer: Callable[..., Any]) -> Partial:
     if not callable(scorer):
         raise TypeError(f"scorer={scorer!r} is not a function; pass one of jaxunc.scorers, or counts[..., 2] → [...].")
     function, args, settings = _taken_apart(scorer)
-    if not isinstance(scorer, Partial) and any(isinstance(part, int) or not _is_number(part) for part in args):
+    if not isinstance(scorer, Partial) and any(isinstance(arg, int) or not _is_number(arg) for arg in args):
         return Partial(scorer)
     declaration = declared(function)
     # Structure must be hashable: JAX compares it to find a program that was compiled before.
@@ -207,7 +210,10 @@ def _taken_apart(scorer: Any) -> tuple[Callable, tuple, dict[str, Any]]:
 
 
 def _chooses(name: str, value: Any, static: frozenset[str] | None) -> bool:
-    """Return whether a setting chooses the program: no number, or in ``static`` (if that is None, an integer)."""
+    """Return whether a setting chooses the program: its ``value`` is not a number, or its ``name`` is in ``static``.
+
+    If ``static`` is None, since the scorer declares nothing, integers and bools choose the program, too.
+    """
     if value is None or not all(map(_is_number, jax.tree.leaves(value))):
         return True
     # An integer may be a size, and it has no gradient to lose.
@@ -370,8 +376,8 @@ def m_estimate(
     share = _class_prior(prior, n_classes).astype(dtype)
     weight = copy_in(m, dtype)
     total = sum_in_order(counts.astype(dtype), keepdims=True) + weight
-    beyond = excess(counts) + weight * (n_classes * share - 1)
-    score = safe_divide(beyond, n_classes * total, share - 1 / n_classes)
+    excess_counts = excess(counts) + weight * (n_classes * share - 1)
+    score = safe_divide(excess_counts, n_classes * total, share - 1 / n_classes)
     return score[..., 1] if n_classes == 2 else score
 
 
@@ -382,10 +388,10 @@ def _class_prior(prior, n_classes: int) -> Array:
     if prior.ndim == 0 and n_classes == 2:
         prior = jnp.stack([1 - prior, prior])
     if prior.shape != (n_classes,):
-        number = ", or one number for class 1" if n_classes == 2 else ""
+        alternative = ", or one number for class 1" if n_classes == 2 else ""
         raise ValueError(
             f"prior has shape {prior.shape}, but the counts have {n_classes} classes; "
-            f"pass one probability per class, shape ({n_classes},){number}."
+            f"pass one probability per class, shape ({n_classes},){alternative}."
         )
     if is_concrete(prior):
         values = np.asarray(prior, np.float64)
@@ -434,8 +440,8 @@ def linear(counts: Shaped[Array | np.ndarray, "... classes"]) -> Array:
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     n_classes = counts.shape[-1]
-    beyond = excess(counts)
-    return beyond[..., 1] if n_classes == 2 else beyond / (n_classes - 1)
+    excess_counts = excess(counts)
+    return excess_counts[..., 1] if n_classes == 2 else excess_counts / (n_classes - 1)
 
 
 @scorer(width=float("inf"), reads_sizes=True, domains={"n_samples": "fixed"})
@@ -482,14 +488,14 @@ def ucb(counts: Shaped[Array | np.ndarray, "... classes"], *, n_samples: Numbers
     """
     counts = checked_counts(counts)
     warn_of_fractions(counts)
-    why = ": the number of instances that the tree was grown on (Forest.n_samples), whose logarithm scales the bound"
-    check_within("n_samples", n_samples, "[2, inf)", why, shape=None)
+    hint = ": the number of instances that the tree was grown on (Forest.n_samples), whose logarithm scales the bound"
+    check_within("n_samples", n_samples, "[2, inf)", hint, shape=None)
     check_is_one("n_samples", n_samples)
     dtype = float_dtype(counts)
     n_classes = counts.shape[-1]
     total = sum_in_order(counts.astype(dtype), keepdims=True)
-    safe = jnp.where(total > 0, total, 1)
-    scale = n_classes * jnp.sqrt(safe) * jnp.sqrt(jnp.log(copy_in(n_samples, dtype)))
+    safe_total = jnp.where(total > 0, total, 1)
+    scale = n_classes * jnp.sqrt(safe_total) * jnp.sqrt(jnp.log(copy_in(n_samples, dtype)))
     score = jnp.where(total > 0, excess(counts) / scale, 0.0)
     return score[..., 1] if n_classes == 2 else score
 
@@ -498,8 +504,8 @@ def excess(counts: Num[Array, "... classes"]) -> Float[Array, "... classes"]:
     """Return C w_c - N for counts w_c of C classes and their sum N: how far each is above an even share, times C."""
     counts = as_counts(counts)
     # Relative to the smallest count nothing is negative, so unsigned counts do not wrap. Its effect cancels.
-    above = (counts - lax.stop_gradient(jnp.min(counts, axis=-1, keepdims=True))).astype(float_dtype(counts))
-    return counts.shape[-1] * above - sum_in_order(above, keepdims=True)
+    above_least = (counts - lax.stop_gradient(jnp.min(counts, axis=-1, keepdims=True))).astype(float_dtype(counts))
+    return counts.shape[-1] * above_least - sum_in_order(above_least, keepdims=True)
 
 
 def lead(counts: Num[Array, "... 2"]) -> Float[Array, "..."]:
@@ -509,5 +515,5 @@ def lead(counts: Num[Array, "... 2"]) -> Float[Array, "..."]:
 
 def has_odd_total(counts: Num[Array, "... classes"]) -> Bool[Array, "..."]:
     """Return whether the sum of a leaf's counts is an odd integer; False where it is no integer."""
-    rest = jnp.sum(counts % 2, axis=-1)  # the total itself might overflow or round
-    return rest % 2 == 1
+    remainder = jnp.sum(counts % 2, axis=-1)  # the total itself might overflow or round
+    return remainder % 2 == 1

@@ -79,7 +79,7 @@ def grid_support_degrees(
 
 @jit
 def _grid_degrees(counts, intervals, halvings, mle_node):
-    """Return `grid_support_degrees` of checked counts; ``intervals`` is G - 1, ``halvings`` as for `_crossing`."""
+    """Return `grid_support_degrees` of checked counts; ``intervals`` is G - 1, ``halvings`` the steps of bisection."""
     negative, positive, leading, empty = _counts_of(counts)
     w, v = jnp.stack([negative, positive], -1), jnp.stack([positive, negative], -1)
     degrees = _degree(w, v, jnp.stack([-leading, leading], -1), intervals, halvings, mle_node)
@@ -87,40 +87,40 @@ def _grid_degrees(counts, intervals, halvings, mle_node):
 
 
 def _counts_of(counts):
-    """Return counts of class 0 and 1, both 1 in empty leaves, the lead of class 1, and whether leaves are empty."""
+    """Return counts of class 0 and 1 (both 1 in empty leaves), the lead of class 1, and whether leaves are empty."""
     dtype = np.promote_types(float_dtype(counts), np.float32)
     leading = lead(counts).astype(dtype)  # before the counts: gradients are rounded by this order
     negative, positive = counts[..., 0].astype(dtype), counts[..., 1].astype(dtype)
-    empty = (negative == 0) & (positive == 0)
-    return jnp.where(empty, 1.0, negative), jnp.where(empty, 1.0, positive), leading, empty
+    is_empty = (negative == 0) & (positive == 0)
+    return jnp.where(is_empty, 1.0, negative), jnp.where(is_empty, 1.0, positive), leading, is_empty
 
 
 def _degree(w, v, leading, intervals, halvings, mle_node):
     """Return π_G, the largest min{L, 2θ - 1} of all nodes, of the class with count w against v.
 
-    ``leading`` is w - v, exact, and ``intervals`` is G - 1; ``halvings`` is as for `_crossing`. With ``mle_node`` the
-    relative frequency is a node too.
+    ``leading`` is w - v, exact; ``intervals`` is G - 1, and ``halvings`` the number of steps of bisection. With
+    ``mle_node`` the relative frequency is a node too.
     """
-    last = intervals // 2  # counted from θ = 1, the last node at which 2θ - 1 is not negative
+    last_node = intervals // 2  # counted from θ = 1, the last node at which 2θ - 1 is not negative
 
     def support_at(k):
         """Return min{L, 2θ - 1} at the k-th node from θ = 1; 0 beyond the ends."""
-        node = jnp.clip(k, 0, last)
+        node = jnp.clip(k, 0, last_node)
         ramp = _quotient(intervals - 2 * node, intervals, v.dtype)
         return jnp.where(node == k, jnp.minimum(jnp.exp(log_likelihood_at(node, intervals, w, v)[0]), ramp), 0.0)
 
     right, left = map(support_at, _crossing(lax.stop_gradient(w), lax.stop_gradient(v), intervals, halvings))
-    best = jnp.where(right > left, right, left)  # not `maximum`, whose gradient at a tie would be of both nodes
-    at_peak = leading / (w + v)  # L = 1
-    return jnp.where(mle_node & (at_peak > best), at_peak, best)
+    best_degree = jnp.where(right > left, right, left)  # not `maximum`, whose gradient at a tie would be of both nodes
+    peak_degree = leading / (w + v)  # L = 1
+    return jnp.where(mle_node & (peak_degree > best_degree), peak_degree, best_degree)
 
 
 def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, "..."]]:
     """Return two neighbouring nodes k, counted from θ = 1: the last at which L < 2θ - 1, and the next, where it is not.
 
     L is that of a class with count w against v, on G = ``intervals`` + 1 nodes, and ``halvings`` is the number of steps
-    of bisection. Nodes up to the peak count as those where L is not below. -1, or the number of nodes, stands where
-    there is no such node.
+    of bisection. At nodes up to the peak (θ ≤ p) L counts as not below. Without a node of the first kind the first
+    number is -1, and without one of the second kind the second is the number of nodes.
     """
     n_nodes = intervals // 2 + 1  # those with θ ≥ 1/2
 
@@ -131,8 +131,8 @@ def _crossing(w, v, intervals, halvings) -> tuple[Int[Array, "..."], Int[Array, 
         k = (right + left) // 2
         log_l, up_to_peak = log_likelihood_at(k, intervals, w, v)
         log_ramp = jnp.log(_quotient(intervals - 2 * k, intervals, v.dtype))
-        holds = (k >= 0) & (up_to_peak | (log_l >= log_ramp))
-        return jnp.where(holds, right, k), jnp.where(holds, k, left)
+        not_below = (k >= 0) & (up_to_peak | (log_l >= log_ramp))
+        return jnp.where(not_below, right, k), jnp.where(not_below, k, left)
 
     ends = jnp.full(v.shape, -1, jnp.int32), jnp.full(v.shape, n_nodes, jnp.int32)
     return lax.fori_loop(0, halvings, halve, ends)
@@ -175,22 +175,22 @@ def _beta_densities(counts, from_one):
     at_mode = jnp.log(leaf.total + 1) + log_mode_mass(leaf)
     w, v, intervals = positive[..., None], negative[..., None], from_one.size - 1
     log_ratio, _ = log_likelihood_at(from_one, intervals, w, v)
-    impossible = ((from_one == intervals) & (w > 0)) | ((from_one == 0) & (v > 0))
-    density = jnp.exp(jnp.where(impossible, -jnp.inf, log_ratio + at_mode[..., None]))
+    is_impossible = ((from_one == intervals) & (w > 0)) | ((from_one == 0) & (v > 0))
+    density = jnp.exp(jnp.where(is_impossible, -jnp.inf, log_ratio + at_mode[..., None]))
     return jnp.where(empty[..., None], 1.0, density).astype(float_dtype(counts))
 
 
 def log_likelihood_at(k, intervals, w, v):
     """Return log L at the k-th of ``intervals`` + 1 nodes, counted from θ = 1, and whether θ ≤ p = w/(w+v) there.
 
-    w counts class 1, v class 0.
+    ``w`` is the count of the class whose probability is θ, ``v`` that of the other.
     """
     total = w + v
     (v_high, v_low), (n_high, n_low), node = _halves(v), _halves(total), k.astype(v.dtype)
     # z - z₀ = 2 (v/N - k/(G-1)), from products that are exact (in float32 for G ≤ 4097), however they are compiled.
-    above = v_high * _as_float(intervals, v.dtype) - node * n_high
-    above += v_low * _as_float(intervals, v.dtype) - node * n_low
-    gap = 2 * above / _as_float(intervals, v.dtype) / total
+    numerator = v_high * _as_float(intervals, v.dtype) - node * n_high
+    numerator += v_low * _as_float(intervals, v.dtype) - node * n_low
+    gap = 2 * numerator / _as_float(intervals, v.dtype) / total
     z, rest = _quotient(intervals - 2 * k, intervals, v.dtype), _quotient(2 * k, intervals, v.dtype)
     value = log_likelihood(z, rest, gap, count_or_nothing(w, total), count_or_nothing(v, total))
     return jnp.where((k == 0) & (v > 0), -jnp.inf, value), gap <= 0
@@ -198,15 +198,18 @@ def log_likelihood_at(k, intervals, w, v):
 
 def _halves(x):
     """Return two floats of half the precision that add up to x, the higher one first."""
-    bits = {4: jnp.int32, 8: jnp.int64}[x.dtype.itemsize]
-    keep = jnp.asarray(-(1 << (jnp.finfo(x.dtype).nmant + 2) // 2), bits)
-    high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, bits) & keep, x.dtype)
+    integer_type = {4: jnp.int32, 8: jnp.int64}[x.dtype.itemsize]
+    # Clears the lower half of the mantissa.
+    mask = jnp.asarray(-(1 << (jnp.finfo(x.dtype).nmant + 2) // 2), integer_type)
+    high = lax.bitcast_convert_type(lax.bitcast_convert_type(x, integer_type) & mask, x.dtype)
     return high, x - high
 
 
 def _as_float(intervals, dtype):
+    """Return the number of intervals as an array of this dtype; a Python int stays as it is."""
     return intervals if isinstance(intervals, int) else intervals.astype(dtype)
 
 
 def _quotient(k, intervals, dtype):
+    """Return k / intervals, for an integer array k, as floats of this dtype."""
     return k.astype(dtype) / _as_float(intervals, dtype)

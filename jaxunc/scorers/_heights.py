@@ -57,8 +57,8 @@ class Leaf(NamedTuple):
     def log_even_power(self, j: Array) -> Array:
         """Return j log(4 p (1-p)): the likelihood of ``j`` tosses of each kind, relative to a fair coin's."""
         # With a power j below 1/2 the stand-in for a count of zero would not be negligible.
-        nothing = (self.fewer <= 2 * NOTHING * self.total) & (j > 0) & (j < 0.5)
-        return jnp.where(nothing, -1e4, j * self.log_one_minus_square(0.0))
+        zero_count = (self.fewer <= 2 * NOTHING * self.total) & (j > 0) & (j < 0.5)
+        return jnp.where(zero_count, -1e4, j * self.log_one_minus_square(0.0))  # exp(-1e4) rounds to 0
 
     def entropy_gap(self, shift: float) -> Array:
         """Return S(lead/(N + 2 shift))."""
@@ -67,7 +67,7 @@ class Leaf(NamedTuple):
 
 
 def _errors(*arguments) -> list[Array]:
-    """Return δ of each argument, computed together."""
+    """Return δ (`stirling_error`) of each argument, computed in one call."""
     return list(stirling_error(jnp.stack(arguments)))
 
 
@@ -75,18 +75,20 @@ def log_even_mass(leaf: Leaf) -> Array:
     """Return log b(N, d), the log probability of the leaf's counts under a fair coin."""
     n = leaf.total + 1
     a, b = leaf.more + 0.5, leaf.fewer + 0.5
-    at_n, at_a, at_b, twice_a, twice_b = _errors(n, a, b, 2 * a, 2 * b)
-    return (jnp.log(2 / n) - _LOG_PI) / 2 - n / 2 * leaf.entropy_gap(0.5) + (at_n + (at_a - twice_a) + (at_b - twice_b))
+    err_n, err_a, err_b, err_2a, err_2b = _errors(n, a, b, 2 * a, 2 * b)
+    return (
+        (jnp.log(2 / n) - _LOG_PI) / 2 - n / 2 * leaf.entropy_gap(0.5) + (err_n + (err_a - err_2a) + (err_b - err_2b))
+    )
 
 
 def log_central(j: Float[Array, "..."]) -> Array:
     """Return log γ(j) = log(C(2j, j) 4^{-j})."""
-    once, twice = _errors(j + 0.5, 2 * j + 1)
-    return -(jnp.log(j + 0.5) + _LOG_PI) / 2 + (2 * once - twice)
+    err_once, err_twice = _errors(j + 0.5, 2 * j + 1)
+    return -(jnp.log(j + 0.5) + _LOG_PI) / 2 + (2 * err_once - err_twice)
 
 
 def _beside_own(count):
-    """Return w φ(1/(2w)) = w log(1 + 1/(2w)) - ½ for a count w, which stays finite as w → 0."""
+    """Return w φ(1/(2w)) = w log(1 + 1/(2w)) - ½ for a count w, with φ(x) = log(1+x) - x; finite as w → 0."""
     small = count < 1
     low, high = jnp.where(small, count, 0.5), jnp.where(small, 1.0, count)
     return jnp.where(small, low * (jnp.log1p(2 * low) - jnp.log(2 * low)) - 0.5, high * log1p_minus(0.5 / high))
@@ -95,10 +97,10 @@ def _beside_own(count):
 def _mode_correction(leaf: Leaf) -> Array:
     """Return `log_mode_mass` of a leaf without the log of the factor √(2(N+1)/(π(2w⁺+1)(2w⁻+1)))."""
     a, b = leaf.more + 0.5, leaf.fewer + 0.5
-    at_n, at_a, at_b, twice_a, twice_b = _errors(leaf.total + 1, a, b, 2 * a, 2 * b)
+    err_n, err_a, err_b, err_2a, err_2b = _errors(leaf.total + 1, a, b, 2 * a, 2 * b)
     # Terms of the same order are put together in pairs: each pair is small, while the single terms grow with N.
-    whole = 2 * _beside_own(leaf.total / 2)  # N φ(1/N)
-    return (whole - _beside_own(leaf.more) - _beside_own(leaf.fewer)) + (at_n + (at_a - twice_a) + (at_b - twice_b))
+    total = 2 * _beside_own(leaf.total / 2)  # N φ(1/N)
+    return (total - _beside_own(leaf.more) - _beside_own(leaf.fewer)) + (err_n + (err_a - err_2a) + (err_b - err_2b))
 
 
 def log_mode_mass(leaf: Leaf) -> Array:
@@ -108,38 +110,38 @@ def log_mode_mass(leaf: Leaf) -> Array:
 
 
 def binomial_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return log c of Bin(N, p̂) for a leaf: of f_mid divided by the maximum of f if ``normalized``, else of f_mid."""
+    """Return log c of Bin(N, p̂) for a leaf: c is f_mid, divided by the maximum of f if ``normalized``."""
     n, o = leaf.total, leaf.odd
     j = (n - o) / 2
-    rest = o * jnp.log1p(-1 / (n + 1)) + leaf.log_even_power(j)
+    log_powers = o * jnp.log1p(-1 / (n + 1)) + leaf.log_even_power(j)
     if not normalized:
-        return rest + log_central(j)
-    once, twice = _errors(j + 0.5, 2 * j + 1)
-    slope = (leaf.log_one_minus_square(0.5) + jnp.log1p(o / (n + 1 - o))) / 2
-    return rest + slope + ((2 * once - twice) - _mode_correction(leaf))
+        return log_powers + log_central(j)
+    err_once, err_twice = _errors(j + 0.5, 2 * j + 1)
+    log_roots = (leaf.log_one_minus_square(0.5) + jnp.log1p(o / (n + 1 - o))) / 2  # of γ(j) and of the mode's mass
+    return log_powers + log_roots + ((2 * err_once - err_twice) - _mode_correction(leaf))
 
 
 def beta_binomial_height(leaf: Leaf, normalized: bool) -> Array:
-    """Return log c of BetaBin(N, w⁺+1, w⁻+1) for a leaf; ``normalized`` as for `binomial_height`."""
+    """Return log c of BetaBin(N, w⁺+1, w⁻+1) for a leaf: c is f_mid, divided by the maximum of f if ``normalized``."""
     n, o = leaf.total, leaf.odd
     outer = 2 * n + 1 - o
-    gap = outer / 2 * entropy_gap(leaf.lead / outer, 1 - leaf.lead / outer) - (n + 1) / 2 * leaf.entropy_gap(0.5)
-    above, below = (outer + leaf.lead) / 2, (outer - leaf.lead) / 2
-    once_above, twice_above, once_below, twice_below, at_n, at_outer = _errors(
+    entropies = outer / 2 * entropy_gap(leaf.lead / outer, 1 - leaf.lead / outer) - (n + 1) / 2 * leaf.entropy_gap(0.5)
+    above, below = (outer + leaf.lead) / 2, (outer - leaf.lead) / 2  # n/2 ± d + 1/2 for the n = 2N - o of b(2N-o, d)
+    err_above, err_2above, err_below, err_2below, err_n, err_outer = _errors(
         above, 2 * above, below, 2 * below, n + 1, outer
     )
-    far = (twice_above - once_above) + (twice_below - once_below)
+    outer_errors = (err_2above - err_above) + (err_2below - err_below)
     a, b, middle = leaf.more + 0.5, leaf.fewer + 0.5, (n + 1 - o) / 2
     if normalized:
-        at_a, at_b, at_middle, twice_middle, once, twice = _errors(a, b, middle, 2 * middle, n + 0.5, 2 * n + 1)
-        factor = (leaf.log_one_minus_square(0.5) + o * jnp.log1p(-0.5 / (n + 1))) / 2
-        near = (2 * at_middle - at_a - at_b) + (at_n - twice_middle)
-        return gap + factor + near + (far - (at_outer - once) - (twice - once))
-    at_a, at_b, at_middle, twice_a, twice_b, twice_middle = _errors(a, b, middle, 2 * a, 2 * b, 2 * middle)
-    factor = jnp.where(o > 0, -jnp.log(2.0).astype(n.dtype), jnp.log((n + 1) / (2 * n + 1)))
-    factor = factor + (jnp.log(outer / (n + 1)) - jnp.log(middle) - _LOG_PI) / 2
-    near = (at_n - at_outer) + (at_a - twice_a) + (at_b - twice_b) + (2 * at_middle - twice_middle)
-    return gap + factor + near + far
+        err_a, err_b, err_m, err_2m, err_once, err_twice = _errors(a, b, middle, 2 * middle, n + 0.5, 2 * n + 1)
+        log_factor = (leaf.log_one_minus_square(0.5) + o * jnp.log1p(-0.5 / (n + 1))) / 2
+        inner_errors = (2 * err_m - err_a - err_b) + (err_n - err_2m)
+        return entropies + log_factor + inner_errors + (outer_errors - (err_outer - err_once) - (err_twice - err_once))
+    err_a, err_b, err_m, err_2a, err_2b, err_2m = _errors(a, b, middle, 2 * a, 2 * b, 2 * middle)
+    log_factor = jnp.where(o > 0, -jnp.log(2.0).astype(n.dtype), jnp.log((n + 1) / (2 * n + 1)))
+    log_factor = log_factor + (jnp.log(outer / (n + 1)) - jnp.log(middle) - _LOG_PI) / 2
+    inner_errors = (err_n - err_outer) + (err_a - err_2a) + (err_b - err_2b) + (2 * err_m - err_2m)
+    return entropies + log_factor + inner_errors + outer_errors
 
 
 def beta_height(leaf: Leaf, normalized: bool) -> Array:

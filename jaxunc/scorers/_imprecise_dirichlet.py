@@ -158,7 +158,10 @@ def _dominance(counts, s):
 
 
 def undominated(preferred: Bool[Array | np.ndarray, "... classes classes"]) -> Bool[Array | np.ndarray, "... classes"]:
-    """Return whether each class c' has no entry (c, c') of ``preferred`` that is True; True for all if no class has."""
+    """Return for each class whether no class is preferred to it; True for all classes if that holds for none.
+
+    The entry (c, c') of ``preferred`` says whether class c is preferred to class c'.
+    """
     xp = np if isinstance(preferred, np.ndarray) else jnp
     is_undominated = ~xp.any(preferred, axis=-2)
     return is_undominated | ~xp.any(is_undominated, axis=-1, keepdims=True)
@@ -194,10 +197,10 @@ def check_strength(s: NumbersLike) -> None:
     """Raise a ValueError unless s is positive and finite; traced values are not checked."""
     if is_concrete(s):
         values = np.asarray(s)
-        if fits := jnp.issubdtype(values.dtype, jnp.number):
+        if is_valid := jnp.issubdtype(values.dtype, jnp.number):
             values, limits = values.astype(float), jnp.finfo(float_dtype(values))
-            fits = np.all((values >= limits.tiny) & (values <= limits.max))
-        if not fits:
+            is_valid = np.all((values >= limits.tiny) & (values <= limits.max))
+        if not is_valid:
             raise ValueError(
                 f"s={s!r} must be a positive, finite number: the instances that an interval allows for beyond those "
                 "counted. Usual are 1 and 2; with s = 0 the interval would be a point."

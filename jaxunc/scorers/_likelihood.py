@@ -27,7 +27,7 @@ NOTHING = 1e-30
 
 
 def count_or_nothing(count: Float[Array, "..."], total: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Return the count, or ``NOTHING`` times the total where it is zero: infinite slopes become large finite ones."""
+    """Return the count, or where it is 0 `NOTHING` times ``total``, so that the slope of its logarithm is finite."""
     return count + jnp.where(count > 0, 0.0, NOTHING * jax.lax.stop_gradient(total))
 
 
@@ -40,8 +40,8 @@ def log_likelihood(z, rest, gap, w, v):
     the first formula, in which p drops out: log(θ/p) for w, log((1-θ)/(1-p)) for v.
     """
     ratio_w, ratio_v = _ratios(z, rest, w, v)
-    step = gap * (w + v) / 2
-    return w * _phi(step / w, ratio_w) + v * _phi(-step / v, ratio_v)
+    shift = gap * (w + v) / 2  # N (θ - p)
+    return w * _phi(shift / w, ratio_w) + v * _phi(-shift / v, ratio_v)
 
 
 def _ratios(z, rest, w, v):
@@ -53,8 +53,8 @@ def _ratios(z, rest, w, v):
 
 def _phi(x, ratio):
     """Return φ(x); ``ratio`` is 1 + x, passed since it is known more exactly than by adding."""
-    far = x < -0.4
-    return jnp.where(far, jnp.log(ratio) - x, log1p_minus(jnp.where(far, 0.0, x)))
+    is_far = x < -0.4
+    return jnp.where(is_far, jnp.log(ratio) - x, log1p_minus(jnp.where(is_far, 0.0, x)))
 
 
 @log_likelihood.defjvp
@@ -117,32 +117,35 @@ def likelihood_mass(counts: Shaped[Array | np.ndarray, "... 2"]) -> Float[Array,
 def _mass(counts):
     """Return `likelihood_mass` of checked counts ``[... 2]``."""
     belief, doubt = _half(counts, counts[..., ::-1])
-    empty = jnp.sum(counts, axis=-1, keepdims=True) == 0
-    omega = jnp.where(empty, 1.0, jnp.sum(doubt, axis=-1, keepdims=True))
+    is_empty = jnp.sum(counts, axis=-1, keepdims=True) == 0
+    omega = jnp.where(is_empty, 1.0, jnp.sum(doubt, axis=-1, keepdims=True))
     return jnp.concatenate([jnp.zeros_like(omega), belief, omega], axis=-1)
 
 
 def _half(w, v):
     """Return p ∫ (1 - L) dx and p ∫ L dx over x in [0, 1], for counts w of a class and v of the other."""
-    there, other = w > 0, v > 0
-    share = jnp.where(there, w, 0.0) / jnp.where(there, w + v, 1.0)
-    w, v = (jnp.where(some, count, 1.0)[..., None] for some, count in ((there, w), (other, v)))
-    other = other[..., None]
+    has_class, has_other = w > 0, v > 0
+    share = jnp.where(has_class, w, 0.0) / jnp.where(has_class, w + v, 1.0)
+    w, v = (jnp.where(positive, count, 1.0)[..., None] for positive, count in ((has_class, w), (has_other, v)))
+    has_other = has_other[..., None]
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    left, weights = jnp.asarray((1 - nodes) / 2, w.dtype), jnp.asarray(weights / 2, w.dtype)
-    end = jax.lax.stop_gradient(_end(w, jnp.where(other, v, 0.0)))
-    x, rest = end * (1 - left**3), (1 - end) + end * left**3
-    slopes = 3 * end * left**2 * weights
+    node, weights = jnp.asarray((1 - nodes) / 2, w.dtype), jnp.asarray(weights / 2, w.dtype)
+    end = jax.lax.stop_gradient(_end(w, jnp.where(has_other, v, 0.0)))
+    x, rest = end * (1 - node**3), (1 - end) + end * node**3  # rest is 1 - x
+    dx = 3 * end * node**2 * weights
     near = x < 0.4
     log_rest = jnp.log(jnp.where(near, 1.0, rest))
-    low = jnp.where(near, log1p_minus(-jnp.where(near, x, 0.0)), log_rest + x)
+    phi_w = jnp.where(near, log1p_minus(-jnp.where(near, x, 0.0)), log_rest + x)
     ratio = x * w / v
     small = ratio < 0.4
-    high = jnp.where(small, log1p_minus(jnp.where(small, ratio, 0.0)), jnp.log1p(jnp.where(small, 1.0, ratio)) - ratio)
-    log_l = jnp.where(other, w * low + v * high, w * jnp.where(near, jnp.log1p(-jnp.where(near, x, 0.0)), log_rest))
-    doubt = sum_in_order(slopes * jnp.exp(log_l))
-    sure = sum_in_order(slopes * -jnp.expm1(log_l)) + (1 - end[..., 0])
-    return share * sure, share * doubt
+    phi_v = jnp.where(small, log1p_minus(jnp.where(small, ratio, 0.0)), jnp.log1p(jnp.where(small, 1.0, ratio)) - ratio)
+    # Without counts of the other class L is (1-x)^w: no linear parts cancel.
+    log_l = jnp.where(
+        has_other, w * phi_w + v * phi_v, w * jnp.where(near, jnp.log1p(-jnp.where(near, x, 0.0)), log_rest)
+    )
+    doubt = sum_in_order(dx * jnp.exp(log_l))
+    belief = sum_in_order(dx * -jnp.expm1(log_l)) + (1 - end[..., 0])  # beyond the end L is 0
+    return share * belief, share * doubt
 
 
 def _end(w, v):
@@ -151,7 +154,7 @@ def _end(w, v):
     w and v are the counts of the class and of the other.
     """
     # log L <= -(w x²/2) (1 + w/(v + x w)), since φ(-x) <= -x²/2 and φ(y) <= -y²/(2 (1+y)).
-    cut = -jnp.log(jnp.finfo(w.dtype).eps) + 4
-    flat = jnp.sqrt(2 * cut / (w * (1 + w / (w + v))))
-    steep = (cut + jnp.sqrt(cut * cut + 2 * cut * v)) / w
+    threshold = -jnp.log(jnp.finfo(w.dtype).eps) + 4
+    flat = jnp.sqrt(2 * threshold / (w * (1 + w / (w + v))))  # since x w <= w
+    steep = (threshold + jnp.sqrt(threshold * threshold + 2 * threshold * v)) / w  # by the second term alone
     return jnp.minimum(1.0, jnp.minimum(flat, steep))

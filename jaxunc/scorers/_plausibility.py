@@ -70,7 +70,7 @@ class DegreeLeaf(NamedTuple):
 
         The harmless leaf has the counts ``w`` and ``v``, this ``lead``, and the prior 1/2.
         """
-        pick = lambda own, other: jnp.where(condition, own, other)
+        pick = lambda actual, harmless: jnp.where(condition, actual, harmless)
         return DegreeLeaf(pick(self.w, w), pick(self.v, v), pick(self.lead, lead), pick(self.rest, 0.5))
 
 
@@ -89,12 +89,12 @@ def degree_root(leaf: DegreeLeaf) -> DegreeRoot:
     s = jnp.where(unopposed, _unopposed_point(jnp.where(unopposed, w, 1.0), leaf.rest, steps), s)
     log_z, s = jnp.where(unopposed | empty, 0.0, log_z), jnp.where(empty, 0.0, s)
     # At w = 0 the slope in w is infinite; it is taken at the smallest normal float instead: large and finite.
-    far = jnp.log(jnp.where(s * v > 0, s * v, 1.0)) - np.log(jnp.finfo(w.dtype).tiny)
-    near = jnp.log1p(jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(w.dtype).max / 4))
+    at_zero = jnp.log(jnp.where(s * v > 0, s * v, 1.0)) - np.log(jnp.finfo(w.dtype).tiny)
+    log_ratio = jnp.log1p(jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(w.dtype).max / 4))
     pull = _pull(s, leaf)
     return DegreeRoot(
         log_degree=log_z,
-        log_ratio_for=jnp.where((w == 0) & ~empty, far, jnp.where(unopposed | empty, 0.0, near)),
+        log_ratio_for=jnp.where((w == 0) & ~empty, at_zero, jnp.where(unopposed | empty, 0.0, log_ratio)),
         log_ratio_against=jnp.where(empty, 0.0, jnp.log1p(-s)),
         pull=pull,
         slope=1 + leaf.rest * jnp.exp(log_z) * pull,
@@ -105,6 +105,7 @@ def _log_likelihood(s, w, v):
     """Return log L of counts w against v at the share s of the way from its maximum (s = 0) to θ = 1 (s = 1)."""
     # Capped below overflow: the logarithm of the quotient is still right to rounding, and its gradient stays finite.
     ratio = jnp.minimum(s * v / jnp.where(w > 0, w, 1.0), jnp.finfo(s.dtype).max / 4)
+    # At w = 0 the first term is its limit: w φ(s v/w) → -s v.
     return jnp.where(w > 0, w * log1p_minus(ratio), -s * v) + v * log1p_minus(-s)
 
 
@@ -113,14 +114,14 @@ def _pull(s, leaf: DegreeLeaf):
 
     The way begins at the maximum of L (s = 0).
     """
-    n, below = leaf.n, leaf.w + s * leaf.v
-    return n * (s / (1 - s)) * (n / jnp.where(below > 0, below, 1.0))
+    n, denominator = leaf.n, leaf.w + s * leaf.v
+    return n * (s / (1 - s)) * (n / jnp.where(denominator > 0, denominator, 1.0))
 
 
 def _losing_root(leaf: DegreeLeaf, steps):
-    """Return log z and s of the root where z₀ ≤ 0, by ``steps`` Newton steps in log z.
+    """Return log z and s of the root of log L(s) = log z, z = z₀ + r s (r is ``reach``), where z₀ ≤ 0.
 
-    z may be far below the smallest float.
+    Found by ``steps`` Newton steps in log z, since z may be far below the smallest float.
     """
     z0, reach = leaf.lead / leaf.n, leaf.reach
 
@@ -129,7 +130,8 @@ def _losing_root(leaf: DegreeLeaf, steps):
         z = jnp.exp(log_z)
         return z, (z - z0) / reach
 
-    # The start is the smaller of two upper bounds of log z: log L at z = 0, and that by `curvature`.
+    # The start is the smaller of two upper bounds of log z: log L at z = 0, and that by `curvature`. The latter is the
+    # root of log z = -curvature (z² + z₀²)/2, since (z - z₀)² ≥ z² + z₀²: there curvature z² is a value of Lambert's W.
     curvature = leaf.curvature
     bound = (lambert_w_of_exp(jnp.log(curvature) - curvature * z0 * z0) - jnp.log(curvature)) / 2
     start = jnp.minimum(_log_likelihood(-z0 / reach, leaf.w, leaf.v), bound)
@@ -138,6 +140,7 @@ def _losing_root(leaf: DegreeLeaf, steps):
 
     def newton(_, log_z):
         z, s = point_at(log_z)
+        # The divisor is -h'(log z): θ = P + (1-P) z, so that d log L / d log z = -(1-P) z pull.
         step = (_log_likelihood(s, leaf.w, leaf.v) - log_z) / (1 + leaf.rest * z * _pull(s, leaf))
         # From the right Newton never overshoots on a concave function; the minimum only takes back rounding.
         return jnp.minimum(log_z + step, start)
@@ -147,7 +150,10 @@ def _losing_root(leaf: DegreeLeaf, steps):
 
 
 def _winning_root(leaf: DegreeLeaf, steps):
-    """Return log z and s of the root where z₀ > 0, by ``steps`` Newton steps in s: z may be an ulp from z₀ or 1."""
+    """Return log z and s of the root of log L(s) = log z, z = z₀ + r s (r is ``reach``), where z₀ > 0.
+
+    Found by ``steps`` Newton steps that are kept in s, since z may be an ulp from z₀ or 1.
+    """
     z0, reach = leaf.lead / leaf.n, leaf.reach
     tiny = jnp.finfo(z0.dtype).tiny
 
@@ -155,18 +161,19 @@ def _winning_root(leaf: DegreeLeaf, steps):
         """Return log z, near 1 from 1 - z, which s tells exactly."""
         return jnp.where(z < 0.5, jnp.log(jnp.maximum(z, tiny)), jnp.log1p(-reach * (1 - s)))
 
-    log_z0, largest = log_of(z0, 0.0), 1 - 1e-3
-    # curvature (z-z₀)² is -2 log z at most, where z is at least z₀, and at least z-z₀.
+    log_z0, largest_s = log_of(z0, 0.0), 1 - 1e-3  # s stays off 1, where log L is -∞
+    # curvature (z-z₀)² ≤ -2 log L = -2 log z. With z ≥ z₀ this gives the first bound, with z ≥ z-z₀ the second.
     bound = jnp.minimum(-2 * log_z0, jnp.exp(lambert_w_of_exp(jnp.log(leaf.curvature))))
     # The start is the smaller of two upper bounds of s: this one, and that from φ(-s) ≤ -s²/2 (tight if v is small).
     start = jnp.minimum(jnp.sqrt(bound / leaf.curvature) / reach, jnp.sqrt(-2 * log_z0 / leaf.v))
 
     def newton(_, s):
         z = z0 + reach * s
+        # The step of log z, as in `_losing_root`: z becomes z exp(step), and s changes by the change of z over r.
         step = (_log_likelihood(s, leaf.w, leaf.v) - log_of(z, s)) / (1 + leaf.rest * z * _pull(s, leaf))
-        return jnp.clip(s + z * jnp.expm1(step) / reach, 0.0, largest)
+        return jnp.clip(s + z * jnp.expm1(step) / reach, 0.0, largest_s)
 
-    s = lax.fori_loop(0, steps, newton, jnp.minimum(start, largest))
+    s = lax.fori_loop(0, steps, newton, jnp.minimum(start, largest_s))
     return log_of(z0 + reach * s, s), s
 
 
@@ -175,12 +182,14 @@ def _unopposed_point(w, rest, steps):
 
     ``rest`` is 1 - P; ``steps`` Newton steps are made.
     """
+    # As v → 0, log L / v → φ(-s) and log z / v → -(1-s)/(w (1-P)).
     scale = 1 / (w * rest)
 
     def newton(_, s):
         value = log1p_minus(-s) + scale * (1 - s)
         return jnp.clip(s + value / (s / (1 - s) + scale), 0.0, 1 - 1e-3)
 
+    # The start is an upper bound, since φ(-s) ≤ -s²/2; as in `_winning_root`, s stays off 1.
     return lax.fori_loop(0, steps, newton, jnp.minimum(jnp.sqrt(2 * scale), 1 - 1e-3))
 
 
@@ -393,14 +402,14 @@ class Support(NamedTuple):
 def support(counts: Shaped[Array | np.ndarray, "... 2"], prior: Any = 0.5) -> Support:
     """Return degrees of support, preference and ignorance of leaves, computed together.
 
-    See `plausibility` for the formulas and the prior. Raises a ValueError unless the last axis holds two classes,
-    counts are finite and >= 0, and the prior lies between 0 and 1.
+    The formulas, and the prior of class 1 (or of both classes), are those of `plausibility`. Raises a ValueError unless
+    the last axis holds two classes, counts are finite and >= 0, and the prior lies between 0 and 1.
     """
     check_two_classes(counts, "plausibility")
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     dtype = float_dtype(counts)
-    negative, positive, lead = (part.astype(dtype) for part in (counts[..., 0], counts[..., 1], lead_of(counts)))
+    negative, positive, lead = (array.astype(dtype) for array in (counts[..., 0], counts[..., 1], lead_of(counts)))
     prior = class_one(prior, dtype)
     if prior.shape not in ((), (1,)) and prior.shape != lead.shape[lead.ndim - prior.ndim :]:
         raise ValueError(f"prior is of {prior.shape} leaves, counts of {lead.shape}; pass one prior, or one per leaf.")
@@ -436,16 +445,19 @@ def _preference(log_for, log_against, total, lead, even):
 
     ``total`` is N and ``lead`` the exact w⁺ - w⁻; ``even`` is True where P = 1/2.
     """
-    # Near a tie both roots are close to one z. There the gap is the exact lead times the slope of log π.
+    # Near a tie both roots are close to one z. At P = 1/2, log π(±) is f(±lead) at a given N, so that the gap is
+    # 2 lead f'(0) + O(lead³), with f'(0) = artanh z / (1 + N z²/(1-z²)) by the gradient of `plausibility`.
     z = jnp.exp((log_for + log_against) / 2)
-    inner = jnp.minimum(z, 1 - jnp.finfo(z.dtype).eps)
-    near_tie = lead * 2 * jnp.arctanh(inner) / (1 + total * inner * inner / (1 - inner * inner))
-    direct = log_for - log_against
-    small = jnp.finfo(z.dtype).eps ** (1 / 3)
-    close = even & (jnp.abs(direct) < small) & (jnp.abs(lead) < small * total)
-    gap = jnp.where(close, near_tie, direct)
+    safe_z = jnp.minimum(z, 1 - jnp.finfo(z.dtype).eps)
+    tie_gap = lead * 2 * jnp.arctanh(safe_z) / (1 + total * safe_z * safe_z / (1 - safe_z * safe_z))
+    direct_gap = log_for - log_against
+    # At a gap of the cube root of eps both have relative errors of the order of eps^(2/3): the tie's is the square of
+    # the gap, that of the difference eps divided by it.
+    tolerance = jnp.finfo(z.dtype).eps ** (1 / 3)
+    near_tie = even & (jnp.abs(direct_gap) < tolerance) & (jnp.abs(lead) < tolerance * total)
+    gap = jnp.where(near_tie, tie_gap, direct_gap)
     # At P = 1/2 the sign is that of the counts, whatever rounding makes of the degrees.
-    sign = jnp.where(even, jnp.sign(lead), jnp.sign(direct))
+    sign = jnp.where(even, jnp.sign(lead), jnp.sign(direct_gap))
     return sign * jnp.exp(jnp.maximum(log_for, log_against)) * -jnp.expm1(-jnp.abs(gap))
 
 
@@ -459,34 +471,34 @@ def _support(negative, positive, lead, prior):
 
 
 def _support_and_roots(negative, positive, lead, prior):
-    """Return what `_support` does, and the `DegreeRoot` of class 0 and of class 1, of which the derivative is made.
+    """Return the values of `_support`, and the `DegreeRoot` of class 0 and of class 1, which the derivative needs.
 
     The arguments are those of `_support`.
     """
     prior = jnp.broadcast_to(prior, lead.shape)
-    even = prior == 0.5
-    for_positive = jnp.where(even, lead, positive - negative * prior / (1 - prior))
-    for_negative = jnp.where(even, -lead, negative - positive * (1 - prior) / prior)
+    even_prior = prior == 0.5
+    lead_positive = jnp.where(even_prior, lead, positive - negative * prior / (1 - prior))
+    lead_negative = jnp.where(even_prior, -lead, negative - positive * (1 - prior) / prior)
     # Both classes in one pass: half the program to compile.
-    pairs = [negative, positive], [positive, negative], [for_negative, for_positive], [prior, 1 - prior]
+    pairs = [negative, positive], [positive, negative], [lead_negative, lead_positive], [prior, 1 - prior]
     w, v, leads, rest = map(jnp.stack, pairs)
     leaf = DegreeLeaf(w, v, leads, rest)
     roots = degree_root(leaf)
-    against, favour = (DegreeRoot(*(part[i] for part in roots)) for i in (0, 1))
-    preference = _preference(favour.log_degree, against.log_degree, negative + positive, lead, even)
+    against, favour = (DegreeRoot(*(field[i] for field in roots)) for i in (0, 1))
+    preference = _preference(favour.log_degree, against.log_degree, negative + positive, lead, even_prior)
     larger = jnp.maximum(favour.log_degree, against.log_degree)
     smaller = jnp.minimum(favour.log_degree, against.log_degree)
-    strength = jnp.abs(preference)
+    distance = jnp.abs(preference)
     # Two forms of log(1 - |π(+) - π(−)|): the plain one while the difference is small, else 1 - π_max + π_min, whose
     # terms are positive. Each is kept off the range where it would cancel.
-    mild = jnp.log1p(-jnp.minimum(strength, 0.75))
-    log_ignorance = jnp.where(strength < 0.5, mild, jnp.logaddexp(jnp.log(-jnp.expm1(larger)), smaller))
+    plain_log = jnp.log1p(-jnp.minimum(distance, 0.75))
+    log_ignorance = jnp.where(distance < 0.5, plain_log, jnp.logaddexp(jnp.log(-jnp.expm1(larger)), smaller))
     return (against.log_degree, favour.log_degree, preference, log_ignorance), (against, favour)
 
 
 @_support.defjvp
 def _support_jvp(primals, tangents):
-    """Return `_support` and its derivative, by the implicit function theorem at both roots."""
+    """Return the four values of `_support` and their derivatives, by the implicit function theorem at both roots."""
     negative, positive, lead, prior = primals
     d_negative, d_positive, _, d_prior = tangents  # lead is determined by the two counts
     values, (against, favour) = _support_and_roots(negative, positive, lead, prior)
@@ -499,9 +511,9 @@ def _support_jvp(primals, tangents):
     d_preference = jnp.exp(log_pos) * d_log_pos - jnp.exp(log_neg) * d_log_neg
     # d log m(Ω) = (π_min d log π_min - π_max d log π_max) / m(Ω). Where a leaf is nearly certain, m(Ω) is so small that
     # π / m(Ω) would overflow: it is cut at the root of the largest float.
-    most = jnp.log(jnp.finfo(log_neg.dtype).max) / 2
-    weight_neg = jnp.exp(jnp.minimum(log_neg - log_ignorance, most))
-    weight_pos = jnp.exp(jnp.minimum(log_pos - log_ignorance, most))
+    log_limit = jnp.log(jnp.finfo(log_neg.dtype).max) / 2
+    weight_neg = jnp.exp(jnp.minimum(log_neg - log_ignorance, log_limit))
+    weight_pos = jnp.exp(jnp.minimum(log_pos - log_ignorance, log_limit))
     toward_neg = weight_neg * d_log_neg - weight_pos * d_log_pos
     positive_wins = jnp.where(log_pos == log_neg, lead >= 0, log_pos > log_neg)
     d_log_ignorance = jnp.where(positive_wins, toward_neg, -toward_neg)

@@ -68,6 +68,7 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
     if clip is not None:
         # The other classes pay for clip in proportion, so that shares still add to 1.
         proportions = xp.where(absent, clip, raw * (1 - clip * add_up(absent, -1, keepdims=True).astype(raw.dtype)))
+    # Empty leaves get -1 and 2, which no proportion passes.
     largest = xp.where(filled[..., None], proportions, -1).max(axis=-2)
     smallest = xp.where(filled[..., None], proportions, 2).min(axis=-2)
     return Leaves(
@@ -84,10 +85,10 @@ def leaves_of(counts, times, *, by_size: bool, clip: float | None, xp: ModuleTyp
 def variance(leaves: Leaves, xp: ModuleType):
     """Return the weighted variance over leaves of each class's proportion, ``[... classes]``.
 
-    It is without Bessel's correction.
+    Squared deviations are averaged by the leaves' weights, without Bessel's correction.
     """
-    apart = xp.where((leaves.weight > 0)[..., None], leaves.proportions - leaves.mean[..., None, :], 0)
-    return _mean(leaves.weight, apart * apart)
+    deviation = xp.where((leaves.weight > 0)[..., None], leaves.proportions - leaves.mean[..., None, :], 0)
+    return _mean(leaves.weight, deviation * deviation)
 
 
 def mean_log_gap(leaves: Leaves, xp: ModuleType):
@@ -97,12 +98,12 @@ def mean_log_gap(leaves: Leaves, xp: ModuleType):
     keeps its digits for nearly equal p.
     """
     mean = leaves.mean[..., None, :]
-    apart = (leaves.proportions - mean) / xp.where(mean > 0, mean, 1)
-    return _mean(leaves.weight, log1p_minus(xp.where((leaves.weight > 0)[..., None], apart, 0), xp))
+    deviation = (leaves.proportions - mean) / xp.where(mean > 0, mean, 1)
+    return _mean(leaves.weight, log1p_minus(xp.where((leaves.weight > 0)[..., None], deviation, 0), xp))
 
 
 def _mean(weight, values):
-    """Return the weighted sum over leaves, ``[... classes]``."""
+    """Return the sum over leaves of ``weight [... leaves]`` times ``values [... leaves classes]``."""
     return add_up(weight[..., None] * values, -2)
 
 
@@ -120,7 +121,10 @@ def fit_likelihood(mean, log_gap, start, active, xp: ModuleType):
 
 
 def _equations(mean, log_gap, xp: ModuleType) -> Equations:
-    """Return the equations of the likelihood of proportions, from their mean and their `mean_log_gap`."""
+    """Return the equations of the likelihood of proportions, from their mean and ``log_gap`` (`mean_log_gap`).
+
+    They say ψ(α_c) - ψ(κ) = log μ_c + gap_c.
+    """
 
     def equations(r, t):
         """Return F = r - h(α) + h(κ) - gap and its slopes along r and t = log κ, where h(x) = log x - ψ(x)."""
@@ -133,24 +137,29 @@ def _equations(mean, log_gap, xp: ModuleType) -> Equations:
 
 @jax.custom_jvp
 def _solve(mean, log_gap, start, active):
-    """Return the `find_root` of `_equations`, with a derivative: r, log κ, and whether the search converged.
+    """Return the root of `_equations`, with a derivative: r, log κ, and whether the search converged.
 
-    The arguments are those of `fit_likelihood`.
+    The arguments are those of `fit_likelihood`, and the search is `find_root`.
     """
     return tuple(find_root(_equations(mean, log_gap, jnp), mean, start, active, jnp))
 
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """Return `_solve` and its derivative by the mean and the gap.
+    """Return what `_solve` does, and its derivative by the mean and the gap.
 
-    F_c(r_c, log κ) = 0 and Σ_c μ_c (exp(r_c) - 1) = 0 are differentiated, by the implicit function theorem.
+    F_c(r_c, log κ) = 0 and Σ_c μ_c (exp(r_c) - 1) = 0 are differentiated, by the implicit function theorem: with
+    t = log κ
+
+        slope_c dr_c + by_total_c dt + (slope_c - 1) dμ_c/μ_c - dgap_c = 0,
+        Σ_c (exp(r_c) - 1) dμ_c + μ_c exp(r_c) dr_c = 0.
+
+    Here slope - 1 is ∂F/∂log μ, as α = μ κ exp(r). The first gives dr; put into the second, it gives dt = rise / fall.
     """
     (mean, log_gap, start, active), (d_mean, d_gap, *_) = primals, tangents
     r, t, converged = _solve(mean, log_gap, start, active)
     _, slope, by_total = _equations(mean, log_gap, jnp)(r, t)
     share = mean * jnp.exp(r)
-    # The mean moves the root in two ways: as the scale of α in F, and through the sum over classes.
     dr_times_slope = d_gap - (slope - 1) * d_mean / mean  # at equal κ
     rise = jnp.sum(share * dr_times_slope / slope, axis=-1) + jnp.sum(d_mean * jnp.expm1(r), axis=-1)
     fall = sum_in_order(share * by_total / slope)  # of the sum over classes, along log κ
@@ -179,10 +188,11 @@ class _State(NamedTuple):
 
 
 def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, ends=(LOWEST, HIGHEST)) -> Root:
-    """Find the root (r, log κ) of the equations for which α = μ κ e^r adds to κ; 0 where not ``active``.
+    """Find the root (r, log κ) of the equations for which α = μ κ e^r adds to κ; 0 where not ``active [...]``.
 
-    ``mean`` is μ, ``start`` and ``r`` are guesses of log κ and r, and ``ends`` is the bracket of log κ. An inner search
-    solves F = 0 for r at a given κ, an outer one Σ μ e^r = 1 for κ. In the code t is log κ.
+    ``mean [... classes]`` is μ, ``start [...]`` and ``r`` are guesses of log κ and r, and ``ends`` is the bracket of
+    log κ: two numbers, or two arrays ``[...]``. An inner search solves F = 0 for r at a given κ, an outer one Σ μ e^r =
+    1 for κ. In the code t is log κ.
     """
     tolerance = 1e-11 if mean.dtype == "float64" else 1e-5
 
@@ -200,36 +210,39 @@ def find_root(equations: Equations, mean, start, active, xp: ModuleType, r=0.0, 
             return r + step, step
 
         # The last step is taken, so the error left is of the order of its square.
-        going = lambda state: xp.any(xp.abs(state[1]) > tolerance)
-        return loop(improve, going, improve((r, r)), _INNER, xp)[0]
+        is_moving = lambda state: xp.any(xp.abs(state[1]) > tolerance)
+        return loop(improve, is_moving, improve((r, r)), _INNER, xp)[0]  # the second r is not read
 
     def improve(state):
         """Take one step of the outer search: Newton's, or to the middle of the bracket."""
         r = settle(state.r, state.t)
         _, slope, by_total = equations(r, state.t)
-        excess = xp.log1p(add_up(mean * xp.expm1(r), -1))
+        excess = xp.log1p(add_up(mean * xp.expm1(r), -1))  # log Σ μ e^r: 0 at the root
         share = mean * xp.exp(r)
-        fall = add_up(share * by_total / slope, -1) / add_up(share, -1)
+        fall = add_up(share * by_total / slope, -1) / add_up(share, -1)  # of the excess, along t
         # The sum falls with κ, so its sign says on which side of the root κ is: the bracket only shrinks.
         low = xp.where(excess > 0, state.t, state.low)
         high = xp.where(excess > 0, state.high, state.t)
-        new = state.t + excess / xp.where(fall > 0, fall, 1.0)
+        next_t = state.t + excess / xp.where(fall > 0, fall, 1.0)
         # Newton's step where it stays in the bracket, else the middle of it.
-        inside = (fall > 0) & (new >= low) & (new <= high)
-        new = xp.where(active, xp.where(inside, new, (low + high) / 2), 0.0)
-        return _State(r, new, low, high, new - state.t)
+        inside = (fall > 0) & (next_t >= low) & (next_t <= high)
+        next_t = xp.where(active, xp.where(inside, next_t, (low + high) / 2), 0.0)
+        return _State(r, next_t, low, high, next_t - state.t)
 
     start = xp.where(active, xp.clip(start, LOWEST + 1, HIGHEST - 1), 0.0)
     low, high = (xp.zeros_like(start) + end for end in ends)
     r = xp.where(active[..., None], xp.zeros_like(mean) + r, 0.0)
-    first = improve(_State(r, start, low, high, start))
-    last = loop(improve, lambda s: xp.any(xp.abs(s.step) > tolerance), first, _OUTER, xp)
-    r = settle(last.r, last.t)
-    return Root(r, last.t, xp.abs(last.step) <= tolerance)
+    first_state = improve(_State(r, start, low, high, start))
+    last_state = loop(improve, lambda s: xp.any(xp.abs(s.step) > tolerance), first_state, _OUTER, xp)
+    r = settle(last_state.r, last_state.t)
+    return Root(r, last_state.t, xp.abs(last_state.step) <= tolerance)
 
 
 def loop(body: Callable[..., Any], going: Callable[..., Any], state, limit: int, xp: ModuleType):
-    """Return the state after ``body`` ran while ``going``, at most ``limit`` times: on the host, or traced."""
+    """Return ``state`` after ``body`` was applied to it while ``going(state)`` holds, at most ``limit`` times.
+
+    The loop runs on the host if ``xp`` is NumPy, and is traced if ``xp`` is `jax.numpy`.
+    """
     if xp is np:
         for _ in range(limit):
             if not going(state):
@@ -237,4 +250,4 @@ def loop(body: Callable[..., Any], going: Callable[..., Any], state, limit: int,
             state = body(state)
         return state
     counted = lax.while_loop(lambda s: (s[0] < limit) & going(s[1]), lambda s: (s[0] + 1, body(s[1])), (0, state))
-    return counted[1]
+    return counted[1]  # behind the number of steps

@@ -44,7 +44,10 @@ class Tally(NamedTuple):
 
     @classmethod
     def of(cls, counts, times, xp: ModuleType) -> "Tally":
-        """Tally leaves ``[... leaves classes]`` that occur ``times`` each; for one tree equal values are joined."""
+        """Tally leaves with ``counts [... leaves classes]`` that occur ``times [... leaves]`` each.
+
+        On the host equal values of a single tree are joined.
+        """
         if xp is not np or counts.ndim != 2:
             return cls(xp.swapaxes(counts, -1, -2), times[..., None, :], add_up(counts, -1), times)
         columns = [_together(column, times) for column in counts.T]
@@ -55,7 +58,7 @@ class Tally(NamedTuple):
 
 
 def _together(values, times):
-    """Return the distinct values, and how often each occurs: the sum of its ``times``."""
+    """Return the distinct entries of ``values [entries]``, and the sum of the ``times [entries]`` of each."""
     distinct, position = np.unique(values, return_inverse=True)
     return distinct, np.bincount(position, times)
 
@@ -63,24 +66,28 @@ def _together(values, times):
 def overdispersed(counts, times, leaves: Leaves, xp: ModuleType):
     """Return whether leaves differ by more than chance ``[...]``: then the likelihood falls towards κ = ∞.
 
-    ``leaves`` are those of `leaves_of` for the same counts and times; n_c are a leaf's counts, n is their sum, p_c are
-    its shares, and μ_c the mean shares. The coefficient of 1/κ at κ = ∞ is half of Σ_leaves (Σ_c n_c (n_c - 1)/μ_c - n
-    (n - 1)), here without cancellation: Σ_leaves n² Σ_c (p_c - μ_c)²/μ_c less (classes - 1) Σ_leaves n.
+    ``counts [... leaves classes]`` are those of leaves that occur ``times [... leaves]`` each, ``leaves`` the result of
+    `leaves_of` for them, and ``xp`` is NumPy or `jax.numpy`. κ is the sum of the Dirichlet prior's parameters. n_c are
+    a leaf's counts, n is their sum, p_c are its shares, and μ_c the mean shares. The coefficient of 1/κ at κ = ∞ is
+
+        ½ Σ_leaves (Σ_c n_c (n_c - 1)/μ_c - n (n - 1)) = ½ (Σ_leaves n² Σ_c (p_c - μ_c)²/μ_c - (C - 1) Σ_leaves n)
+
+    for C classes. The second form is computed: in it nothing cancels.
     """
     size = add_up(counts, -1)
     mean = leaves.mean[..., None, :]
-    apart = xp.where(size[..., None] > 0, leaves.proportions - mean, 0)
-    distance = add_up(apart * apart / xp.where(mean > 0, mean, 1), -1)
+    deviation = xp.where(size[..., None] > 0, leaves.proportions - mean, 0)
+    distance = add_up(deviation * deviation / xp.where(mean > 0, mean, 1), -1)
     by_chance = (add_up(leaves.mean > 0, -1) - 1).astype(counts.dtype) * add_up(times * size, -1)
     return add_up(times * size * size * distance, -1) > by_chance * (1 + 64 * xp.finfo(counts.dtype).eps)
 
 
 def fit_marginal(counts, times, mean, start, active, falls, xp: ModuleType):
-    """Return the α ``[... classes]`` of the largest marginal likelihood, and two booleans.
+    """Return the α ``[... classes]`` of the largest marginal likelihood, and two booleans for each tree.
 
-    First, whether the search converged. Second, whether α is more likely than the limit κ = ∞. ``falls`` says where the
-    likelihood falls towards that limit. ``counts`` are ``[... leaves classes]``, each leaf occurs ``times``, and
-    ``mean`` is μ. ``start`` is a guess of log κ. Where not ``active [...]``, nothing is searched for.
+    The booleans say whether the search converged, and whether α is more likely than the limit κ = ∞. ``falls`` says
+    where the likelihood falls towards that limit. ``counts`` are ``[... leaves classes]``, each leaf occurs ``times``,
+    and ``mean`` is μ. ``start`` is a guess of log κ. Where not ``active [...]``, nothing is searched for.
     """
     return (_solve if xp is jnp else partial(_find_best, xp=np))(counts, times, mean, start, active, falls)
 
@@ -95,49 +102,49 @@ class _Best(NamedTuple):
 
 
 def _find_best(counts, times, mean, start, active, falls, xp: ModuleType):
-    """Return what `fit_marginal` does, by a search from each crossing in turn; there are hardly ever two crossings.
+    """Return what `fit_marginal` returns for these arguments: the best of the maxima near the crossings.
 
-    The arguments are those of `fit_marginal`.
+    A search starts from each crossing in turn. There are hardly ever two.
     """
     tally = Tally.of(counts, times, xp)
-    few = Tally(*bin_sizes(tally.counts, tally.times, xp), *bin_sizes(tally.sizes, tally.size_times, xp))
-    equations, beforehand = _equations(tally, mean, xp), _equations(few, mean, xp)
+    binned = Tally(*bin_sizes(tally.counts, tally.times, xp), *bin_sizes(tally.sizes, tally.size_times, xp))
+    equations, binned_equations = _equations(tally, mean, xp), _equations(binned, mean, xp)
     ends, is_large = search_range(counts, times, xp), tally.counts.shape[-1] > _MANY
     n_steps = _STEPS if is_large or xp is np else _FEW_STEPS
-    crossings = find_crossings(partial(_tables, few, mean, xp), ends, mean, falls, start, n_steps, xp)
+    crossings = find_crossings(partial(_tables, binned, mean, xp), ends, mean, falls, start, n_steps, xp)
     present = crossings.present & active
-    order, n_crossings = xp.cumsum(present, axis=0), add_up(present, 0)
+    crossing_number, n_crossings = xp.cumsum(present, axis=0), add_up(present, 0)
     # The gain reads every leaf, so it is computed only if several maxima, or a maximum and κ = ∞, have to be compared.
-    is_open = (active & ~(falls & (n_crossings == 1))).any()
+    must_compare = (active & ~(falls & (n_crossings == 1))).any()
     gain_of = lambda alpha: _gain(counts, times, mean, alpha, xp)
 
     def improve(best: _Best) -> _Best:
         """Search from each tree's next crossing, and keep its maximum if its gain exceeds that of ``best``."""
-        # Each tree's next crossing; trees without one take no part.
-        here = present & (order == best.number + 1)
-        takes_part = here.any(axis=0)
-        t, low, high = (add_up(xp.where(here, end, 0), 0) for end in (crossings.start, *crossings[3:]))
-        r = add_up(xp.where(here[..., None], crossings.r, 0), 0)
+        # Each tree's next crossing; trees without one take no part in this search.
+        is_next = present & (crossing_number == best.number + 1)
+        has_next = is_next.any(axis=0)
+        t, low, high = (add_up(xp.where(is_next, end, 0), 0) for end in (crossings.start, *crossings[3:]))
+        r = add_up(xp.where(is_next[..., None], crossings.r, 0), 0)
         # Many distinct counts: search with the binned values first, and take the last steps with all values.
         if is_large:
-            r, t, _ = find_root(beforehand, mean, t, takes_part, xp, r, (low, high))
-        r, t, converged = find_root(equations, mean, t, takes_part, xp, r, (low, high))
+            r, t, _ = find_root(binned_equations, mean, t, has_next, xp, r, (low, high))
+        r, t, converged = find_root(equations, mean, t, has_next, xp, r, (low, high))
         alpha = mean * xp.exp(r + t[..., None])
         if xp is np:
-            gain = gain_of(alpha) if is_open else xp.zeros_like(t)
+            gain = gain_of(alpha) if must_compare else xp.zeros_like(t)
         else:
-            gain = lax.cond(is_open, gain_of, lambda _: xp.zeros_like(t), alpha)
-        better = takes_part & (gain > best.gain)
+            gain = lax.cond(must_compare, gain_of, lambda _: xp.zeros_like(t), alpha)
+        better = has_next & (gain > best.gain)
         alpha = xp.where(better[..., None], alpha, best.alpha)
         pairs = (gain, best.gain), (converged, best.converged)
         return _Best(best.number + 1, alpha, *(xp.where(better, *pair) for pair in pairs))
 
     # Without a fall towards κ = ∞, a maximum has to gain more over that limit than rounding makes.
     size = add_up(counts, -1)
-    none = xp.where(falls, -xp.inf, xp.finfo(mean.dtype).eps * add_up(times * size, -1))
-    first = _Best(xp.zeros((), "int32"), xp.zeros_like(mean) + mean, none, xp.ones_like(falls))
+    least_gain = xp.where(falls, -xp.inf, xp.finfo(mean.dtype).eps * add_up(times * size, -1))
+    first = _Best(xp.zeros((), "int32"), xp.zeros_like(mean) + mean, least_gain, xp.ones_like(falls))
     best = loop(improve, lambda best: best.number < n_crossings.max(initial=0), first, len(present), xp)
-    return best.alpha, best.converged, best.gain > none
+    return best.alpha, best.converged, best.gain > least_gain
 
 
 def _tables(tally: Tally, mean, xp: ModuleType, t):
@@ -165,18 +172,18 @@ def _gain(counts, times, mean, alpha, xp: ModuleType):
 
         R(n, a) = a (log(1 + n/a) - n/a) - ½ log(1 + n/a) + δ(n+a) - δ(a),    δ = `log_gamma_gap`.
 
-    The arguments are those of `fit_marginal`.
+    ``alpha [... classes]`` is α, and ``mean`` is μ. Leaves with ``counts`` n_c, n in all, occur ``times`` each.
     """
     seen = mean > 0
     alpha = xp.where(seen, alpha, 0.0)
     total, size = add_up(alpha, -1), add_up(counts, -1)
-    safe, safe_total = xp.where(seen, alpha, 1.0)[..., None, :], xp.where(total > 0, total, 1.0)[..., None]
+    safe_alpha, safe_total = xp.where(seen, alpha, 1.0)[..., None, :], xp.where(total > 0, total, 1.0)[..., None]
 
     def remainder(n, a):
         return a * log1p_minus(n / a, xp) - 0.5 * xp.log1p(n / a) + log_gamma_gap(n + a, xp) - log_gamma_gap(a, xp)
 
-    share = (counts + safe) / (size + safe_total)[..., None] / xp.where(seen, mean, 1.0)[..., None, :]
-    of_class = counts * xp.log(share) + remainder(counts, safe)
+    share = (counts + safe_alpha) / (size + safe_total)[..., None] / xp.where(seen, mean, 1.0)[..., None, :]
+    of_class = counts * xp.log(share) + remainder(counts, safe_alpha)
     gain = add_up(xp.where(seen[..., None, :], of_class, 0.0), -1) - remainder(size, safe_total)
     return add_up(times * gain, -1)
 
@@ -189,13 +196,14 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
     seen = mean > 0
 
     def equations(r, t):
-        """Evaluate F = log S(n, κ) - log S(n_c, α_c) and its slopes, where S(n, a) = Σ_leaves ψ(n+a) - ψ(a)."""
+        """Return F = log S(n, κ) - log S(n_c, α_c), ∂F/∂r and ∂F/∂t, where S(n, a) = Σ_leaves ψ(n+a) - ψ(a)."""
         alpha, total = xp.where(seen, mean * xp.exp(r + t[..., None]), 1.0), xp.exp(t)
         of_classes, classes_slope = _score(tally.counts, tally.times, alpha[..., None], xp)
         of_sizes, sizes_slope = _score(tally.sizes, tally.size_times, total[..., None], xp)
         of_sizes, sizes_slope = of_sizes[..., None], sizes_slope[..., None]
         # A class that occurs in no leaf has α = 0 and no equation: its sums are replaced, and its results are zeros.
         of_classes, classes_slope = xp.where(seen, of_classes, 1.0), xp.where(seen, classes_slope, -1.0)
+        # `_score` has slopes along log a. log α_c grows by 1 with r and with t, and log κ = t with t alone.
         slope = -classes_slope / of_classes
         value = xp.where(seen, xp.log(of_sizes / of_classes), 0.0)
         return value, slope, xp.where(seen, slope + sizes_slope / of_sizes, 0.0)
@@ -204,7 +212,7 @@ def _equations(tally: Tally, mean, xp: ModuleType) -> Equations:
 
 
 def _score(n, times, a, xp: ModuleType):
-    """Return Σ times (ψ(n+a) - ψ(a)) along the last axis, and its derivative with respect to log a."""
+    """Return S = Σ times (ψ(n+a) - ψ(a)) along the last axis, and ∂S/∂log a; the arrays broadcast."""
     gap, gap_slope = digamma_gaps(a, xp)
     if xp is jnp:
         gap, gap_slope = lax.optimization_barrier((gap, gap_slope))  # not anew for every n
@@ -216,40 +224,40 @@ def _score(n, times, a, xp: ModuleType):
 
 @jax.custom_jvp
 def _solve(counts, times, mean, start, active, falls):
-    """Return what `_find_best` does for the same arguments, traced and with a derivative."""
+    """Return what `fit_marginal` returns for these arguments, by `_find_best`: traced, and with a derivative."""
     return _find_best(counts, times, mean, start, active, falls, jnp)
 
 
 @_solve.defjvp
 def _solve_jvp(primals, tangents):
-    """Return `_solve` and its derivative by the counts, by the implicit function theorem.
+    """Return what `_solve` does, and its derivative by the counts, by the implicit function theorem.
 
     S(n_c, α_c) = S(n, κ) for every class, and κ = Σ α_c, are differentiated (`_tables` has S):
-    d log α_c = (push_c + by_total d log κ)/by_class_c, and d log κ = Σ α_c/κ d log α_c. The mean only scales the search
-    for α, so it has no part in the slope.
+    d log α_c = (push_c + total_slope d log κ)/class_slope_c, and d log κ = Σ α_c/κ d log α_c. The direct effect of the
+    counts is push_c. The mean only scales the search for α, so it has no part in the derivative.
     """
     (counts, times, mean, _, active, _), (d_counts, *_) = primals, tangents
     alpha, converged, finite = _solve(*primals)
     active = active & finite
     seen = (mean > 0) & active[..., None]
-    safe = jnp.where(seen, alpha, 1.0)
+    safe_alpha = jnp.where(seen, alpha, 1.0)
     total = jnp.where(active, add_up(jnp.where(seen, alpha, 0.0), -1), 1.0)
 
     # The direct effect of the counts is through S alone; κ and α follow by the slopes of the equations.
     def scores(counts):
-        by_class, by_size = jnp.swapaxes(counts, -1, -2), add_up(counts, -1)
-        of_classes, classes_slope = _score(by_class, times[..., None, :], safe[..., None], jnp)
-        of_sizes, sizes_slope = _score(by_size, times, total[..., None], jnp)
+        class_counts, sizes = jnp.swapaxes(counts, -1, -2), add_up(counts, -1)
+        of_classes, classes_slope = _score(class_counts, times[..., None, :], safe_alpha[..., None], jnp)
+        of_sizes, sizes_slope = _score(sizes, times, total[..., None], jnp)
         return of_classes - of_sizes[..., None], (of_sizes, classes_slope, sizes_slope)
 
     _, d_score, (of_sizes, classes_slope, sizes_slope) = jax.jvp(scores, (counts,), (d_counts,), has_aux=True)
     of_sizes = jnp.where(active, of_sizes, 1.0)[..., None]
-    by_class, by_total = jnp.where(seen, -classes_slope / of_sizes, 1.0), -sizes_slope[..., None] / of_sizes
+    class_slope, total_slope = jnp.where(seen, -classes_slope / of_sizes, 1.0), -sizes_slope[..., None] / of_sizes
     share = jnp.where(seen, alpha, 0.0) / total[..., None]
     push = jnp.where(seen, d_score / of_sizes, 0.0)
-    fall = add_up(share * (by_class - by_total) / by_class, -1)  # 1 - Σ α_c/κ by_total/by_class_c
-    d_log_total = jnp.where(active, jnp.sum(share * push / by_class, axis=-1) / jnp.where(active, fall, 1.0), 0.0)
-    d_log_alpha = jnp.where(seen, (push + by_total * d_log_total[..., None]) / by_class, 0.0)
+    fall = add_up(share * (class_slope - total_slope) / class_slope, -1)  # 1 - Σ α_c/κ total_slope/class_slope_c
+    d_log_total = jnp.where(active, jnp.sum(share * push / class_slope, axis=-1) / jnp.where(active, fall, 1.0), 0.0)
+    d_log_alpha = jnp.where(seen, (push + total_slope * d_log_total[..., None]) / class_slope, 0.0)
     no_tangent = jnp.zeros(converged.shape, jax.dtypes.float0)
     return (alpha, converged, finite), (alpha * d_log_alpha, no_tangent, no_tangent)
 
@@ -288,21 +296,21 @@ def find_crossings(tables: Callable[..., Any], ends: tuple[Any, Any], mean, fall
     # For large κ the excess tends to 0, and rounding errors decide its sign.
     noise = 64 * xp.finfo(mean.dtype).eps
     above, below = excess > noise, excess < -noise
-    last_sign = (np.maximum.accumulate if xp is np else lax.cummax)(xp.where(above | below, position, -1.0))
-    # An excess too small to have a sign takes that of its predecessor; the first is positive by theory.
-    there = xp.maximum(last_sign, 0).astype("int32")
-    above = (last_sign < 0) | (xp.take_along_axis(above.astype(position.dtype), there, axis=0) > 0)
+    last_signed = (np.maximum.accumulate if xp is np else lax.cummax)(xp.where(above | below, position, -1.0))
+    # An excess too small to have a sign takes that of its predecessor; the first (position -1) is positive by theory.
+    sign_position = xp.maximum(last_signed, 0).astype("int32")
+    above = (last_signed < 0) | (xp.take_along_axis(above.astype(position.dtype), sign_position, axis=0) > 0)
     before, after = excess[:-1], excess[1:]
-    between = xp.clip(xp.where(before != after, before / xp.where(before != after, before - after, 1), 0.5), 0, 1)
-    present, begin = above[:-1] & ~above[1:], t[:-1] + between * step
-    begin_r = r[:-1] + between[..., None] * (r[1:] - r[:-1])
+    fraction = xp.clip(xp.where(before != after, before / xp.where(before != after, before - after, 1), 0.5), 0, 1)
+    present, crossing_t = above[:-1] & ~above[1:], t[:-1] + fraction * step
+    crossing_r = r[:-1] + fraction[..., None] * (r[1:] - r[:-1])
     low, high = t[:-1] - step, t[1:] + step
     # A single crossing has the widest bracket, since the signs at its ends are certain.
-    alone = falls & (add_up(present, 0) == 1) & ~above[-1]
-    low, high = xp.where(alone, LOWEST, low), xp.where(alone, HIGHEST, high)
-    beyond = falls & above[-1]
+    is_single = falls & (add_up(present, 0) == 1) & ~above[-1]
+    low, high = xp.where(is_single, LOWEST, low), xp.where(is_single, HIGHEST, high)
+    is_beyond = falls & above[-1]
     widest = [xp.full_like(start, end)[None] for end in (LOWEST, HIGHEST)]
-    parts = (present, begin, begin_r, low, high), (beyond[None], start[None], xp.zeros_like(r[:1]), *widest)
+    parts = (present, crossing_t, crossing_r, low, high), (is_beyond[None], start[None], xp.zeros_like(r[:1]), *widest)
     return Crossings(*(xp.concatenate(pair) for pair in zip(*parts, strict=True)))
 
 
@@ -313,10 +321,10 @@ def search_range(counts, times, xp: ModuleType):
     leaves times the square of the largest leaf's size. ``counts`` and ``times`` are as for `fit_marginal`.
     """
     size = add_up(counts, -1)
-    leaves = xp.maximum(add_up(xp.where(size > 0, times, 0), -1), 1)
-    largest = xp.log(xp.maximum(size.max(axis=-1), 2))
-    low = -xp.log(leaves) - xp.log(largest * counts.shape[-1]) - 3
-    return xp.clip(low, LOWEST, -1), xp.clip(xp.log(leaves) + 2 * largest + 2, 1, HIGHEST)
+    n_leaves = xp.maximum(add_up(xp.where(size > 0, times, 0), -1), 1)
+    log_size = xp.log(xp.maximum(size.max(axis=-1), 2))
+    low = -xp.log(n_leaves) - xp.log(log_size * counts.shape[-1]) - 3
+    return xp.clip(low, LOWEST, -1), xp.clip(xp.log(n_leaves) + 2 * log_size + 2, 1, HIGHEST)
 
 
 def bin_sizes(values, times, xp: ModuleType):
@@ -327,46 +335,48 @@ def bin_sizes(values, times, xp: ModuleType):
     if values.shape[-1] <= 2 * _BINS:
         return values, times
     filled = (values > 0) & (times > 0)
-    log = xp.log(xp.where(filled, values, 1))
-    low = xp.where(filled, log, xp.inf).min(axis=-1, keepdims=True)
-    high = xp.where(filled, log, -xp.inf).max(axis=-1, keepdims=True)
-    low, high = xp.where(low <= high, low, 0), xp.where(low <= high, high, 0)
-    width = (high - low + 1e-3) / _BINS
+    log_value = xp.log(xp.where(filled, values, 1))
+    low = xp.where(filled, log_value, xp.inf).min(axis=-1, keepdims=True)
+    high = xp.where(filled, log_value, -xp.inf).max(axis=-1, keepdims=True)
+    low, high = xp.where(low <= high, low, 0), xp.where(low <= high, high, 0)  # 0 if there is no positive value
+    width = (high - low + 1e-3) / _BINS  # positive even if all values are equal
     # Bins of equal width in log n: what a leaf adds to S(n, κ) changes with the ratio of n and κ.
-    index = xp.where(filled, xp.clip(xp.floor((log - low) / width), 0, _BINS - 1), 0)
-    apart = xp.where(filled, xp.expm1(log - low - (index + 0.5) * width), 0)
+    index = xp.where(filled, xp.clip(xp.floor((log_value - low) / width), 0, _BINS - 1), 0)
+    deviation = xp.where(filled, xp.expm1(log_value - low - (index + 0.5) * width), 0)
     weight = xp.where(filled, times, 0.0)
-    total, first, second = _sums(index, (weight, weight * apart, weight * apart * apart), xp)
-    middle = first / xp.where(total > 0, total, 1)
-    spread = xp.sqrt(xp.maximum(second / xp.where(total > 0, total, 1) - middle * middle, 0))
+    total, first_moment, second_moment = _sums(index, (weight, weight * deviation, weight * deviation * deviation), xp)
+    mean_deviation = first_moment / xp.where(total > 0, total, 1)
+    spread = xp.sqrt(xp.maximum(second_moment / xp.where(total > 0, total, 1) - mean_deviation * mean_deviation, 0))
     centre = xp.exp(low + (xp.arange(_BINS, dtype=values.dtype) + 0.5) * width)
-    nodes = [centre * (1 + middle - spread), centre * (1 + middle + spread)]
-    return xp.concatenate(nodes, axis=-1), xp.concatenate([total / 2, total / 2], axis=-1)
+    points = [centre * (1 + mean_deviation - spread), centre * (1 + mean_deviation + spread)]
+    return xp.concatenate(points, axis=-1), xp.concatenate([total / 2, total / 2], axis=-1)
 
 
 def _sums(index, parts, xp: ModuleType):
-    """Return the sum of each of ``parts`` in each bin ``[... bins]``; ``index`` is the bin of each entry."""
+    """Return the sum of each array of ``parts`` in each bin ``[... bins]``; ``index`` has the bin of each entry."""
     lead, n_values = index.shape[:-1], index.shape[-1]
     n_rows = int(np.prod(lead))
-    row = xp.arange(n_rows, dtype="int32")[:, None] * _BINS
-    flat = (index.reshape(n_rows, n_values).astype("int32") + row).reshape(-1)
+    # Each row has a range of bins to itself, so that all are added in one call.
+    first_bin = xp.arange(n_rows, dtype="int32")[:, None] * _BINS
+    flat_index = (index.reshape(n_rows, n_values).astype("int32") + first_bin).reshape(-1)
     parts = [xp.broadcast_to(part, index.shape).reshape(-1) for part in parts]
     if xp is np:
-        return [np.bincount(flat, part, n_rows * _BINS).reshape(*lead, _BINS) for part in parts]
-    sums = jnp.zeros((n_rows * _BINS, len(parts)), index.dtype).at[flat].add(jnp.stack(parts, axis=-1))
+        return [np.bincount(flat_index, part, n_rows * _BINS).reshape(*lead, _BINS) for part in parts]
+    sums = jnp.zeros((n_rows * _BINS, len(parts)), index.dtype).at[flat_index].add(jnp.stack(parts, axis=-1))
     return [sums[:, i].reshape(*lead, _BINS) for i in range(len(parts))]
 
 
 def _look_up(of_sizes, of_classes, classes_slope, step, xp: ModuleType):
     """Return r ``[steps ... classes]`` on a grid, by cubic interpolation of the inverse of log S from its tables.
 
-    The tables are those of `_tables`, and ``step`` is the distance of log κ on the grid.
+    ``of_sizes [steps ...]``, ``of_classes`` and ``classes_slope [steps ... classes]`` are the tables of `_tables`:
+    S(n, κ), S(n_c, μ_c κ) and the slope of the latter. ``step`` is the distance of log κ on the grid.
     """
     wanted, values, slopes = xp.log(of_sizes)[..., None], xp.log(of_classes), classes_slope / of_classes
     n_steps = of_classes.shape[0]
     # log S falls along the grid: the values above the wanted one tell the cell.
-    passed = add_up(values[:, None] > wanted[None], 0)
-    cell = xp.clip(passed - 1, 0, n_steps - 2)
+    n_above = add_up(values[:, None] > wanted[None], 0)
+    cell = xp.clip(n_above - 1, 0, n_steps - 2)
     v0, v1, d0, d1 = (xp.take_along_axis(table, cell + i, axis=0) for table in (values, slopes) for i in (0, 1))
     fall = v0 - v1
     x = (v0 - wanted) / fall

@@ -159,7 +159,7 @@ def correction_interval(
     counts
         Class counts of leaves, ≥ 0.
     prior
-        See `smooth`.
+        A prior, whose leading axes are the first ones of the counts, as for `smooth`.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def correction_interval(
 
 @jit
 def _smooth(counts, alpha):
-    """Return (n_c + α_c)/(n + Σα) of `_aligned` counts n and parameters α."""
+    """Return (n_c + α_c)/(n + Σα), where n is Σ n_c, of counts and parameters ``alpha`` as `_aligned` returns them."""
     return shares_of(counts + alpha)
 
 
@@ -206,7 +206,8 @@ def _correction(counts, alpha):
     """Return the lower and upper ends ``[... classes]`` of `correction_interval`, of `_aligned` counts and α."""
     share, moved = shares_of(counts), _moved(counts, alpha)
     total = sum_in_order(counts, keepdims=True)
-    # A pure leaf touches the end of [0, 1] exactly, also where the other class's half rounds.
+    # The interval is the share ± half of how far the prior moves it. A pure leaf touches the end of [0, 1] exactly,
+    # also where the other class's half rounds.
     lower = jnp.where(total > 0, jnp.maximum(share - moved / 2, 0.0), 0.0)
     upper = jnp.where(total > 0, jnp.minimum(share + moved / 2, 1.0), 1.0)
     return lower, upper
@@ -215,8 +216,8 @@ def _correction(counts, alpha):
 def _moved(counts, alpha):
     """Return δ ``[... classes]``: how far smoothing by ``alpha`` moves each relative frequency of the counts."""
     total, weight = sum_in_order(counts, keepdims=True), sum_in_order(alpha, keepdims=True)
-    shrunk = weight / jnp.where(total + weight > 0, total + weight, 1.0)
-    return shrunk * jnp.abs(shares_of(alpha) - shares_of(counts))
+    weight_share = weight / jnp.where(total + weight > 0, total + weight, 1.0)
+    return weight_share * jnp.abs(shares_of(alpha) - shares_of(counts))
 
 
 def _aligned(counts, prior: BetaPrior | DirichletPrior):
@@ -224,18 +225,18 @@ def _aligned(counts, prior: BetaPrior | DirichletPrior):
     counts = checked_counts(counts)
     warn_of_fractions(counts)
     alpha = checked_concentration(prior)
-    shape, lead = counts.shape, alpha.shape[:-1]
+    shape, axes = counts.shape, alpha.shape[:-1]
     if alpha.shape[-1] != shape[-1]:
         raise ValueError(
             f"the prior has {alpha.shape[-1]} classes, but counts have {shape[-1]} (shape {shape}). Fit it to counts "
             "of the same classes."
         )
-    if lead != shape[: len(lead)] or len(lead) >= len(shape):
+    if axes != shape[: len(axes)] or len(axes) >= len(shape):
         raise ValueError(
-            f"the prior has leading axes {lead}, but counts have shape {shape}; they must begin with the same axes, "
+            f"the prior has leading axes {axes}, but counts have shape {shape}; they must begin with the same axes, "
             "such as a prior for each of [trees] and counts [trees leaves classes]."
         )
-    alpha = alpha.reshape(*lead, *[1] * (len(shape) - 1 - len(lead)), shape[-1])
+    alpha = alpha.reshape(*axes, *[1] * (len(shape) - 1 - len(axes)), shape[-1])
     dtype = float_dtype(counts)
     return counts.astype(dtype), alpha.astype(dtype)
 
@@ -347,9 +348,9 @@ def fit_dirichlet_prior(
 
 
 def _fit(counts, method: Method, clip: float):
-    """Return α ``[... classes]`` and its status ``[...]``, on the host unless the counts are traced; all is checked.
+    """Check the arguments of `fit_dirichlet_prior`, and return α ``[... classes]`` and its status ``[...]``.
 
-    The arguments are those of `fit_dirichlet_prior`.
+    The fit runs on the host, unless the counts are traced.
     """
     check_class_axis(counts)
     check_one_of("method", method, METHODS)
@@ -372,10 +373,13 @@ def _fit(counts, method: Method, clip: float):
 
 
 def _fit_on_host(counts: np.ndarray, method: Method, clip: float):
-    """Return what `_fit_leaves` does for ``counts [... leaves classes]``; a ValueError for a tree without instances."""
-    if empty := int(np.sum(counts.sum(axis=(-2, -1)) == 0)):
+    """Return what `_fit_leaves` does for ``counts [... leaves classes]``, on the host.
+
+    Raises a ValueError if a tree has no leaf with instances.
+    """
+    if n_empty := int(np.sum(counts.sum(axis=(-2, -1)) == 0)):
         raise ValueError(
-            f"{'a tree has' if empty == 1 else f'{empty} trees have'} no leaf with instances (counts of shape "
+            f"{'a tree has' if n_empty == 1 else f'{n_empty} trees have'} no leaf with instances (counts of shape "
             f"{counts.shape}): there is nothing to fit a prior to. Leave such trees out."
         )
     if counts.ndim == 2:
@@ -390,7 +394,7 @@ def _fit_on_host(counts: np.ndarray, method: Method, clip: float):
 
 @jit(static_argnames=("method", "clip"))
 def _fit_traced(counts, method: Method, clip: float):
-    """Return what `_fit_leaves` does for ``counts [... leaves classes]``, each leaf counted once."""
+    """Return what `_fit_leaves` does for traced ``counts [... leaves classes]``, each leaf counted once."""
     return _fit_leaves(counts, jnp.ones(counts.shape[:-1], counts.dtype), method, clip, jnp)
 
 
@@ -406,20 +410,20 @@ def _distinct(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
-    """Return α ``[... classes]`` and its status, of leaves ``[... leaves classes]`` that occur ``times`` each.
+    """Return α ``[... classes]`` and its status, fitted to leaves ``[... leaves classes]`` that occur ``times`` each.
 
     ``method`` and ``clip`` are those of `fit_dirichlet_prior`.
     """
-    likelihood = method in ("weighted_mle", "on_leaves")
+    fits_proportions = method in ("weighted_mle", "on_leaves")
     by_size = not method.startswith("on_leaves")
-    leaves = leaves_of(counts, times, by_size=by_size, clip=clip if likelihood else None, xp=xp)
+    leaves = leaves_of(counts, times, by_size=by_size, clip=clip if fits_proportions else None, xp=xp)
     # Three cases have no finite optimum, and no search: all proportions equal, all leaves pure, no leaf.
     concentrated = leaves.equal
     # Likelihoods of proportions clip zeros, so they have a finite optimum for pure leaves too.
-    pure = xp.zeros_like(leaves.pure) if likelihood else leaves.pure & ~leaves.equal
+    pure = xp.zeros_like(leaves.pure) if fits_proportions else leaves.pure & ~leaves.equal
     active = ~(concentrated | pure | leaves.empty)
     total = _moments(leaves, active, xp)
-    if likelihood:
+    if fits_proportions:
         # Trees without a search get harmless numbers: infinities would make gradients NaN.
         mean = xp.where(active[..., None], leaves.mean, 1 / leaves.mean.shape[-1])
         gap = xp.where(active[..., None], mean_log_gap(leaves, xp), 0.0)
@@ -434,14 +438,14 @@ def _fit_leaves(counts, times, method: Method, clip: float, xp: ModuleType):
     alpha = xp.where(concentrated[..., None], INFINITE_WEIGHT * leaves.raw_mean, alpha)
     alpha = xp.where(leaves.empty[..., None], 0.0, alpha)
     status = xp.where(converged, int(PriorStatus.FITTED), int(PriorStatus.NOT_CONVERGED))
-    for ends, name in ((pure, "PURE"), (concentrated, "CONCENTRATED"), (leaves.empty, "EMPTY")):
-        status = xp.where(ends, int(PriorStatus[name]), status)
+    for is_outcome, name in ((pure, "PURE"), (concentrated, "CONCENTRATED"), (leaves.empty, "EMPTY")):
+        status = xp.where(is_outcome, int(PriorStatus[name]), status)
     return alpha, status.astype("int32")
 
 
 def _moments(leaves: Leaves, active, xp: ModuleType):
     """Return κ = Σα by the method of moments, from mean and variance of leaves; 1 for trees that are not ``active``."""
     spread = add_up(variance(leaves, xp), -1)
-    apart = add_up(leaves.mean * (1 - leaves.mean), -1)
-    tiny = math.exp(-18)
-    return xp.where(active, xp.maximum(apart / xp.where(active & (spread > 0), spread, 1.0) - 1, tiny), 1.0)
+    pure_spread = add_up(leaves.mean * (1 - leaves.mean), -1)  # the variance if all leaves were pure
+    tiny = math.exp(-18)  # the lower end of the bracket of κ, whose log is `LOWEST` of `_likelihood`
+    return xp.where(active, xp.maximum(pure_spread / xp.where(active & (spread > 0), spread, 1.0) - 1, tiny), 1.0)

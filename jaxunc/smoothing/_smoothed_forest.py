@@ -44,7 +44,7 @@ def fit_forest_prior(
     level
         ``"tree"``: a prior for each tree, as the paper has it. ``"forest"``: the leaves of all trees are one sample.
     method, clip
-        See `fit_dirichlet_prior`.
+        The method of the fit, and the stand-in for proportions of 0, as for `fit_dirichlet_prior`.
 
     Returns
     -------
@@ -86,7 +86,8 @@ def smooth_forest(
         ``"tree"`` or ``"forest"``: the prior is fitted by `fit_forest_prior`. Or a fitted prior, with ``alpha``
         ``[trees classes]`` or ``[classes]`` (of a `BetaPrior` ``[trees]`` or a number).
     method, clip
-        See `fit_dirichlet_prior`; not read if a prior is given.
+        The method of the fit, and the stand-in for proportions of 0, as for `fit_dirichlet_prior`; not read if a prior
+        is given.
 
     Returns
     -------
@@ -130,24 +131,24 @@ def smooth_forest(
             f"the prior's parameters have shape {alpha.shape}; this forest needs {shapes[1]} (trees, classes) or "
             f"{shapes[0]}."
         )
-    leaf, by_node = forest.trees.is_leaf, jnp.broadcast_to(alpha, shapes[1])[:, None]
+    is_leaf, node_alpha = forest.trees.is_leaf, jnp.broadcast_to(alpha, shapes[1])[:, None]  # [trees 1 classes]
     table, forks = forest.count_table, forest.trees.forks
     fork_counts = forest.fork_counts
     if forks is not None:
-        of_forks = (
+        counts_at_forks = (
             counts_of_forks(forest.trees, forest.count_table[forest.code]) if fork_counts is None else fork_counts
         )
-        of_forks = jnp.asarray(of_forks)[: forks.number]
-        fork_counts = of_forks.astype(float_dtype(of_forks, alpha)) + by_node[forks.tree, 0]
+        counts_at_forks = jnp.asarray(counts_at_forks)[: forks.number]
+        fork_counts = counts_at_forks.astype(float_dtype(counts_at_forks, alpha)) + node_alpha[forks.tree, 0]
     if not is_concrete(forest, alpha):
         # Traced: every node gets a row of the count table, since equal rows cannot be found.
-        counts = table.astype(float_dtype(table, alpha))[forest.code] + by_node
-        counts = jnp.where(leaf[..., None], counts, jnp.zeros_like(counts))
-        code = jnp.arange(leaf.size, dtype=jnp.int32).reshape(leaf.shape)
-        table = counts.reshape(leaf.size, -1)
+        counts = table.astype(float_dtype(table, alpha))[forest.code] + node_alpha
+        counts = jnp.where(is_leaf[..., None], counts, jnp.zeros_like(counts))
+        code = jnp.arange(is_leaf.size, dtype=jnp.int32).reshape(is_leaf.shape)
+        table = counts.reshape(is_leaf.size, -1)
         return dataclasses.replace(forest, count_table=table, code=code, fork_counts=fork_counts, further={})
-    counts = np.asarray(table, np.float64)[np.asarray(forest.code)] + np.asarray(by_node, np.float64)
-    table, code = distinct_counts(np.where(np.asarray(leaf)[..., None], counts, 0))
+    counts = np.asarray(table, np.float64)[np.asarray(forest.code)] + np.asarray(node_alpha, np.float64)
+    table, code = distinct_counts(np.where(np.asarray(is_leaf)[..., None], counts, 0))
     dtype = jnp.result_type(float)
     if fork_counts is not None:
         fork_counts = padded_table(np.asarray(fork_counts)).astype(dtype)
@@ -159,10 +160,11 @@ _OUTCOMES = {
     PriorStatus.CONCENTRATED: "give all leaves the same probabilities, since these differ no more than by chance",
     PriorStatus.NOT_CONVERGED: "are not as exact as they should be, since the search did not converge",
 }
+"""The words of the warning for each status of fitted priors that is warned of."""
 
 
 def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
-    """Warn, once by status, of how many fitted priors of a forest do not smooth well."""
+    """Warn, once for each status, of how many fitted priors of a forest do not smooth well."""
     if not is_concrete(prior.status, forest.count_table):
         return
     status = np.atleast_1d(np.asarray(prior.status)).copy()
@@ -171,12 +173,12 @@ def _warn_of_status(forest: Forest, prior: DirichletPrior) -> None:
         size = counts.sum(axis=-1, keepdims=True)
         share = np.divide(counts, size, out=np.full_like(counts, np.nan), where=size > 0)
         # Where all leaves are alike, a prior of infinite weight changes nothing, so there is no reason to warn.
-        alike = np.nanmax(share, axis=1) - np.nanmin(share, axis=1) < 1e-9
-        status[(status == PriorStatus.CONCENTRATED) & alike.all(axis=-1)] = PriorStatus.FITTED
-    for kind, outcome in _OUTCOMES.items():
-        if number := int(np.sum(status == kind)):
+        is_alike = np.nanmax(share, axis=1) - np.nanmin(share, axis=1) < 1e-9
+        status[(status == PriorStatus.CONCENTRATED) & is_alike.all(axis=-1)] = PriorStatus.FITTED
+    for status_kind, outcome in _OUTCOMES.items():
+        if n_priors := int(np.sum(status == status_kind)):
             warn(
-                f"{number} of {len(status)} fitted priors {outcome}. Take another method, or larger leaves.",
+                f"{n_priors} of {len(status)} fitted priors {outcome}. Take another method, or larger leaves.",
                 PriorWarning,
             )
 
@@ -248,9 +250,10 @@ class MemberSmoothing(Combiner[Answer]):
     Parameters
     ----------
     method
-        See `fit_dirichlet_prior`. ``"moments"`` has a closed form; the likelihoods search for each instance.
+        How the prior is fitted, as for `fit_dirichlet_prior`. ``"moments"`` has a closed form; the likelihoods search
+        for each instance.
     clip
-        See `fit_dirichlet_prior`.
+        Stand-in for proportions of 0, as for `fit_dirichlet_prior`.
 
     Raises
     ------
@@ -287,12 +290,12 @@ class MemberSmoothing(Combiner[Answer]):
     def finish(self, stat: Num[Array, "... trees classes"]) -> Answer:
         """Return the answer: a prior is fitted to the leaves of trees that count; smoothed by it, they are averaged."""
         # Masked trees come as NaN; as empty leaves they have no weight in the fit.
-        present = ~jnp.isnan(stat).any(axis=-1)
-        counts = jnp.where(present[..., None], stat, 0.0)
+        is_present = ~jnp.isnan(stat).any(axis=-1)
+        counts = jnp.where(is_present[..., None], stat, 0.0)
         prior = fit_dirichlet_prior(counts, self.method, self.clip)
         share = shares_of(counts + prior.alpha[..., None, :])
-        total = sum_in_order(jnp.where(present[..., None], share, 0.0), -2)
-        n_trees = jnp.sum(present, axis=-1, dtype=jnp.int32)[..., None].astype(total.dtype)
+        total = sum_in_order(jnp.where(is_present[..., None], share, 0.0), -2)
+        n_trees = jnp.sum(is_present, axis=-1, dtype=jnp.int32)[..., None].astype(total.dtype)
         return _of_shares(divide_by_shared(total, n_trees, 1 / total.shape[-1]))
 
 

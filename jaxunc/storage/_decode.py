@@ -1,7 +1,7 @@
-"""Decoding: from a document and its arrays to the object, checked before it is made.
+"""Decoding: from a file's document and arrays to the object that they describe, which is checked before it is made.
 
-A `Decoder` makes a value of each node. `module_of` makes trees, forests, columns and combiners from their fields, as
-their constructors would have made them.
+A `Decoder` makes a value of each node of the document. `module_of` makes trees, forests, columns and combiners from
+their fields, as their constructors would have made them.
 """
 
 import dataclasses
@@ -67,12 +67,12 @@ TABLES: dict[Any, type] = {LeafMoments: LeafTable, LeafScales: ScaleTable}
 
 
 class Decoder:
-    """A maker of values from the nodes of a document, which `jaxunc.storage` describes.
+    """A maker of objects from a document, JSON whose nodes each describe a value (`jaxunc.storage` lists them).
 
     ``arrays`` are the file's, by name; ``trusted`` are a user's classes and functions that nodes may name. With
-    ``estimator``, a function that loads the file's estimator, an estimator's node becomes a `StoredEstimator`.
-    Estimators of transduction or with a pipeline are restored whole. In methods ``depth`` is the number of nodes around
-    a node.
+    ``estimator``, a function that loads the file's estimator, an estimator's node becomes a `StoredEstimator`. But
+    estimators of transduction, and those with a pipeline, are restored whole. In methods ``depth`` is the number of
+    nodes that enclose a node.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class Decoder:
         self._unchecked: list[Trees] = []
 
     def whole(self, node: Any) -> Any:
-        """Return the value of the document's node, after checking trees that are in no forest."""
+        """Return the object that a document's outermost node describes; trees without a forest are checked, too."""
         value = self.value(node)
         for trees in self._unchecked:
             check_trees(trees)
         return value
 
     def value(self, node: Any, depth: int = 0) -> Any:
-        """Return the value of a node; raise a ValueError if ``node`` is not a node, or its value is not sound."""
+        """Return the value that a node describes; raise a ValueError if it describes none, or one that is not sound."""
         if node is None or isinstance(node, bool | str | int | float):
             return node
         if depth > DEEPEST:
@@ -99,7 +99,7 @@ class Decoder:
             raise _no_node(node)
         # The keys have to match exactly, so that nothing in a file is passed over.
         keys = frozenset(node)
-        make = next((make for needed, make in self._kinds().items() if keys == frozenset(needed)), None)
+        make = next((make for kind_keys, make in self._kinds().items() if keys == frozenset(kind_keys)), None)
         if make is None:
             raise _no_node(node)
         return make(node, depth + 1)
@@ -142,7 +142,7 @@ class Decoder:
     def _array(self, node: Any, depth: int) -> Any:
         """Return the JAX array that a node names."""
         host = self._host_array(node)
-        # An array that several parts shared when it was saved is shared again, and travels to the device once.
+        # An array that several fields shared when it was saved is shared again, and travels to the device once.
         if node["array"] not in self._on_device:
             dtype = dtypes.canonicalize_dtype(host.dtype)
             self._on_device[node["array"]] = jnp.asarray(host.astype(dtype, copy=False), dtype)
@@ -159,21 +159,21 @@ class Decoder:
         if array.dtype != np.uint8 or array.ndim != 1:
             raise _no_node(node)
         try:
-            parts = json.loads(array.tobytes())
+            entries = json.loads(array.tobytes())
         except (ValueError, RecursionError) as error:
             raise ValueError(f"its array {node['json']!r:.100} is no JSON.") from error
-        if not isinstance(parts, list) or not all(isinstance(part, str | int | float) for part in parts):
+        if not isinstance(entries, list) or not all(isinstance(entry, str | int | float) for entry in entries):
             raise _no_node(node)
-        return tuple(parts)
+        return tuple(entries)
 
     def _labels(self, node: Any, depth: int) -> np.ndarray:
         """Return the array of texts or objects that a node describes, ``[labels]``."""
         values, dtype = self.value(node["labels"], depth), node["dtype"]
-        plain = isinstance(values, tuple) and all(isinstance(part, str | int | float | None) for part in values)
-        if not plain or not isinstance(dtype, str):
+        are_labels = isinstance(values, tuple) and all(isinstance(label, str | int | float | None) for label in values)
+        if not are_labels or not isinstance(dtype, str):
             raise _no_node(node)
         if dtype == "O":
-            # With the None NumPy makes neither numbers nor further axes of labels that look like them.
+            # The None, cut off again, keeps NumPy from making numbers or further axes of the labels.
             return np.array([*values, None], object)[:-1]
         array = np.array(values)
         if array.ndim != 1 or (array.size and array.dtype.kind != "U"):
@@ -201,7 +201,7 @@ class Decoder:
         return bind(self._value_of(Forest, node["bound"], depth), self._value_of(Combiner, node["combiner"], depth))
 
     def _vote(self, node: Any, depth: int) -> Any:
-        """Return a vote of a forest as `bind_vote` binds it with the node's settings."""
+        """Return the vote that `bind_vote` makes of the node's forest and settings."""
         settings = self.value(node["settings"], depth)
         settings_names = {"max_trees", "criterion", "population", "prior"}
         if not isinstance(settings, dict) or set(settings) not in (
@@ -215,11 +215,11 @@ class Decoder:
         return bind_vote(self._value_of(Forest, node["vote"], depth), **settings)
 
     def _estimator(self, node: Any, depth: int) -> Any:
-        """Return the fitted estimator of a node, or a `StoredEstimator`, as the class says."""
+        """Return a node's fitted estimator, or a `StoredEstimator` if the decoder has a function that loads it."""
         name, fitted = node["estimator"], self._dict(node["fitted"], depth)
         takes_raw = "transformers" in fitted  # a pipeline needs scikit-learn to answer
-        answers = name in ESTIMATORS and has_forest(name)
-        if self._estimator_of_file is not None and answers and not takes_raw:
+        answers_by_forest = name in ESTIMATORS and has_forest(name)
+        if self._estimator_of_file is not None and answers_by_forest and not takes_raw:
             return StoredEstimator(name, fitted, self._estimator_of_file)
         # Imported here, since it imports scikit-learn.
         from ._estimators import restore
@@ -245,18 +245,18 @@ def module_of(cls: type, fields: dict[str, Any]) -> Any:
         return _parts_of_regressor(cls, fields)
     if not (isinstance(cls, type) and issubclass(cls, eqx.Module | Columns)):
         raise ValueError(f"the file has fields for {cls!r:.100}, which is no module.")
-    names = {field.name for field in dataclasses.fields(cls)}
+    field_names = {field.name for field in dataclasses.fields(cls)}
     fields = LATER_FIELDS.get(cls, {}) | fields
     fields = _check_fields(
-        cls, fields, names, typing.get_type_hints(cls) if cls.__module__.startswith("jaxunc") else {}
+        cls, fields, field_names, typing.get_type_hints(cls) if cls.__module__.startswith("jaxunc") else {}
     )
     if cls is Columns:
         return _columns(fields)
     # Without the constructor, which may take arguments other than the fields; its checks follow here. `Decoder` checks
     # the nodes of trees, once it has their forest.
     value = object.__new__(cls)
-    for name, part in fields.items():
-        object.__setattr__(value, name, part)
+    for name, field_value in fields.items():
+        object.__setattr__(value, name, field_value)
     if isinstance(value, Combiner):
         _check_combiner(value)
     if isinstance(value, Forest):
@@ -276,7 +276,7 @@ def _check_fields(cls: type, fields: dict[str, Any], names: set[str], hints: dic
             f"the file's {cls.__name__} has the fields {sorted(fields)[:20]}; expected {sorted(names)}. Was it saved "
             "by a version in which the class was another?"
         )
-    fields = {name: _as_jax(part, hints.get(name)) for name, part in fields.items()}
+    fields = {name: _as_jax(field_value, hints.get(name)) for name, field_value in fields.items()}
     for name, hint in hints.items():
         if name in fields and not _suits(fields[name], hint):
             raise ValueError(f"the file's {cls.__name__} has a {name} that is {_describe(fields[name])}, not {hint}.")
@@ -284,22 +284,22 @@ def _check_fields(cls: type, fields: dict[str, Any], names: set[str], hints: dic
 
 
 def _parts_of_regressor(cls: type, fields: dict[str, Any]) -> Any:
-    """Return moments, bins, a law, or a part of a law, from its fields; raise a ValueError if they are not sound."""
-    kind: Any = TABLES.get(cls, cls)
+    """Return an instance of ``cls``, a class of a regressor such as its law; raise a ValueError for bad fields."""
+    tuple_class: Any = TABLES.get(cls, cls)
     fields = LATER_FIELDS.get(cls, {}) | fields
-    kept = kind(**_check_fields(cls, fields, set(kind._fields), typing.get_type_hints(kind)))
+    value = tuple_class(**_check_fields(cls, fields, set(tuple_class._fields), typing.get_type_hints(tuple_class)))
     if cls in TABLES:
-        return cls.of(kept)
+        return cls.of(value)
     checks: dict[type, Callable] = {NumberLaw: check_law, TargetBins: check_bins}
     if cls in checks:  # strata and maps are checked with their law
-        checks[cls](kept)
-    return kept
+        checks[cls](value)
+    return value
 
 
 def _as_jax(part: Any, hint: Any) -> Any:
-    """Return an array of NumPy as JAX's if the field's type ``hint`` takes only such; any other part unchanged.
+    """Return the field's value ``part``: a NumPy array as JAX's if the type ``hint`` takes only such, else unchanged.
 
-    So an object that was saved after `jax.device_get` can be loaded.
+    So an object that was saved after `jax.device_get`, which makes all arrays NumPy's, can be loaded.
     """
     if not isinstance(part, np.ndarray) or part.dtype.kind not in "biuf" or _suits(part, hint):
         return part
@@ -328,8 +328,8 @@ def _check_combiner(combiner: Combiner) -> None:
     """Raise a ValueError unless the combiner's constructor makes one of the same structure from its fields."""
     parameters = inspect.signature(type(combiner)).parameters
     arguments = {name: getattr(combiner, name) for name in parameters if hasattr(combiner, name)}
-    needed = [name for name, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
-    if not set(needed) <= set(arguments) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+    required = [name for name, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD]
+    if not set(required) <= set(arguments) or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return  # the constructor cannot be called with the fields; their types were checked
     # The constructor checks values; equal structures and shapes show that it would have made these very fields.
     remade = type(combiner)(**arguments)
@@ -345,20 +345,20 @@ def _suits(value: Any, hint: Any) -> bool:
 
     An int suits float; a hint that is not understood suits every value.
     """
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
         return True
     if origin is Literal:
-        return any(value == option and type(value) is type(option) for option in inner)
+        return any(value == option and type(value) is type(option) for option in args)
     if origin in (Union, types.UnionType):
-        return any(_suits(value, option) for option in inner)
+        return any(_suits(value, option) for option in args)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
-        of_each = inner[:1] * len(value) if inner[1:] == (...,) else inner
-        return len(value) == len(of_each) and all(map(_suits, value, of_each))
+        entry_hints = args[:1] * len(value) if args[1:] == (...,) else args
+        return len(value) == len(entry_hints) and all(map(_suits, value, entry_hints))
     if origin is dict:
-        return isinstance(value, dict) and all(_suits(k, inner[0]) and _suits(v, inner[1]) for k, v in value.items())
+        return isinstance(value, dict) and all(_suits(k, args[0]) and _suits(v, args[1]) for k, v in value.items())
     if isinstance(origin, type):  # a class that is generic in what it answers
         return isinstance(value, origin)
     # An int may stand for a float; a bool, which is an int in Python, may not.
@@ -378,7 +378,7 @@ def _describe(value: Any) -> str:
 
 
 class StoredEstimator:
-    """A fitted estimator from its file, which answers without scikit-learn; only `takes_missing` imports that.
+    """A fitted estimator from its file, which answers without scikit-learn; only `takes_missing` imports scikit-learn.
 
     ``name`` is the estimator's class, ``fitted`` its fitted attributes, ``estimator`` a function that loads all of it.
     """

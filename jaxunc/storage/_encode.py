@@ -29,10 +29,10 @@ LONG = 64
 
 
 class Encoder:
-    """A maker of nodes that gathers arrays: each once, under the path of its first occurrence.
+    """A maker of a document's nodes, JSON that describes values; it gathers their arrays, each once.
 
-    A path has the names of fields that lead to a value, such as ``forest.trees.child``. ``owns`` says whether nodes may
-    name classes and functions of the user's own.
+    An array is stored under the path where it is met first: the names of the fields that lead to it, such as
+    ``forest.trees.child``. ``owns`` says whether nodes may name classes and functions of the user's own.
     """
 
     def __init__(self, *, owns: bool = True) -> None:
@@ -45,7 +45,7 @@ class Encoder:
         """Return the node of a value; ``path`` leads from the saved object to it, and is empty for the object."""
         if value is None or isinstance(value, bool | str):
             return value
-        # The order counts: a bool is an int, too.
+        # The order counts: a bool is an int, too, and a float64 of NumPy is a float.
         if isinstance(value, np.generic):
             return self.node(value.item(), path)
         if isinstance(value, int):
@@ -63,8 +63,8 @@ class Encoder:
                     f"names pairs of NumPy's and SciPy's ({', '.join(f'{f}/{g}' for f, g in INVERSES.items())}), "
                     "scalers, and PowerTransformer. Pickle and joblib keep the whole estimator."
                 )
-            parts = value.kept if isinstance(value, LeafMoments | LeafScales) else value
-            return {"class": type(value).__name__, "fields": self._nodes(parts._asdict(), path)}
+            values = value.kept if isinstance(value, LeafMoments | LeafScales) else value
+            return {"class": type(value).__name__, "fields": self._nodes(values._asdict(), path)}
         if isinstance(value, Partial):
             return self._scorer(value, path)
         if inspect.isfunction(value) and scorer_names().get(value.__name__) is value:
@@ -75,19 +75,19 @@ class Encoder:
             return self._nodes({"vote": value.forest, "settings": value.settings}, path)
         if is_estimator(value) or is_model(value):
             return {"estimator": type(value).__name__} | {
-                key: self._nodes(parts, path) for key, parts in parts_of(value).items()
+                key: self._nodes(values, path) for key, values in parts_of(value).items()
             }
         return self._container(value, path)
 
     def _container(self, value: Any, path: str) -> Any:
         """Return the node of a tuple, a list or a dict of texts to values; raise a TypeError for anything else."""
         # Levels and labels by the thousand would make the header, which is read as a whole, large and slow.
-        if type(value) is tuple and len(value) > LONG and all(isinstance(part, str | int | float) for part in value):
+        if type(value) is tuple and len(value) > LONG and all(isinstance(entry, str | int | float) for entry in value):
             text = json.dumps(value, allow_nan=False).encode()
             return {"json": self._keep(np.frombuffer(text, np.uint8), path)}
         if type(value) in (tuple, list):
-            parts = [self.node(part, _within(path, str(i))) for i, part in enumerate(value)]
-            return {type(value).__name__: parts}
+            entries = [self.node(entry, _within(path, str(i))) for i, entry in enumerate(value)]
+            return {type(value).__name__: entries}
         if type(value) is dict and all(isinstance(key, str) for key in value):
             return {"dict": self._nodes(value, path)}
         raise TypeError(
@@ -105,7 +105,7 @@ class Encoder:
         return {"class": self._name_of(type(value), classes()), "fields": fields}
 
     def _scorer(self, value: Partial, path: str) -> Any:
-        """Return the node of a partial scorer: its name, arguments and keywords."""
+        """Return the node of a partial scorer: its function's name, arguments and keywords."""
         function, choices = value.func, {}
         if isinstance(function, ChosenScorer):
             function, choices = function.func, function.keywords
@@ -130,9 +130,9 @@ class Encoder:
         return name
 
     def _array(self, value: Any, path: str) -> Any:
-        """Return what the document says of an array: the name that it is stored under, or labels themselves.
+        """Return the node of an array: the name that it is stored under; for texts and objects, the labels themselves.
 
-        ``path`` is where the array stands in the object. Raises a TypeError for traced arrays, and for dtypes that are
+        ``path`` leads from the saved object to the array. Raises a TypeError for traced arrays, and for dtypes that are
         not in `PLAIN`.
         """
         if not is_concrete(value):
@@ -142,7 +142,7 @@ class Encoder:
             return {"labels": labels, "dtype": value.dtype.str if value.dtype.kind == "U" else "O"}
         if getattr(value.dtype, "name", "key") not in PLAIN:
             raise TypeError(f"{path or 'x'} is an array of {value.dtype}; files hold {sorted(PLAIN)}.")
-        # By identity: an array that several parts share is stored once, and shared again when it is loaded.
+        # By identity: an array that several fields share is stored once, and shared again when it is loaded.
         name = self._names.get(id(value))
         if name is None:
             name = self._names[id(value)] = self._keep(np.asarray(value), path)

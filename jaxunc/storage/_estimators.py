@@ -1,4 +1,4 @@
-"""The parts of an estimator that files hold: its parameters, and the attributes that its answers read.
+"""What files hold of an estimator: its parameters, and the attributes that its answers read.
 
 skops writes the transformers of a pipeline; they are read only if every type in them is trusted.
 """
@@ -52,7 +52,7 @@ Steps = list[tuple[str, Any]]
 
 
 def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
-    """Return ``steps`` as a dict: "skops" (bytes), "steps" (descriptions), "types" (those not trusted), and "last".
+    """Return transformers ``steps`` as a dict: "skops" (bytes), "steps" (descriptions), "types" (untrusted), "last".
 
     ``last`` is the name of the pipeline's last step, and the bytes are an array of uint8. Raises a TypeError if
     skops cannot write the steps, or a type in them has no name by which it could be found again.
@@ -76,12 +76,12 @@ def _write_steps(steps: Steps, last: str) -> dict[str, Any]:
 
 
 def _read_steps(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
-    """Return the transformers that `_write_steps` wrote as ``parts``, and the name of the last step.
+    """Return a pipeline's transformers, which `_write_steps` wrote as ``parts``, and the name of its last step.
 
     Raises a ValueError if they are damaged, or hold a type that is not scikit-learn's and not ``trusted``.
     """
-    kinds: dict[str, Any] = {"skops": np.ndarray, "steps": tuple, "last": str, "types": tuple}
-    if not isinstance(parts, dict) or any(not isinstance(parts.get(name), kind) for name, kind in kinds.items()):
+    types_by_key: dict[str, Any] = {"skops": np.ndarray, "steps": tuple, "last": str, "types": tuple}
+    if not isinstance(parts, dict) or any(not isinstance(parts.get(name), kind) for name, kind in types_by_key.items()):
         raise ValueError("the file's pipeline has no transformers.")
     reader, content = _skops(), parts["skops"].astype(np.uint8, casting="equiv").tobytes()
     try:
@@ -89,10 +89,10 @@ def _read_steps(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
         trusted_names = [qualified_name(part).replace(":", ".") for part in trusted]
         types = reader.get_untrusted_types(data=content)
         if foreign := [name for name in types if name not in (*TRUSTED, *trusted_names)]:
-            names = [name.rpartition(".")[2] for name in foreign[:3]]
+            class_names = [name.rpartition(".")[2] for name in foreign[:3]]
             raise ValueError(
                 f"the file's pipeline holds types that are not scikit-learn's: {', '.join(foreign[:5])}. If you trust "
-                f"them, import them and pass them: jaxunc.load(path, known=[{', '.join(names)}]), or known= of "
+                f"them, import them and pass them: jaxunc.load(path, known=[{', '.join(class_names)}]), or known= of "
                 "predict_files."
             )
         steps = reader.loads(content, trusted=types)
@@ -100,8 +100,8 @@ def _read_steps(parts: Any, trusted: Iterable[Any]) -> tuple[Steps, str]:
         raise
     except Exception as error:  # damaged bytes may make the reader raise any error
         raise ValueError(f"the file's pipeline is damaged: {type(error).__name__}: {str(error)[:200]}") from error
-    pairs = isinstance(steps, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in steps)
-    if not pairs or not steps or any(type(name) is not str or not hasattr(step, "transform") for name, step in steps):
+    paired = isinstance(steps, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in steps)
+    if not paired or not steps or any(type(name) is not str or not hasattr(step, "transform") for name, step in steps):
         raise ValueError("the file's pipeline holds no transformers.")
     return steps, parts["last"]
 
@@ -110,6 +110,7 @@ def _check_size(content: bytes) -> None:
     """Raise a ValueError if an archive, ``content``, takes more memory than its size, as a hostile one does."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = archive.infolist()
+    # A compressed member may unpack to any size.
     if sum(member.file_size for member in members) > len(content) or any(member.compress_type for member in members):
         raise ValueError("the file's pipeline is damaged: its parts are larger than the file.")
 
@@ -144,29 +145,29 @@ def is_model(value: Any) -> bool:
 def parts_of(value: Any, *, steps: bool = True) -> dict[str, dict[str, Any]]:
     """Return an estimator's parameters as ``"params"`` and its fitted attributes as ``"fitted"``.
 
-    With ``steps`` the latter have a pipeline's transformers, too. A model of scikit-learn has no fitted attributes
-    here. Callbacks and random states that are not numbers become None.
+    With ``steps`` the fitted attributes have a pipeline's transformers, too. For a model of scikit-learn they are
+    empty. Callbacks and random states that are not numbers become None.
     """
-    params = {name: _param(part) for name, part in value.get_params(deep=False).items()}
+    params = {name: _param(parameter) for name, parameter in value.get_params(deep=False).items()}
     if is_model(value):
         return {"params": params, "fitted": {}}
     # A fit that was interrupted leaves only some of these attributes.
     check_is_fitted(value, ("law_" if type(value).__name__ == REGRESSOR else "classes_", "bound_"))
-    value._check_parameters()  # else reading the file would refuse them
+    value._check_parameters()  # what this refuses, reading the file would refuse
     fitted = {name: vars(value)[name] for name in KEPT if vars(value).get(name) is not None}
     if steps and steps_of_estimator(value):
         fitted["transformers"] = _write_steps(value._steps, _last_step(value))
     if "law_" in fitted:
         fitted["bins_"] = fitted["bins_"]._replace(codes=np.zeros(0, np.int64))  # no answer reads codes
         return {"params": params, "fitted": fitted}
-    fitted["chosen"] = value._chosen
+    fitted["chosen"] = value._chosen  # settings of the fit, on which answers depend
     if isinstance(value.bound_, BoundSample):
-        sample_set, labels = value.bound_.sample, list(value.bound_.sample.class_labels)
+        presorted, labels = value.bound_.sample, list(value.bound_.sample.class_labels)
         sample = {
-            "columns": sample_set.columns,
+            "columns": presorted.columns,
             "labels": labels,
-            "label": sample_set.label,
-            "values": values_of(sample_set),
+            "label": presorted.label,
+            "values": values_of(presorted),
         }
         fitted["sample"] = sample
     return {"params": params, "fitted": fitted}
@@ -187,50 +188,50 @@ def _param(part: Any) -> Any:
 
 def _last_step(model: Any) -> str:
     """Return the name of the last step of an estimator's innermost pipeline; "forest" without a pipeline."""
-    whole = estimators.without_transform(model.estimator)[0].whole
-    while isinstance(whole, Pipeline) and isinstance(whole.steps[-1][1], Pipeline):
-        whole = whole.steps[-1][1]
-    return whole.steps[-1][0] if isinstance(whole, Pipeline) else "forest"
+    estimator = estimators.without_transform(model.estimator)[0].whole
+    while isinstance(estimator, Pipeline) and isinstance(estimator.steps[-1][1], Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator.steps[-1][0] if isinstance(estimator, Pipeline) else "forest"
 
 
 def restore(name: Any, params: dict[str, Any], fitted: dict[str, Any], trusted: Iterable[Any] = ()) -> Any:
-    """Return the estimator of class ``name`` with parameters ``params`` and fitted attributes ``fitted``.
+    """Return the estimator of class ``name`` with parameters ``params`` and fitted attributes ``fitted``, by name.
 
-    Both are as `parts_of` returned them. ``trusted`` are types that the transformers of a pipeline may hold, besides
+    `parts_of` returned both for the file. ``trusted`` are types that the transformers of a pipeline may hold, besides
     scikit-learn's. Raises a ValueError if parameters and attributes do not suit each other.
     """
     params = update_algorithm(params)
-    make: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
-    if unknown := sorted(set(params) - set(make().get_params(deep=False))):
+    model_class: Callable = getattr(estimators, name) if name in ESTIMATORS else sklearn_class(name)
+    if unknown := sorted(set(params) - set(model_class().get_params(deep=False))):
         raise ValueError(f"the file gives {name} the parameters {unknown[:5]}, which it does not have.")
-    # By its constructor, so that an attribute that the file lacks is that of a new estimator.
-    model = make(**params)
+    # By its constructor, so that attributes which the file lacks are those of a new estimator.
+    model = model_class(**params)
     if name not in ESTIMATORS:
         return model
-    steps, last = _read_steps(fitted.pop("transformers"), trusted) if "transformers" in fitted else ([], "")
+    steps, last_name = _read_steps(fitted.pop("transformers"), trusted) if "transformers" in fitted else ([], "")
     if steps:
         model._steps = steps
     refit(model, name, fitted)
-    if steps and model.estimator is not None:
+    if steps and model.estimator is not None:  # the parameter comes back as an unfitted pipeline
         model.estimator = Pipeline(
             [
                 *((step, clone(transformer, safe=False)) for step, transformer in _rename_steps(steps)),
-                (last, model.estimator),
+                (last_name, model.estimator),
             ]
         )
-    if name == REGRESSOR and model.estimator is not None and (kept := model.law_.target_map) is not None:
-        model.estimator = TransformedTargetRegressor(model.estimator, func=kept.forward, inverse_func=kept.inverse)
+    if name == REGRESSOR and model.estimator is not None and (map_ := model.law_.target_map) is not None:
+        model.estimator = TransformedTargetRegressor(model.estimator, func=map_.forward, inverse_func=map_.inverse)
     return model
 
 
 def _rename_steps(steps: Steps) -> Steps:
-    """Return steps with distinct names; steps of pipelines in pipelines may share one."""
+    """Return ``steps``, pairs (name, transformer), with distinct names; those of nested pipelines may share one."""
     names = [name for name, _ in steps]
     return [(f"{name}-{i}" if name in names[:i] else name, step) for i, (name, step) in enumerate(steps)]
 
 
 def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
-    """Give an estimator of class ``name`` its fitted attributes, as `parts_of` returned them.
+    """Give an estimator of class ``name`` its fitted attributes, a dictionary that `parts_of` returned.
 
     Raises a ValueError if they do not suit each other, or the estimator.
     """
@@ -243,7 +244,7 @@ def refit(model: Any, name: str, fitted: dict[str, Any]) -> None:
         )
         model.bound_ = law_of(vars(model))
         return
-    sample, chosen = (fitted.pop(part, None) for part in ("sample", "chosen"))
+    sample, chosen = (fitted.pop(key, None) for key in ("sample", "chosen"))  # unknown to `check_fitted`
     if isinstance(chosen, dict):
         chosen = update_algorithm(chosen)
     fitted = check_fitted(name, fitted, raw=raw)
@@ -267,11 +268,12 @@ def _check_choices(name: str, model: Any, chosen: Any) -> dict[str, Any]:
     """Return ``chosen``, the settings of the model's fit by name; raise a ValueError unless the model takes them."""
     _check_parameters(name, model)
     try:
-        now = model._choices()
-        if not isinstance(chosen, dict) or set(chosen) != set(now):
+        settings = model._choices()
+        if not isinstance(chosen, dict) or set(chosen) != set(settings):
             raise broken(name, "choices")
         if parameters := {key: value for key, value in chosen.items() if key in model.get_params(deep=False)}:
             type(model)(**parameters)._check_parameters()
+        # Settings that are no parameters, such as whether NaN is allowed, are bools.
         elif not all(isinstance(value, bool) for value in chosen.values()):
             raise broken(name, "choices")
     except (TypeError, ValueError, AttributeError) as error:
@@ -280,19 +282,19 @@ def _check_choices(name: str, model: Any, chosen: Any) -> dict[str, Any]:
 
 
 def _sample_of(name: str, parts: Any, classes: np.ndarray) -> Presorted:
-    """Return the sorted sample of a transductive estimator; ``parts`` are its columns, labels and values in a file.
+    """Return the sorted training set of a transductive estimator from ``parts``: columns, labels, classes and values.
 
-    ``name`` is the estimator's class, ``classes`` its labels. Raises a ValueError if a part is absent or not sound.
+    ``name`` is the estimator's class, ``classes`` has its labels. Raises a ValueError if one is absent or not sound.
     """
     try:
         columns, label, values = parts["columns"], np.asarray(parts["label"]), np.asarray(parts["values"], np.float32)
         labels = tuple(parts["labels"])
-        inside = values.shape == (len(label), columns.number) and label.dtype.kind == "i" and len(labels) >= 2
-        inside &= labels == tuple(classes.tolist())
+        fits = values.shape == (len(label), columns.number) and label.dtype.kind == "i" and len(labels) >= 2
+        fits &= labels == tuple(classes.tolist())
     except (KeyError, TypeError, AttributeError) as error:
         raise broken(name, "sample") from error
-    codes = values[:, columns.is_nominal] if inside else values
-    if not inside or label.min(initial=0) < 0 or label.max(initial=0) >= len(labels) or np.isinf(values).any():
+    codes = values[:, columns.is_nominal] if fits else values
+    if not fits or label.min(initial=0) < 0 or label.max(initial=0) >= len(labels) or np.isinf(values).any():
         raise broken(name, "sample")
     if np.any((codes < 0) | (codes > 2**24) | (codes != np.rint(codes))) or 0 in values.shape:
         raise broken(name, "sample")

@@ -14,7 +14,7 @@ from safetensors.numpy import load, save_file
 from ._names import REGRESSOR
 
 FORMAT_VERSION = 1
-"""Form of the document that this version of jaxunc writes, and the newest that it reads."""
+"""Version of the document's format, its "form", that this jaxunc writes, and the newest that it reads."""
 LARGEST_DOCUMENT = 2**24
 """Most characters of a document; it is short, since long lists are arrays."""
 KEY = "jaxunc"
@@ -37,7 +37,7 @@ class Header(NamedTuple):
 
 
 def write(path: str | Path, document: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a document and arrays to a file in one step: a reader of the path sees the old file or the new, whole."""
+    """Write a document and arrays to a file in one step: a reader sees the whole old file, or the whole new one."""
     path = Path(path)
     text = text_of(document)
     if path.is_dir():
@@ -84,7 +84,7 @@ def read(path: str | Path) -> Content:
 
 
 def check_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise a ValueError, which names ``path``, unless arrays have dtypes of `PLAIN`, and bools are 0 and 1 alone."""
+    """Raise a ValueError, which names ``path``, unless dtypes are those of `PLAIN`, and bytes of bools are 0 or 1."""
     for name, array in arrays.items():
         if array.dtype.name not in PLAIN:
             raise _damaged(path, f"{name} is of type {array.dtype}")
@@ -94,19 +94,20 @@ def check_arrays(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def read_header(path: str | Path) -> Header:
-    """Return the document, and the shapes and types of the arrays, which are not read; raise as `read` does."""
+    """Return a file's document, and its arrays' shapes and types without reading them; raise a ValueError as `read`."""
     _check_path(path)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             document = document_of(path, (file.metadata() or {}).get(KEY))
-            parts = {name: file.get_slice(name) for name in list(file.keys())}
-            return Header(document, {name: (tuple(p.get_shape()), p.get_dtype()) for name, p in parts.items()})
+            slices = {name: file.get_slice(name) for name in list(file.keys())}
+            return Header(document, {name: (tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()})
     except (SafetensorError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise _damaged(path, str(error)) from error
 
 
 def _metadata(content: bytes) -> Any:
     """Return the ``__metadata__`` of a file's content that safetensors has loaded; None if the header has none."""
+    # The first eight bytes are the length of the header, which follows.
     return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__")
 
 
@@ -123,7 +124,7 @@ def _check_path(path: str | Path) -> None:
 
 
 def document_of(path: str | Path, text: str | None) -> dict[str, Any]:
-    """Return the document that a text holds as JSON; raise a ValueError unless it has a form that is read here.
+    """Return the document that a text holds as JSON; raise a ValueError unless this version reads its format.
 
     ``path`` names the file in messages. None for the text means that the header has no document.
     """
@@ -204,36 +205,37 @@ def describe(path: str | Path) -> Description:
     """
     header = read_header(path)
     root = header.document["object"]
-    # A header is unchecked: parts of another shape are passed over, without an error.
+    # A header is unchecked: entries of an unexpected type are passed over, without an error.
     root = root if isinstance(root, dict) else {}
     nodes = list(_within(root, 0))
     forest = _fields(nodes, "Forest")
     columns = _fields(nodes, "Columns")
+    # The children of nodes are an array [trees nodes].
     shape = next((shape for name, (shape, _) in header.shapes.items() if name.endswith("child")), (None, None))
     names, labels = _entries(columns.get("names")), _entries(forest.get("class_labels"))
-    number = columns.get("number")
+    n_columns = columns.get("number")
     fitted = root.get("fitted")
     fitted = fitted if isinstance(fitted, dict) else {}
     if (steps := _steps(fitted.get("transformers"))) is not None:
         raw = fitted.get("feature_names_in_")
-        number, names = fitted.get("n_features_in_"), _entries(raw.get("labels") if isinstance(raw, dict) else None)
+        n_columns, names = fitted.get("n_features_in_"), _entries(raw.get("labels") if isinstance(raw, dict) else None)
     if _kind(root) == REGRESSOR:  # the classes of a regressor's forest are bins of a number
         labelled = fitted.get("feature_names_in_")
         names, labels = names or _entries(labelled.get("labels") if isinstance(labelled, dict) else None), None
     params = root.get("params")
-    plain = {k: v for k, v in params.items() if not isinstance(v, dict)} if isinstance(params, dict) else {}
+    plain_params = {k: v for k, v in params.items() if not isinstance(v, dict)} if isinstance(params, dict) else {}
     return Description(
         kind=_kind(root),
         version=str(header.document.get("version"))[:40],
         combiner=_combiner(root),
         n_trees=shape[0] if len(shape) == 2 else None,
         n_nodes=shape[1] if len(shape) == 2 else None,
-        columns=number if isinstance(number, int) else None,
+        columns=n_columns if isinstance(n_columns, int) else None,
         column_names=names,
         class_labels=labels,
         arrays=header.shapes,
         n_bytes=Path(path).stat().st_size,
-        parameters=plain,
+        parameters=plain_params,
         pipeline=steps,
     )
 
@@ -244,7 +246,7 @@ def _steps(node: Any) -> tuple | None:
 
 
 def _within(node: Any, depth: int) -> Iterator[dict]:
-    """Yield all dicts in a document's node, the node first, to a depth of 64."""
+    """Yield all dicts that a document's node holds, itself first; no deeper than 64, to bound the recursion."""
     if depth > 64:
         return
     if isinstance(node, dict):
@@ -266,7 +268,7 @@ def _entries(node: Any) -> tuple | None:
 
 
 def _kind(root: dict) -> str:
-    """Return the kind of the object that a document's root describes, as in `Description.kind`."""
+    """Return the kind of the object that a document's root describes, such as "Forest" or "bound forest"."""
     if "bound" in root:
         return "bound forest"
     if "vote" in root:

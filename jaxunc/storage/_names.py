@@ -42,11 +42,11 @@ def update_algorithm(params: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(1)
 def classes() -> dict[str, type]:
-    """Return {name in files: class} of combiners, forests and other parts; former names are among them."""
+    """Return {name in files: class} of all classes that files may name; former names are among the keys."""
     rooms = (combiners, decisions, regression, smoothing)
-    of_combiners = {name: part for room in rooms for name, part in vars(room).items() if _is_combiner(part)}
-    arrays = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
-    numbers = (
+    combiner_classes = {name: part for room in rooms for name, part in vars(room).items() if _is_combiner(part)}
+    array_classes = (Forest, Trees, Forks, CountSet, Columns, Levels, LevelsOfYdf, LevelsOfCatBoost, AdditiveTrees)
+    regressor_classes = (
         regression.LeafMoments,
         regression.LeafScales,
         regression.NumberLaw,
@@ -54,7 +54,7 @@ def classes() -> dict[str, type]:
         regression.Strata,
         regression.TargetMap,
     )
-    class_of = {part.__name__: part for part in (*arrays, *numbers)} | of_combiners
+    class_of = {part.__name__: part for part in (*array_classes, *regressor_classes)} | combiner_classes
     return class_of | {former: class_of[now] for former, now in FORMER_CLASSES.items()}
 
 
@@ -92,9 +92,9 @@ def find(name: Any, names: dict[str, Any], trusted: Iterable[Any], what: str) ->
     """
     if isinstance(name, str) and name in names:
         return names[name]
-    for part in trusted:
-        if qualified_name(part) == name:
-            return part
+    for candidate in trusted:
+        if qualified_name(candidate) == name:
+            return candidate
     shown = repr(name)[:100]
     if isinstance(name, str) and ":" in name:
         raise ValueError(
@@ -133,38 +133,38 @@ def check_fitted(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dic
     kinds: dict[str, Any] = {**dict.fromkeys(ARRAYS, np.ndarray), "n_features_in_": int, "oob_score_": float}
     kinds |= {"forest_": Forest, "combiner_": Combiner, "_columns": Columns, "_raw_types": tuple}
     needs_forest = has_forest(name)
-    needed = {"classes_", *(("forest_", "combiner_") if needs_forest else ())}
-    number = _check_kinds(name, fitted, needed, kinds, raw=raw)
-    classes = fitted["classes_"]
-    if classes.ndim != 1 or len(classes) < 2:
+    required = {"classes_", *(("forest_", "combiner_") if needs_forest else ())}
+    n_columns = _check_kinds(name, fitted, required, kinds, raw=raw)
+    labels = fitted["classes_"]
+    if labels.ndim != 1 or len(labels) < 2:
         raise broken(name, "classes_ and n_features_in_")
-    if not _is_calibration(fitted.get("calibration_"), len(classes)):
+    if not _is_calibration(fitted.get("calibration_"), len(labels)):
         raise broken(name, "calibration_")
     if needs_forest:
         forest = fitted["forest_"]
-        if (forest.n_features != number and not raw) or tuple(classes.tolist()) != forest.class_labels:
+        if (forest.n_features != n_columns and not raw) or tuple(labels.tolist()) != forest.class_labels:
             raise broken(name, "classes_ and n_features_in_")
     return fitted
 
 
 def _check_kinds(name: str, fitted: dict[str, Any], needed: set[str], kinds: dict[str, Any], *, raw: bool) -> int:
-    """Return the number of columns that the ``fitted`` attributes tell; raise a ValueError if these are not sound.
+    """Return the number of columns in the ``fitted`` attributes; raise a ValueError if these are not sound.
 
-    All that are ``needed`` must be there, each of its type in ``kinds``. ``name`` is the estimator's class; with
+    All attributes in ``needed`` must be present, each of its type in ``kinds``. ``name`` is the estimator's class; with
     ``raw`` a pipeline reads raw columns.
     """
-    texts = raw and "n_features_in_" not in fitted  # a pipeline that reads texts has no columns
-    for attribute in sorted(needed | set(fitted) | (set() if texts else {"n_features_in_"})):
+    lacks_columns = raw and "n_features_in_" not in fitted  # a pipeline that reads texts has no columns
+    for attribute in sorted(needed | set(fitted) | (set() if lacks_columns else {"n_features_in_"})):
         if not isinstance(fitted.get(attribute), kinds[attribute]):
             raise broken(name, attribute)
-    number, names, types = fitted.get("n_features_in_", 1), fitted.get("feature_names_in_"), fitted.get("_raw_types")
-    if isinstance(number, bool) or number < 1:
+    n_columns, names, types = fitted.get("n_features_in_", 1), fitted.get("feature_names_in_"), fitted.get("_raw_types")
+    if isinstance(n_columns, bool) or n_columns < 1:
         raise broken(name, "n_features_in_")
-    if names is not None and names.shape != (number,):
+    if names is not None and names.shape != (n_columns,):
         raise broken(name, "feature_names_in_")
-    if types is not None and (len(types) != number or not all(isinstance(raw_type, str) for raw_type in types)):
+    if types is not None and (len(types) != n_columns or not all(isinstance(raw_type, str) for raw_type in types)):
         raise broken(name, "_raw_types")
-    return number
+    return n_columns
 
 
 def check_fitted_numbers(name: str, fitted: dict[str, Any], *, raw: bool = False) -> dict[str, Any]:
@@ -177,10 +177,11 @@ def check_fitted_numbers(name: str, fitted: dict[str, Any], *, raw: bool = False
     kinds["_raw_types"] = tuple
     if unknown := sorted(set(fitted) - set(kinds)):
         raise ValueError(f"the file gives {name} the attributes {unknown[:5]}, which it does not have.")
-    number = _check_kinds(name, fitted, set(OF_NUMBERS), kinds, raw=raw)
+    n_columns = _check_kinds(name, fitted, set(OF_NUMBERS), kinds, raw=raw)
     trees, n_bins, forest = fitted["moments_"].kept.trees, fitted["bins_"].n_bins, fitted.get("forest_")
-    if trees.n_features != number and not raw:
+    if trees.n_features != n_columns and not raw:
         raise broken(name, "n_features_in_ and feature_names_in_")
+    # With a single bin, and for boosted models, there is no forest of bin counts.
     if (forest is None) != (n_bins == 1 or isinstance(fitted["moments_"], LeafScales)) or (
         forest is not None and (forest.class_labels != tuple(range(n_bins)) or forest.n_features != trees.n_features)
     ):
@@ -194,18 +195,18 @@ def law_of(fitted: dict[str, Any]) -> BoundLaw:
 
 
 def _is_calibration(kept: np.ndarray | None, n_classes: int) -> bool:
-    """Return whether ``kept`` is None, or rows of a probability, one of ``n_classes`` classes, and perhaps a weight."""
+    """Return whether ``kept`` is None or calibration rows: a probability, a class of ``n_classes``, maybe a weight."""
     if kept is None:
         return True
     if kept.dtype != np.float32 or kept.ndim != 2 or kept.shape[1] not in (2, 3):
         return False
-    probability, position, *weight = kept.T
+    probability, position, *weight = kept.T  # classes are floats, too, in one array of float32
     sound = (probability >= 0) & (probability <= 1.001) & (position >= 0) & (position < n_classes) & (position % 1 == 0)
     return bool(np.all(sound) and all(np.all((part > 0) & np.isfinite(part)) for part in weight))
 
 
 def has_forest(name: str) -> bool:
-    """Return whether the estimator of that name answers by a forest; transduction keeps a sample instead."""
+    """Return whether the estimator of class ``name`` answers by a forest; transduction keeps a sample instead."""
     return name != "TransductiveTreeClassifier"
 
 

@@ -132,16 +132,17 @@ def load(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
 def load_answering(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
     """Return what `load` returns, but a fitted estimator as a `StoredEstimator`, which answers without scikit-learn.
 
-    ``known`` is as for `load`. Estimators of transduction or with a pipeline need scikit-learn: `load` returns the
-    same.
+    ``known`` has a user's classes and functions, as for `load`. Estimators of transduction or with a pipeline need
+    scikit-learn: they are returned whole, as by `load`.
     """
     return _decode(path, known, partial(load, path, known=known))
 
 
 def _decode(path: str | Path, known: Sequence[Any], estimator: Callable[[], Any] | None) -> Any:
-    """Return the object of a file; raise a ValueError if the file is damaged.
+    """Return the object that a file holds; raise a ValueError if the file is damaged.
 
-    ``known`` is as for `load`, ``estimator`` as in `Decoder`.
+    ``known`` has a user's classes and functions that the file may name. ``estimator`` loads the file's estimator when
+    it is needed; None to load it at once.
     """
     check_collection("known", known, "a list of classes and functions")
     content = read(path)
@@ -201,20 +202,20 @@ def _estimator_name(x: Any) -> str | None:
 
 
 def _state_of_estimator(model: Any) -> dict[str, Any]:
-    """Return {attribute: value} of what a writer can write itself; the rest is encoded under `IN_FILES`.
+    """Return an estimator's attributes by name; those that a writer cannot write itself are encoded under `IN_FILES`.
 
     The callback ``progress`` becomes None.
     """
     from ._estimators import parts_of
 
-    state = {name: None if name == "progress" else part for name, part in model._attributes().items()}
-    params = {name: part for name, part in state.items() if name in COMBINER_PARAMETERS or _holds_jax(part)}
-    state = {name: part for name, part in state.items() if name not in params}
-    kept: dict[str, Any] = {"params": params, "fitted": None}
+    state = {name: None if name == "progress" else value for name, value in model._attributes().items()}
+    params = {name: value for name, value in state.items() if name in COMBINER_PARAMETERS or _holds_jax(value)}
+    state = {name: value for name, value in state.items() if name not in params}
+    encoded_parts: dict[str, Any] = {"params": params, "fitted": None}
     if hasattr(model, "bound_"):
-        kept["fitted"] = parts_of(model, steps=False)["fitted"]  # the writer writes transformers itself
-        state = {name: part for name, part in state.items() if name not in (*KEPT, *MADE_ANEW)}
-    return state | {IN_FILES: _encode(kept)}
+        encoded_parts["fitted"] = parts_of(model, steps=False)["fitted"]  # the writer writes transformers itself
+        state = {name: value for name, value in state.items() if name not in (*KEPT, *MADE_ANEW)}
+    return state | {IN_FILES: _encode(encoded_parts)}
 
 
 def _holds_jax(part: Any) -> bool:

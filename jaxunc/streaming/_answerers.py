@@ -25,7 +25,7 @@ Parts = dict[str | None, tuple[str, ...]]
 
 
 class HowDecided(NamedTuple):
-    """Costs and thresholds by which decisions and sets are made of probabilities."""
+    """Costs and thresholds that turn probabilities into decisions and sets."""
 
     costs: np.ndarray | None = None  # costs of decisions, ``[truth decision]``; None if each error costs 1
     reject: float | None = None  # the cost of a rejection; None for no rejections
@@ -41,10 +41,10 @@ class Answerer(NamedTuple):
     part: str | None = None  # name of the combiner whose answer is read, if several combiners answer together
     prefix: str = ""  # prefix of the names of columns
     beside: "Answerer | None" = None
-    """Another answerer that is read, too, or None.
+    """Another answerer whose answer is used, too; None if there is no need.
 
-    The other gives intervals, which are widened to hold this model's probabilities; or, for a report, the class that
-    the report's sets must hold.
+    It gives intervals, which are widened to hold this model's probabilities; or, for a report, the class that the
+    report's sets must hold.
     """
     is_report: bool = False
     """Whether the answer is a cautious report: sets and intervals are read from it, the class from ``beside``."""
@@ -74,38 +74,38 @@ def answerers_of(
 ) -> tuple[Answerer, ...]:
     """Return the answerers of the named outputs; raise a ValueError for an output that nothing can answer.
 
-    If ``outputs`` names none, all outputs of the model's own answer are meant, but for "score". ``deciding`` is for
-    decisions and sets. ``column_names`` are for explanations, since the model's forest may not know them. ``training``
-    has the training rows, for outputs that compare with them.
+    If ``outputs`` names none, all outputs of the model's own answer are meant, but for "score". ``deciding`` has costs
+    and thresholds for decisions and sets. ``column_names`` name the columns of explanations; None for the forest's
+    names. ``training`` has the training rows, for outputs that compare with them; None without rows.
     """
     parts = _parts(model.blank_answer())
     combiner = getattr(model, "combiner", None)
-    who = type(model if combiner is None else combiner).__name__
+    kind = type(model if combiner is None else combiner).__name__
     names = _default(parts, model) if outputs.names is None else tuple(dict.fromkeys(outputs.names))
-    of_probabilities = {"decision", *("set",) * (deciding.thresholds is not None)} & {*names}
-    if of_probabilities and not any("probability" in part for part in parts.values()):
-        raise ValueError(f"outputs {sorted(of_probabilities)} are made of probabilities, and {who} answers none.")
+    decided_outputs = {"decision", *("set",) * (deciding.thresholds is not None)} & {*names}
+    if decided_outputs and not any("probability" in part for part in parts.values()):
+        raise ValueError(f"outputs {sorted(decided_outputs)} are made of probabilities, and {kind} answers none.")
     has_counts = isinstance(model, OfForest)
     derived = _derived_outputs(parts, has_counts=has_counts)
-    direct = [
+    direct_outputs = [
         (part, tuple(name for name in names if name in (*answered, *derived * ("probability" in answered))))
         for part, answered in parts.items()
     ]
-    direct = [(part, answered) for part, answered in direct if answered]
-    unanswered = [name for name in names if not any(name in answered for _, answered in direct)]
+    direct_outputs = [(part, answered) for part, answered in direct_outputs if answered]
+    unanswered = [name for name in names if not any(name in answered for _, answered in direct_outputs)]
     # The interval of the model's probability is that of the report, widened to hold it.
     needed = unanswered + ["interval"] * ("interval" in derived and "interval" in names)
     further_combiners = _make_combiners(needed, outputs) if has_counts else {}
     makers = {name: MODELS[name] for name in unanswered if name in MODELS}
-    made_of = Request(model, outputs, column_names, training)
-    beside = {name: other for name, make in makers.items() if (other := make(made_of)) is not None}
-    if refused := {*unanswered}.difference(beside, *(answered for _, answered in further_combiners.values())):
-        can = sorted({name for part in parts.values() for name in part})
-        raise ValueError(f"outputs {sorted(refused)} are not what {who} answers; it has {can}.")
-    answerers = _route(model, direct, further_combiners, unanswered)
+    request = Request(model, outputs, column_names, training)
+    further_models = {name: other for name, make in makers.items() if (other := make(request)) is not None}
+    if refused := {*unanswered}.difference(further_models, *(answered for _, answered in further_combiners.values())):
+        possible = sorted({name for part in parts.values() for name in part})
+        raise ValueError(f"outputs {sorted(refused)} are not what {kind} answers; it has {possible}.")
+    answerers = _route(model, direct_outputs, further_combiners, unanswered)
     if "set" in unanswered:
         answerers = _with_class(answerers, model, parts)
-    answerers += [Answerer(other, (name,)) for name, other in beside.items()]
+    answerers += [Answerer(other, (name,)) for name, other in further_models.items()]
     return tuple(answerer._replace(deciding=deciding) for answerer in answerers)
 
 
@@ -121,11 +121,11 @@ def _make_combiners(needed: list[str], outputs: Outputs) -> dict[str, tuple[Comb
 def _derived_outputs(parts: Parts, *, has_counts: bool) -> tuple[str, ...]:
     """Return the outputs that are made of probabilities: "decision", and "set" and "interval" if ``parts`` lack them.
 
-    ``parts`` are the outputs of the model's answer. Intervals are made only with ``has_counts``: if the model has a
-    forest.
+    ``parts`` are the outputs of the model's answer. Intervals are made only with ``has_counts``, of a model with a
+    forest, whose leaf counts a cautious report reads.
     """
-    can = {name for names in parts.values() for name in names}
-    return "decision", *(name for name in ("interval", "set") if name not in can and (name == "set" or has_counts))
+    answered = {name for names in parts.values() for name in names}
+    return "decision", *(name for name in ("interval", "set") if name not in answered and (name == "set" or has_counts))
 
 
 def _route(
@@ -133,34 +133,34 @@ def _route(
 ) -> list[Answerer]:
     """Return the answerers of the model's combiner and of all further ones.
 
-    Further combiners are bound together, for one walk of the trees; the model's combiner joins them if it is the only
-    one. ``direct`` has pairs of a combiner's name, as in `Parts`, and its outputs. ``unanswered`` are the outputs that
-    none of these answers. ``further_combiners`` are those of `_make_combiners`.
+    Further combiners (name: combiner, its outputs) are bound together, for one walk of the trees; the model's combiner
+    joins them if it is the only one. ``direct`` has pairs of a combiner's name in the model's answer, None for a single
+    one, and its outputs. ``unanswered`` are the outputs that none of these answers.
     """
     answerers = [Answerer(model, names, part, f"{part}_" if part else "") for part, names in direct]
     if not further_combiners:
         return answerers
     has_single_part = [part for part, _ in direct] == [None]
-    joins = model.combiner is not None and has_single_part
-    combiners: dict[str, Any] = {"model": model.combiner} if joins else {}
+    joins_model = model.combiner is not None and has_single_part
+    combiners: dict[str, Any] = {"model": model.combiner} if joins_model else {}
     combiners |= {part: combiner for part, (combiner, _) in further_combiners.items()}
-    together = model.with_rule(Together(**combiners))
-    if joins:
-        answerers = [Answerer(together, direct[0][1], "model")]
+    joint_model = model.with_rule(Together(**combiners))
+    if joins_model:
+        answerers = [Answerer(joint_model, direct[0][1], "model")]
     report_has_interval = "interval" in further_combiners.get("cautious", (None, ()))[1]
     if report_has_interval and "interval" not in unanswered:
-        report = Answerer(together, (), "cautious", is_report=True)  # its interval is widened to hold probabilities
-        answerers = [each._replace(beside=report) if "interval" in each.outputs else each for each in answerers]
+        report = Answerer(joint_model, (), "cautious", is_report=True)  # its interval is widened to hold probabilities
+        answerers = [entry._replace(beside=report) if "interval" in entry.outputs else entry for entry in answerers]
     for part, (_, names) in further_combiners.items():
-        if shown := tuple(name for name in names if name in unanswered):
-            answerers.append(Answerer(together, shown, part, is_report=part == "cautious"))
+        if part_outputs := tuple(name for name in names if name in unanswered):
+            answerers.append(Answerer(joint_model, part_outputs, part, is_report=part == "cautious"))
     return answerers
 
 
 def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> list[Answerer]:
-    """Return the answerers, with those of a report's sets changed so that the sets hold the class of the model.
+    """Return the answerers, with those of a cautious report's sets changed so that the sets hold the model's class.
 
-    ``parts`` are the outputs of the model's answer. Nothing changes unless exactly one combiner there names a class.
+    ``parts`` are the outputs of the model's answer. Nothing changes unless exactly one combiner in it names a class.
     """
     naming = [Answerer(model, ("class",), part) for part, names in parts.items() if "class" in names]
     if len(naming) != 1:
@@ -170,7 +170,7 @@ def _with_class(answerers: list[Answerer], model: Answering, parts: Parts) -> li
 
 
 def _parts(answer: Any) -> Parts:
-    """Return `Parts` of an answer: {combiner: its outputs} if several answer together, else {None: its outputs}."""
+    """Return the outputs of an answer: {combiner's name: outputs} if several answer together, else {None: outputs}."""
     list_outputs = lambda part: tuple(getattr(part, "outputs", ()))
     parts = answer if isinstance(answer, dict) else {None: answer}
     return {name: list_outputs(part) for name, part in parts.items()}
@@ -184,7 +184,7 @@ def _default(parts: Parts, model: Answering) -> tuple[str, ...]:
 
 
 class Consistent(NamedTuple):
-    """A model's answer, with decisions, and with sets and intervals that it lacks, made of the probabilities in it."""
+    """A model's answer, completed by decisions, sets and intervals that are made of its probabilities."""
 
     answer: Any
     interval: Interval | None
@@ -194,8 +194,8 @@ class Consistent(NamedTuple):
     def columns(self, output: str) -> dict[str, Any]:
         """Return {name: array} of an output: the answer's columns, or else columns made of its class and probabilities.
 
-        Arrays are ``[instances]`` or ``[instances classes]``. Sets that promise a coverage are made of the
-        probabilities in any case, if the answer has probabilities.
+        Arrays are ``[instances]`` or ``[instances classes]``. If the answer has probabilities, sets that promise a
+        coverage are made of them in place of its own sets.
         """
         costs, reject, thresholds = self.deciding
         promised = output == "set" and thresholds is not None and "probability" in self.answer.outputs
@@ -214,7 +214,7 @@ class Consistent(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """The answer of a cautious report beside another combiner's, with column names that do not clash."""
+    """The answer of a cautious report, with column names that do not clash with those of another combiner's answer."""
 
     answer: CautiousAnswer
     beside: Any = None  # an answer whose class the report's sets are to hold; None if there is no such class
@@ -235,7 +235,7 @@ class Reported(NamedTuple):
 
 
 class ExplanationAnswer(eqx.Module):
-    """Shares of columns in answers, as columns of files."""
+    """Shares of the data's columns in answers (`jaxunc.explain`), as columns of an output file."""
 
     arrays: tuple[Any, ...]  # the base, and the share of each column, each ``[instances]``
     names: tuple[str, ...] = eqx.field(static=True)  # name of each array

@@ -80,10 +80,10 @@ def _beside_frame(batch: Any, frame: Any, keep: tuple[str, ...], answers: pa.Tab
     """Return a frame like the batch: its columns ``keep``, then the answers; ``frame`` is narwhals' of the batch."""
     import narwhals as nw
 
-    whole = nw.from_arrow(answers, backend=frame.implementation)
+    answer_frame = nw.from_arrow(answers, backend=frame.implementation)
     if keep:
-        whole = nw.concat([frame.select(*keep), whole], how="horizontal")
-    return whole if isinstance(batch, nw.DataFrame) else nw.to_native(whole)
+        answer_frame = nw.concat([frame.select(*keep), answer_frame], how="horizontal")
+    return answer_frame if isinstance(batch, nw.DataFrame) else nw.to_native(answer_frame)
 
 
 class BatchPredictor:
@@ -191,14 +191,14 @@ class BatchPredictor:
 
 @lru_cache(8)
 def _slot(*settings: Any) -> dict[str, tuple[tuple, Scoring]]:
-    """Return a dictionary, the same for equal settings: "loaded" keeps each file's `state_of`, and the `Scoring`."""
+    """Return the dictionary kept for these settings: under "loaded" it has the files' states, and the `Scoring`."""
     return {}
 
 
 def _load_scoring(paths: tuple[str, ...], settings: str, known: tuple) -> Scoring:
     """Return the `Scoring` of the model file ``paths[0]``, loaded anew if one of the files ``paths`` has changed.
 
-    ``settings`` are the outputs, features and kept columns as JSON. ``known`` is as for `jaxunc.load`.
+    ``settings`` are the outputs, features and kept columns as JSON. ``known`` has a user's classes and functions.
     """
     slot = _slot(paths, settings, known)
     if (scoring := _current_scorer(slot, paths)) is not None:
@@ -224,7 +224,7 @@ def _load_scoring(paths: tuple[str, ...], settings: str, known: tuple) -> Scorin
 
 
 class _Loading:
-    """A lock, held by a thread that loads a model."""
+    """Holder of the lock that a thread takes while it loads a model."""
 
     lock = threading.Lock()
 
@@ -239,7 +239,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _current_scorer(slot: dict[str, tuple[tuple, Scoring]], paths: tuple[str, ...]) -> Scoring | None:
-    """Return the `Scoring` that a `_slot` keeps if the files ``paths`` are unchanged or out of reach; else None."""
+    """Return the `Scoring` kept in ``slot``; None if there is none, or if one of the files ``paths`` has changed."""
     # A single access: another thread may replace the entry.
     if (loaded := slot.get("loaded")) is None:
         return None

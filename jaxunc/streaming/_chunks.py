@@ -40,7 +40,7 @@ LARGEST_BATCH = 2**28
 
 
 def chunks_of(source: Any, wanted: Wanted, chunk_rows: int, where: str = "the data") -> Iterator[DataChunk]:
-    """Yield all rows of a source, as for `stream`, ``chunk_rows`` at a time; the last chunk of a file may be smaller.
+    """Yield all rows of a source, any that `stream` takes, by ``chunk_rows``; the last chunk of a file may be smaller.
 
     ``wanted`` says which columns are read, and how text files write numbers. Messages call data in memory ``where``.
     """
@@ -64,8 +64,8 @@ def file_chunks(file: Path, wanted: Wanted, chunk_rows: int, skip: int = 0) -> I
     The last chunk may be smaller. Raises a ValueError, which names the file, if it cannot be read.
     """
     file_format = format_of(file)
-    by_rows = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
-    read = csv_rows if file_format == "CSV" else partial(by_rows[str(file_format)], n_rows=chunk_rows)
+    readers = {"Parquet": _parquet_rows, "Arrow": _arrow_rows}
+    read = csv_rows if file_format == "CSV" else partial(readers[str(file_format)], n_rows=chunk_rows)
     first = skip + 1
     with reading(file):
         for table in rechunk(read(file, wanted, skip=skip), chunk_rows):
@@ -83,7 +83,7 @@ def rows_in(file: Path) -> int:
 
 
 def no_rows(file: Path, wanted: Wanted) -> DataChunk:
-    """Return a chunk without rows: the columns ``wanted`` in a file's types; of a text file the kept ones alone."""
+    """Return a chunk without rows: a file's columns ``wanted`` in its types; of a text file only the kept ones."""
     if format_of(file) == "CSV":
         schema = pa.schema([(name, pa.string()) for name in wanted.keep])
         return DataChunk(pa.table({}), schema.empty_table(), str(file), 1, are_cells=True)
@@ -129,9 +129,9 @@ def validate(table: pa.Table, where: str) -> pa.Table:
 
 
 def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_cells: bool = False) -> DataChunk:
-    """Return the table that `arrange_columns` made as a chunk: the model's columns and the kept ones.
+    """Return a table, whose columns `arrange_columns` has put in order, as a chunk: the model's and the kept columns.
 
-    ``wanted`` is as there; ``where``, ``first`` and ``are_cells`` are fields of the `DataChunk`.
+    ``wanted`` says how many columns are the model's; ``where``, ``first`` and ``are_cells`` are fields of the chunk.
     """
     number = wanted.columns.number
     kept = table.select(range(number, table.num_columns))
@@ -140,22 +140,22 @@ def split(table: pa.Table, wanted: Wanted, where: str, first: int = 0, *, are_ce
 
 def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
     """Yield the tables' rows in tables of ``rows`` rows, of fewer at the end and where the types of columns change."""
-    waiting, number = [], 0
+    waiting, n_waiting = [], 0
     for table in tables:
         if waiting and not waiting[0].schema.equals(table.schema):
             yield pa.concat_tables(waiting).combine_chunks()
-            waiting, number = [], 0
+            waiting, n_waiting = [], 0
         start = 0
-        while number + table.num_rows - start >= rows:
-            piece = table.slice(start, rows - number)
+        while n_waiting + table.num_rows - start >= rows:
+            piece = table.slice(start, rows - n_waiting)
             start += piece.num_rows
             # One piece of memory for each column of a chunk: columns are read as a whole later.
             yield pa.concat_tables([*waiting, piece]).combine_chunks()
-            waiting, number = [], 0
+            waiting, n_waiting = [], 0
         if start < table.num_rows:
             waiting.append(table.slice(start))
-            number += waiting[-1].num_rows
-    if number:
+            n_waiting += waiting[-1].num_rows
+    if n_waiting:
         yield pa.concat_tables(waiting).combine_chunks()
 
 
@@ -172,19 +172,19 @@ def _parquet_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterato
         sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
         if sum(sizes) != opened.metadata.num_rows:
             raise UnreadableError(f"it says that it has {opened.metadata.num_rows} rows, and its groups {sum(sizes)}")
-        first = 0
-        while first < len(sizes) and sizes[first] <= skip:
-            skip -= sizes[first]
-            first += 1
-        groups = list(range(first, len(sizes)))
-        left = sum(sizes[first:])
+        first_group = 0  # groups of rows that are skipped whole are not read
+        while first_group < len(sizes) and sizes[first_group] <= skip:
+            skip -= sizes[first_group]
+            first_group += 1
+        groups = list(range(first_group, len(sizes)))
+        n_left = sum(sizes[first_group:])
         for batch in opened.iter_batches(n_rows, row_groups=groups, columns=list(dict.fromkeys(names))):
-            left -= batch.num_rows
-            skipped = min(skip, batch.num_rows)
-            skip -= skipped
-            yield arrange_columns(pa.Table.from_batches([batch.slice(skipped)]), wanted, str(file))
-        if left:
-            raise UnreadableError(f"{left} rows are missing of the {sum(sizes)} that it claims")
+            n_left -= batch.num_rows
+            n_skipped = min(skip, batch.num_rows)
+            skip -= n_skipped
+            yield arrange_columns(pa.Table.from_batches([batch.slice(n_skipped)]), wanted, str(file))
+        if n_left:
+            raise UnreadableError(f"{n_left} rows are missing of the {sum(sizes)} that it claims")
 
 
 def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[pa.Table]:
@@ -196,25 +196,25 @@ def _arrow_rows(file: Path, wanted: Wanted, n_rows: int, skip: int) -> Iterator[
     if not size:
         raise UnreadableError("it is empty")
     for piece in _arrow_pieces(file, size, wanted, n_rows):
-        skipped = min(skip, piece.num_rows)
-        skip -= skipped
-        if skipped < piece.num_rows:
-            yield arrange_columns(pa.Table.from_batches([piece.slice(skipped)]), wanted, str(file))
+        n_skipped = min(skip, piece.num_rows)
+        skip -= n_skipped
+        if n_skipped < piece.num_rows:
+            yield arrange_columns(pa.Table.from_batches([piece.slice(n_skipped)]), wanted, str(file))
 
 
 def _arrow_pieces(file: Path, size: int, wanted: Wanted, n_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the columns ``wanted``, in the file's order, of an Arrow file of ``size`` bytes, by at most ``n_rows``."""
+    """Yield the columns ``wanted``, in the file's order, of an Arrow file of ``size`` bytes, by ``n_rows`` at most."""
     with file_for_arrow(file) as (raw, stream):
         opened = pa.ipc.open_file(stream)
         names = opened.schema.names
         positions = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
-        number = opened.num_record_batches
-        if (n_batches := _written_batches(raw, size)) not in (number, None):
-            raise UnreadableError(f"its end names {number} batches of rows, and there are {n_batches}")
-        if size <= LARGEST_BATCH * max(number, 1):
+        n_listed = opened.num_record_batches
+        if (n_batches := _written_batches(raw, size)) not in (n_listed, None):
+            raise UnreadableError(f"its end names {n_listed} batches of rows, and there are {n_batches}")
+        if size <= LARGEST_BATCH * max(n_listed, 1):
             # Not mapped: if another process cuts pages off, access to them would kill this process by a signal.
             opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=positions))
-            pieces = (batch.slice(at, n_rows) for batch in _batches(opened, number) for at in _starts(batch, n_rows))
+            pieces = (batch.slice(at, n_rows) for batch in _batches(opened, n_listed) for at in _starts(batch, n_rows))
         else:
             pieces = _mapped_pieces(file, size, positions, n_rows)
         del opened, stream  # at the end of the pieces nothing holds the file any more
@@ -226,24 +226,24 @@ def _written_batches(raw: WholeReads, size: int) -> int | None:
 
     ``raw`` reads the file, which has ``size`` bytes. None if the first message is not a schema, as in files of Polars.
     """
-    at, number = 8, None
-    while at + 8 <= size:
-        raw.seek(at)
-        head = raw.read(8)
-        marked = head[:4] == b"\xff" * 4  # files before Arrow 0.15 lack this mark before the length
-        length = int.from_bytes(head[4:] if marked else head[:4], "little", signed=True)
-        start = at + (8 if marked else 4)
-        if not 8 <= length <= size - start:
+    position, n_batches = 8, None  # the first eight bytes are the format's name
+    while position + 8 <= size:
+        raw.seek(position)
+        prefix = raw.read(8)
+        has_mark = prefix[:4] == b"\xff" * 4  # files before Arrow 0.15 lack this mark before the length
+        length = int.from_bytes(prefix[4:] if has_mark else prefix[:4], "little", signed=True)
+        start = position + (8 if has_mark else 4)
+        if not 8 <= length <= size - start:  # length 0 ends the messages
             break
         raw.seek(start)
-        kind, body = _kind_and_body(raw.read(length))
-        if not 0 <= body <= size - start - length:
+        kind, body_size = _kind_and_body(raw.read(length))
+        if not 0 <= body_size <= size - start - length:
             break
-        if number is None and kind != _SCHEMA:
+        if n_batches is None and kind != _SCHEMA:
             break
-        number = (number or 0) + (kind == _BATCH)
-        at = start + length + body
-    return number
+        n_batches = (n_batches or 0) + (kind == _BATCH)
+        position = start + length + body_size
+    return n_batches
 
 
 _SCHEMA, _BATCH = 1, 3  # kinds of Arrow messages
@@ -252,6 +252,8 @@ _SCHEMA, _BATCH = 1, 3  # kinds of Arrow messages
 def _kind_and_body(message: bytes) -> tuple[int, int]:
     """Return an Arrow message's kind and body size, fields 1 and 3 of its FlatBuffers table; (0, -1) if damaged."""
     try:
+        # The message begins with the table's position, and the table with the distance back to the list of its fields.
+        # That list has its size and the table's size, then the fields' offsets in the table: 0 for an absent field.
         (table,) = struct.unpack_from("<I", message)
         fields = table - struct.unpack_from("<i", message, table)[0]
         n_fields = (struct.unpack_from("<H", message, fields)[0] - 4) // 2
@@ -283,11 +285,11 @@ def _mapped_pieces(file: Path, size: int, positions: list[int], n_rows: int) -> 
         _check_whole(stream, size)
         opened = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
         for batch in _batches(opened, opened.num_record_batches):
-            for at in _starts(batch, n_rows):
+            for start in _starts(batch, n_rows):
                 _check_whole(stream, size)  # right before the copy, so that the file is hardly cut off in between
-                copied = _copy(batch.select(positions).slice(at, n_rows))
+                piece = _copy(batch.select(positions).slice(start, n_rows))
                 _let_go(mapped)
-                yield copied
+                yield piece
 
 
 def _copy(rows: pa.RecordBatch) -> pa.RecordBatch:

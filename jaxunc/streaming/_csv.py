@@ -66,22 +66,22 @@ def csv_rows(file: Path, wanted: Wanted, skip: int) -> Iterator[pa.Table]:
 
     ``wanted`` says which columns these are, and which notation the caller names. Arrow makes the numbers, which is
     quick. If a cell needs `NumberReader` (a bool, a mark between thousands, spaces), the file is read again from its
-    start as text, and converted here. Numbers are the same by both ways.
+    start as text, whose cells `NumberReader` converts. It makes the same numbers as Arrow.
     """
     reader = _RowReader(file, wanted)
-    done = 0
+    n_read = 0
     try:
-        for rows in reader.quickly():
-            done += rows.num_rows
+        for table in reader.quickly():
+            n_read += table.num_rows
             # Skipped rows are read, too: a text file has no other way to its middle.
-            yield rows.slice(max(0, rows.num_rows - max(0, done - skip)))
+            yield table.slice(max(0, table.num_rows - max(0, n_read - skip)))
         return
     except pa.ArrowInvalid:
-        skip = max(skip, done)
-    done = 0
-    for rows in reader.carefully():
-        done += rows.num_rows
-        yield rows.slice(max(0, rows.num_rows - max(0, done - skip)))
+        skip = max(skip, n_read)  # rows that were yielded are not yielded again
+    n_read = 0
+    for table in reader.carefully():
+        n_read += table.num_rows
+        yield table.slice(max(0, table.num_rows - max(0, n_read - skip)))
 
 
 def count_csv_rows(file: Path) -> int:
@@ -100,29 +100,29 @@ class Dialect(NamedTuple):
 def read_dialect(file: Path) -> Dialect:
     """Return the dialect of a text file; raise an UnreadableError, with the reason, if its first line shows none."""
     with open_bytes(file) as stream:
-        start = stream.read(2**16)
-        if b"\0" in start:
+        beginning = stream.read(2**16)
+        if b"\0" in beginning:
             raise UnreadableError("it holds binary data, not UTF-8 text")
         stream.seek(0)
         # Arrow decodes the rows; only the names have to be UTF-8 here.
         text = io.TextIOWrapper(cast(Any, stream), encoding="utf-8", errors="surrogateescape", newline="")
         lines = _CountedLines(text)
-        for first in lines:
-            first = first.removeprefix(BYTE_ORDER_MARK)
-            if first.strip():
+        for first_line in lines:
+            first_line = first_line.removeprefix(BYTE_ORDER_MARK)
+            if first_line.strip():
                 break
         else:
             raise UnreadableError("it is empty; expected the names of columns in its first line")
         # In the first line alone, since rows may hold decimal commas and free text.
-        separator = max(SEPARATORS, key=_QUOTED.sub("", first).count)
-        reader = csv.reader(itertools.chain([first], lines), delimiter=separator)
+        separator = max(SEPARATORS, key=_QUOTED.sub("", first_line).count)
+        reader = csv.reader(itertools.chain([first_line], lines), delimiter=separator)
         try:
             names = [_check_name(name) for name in next(reader)]
         except csv.Error as error:
             raise UnreadableError(f"its first line cannot be read: {error}") from error
         text.detach()  # else it would close the stream
-    named = tuple(name or f"Unnamed: {i}" for i, name in enumerate(names))
-    return Dialect(separator, named, lines.n_bytes, lines.number + 1)
+    column_names = tuple(name or f"Unnamed: {i}" for i, name in enumerate(names))
+    return Dialect(separator, column_names, lines.n_bytes, lines.number + 1)
 
 
 class _CountedLines:
@@ -207,18 +207,18 @@ def infer_column(cells: Any, missing_words: Sequence[str], notation: Notation) -
     # Each value once: a column of few values, such as bools, takes a few comparisons.
     distinct = compute.drop_null(compute.unique(stripped))
     if len(distinct) and is_all(compute.is_in(distinct, value_set=_words(TRUE_WORDS + FALSE_WORDS))):
-        true = compute.is_in(stripped, value_set=_words(TRUE_WORDS))
-        return compute.if_else(compute.is_null(stripped), pa.scalar(None, pa.bool_()), true)
-    words = write_plainly(stripped, notation)
-    if words is not None and notation.thousands is not None:
-        distinct = compute.drop_null(compute.unique(words))
-    if words is not None and len(distinct) and is_all(compute.match_substring_regex(distinct, _WHOLE)):
-        for whole in (pa.int64(), pa.uint64()):
+        is_true = compute.is_in(stripped, value_set=_words(TRUE_WORDS))
+        return compute.if_else(compute.is_null(stripped), pa.scalar(None, pa.bool_()), is_true)
+    plain_cells = write_plainly(stripped, notation)
+    if plain_cells is not None and notation.thousands is not None:
+        distinct = compute.drop_null(compute.unique(plain_cells))
+    if plain_cells is not None and len(distinct) and is_all(compute.match_substring_regex(distinct, _WHOLE)):
+        for integer_type in (pa.int64(), pa.uint64()):
             with suppress(pa.ArrowInvalid):  # integers beyond 64 bits become floats
-                return words.cast(whole)
-    if words is not None:
+                return plain_cells.cast(integer_type)
+    if plain_cells is not None:
         with suppress(pa.ArrowInvalid):
-            return words.cast(pa.float64())
+            return plain_cells.cast(pa.float64())
     return compute.if_else(compute.is_null(stripped), pa.scalar(None, _TEXT), cells)
 
 
@@ -227,8 +227,8 @@ def _words(words: Sequence[str]) -> pa.Array:
 
 
 def _booleans_as_digits(words: Any) -> Any:
-    for digit, same in (("1", TRUE_WORDS), ("0", FALSE_WORDS)):
-        is_word = compute.is_in(words, value_set=_words(same))
+    for digit, bool_words in (("1", TRUE_WORDS), ("0", FALSE_WORDS)):
+        is_word = compute.is_in(words, value_set=_words(bool_words))
         words = compute.if_else(is_word, digit, words) if is_any(is_word) else words
     return words
 
@@ -292,24 +292,24 @@ class _RowReader:
         return notation._replace(decimal=wish.decimal or notation.decimal)
 
     def _tables(self, types: dict, notation: Notation) -> Iterator[pa.Table]:
-        """Yield blocks as tables; Arrow reads the columns in ``types``, a dictionary of its types by column.
+        """Yield the file's blocks as tables; Arrow reads columns in its ``types``, a dictionary by column.
 
-        `NumberReader` makes numbers of the texts in columns of numbers; ``notation`` is the file's.
+        Texts in columns of numbers become numbers by `NumberReader`; ``notation`` is the file's.
         """
-        missing = self._missing_words
-        named = enumerate(self._features)
-        readers = [NumberReader(name, self._kind(j), missing, notation) for j, name in named]
-        for text in _blocks_of(self._file, self._dialect):
-            block = _parse(text, self._dialect, types, missing, decimal=notation.decimal)
+        missing_words = self._missing_words
+        numbered_names = enumerate(self._features)
+        readers = [NumberReader(name, self._kind(j), missing_words, notation) for j, name in numbered_names]
+        for block in _blocks_of(self._file, self._dialect):
+            table = _parse(block, self._dialect, types, missing_words, decimal=notation.decimal)
             columns = []
             for j, name in enumerate(self._features):
-                column = block.column(name)
+                column = table.column(name)
                 if not self._are_words[j] and not pa.types.is_float64(column.type):
                     # Not numbers yet: texts are for `NumberReader`, and bools become 0 and 1.
                     is_text = pa.types.is_string(column.type)
                     column = readers[j](column) if is_text else column.cast(pa.float64())
                 columns.append(column)
-            columns += [_without_empty_cells(block.column(name)) for name in self._wanted.keep]
+            columns += [_without_empty_cells(table.column(name)) for name in self._wanted.keep]
             yield pa.table(columns, names=[*self._features, *self._wanted.keep])
 
     def _kind(self, j: int) -> Kind:
@@ -349,7 +349,7 @@ def _parse(
     names: Sequence[str] | None = None,
     decimal: str | None = None,
 ) -> pa.Table:
-    """Return all rows of a block as a table, of the columns ``names``, or else of those in ``types``.
+    """Return all rows of a block as a table of the columns ``names``; None: of those in ``types``.
 
     ``dialect`` is the file's, ``types`` are Arrow's types by column. ``missing_words`` are null in columns other than
     strings; ``decimal`` is the decimal mark, by default a point. Raises an error of Arrow for a cell that is not of its
@@ -383,12 +383,12 @@ def _parse(
 
 
 def _look_at(block: Block, dialect: Dialect, evidence: Evidence, missing_words: Sequence[str]) -> None:
-    """Add the cells of a block to the evidence of a file; ``dialect`` and ``missing_words`` are as in `_parse`."""
+    """Add a block's cells to the evidence of its file's notation; ``missing_words`` are null in columns of numbers."""
     if not evidence.texts:
         return
     try:
         table = _parse(block, dialect, evidence.types, missing_words, decimal=evidence.decimal)
-    except pa.ArrowInvalid:
+    except pa.ArrowInvalid:  # a cell is no number with the marks seen so far: all cells are looked at, as texts
         table = _parse(block, dialect, evidence.texts, missing_words)
     evidence.add(table)
 

@@ -28,6 +28,7 @@ class Block(NamedTuple):
 
     def check(self, n_rows: int) -> None:
         """Raise an UnreadableError unless ``n_rows``, which a parser read, are all rows of the block."""
+        # Lines are quick to count. Rows are fewer where cells span lines, or lines are empty.
         whole_lines = self.n_lines + (self.text[-1] not in b"\r\n")
         if n_rows != whole_lines and n_rows != (n_starts := len(self.starts())):
             raise UnreadableError(f"{n_rows} rows were read of the {n_starts} in lines {self.line} to {self._last}")
@@ -61,31 +62,31 @@ def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, on
     """Yield all rows of a file, in blocks of about ``size`` bytes.
 
     The first row begins in line ``line``, after ``head`` bytes; ``separator`` stands between cells. With ``one_column``
-    an empty line may be a row. The bytes are read here and not by the parser, whose threads read ahead and could
-    outlive the file. Raises an UnreadableError, with the number of the line, for rows that a parser would swallow, or
-    if the file ends early.
+    an empty line, which may be a row, is refused. The bytes are read here and not by the parser, whose threads read
+    ahead and could outlive the file. Raises an UnreadableError, with the number of the line, for rows that a parser
+    would swallow, or if the file ends early.
     """
     with open(file, "rb") as raw:
         stream: Any = gzip.GzipFile(fileobj=raw) if is_compressed(file) else raw
         if len(_with_more(b"", stream, head)) < head:
             raise UnreadableError("it became shorter while it was read")
-        rest = b""
+        leftover = b""
         while True:
-            text = _with_more(rest, stream, size)
+            text = _with_more(leftover, stream, size)
             if text.endswith(b"\r"):
                 text += stream.read(1)  # the other half of a line end
-            is_last = len(text) < len(rest) + size
+            is_last = len(text) < len(leftover) + size
             if is_last:
                 _check_size(raw)
             if not text:
                 return
-            block, end = _block_of(text, line, separator, is_last=is_last, one_column=one_column)
-            rest = bytes(memoryview(text)[end:])
-            if not end and len(rest) > LONGEST * size:
+            block, rows_end = _block_of(text, line, separator, is_last=is_last, one_column=one_column)
+            leftover = bytes(memoryview(text)[rows_end:])
+            if not rows_end and len(leftover) > LONGEST * size:
                 raise UnreadableError(
-                    f"the row in line {line} is longer than {len(rest)} bytes; is a quotation mark left open?"
+                    f"the row in line {line} is longer than {len(leftover)} bytes; is a quotation mark left open?"
                 )
-            if end:
+            if rows_end:
                 yield block
                 line += block.n_lines
             if is_last:
@@ -93,17 +94,17 @@ def blocks_of(file: Path, head: int, line: int, separator: str, size: int, *, on
 
 
 def _with_more(text: bytes, stream: Any, size: int) -> bytearray:
-    """Return a text with the next ``size`` bytes of a stream appended, fewer only at the stream's end.
+    """Return a text with the next ``size`` bytes of a stream appended, or all that are left if these are fewer.
 
-    A single read may return fewer bytes before the end.
+    It reads several times, since a single read may return fewer bytes before the stream's end.
     """
-    at = len(text)
-    buffer = bytearray(at + size)
-    buffer[:at] = text
+    n_bytes = len(text)
+    buffer = bytearray(n_bytes + size)
+    buffer[:n_bytes] = text
     with memoryview(buffer) as view:
-        while at < len(buffer) and (number := stream.readinto(view[at:])):
-            at += number
-    del buffer[at:]
+        while n_bytes < len(buffer) and (n_read := stream.readinto(view[n_bytes:])):
+            n_bytes += n_read
+    del buffer[n_bytes:]
     return buffer
 
 
@@ -116,8 +117,8 @@ def _check_size(raw: Any) -> None:
 def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_column: bool) -> tuple[Block, int]:
     """Return the whole rows at the beginning of a text as a block, and the position where they end.
 
-    The text begins in line ``line`` of the file, and with ``is_last`` ends where the file does. ``separator`` and
-    ``one_column`` are as in `blocks_of`. Raises an UnreadableError for a row that a parser would misread.
+    The text begins in line ``line`` of the file, and with ``is_last`` ends where the file does. ``separator`` stands
+    between cells. Raises an UnreadableError for rows that a parser would misread; with ``one_column`` for empty lines.
     """
     if (at := text.find(b"\0")) >= 0:
         raise UnreadableError(f"line {line + _n_lines(text, at)} holds binary data, not UTF-8 text")
@@ -135,7 +136,7 @@ def _block_of(text: bytearray, line: int, separator: str, *, is_last: bool, one_
         end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
     else:
         end = int(ends[-1]) + 1 if len(ends) else 0
-    starts = lru_cache(1)(lambda: _row_starts(text, end, quoted))
+    starts = lru_cache(1)(lambda: _row_starts(text, end, quoted))  # found when they are asked for, and once
     if one_column and end:
         _check_no_empty_line(text, end, quoted, line)
     return Block(memoryview(text)[:end], line, _n_lines(text, end), starts), end
@@ -155,14 +156,14 @@ def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -
         if is_last:
             return None
         marks = np.append(marks, len(codes))  # closes a cell that is cut at the text's end
-    between = np.zeros(256, bool)
-    between[[_END, _RETURN, ord(separator)]] = True
+    is_between = np.zeros(256, bool)
+    is_between[[_END, _RETURN, ord(separator)]] = True
     opening, closing = marks[0::2], marks[1::2]
-    doubled = opening[1:] == closing[:-1] + 1
-    may_open = between[codes[opening - 1]]
+    doubled = opening[1:] == closing[:-1] + 1  # such a mark divides a cell into two intervals
+    may_open = is_between[codes[opening - 1]]
     may_open[0] |= opening[0] == 0
     may_open[1:] |= doubled
-    may_close = between[codes[np.minimum(closing + 1, len(codes) - 1)]]
+    may_close = is_between[codes[np.minimum(closing + 1, len(codes) - 1)]]
     may_close[-1] |= closing[-1] >= len(codes) - 1
     may_close[:-1] |= doubled
     return (opening, closing) if may_open.all() and may_close.all() else None
@@ -171,38 +172,39 @@ def _find_strictly_quoted(codes: np.ndarray, separator: str, *, is_last: bool) -
 def _find_quoted(text: bytearray, codes: np.ndarray, line: int, separator: str, *, is_last: bool) -> Intervals:
     """Return the quoted cells as parsers find them; raise an UnreadableError if a cell would swallow rows.
 
-    ``codes`` are the bytes of ``text``, which begins in line ``line``; other arguments are as in
-    `_find_strictly_quoted`. A quoted cell over several lines is accepted only if the marks in its row are sound. Else
-    its opening mark was never closed, and the mark that seems to close it opens a cell of another row.
+    ``codes`` are the bytes of ``text``, which begins in line ``line``; with ``is_last`` it ends where the file does.
+    ``separator`` stands between cells. A quoted cell over several lines is accepted only if the marks in its row are
+    sound. Else its opening mark was never closed, and the mark that seems to close it opens a cell of another row.
     """
     between = b"\r\n" + separator.encode()
+    # A mark opens a cell at the start, or behind a separator or line end. The group is empty if the text ends within.
     cell = re.compile(b'(?<![^%b])"(?:[^"]+|"")*("|\\Z)' % re.escape(between))
     cells = [(match.start(), match.start(1)) for match in cell.finditer(text)]
-    starts, closing = np.array(cells, np.int64).reshape(-1, 2).T
+    opening, closing = np.array(cells, np.int64).reshape(-1, 2).T
     is_open = closing == len(text)  # the last cell, if the text ends within it
     if is_last and is_open.any():
-        raise _open_mark_error(text, int(starts[-1]), line)
-    marks = _find_misplaced(codes, (starts, closing), between)
-    row_ends, all_ends = _line_ends(codes, (starts, closing)), _line_ends(codes, None)
-    over_lines = np.searchsorted(all_ends, starts) != np.searchsorted(all_ends, closing)
-    at_fault = over_lines & np.isin(np.searchsorted(row_ends, starts), np.searchsorted(row_ends, marks))
-    if at_fault.any() and (is_last or not is_open[at_fault.argmax()]):
-        raise _open_mark_error(text, int(starts[at_fault.argmax()]), line)
-    return starts, closing
+        raise _open_mark_error(text, int(opening[-1]), line)
+    misplaced = _find_misplaced(codes, (opening, closing), between)
+    row_ends, all_ends = _line_ends(codes, (opening, closing)), _line_ends(codes, None)
+    spans_lines = np.searchsorted(all_ends, opening) != np.searchsorted(all_ends, closing)
+    is_faulty = spans_lines & np.isin(np.searchsorted(row_ends, opening), np.searchsorted(row_ends, misplaced))
+    if is_faulty.any() and (is_last or not is_open[is_faulty.argmax()]):
+        raise _open_mark_error(text, int(opening[is_faulty.argmax()]), line)
+    return opening, closing
 
 
 def _find_misplaced(codes: np.ndarray, quoted: Intervals, between: bytes) -> np.ndarray:
-    """Return positions of marks outside of ``quoted`` cells, and of the opening marks of cells that end amid text.
+    """Return positions of marks outside of ``quoted`` cells, and of the opening marks of cells before further text.
 
     ``codes`` are the text's bytes, ``between`` those that may come between two cells.
     """
-    starts, closing = quoted
+    opening, closing = quoted
     followers = codes[np.minimum(closing + 1, len(codes) - 1)]
     is_followed = (closing + 1 < len(codes)) & ~np.isin(followers, np.frombuffer(between, np.uint8))
     marks = np.flatnonzero(codes == _QUOTE)
-    index = np.searchsorted(starts, marks, side="right") - 1
-    outside = marks[(index < 0) | (marks > np.append(closing, -1)[index])]
-    return np.concatenate([starts[is_followed], outside])
+    cell_index = np.searchsorted(opening, marks, side="right") - 1
+    outer_marks = marks[(cell_index < 0) | (marks > np.append(closing, -1)[cell_index])]
+    return np.concatenate([opening[is_followed], outer_marks])
 
 
 def _open_mark_error(text: bytearray, at: int, line: int) -> UnreadableError:
@@ -217,8 +219,8 @@ def _line_ends(codes: np.ndarray, quoted: Intervals | None) -> np.ndarray:
     ends = np.flatnonzero((codes == _END) | (codes == _RETURN))
     if quoted is None or not len(quoted[0]):
         return ends
-    index = np.searchsorted(quoted[0], ends) - 1
-    return ends[(index < 0) | (ends > quoted[1][index])]
+    cell_index = np.searchsorted(quoted[0], ends) - 1  # of the last cell that opens before; -1 for none
+    return ends[(cell_index < 0) | (ends > quoted[1][cell_index])]
 
 
 def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarray:
@@ -226,7 +228,7 @@ def _row_starts(text: bytearray, end: int, quoted: Intervals | None) -> np.ndarr
     codes = np.frombuffer(text, np.uint8)[:end]
     is_end = np.zeros(end + 1, bool)
     is_end[_line_ends(codes, quoted)] = True
-    is_end[-1] = True
+    is_end[-1] = True  # rolled to the front below: the first byte starts a line
     return np.flatnonzero(~is_end[:-1] & np.roll(is_end, 1)[:-1])
 
 
@@ -235,6 +237,7 @@ def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, li
     codes = np.frombuffer(text, np.uint8)[:end]
     ends = _line_ends(codes, quoted)
     before = np.concatenate([[-1], ends[:-1]])
+    # A line feed right behind a carriage return is the second half of one line end.
     is_second_half = (codes[ends] == _END) & (before == ends - 1) & (codes[before] == _RETURN) & (before >= 0)
     is_empty = (before == ends - 1) & ~is_second_half
     if is_empty.any():
@@ -248,10 +251,10 @@ def _check_no_empty_line(text: bytearray, end: int, quoted: Intervals | None, li
 def _n_lines(text: bytes | bytearray, end: int | None = None) -> int:
     """Return the number of line ends in ``text[:end]``: a line feed, a carriage return, or both as one."""
     codes = np.frombuffer(text, np.uint8)[:end]
-    number = sum(int(np.count_nonzero(codes[i : i + _PIECE] == _END)) for i in range(0, len(codes), _PIECE))
+    n_ends = sum(int(np.count_nonzero(codes[i : i + _PIECE] == _END)) for i in range(0, len(codes), _PIECE))
     if b"\r" in text:
-        number += text.count(b"\r", 0, end) - text.count(b"\r\n", 0, end)
-    return number
+        n_ends += text.count(b"\r", 0, end) - text.count(b"\r\n", 0, end)
+    return n_ends
 
 
 _OVERLAP = 2**8  # bytes that two pieces share, so that a cell at their border lies whole in one of them
@@ -267,30 +270,33 @@ def has_marks_of_others(file: Path) -> bool:
 
 def _pieces(file: Path) -> Iterator[np.ndarray]:
     """Yield the bytes of a file in pieces that overlap; all share one buffer, so each is valid until the next."""
-    space = bytearray(_OVERLAP + 8 * _PIECE)
-    codes = np.frombuffer(space, np.uint8)
-    with open_bytes(file) as stream, memoryview(space) as view:
-        space[:_OVERLAP] = b"\n" * _OVERLAP  # a line end comes before the first cell
-        while number := stream.readinto(view[_OVERLAP:]):
-            yield codes[: _OVERLAP + number]
-            space[:_OVERLAP] = space[number : number + _OVERLAP]
+    buffer = bytearray(_OVERLAP + 8 * _PIECE)
+    codes = np.frombuffer(buffer, np.uint8)
+    with open_bytes(file) as stream, memoryview(buffer) as view:
+        buffer[:_OVERLAP] = b"\n" * _OVERLAP  # a line end comes before the first cell
+        while n_read := stream.readinto(view[_OVERLAP:]):
+            yield codes[: _OVERLAP + n_read]
+            buffer[:_OVERLAP] = buffer[n_read : n_read + _OVERLAP]
 
 
 def _quoted_commas(codes: np.ndarray) -> bool:
-    """Return whether in a text of bytes ``codes`` a cell in quotation marks begins like a number, and holds a comma."""
+    """Return whether, in bytes ``codes`` of a text, a quoted cell begins like a number and holds a comma."""
     if codes.tobytes().find(b'"') < 0:
         return False
+    # Bytes below "0" wrap around to large numbers, and are no digits either.
     is_comma, is_digit, is_quote = codes == ord(","), codes - ord("0") < 10, codes == _QUOTE
     is_between = is_comma | (codes == _END) | (codes == _RETURN)
+    # A cell that begins with a comma and a digit, such as ",5".
     if np.any(is_between[:-3] & is_quote[1:-2] & is_comma[2:-1] & is_digit[3:]):
         return True
+    # Else a number's comma stands behind a digit or a sign, and before a digit.
     if not np.any(is_comma[1:-1] & is_digit[2:] & (is_digit | (codes == ord("-")) | (codes == ord("+")))[:-2]):
         return False
     quotes, commas = np.flatnonzero(is_quote), np.append(np.flatnonzero(is_comma), len(codes))
-    ends = np.append(quotes[1:], len(codes))
-    before, behind = codes[quotes - 1], codes[np.minimum(quotes + 1, len(codes) - 1)]
-    is_opening = is_between[quotes - 1] & _BEGINNING[behind] & (before != _QUOTE)
-    return bool(np.any(commas[np.searchsorted(commas, quotes[is_opening])] < ends[is_opening]))
+    next_quotes = np.append(quotes[1:], len(codes))
+    byte_before, byte_behind = codes[quotes - 1], codes[np.minimum(quotes + 1, len(codes) - 1)]
+    is_opening = is_between[quotes - 1] & _BEGINNING[byte_behind] & (byte_before != _QUOTE)
+    return bool(np.any(commas[np.searchsorted(commas, quotes[is_opening])] < next_quotes[is_opening]))
 
 
 _BEGINNING = np.zeros(256, bool)
@@ -299,10 +305,10 @@ _BEGINNING[list(b"0123456789+-.,' \xc2\xe2")] = True
 
 
 def _points_by_thousands(codes: np.ndarray) -> bool:
-    """Return whether in a text of bytes ``codes`` two points have three digits between them."""
+    """Return whether, in bytes ``codes`` of a text, two points have exactly three digits between them."""
     is_point = codes == ord(".")
     is_near = is_point[:-4] & is_point[4:]
     if not is_near.any():
         return False
-    first = np.flatnonzero(is_near)
-    return bool(np.any(np.all([codes[first + i] - ord("0") < 10 for i in (1, 2, 3)], axis=0)))
+    first_points = np.flatnonzero(is_near)
+    return bool(np.any(np.all([codes[first_points + i] - ord("0") < 10 for i in (1, 2, 3)], axis=0)))

@@ -65,10 +65,14 @@ def table_of_columns(columns: Mapping[Any, Any], *, exact: bool = False) -> pa.T
 
 
 def table_of_pandas(frame: Any, *, exact: bool = False) -> pa.Table:
-    """Return a frame of pandas as a table, without its index; ``exact`` and errors are as in `table_of_columns`."""
+    """Return a frame of pandas as a table, without its index; raise a TypeError for values that Arrow has no type for.
+
+    Without ``exact`` numbers of such types become floats.
+    """
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
         for j, data_type in enumerate(table.schema.types):
+            # Of objects Arrow may truncate times, and take texts among bytes for bytes: `_column` reads these.
             if (pa.types.is_temporal(data_type) or pa.types.is_binary(data_type)) and _holds_objects(frame.iloc[:, j]):
                 column = _column(frame.iloc[:, j], table.schema.names[j], exact)
                 table = table.set_column(j, table.schema.names[j], column)
@@ -165,21 +169,21 @@ def _holds_objects(column: Any) -> bool:
 def _arrow_of_objects(column: Any, name: str) -> pa.Array:
     """Return Python values as an Arrow array that keeps times to the nanosecond; Arrow alone would truncate some.
 
-    Raises what Arrow raises (`_FAULTS`) for values that it has no type for and that are no moments. ``name`` is the
-    column's, for the error of `_arrow_of_moments`.
+    *Moments* are dates and times, *spans* are durations. Raises what Arrow raises (`_FAULTS`) for values that it has no
+    type for and that are no moments. ``name`` is the column's, for the error of `_arrow_of_moments`.
     """
     try:
         array = pa.array(column, from_pandas=True)
     except _FAULTS:  # Arrow refuses some mixtures of kinds of moments, such as dates among times
         moments = _arrow_of_moments(list(column), name)
-        if moments is None:
+        if moments is None:  # some values are no moments: Arrow's error stands
             raise
         return moments
     if pa.types.is_duration(array.type):
         return _arrow_of_spans(array, list(column))
     if pa.types.is_temporal(array.type):
         moments = _arrow_of_moments(list(column), name)
-        return array if moments is None else moments
+        return array if moments is None else moments  # None: Arrow's array is exact
     return array
 
 
@@ -208,13 +212,14 @@ def _arrow_of_moments(values: list, name: str) -> pa.Array | None:
     if in_utc:
         moments = [None if value is None else value.astimezone(datetime.UTC).replace(tzinfo=None) for value in moments]
     words = ["NaT" if value is None else moment_word(value) for value in moments]
+    # More than six decimals of a second need nanoseconds.
     unit = "ns" if any(len(word.partition(".")[2]) > 6 for word in words) else "us"
     return pa.array(np.array(words, f"M8[{unit}]"), pa.timestamp(unit, "UTC" if in_utc else None))
 
 
 def _nanoseconds(span: datetime.timedelta) -> int:
-    whole = (span.days * 86_400 + span.seconds) * 10**6 + span.microseconds
-    return whole * 1000 + getattr(span, "nanoseconds", 0)
+    microseconds = (span.days * 86_400 + span.seconds) * 10**6 + span.microseconds
+    return microseconds * 1000 + getattr(span, "nanoseconds", 0)
 
 
 def arrow_numbers(array: np.ndarray) -> pa.Array:

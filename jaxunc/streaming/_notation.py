@@ -38,8 +38,8 @@ class Notation(NamedTuple):
     @property
     def implied(self) -> "Notation":
         """The notation with the decimal mark that follows: a comma for points between thousands, a point for commas."""
-        left = {".": ",", ",": "."}.get(self.thousands or "")
-        return self if left is None or self.decimal is not None else self._replace(decimal=left)
+        decimal = {".": ",", ",": "."}.get(self.thousands or "")
+        return self if decimal is None or self.decimal is not None else self._replace(decimal=decimal)
 
     @property
     def words(self) -> str:
@@ -65,7 +65,7 @@ class Notation(NamedTuple):
 
 
 def wished_notation(decimal: str | None, thousands: str | None) -> Notation:
-    """Return the notation of the marks that a caller names, or None; raise a ValueError for unknown or equal marks."""
+    """Return the notation of the marks that a caller names (None: unknown); raise a ValueError for unsuitable marks."""
     check_marks(decimal, thousands)
     return Notation(decimal, thousands)
 
@@ -84,16 +84,16 @@ _TWO_READINGS = r"^[-+]?[1-9]\d{0,2}\%s\d{3}$"
 
 
 def _pattern(notation: Notation) -> str:
-    decimal, grouped = re.escape(str(notation.decimal)), ""
+    decimal, grouped_pattern = re.escape(str(notation.decimal)), ""
     if notation.thousands is not None:
-        grouped = rf"|[1-9]\d{{0,2}}([{re.escape(_WRITTEN[notation.thousands])}]\d{{3}})+({decimal}\d*)?"
-    return rf"^[-+]?((\d+({decimal}\d*)?|{decimal}\d+)([eE][-+]?\d+)?{grouped})$"
+        grouped_pattern = rf"|[1-9]\d{{0,2}}([{re.escape(_WRITTEN[notation.thousands])}]\d{{3}})+({decimal}\d*)?"
+    return rf"^[-+]?((\d+({decimal}\d*)?|{decimal}\d+)([eE][-+]?\d+)?{grouped_pattern})$"
 
 
 def write_plainly(cells: Any, notation: Notation) -> Any:
-    """Return cells of numbers with decimal points and no other marks.
+    """Return cells of numbers with decimal points and no other marks; None if a marked cell is no number.
 
-    None if a cell with marks is no number in ``notation``. In a plain notation cells are returned as they are.
+    ``notation`` is the one in which the cells are written; if it is plain, they are returned as they are.
     """
     if notation.is_plain:
         return cells
@@ -112,7 +112,7 @@ def strip_cells(cells: Any, missing: pa.Array) -> Any:
 
 
 class _ColumnEvidence:
-    """What the cells of a column have shown so far of its notation: which of the ``notations`` explain them all."""
+    """Evidence of a column's notation: those of the ``notations`` in which all cells so far are numbers."""
 
     def __init__(self, notations: Sequence[Notation]):
         self.notations = list(notations)
@@ -132,34 +132,34 @@ class _ColumnEvidence:
         """Drop the notations that do not explain all cells; return whether each cell is a number in some notation."""
         distinct = compute.drop_null(compute.unique(cells))
         is_marked = compute.match_substring_regex(distinct, _MARKS)
-        marked, others = distinct.filter(is_marked), distinct.filter(compute.invert(is_marked))
-        if not is_all(compute.match_substring_regex(others, _PLAIN)):
+        marked_cells, unmarked_cells = distinct.filter(is_marked), distinct.filter(compute.invert(is_marked))
+        if not is_all(compute.match_substring_regex(unmarked_cells, _PLAIN)):
             return False
-        explained = np.zeros(len(marked), bool)
+        is_explained = np.zeros(len(marked_cells), bool)
         for notation in self.notations[:]:
-            fits = np.asarray(compute.match_substring_regex(marked, _pattern(notation)))
-            explained |= fits
+            fits = np.asarray(compute.match_substring_regex(marked_cells, _pattern(notation)))
+            is_explained |= fits
             if not fits.all():
                 self.notations.remove(notation)
-                self.against[notation] = marked[int(np.argmin(fits))].as_py()
-        # A cell without a remaining notation may still be a number in a notation that was dropped before.
-        for notation in self.against if not explained.all() else ():
-            explained |= np.asarray(compute.match_substring_regex(marked, _pattern(notation)))
-        self._keep_marks(marked)
-        return bool(explained.all())
+                self.against[notation] = marked_cells[int(np.argmin(fits))].as_py()
+        # A cell that no remaining notation explains may be a number in a notation that was dropped before.
+        for notation in self.against if not is_explained.all() else ():
+            is_explained |= np.asarray(compute.match_substring_regex(marked_cells, _pattern(notation)))
+        self._keep_marks(marked_cells)
+        return bool(is_explained.all())
 
     def _keep_marks(self, cells: Any) -> None:
         """Keep which marks cells have, and for each mark the first cell that has two readings by it."""
-        self.marks |= {mark for mark, letters in _WRITTEN.items() if is_any(_holds(cells, letters))}
+        self.marks |= {mark for mark, characters in _WRITTEN.items() if is_any(_holds(cells, characters))}
         for mark in DECIMALS:
-            if mark not in self.two_readings and len(first := _matching(cells, _TWO_READINGS % mark)):
-                self.two_readings[mark] = first[0].as_py()
+            if mark not in self.two_readings and len(matches := _matching(cells, _TWO_READINGS % mark)):
+                self.two_readings[mark] = matches[0].as_py()
 
     @property
     def decimal(self) -> str | None:
         """The decimal mark, once a cell has shown it; None before."""
-        left = {notation.decimal for notation in self.notations}
-        return left.pop() if len(left) == 1 and left <= self.marks else None
+        decimals = {notation.decimal for notation in self.notations}
+        return decimals.pop() if len(decimals) == 1 and decimals <= self.marks else None
 
     def _are_plain(self, cells: Any) -> bool:
         """Return whether cells show nothing new: numbers without marks, or with the decimal mark of earlier cells."""
@@ -173,10 +173,10 @@ class _ColumnEvidence:
 
 
 class Evidence:
-    """What the cells of a file show of its notation, block by block.
+    """Evidence of a file's notation, gathered from its cells block by block.
 
     ``names`` are the columns to look at, ``missing`` the words for missing values, and ``wish`` has the marks that the
-    caller names. A column with a cell that is not a number in any notation is left out.
+    caller names. A column with a cell that is not a number in any notation is left out: it holds texts.
     """
 
     def __init__(self, names: Sequence[str], missing: pa.Array, wish: Notation):
@@ -214,24 +214,25 @@ class Evidence:
         ``usual`` does not decide either, or no notation explains all cells. The message has a cell's readings, and the
         options that decide.
         """
-        columns = {name: column for name, column in self._columns.items() if column.marks}
-        left = self._explaining(columns)
-        if not left and usual != Notation():
-            is_allowed = [notation for notation in self._all if usual.decimal in (None, notation.decimal)]
-            readable = [column for column in columns.values() if set(is_allowed) & set(column.notations)]
+        columns = {name: column for name, column in self._columns.items() if column.marks}  # others fit every notation
+        notations = self._explaining(columns)
+        if not notations and usual != Notation():
+            # Columns that hold no numbers with the usual decimal mark are texts.
+            allowed = [notation for notation in self._all if usual.decimal in (None, notation.decimal)]
+            readable = [column for column in columns.values() if set(allowed) & set(column.notations)]
             columns = dict(enumerate(readable))
-            left = [notation for notation in self._explaining(columns) if notation in is_allowed]
-        if not left:
+            notations = [notation for notation in self._explaining(columns) if notation in allowed]
+        if not notations:
             raise self._odds_error(file)
         marks = set().union(*(column.marks for column in columns.values()))
-        left = _keep_by_separator(left, marks, separator)
-        if len({_roles(notation, marks) for notation in left}) > 1:
-            fitting = [notation for notation in left if usual.allows(notation)] if usual != Notation() else []
-            if len({_roles(notation, marks) for notation in fitting}) != 1:
-                raise self._readings_error(file, left)
-            _tell_two_readings(file, self._with_two_readings(), fitting[0])
-            left = fitting
-        return _drop_absent_marks(left[0], marks)
+        notations = _keep_by_separator(notations, marks, separator)
+        if len({_roles(notation, marks) for notation in notations}) > 1:
+            matching = [notation for notation in notations if usual.allows(notation)] if usual != Notation() else []
+            if len({_roles(notation, marks) for notation in matching}) != 1:
+                raise self._readings_error(file, notations)
+            _tell_two_readings(file, self._with_two_readings(), matching[0])
+            notations = matching
+        return _drop_absent_marks(notations[0], marks)
 
     def _explaining(self, columns: dict[Any, _ColumnEvidence]) -> list[Notation]:
         return [notation for notation in self._all if all(notation in column.notations for column in columns.values())]
@@ -254,14 +255,14 @@ class Evidence:
         )
 
     def _odds_error(self, file: Path) -> ValueError:
-        """Return the error for a file without a notation, which names two cells that no notation explains together."""
+        """Return the error for a file without a notation: it names two cells that no notation explains together."""
         cells = [(name, cell) for name, column in self._columns.items() for cell in column.against.values()]
         pairs = ((a, b) for i, a in enumerate(cells[:64]) for b in cells[i + 1 : 64])
         at_odds = ((a, b) for a, b in pairs if not any(n.has(a[1]) and n.has(b[1]) for n in self._all))
         pair = next(at_odds, (cells[0], cells[-1]))
         first, second = (next(n for n in self._all if n.has(cell)) for _, cell in pair)
-        which = "decimal" if first.decimal != second.decimal else "thousands"
-        options = [f"{which}={getattr(n, which)!r}" for n in (first, second)]
+        mark_name = "decimal" if first.decimal != second.decimal else "thousands"
+        options = [f"{mark_name}={getattr(n, mark_name)!r}" for n in (first, second)]
         words = " and ".join(f"{cell!r:.40} in column {name!r}" for name, cell in pair)
         cell = pair[0][1]
         return ValueError(
@@ -272,12 +273,12 @@ class Evidence:
 
 
 def _keep_by_separator(left: list[Notation], marks: set[str], separator: str) -> list[Notation]:
-    """Return the notations ``left``, or only those with decimal points if commas separate cells and no number has one.
+    """Return the notations ``left``; only those with decimal points if commas separate cells, and none is in a number.
 
     ``marks`` are those in numbers of the file, ``separator`` is the mark between cells.
     """
-    points = [notation for notation in left if notation.decimal == "."]
-    return points if points and separator == "," and "," not in marks else left
+    with_points = [notation for notation in left if notation.decimal == "."]
+    return with_points if with_points and separator == "," and "," not in marks else left
 
 
 def _roles(notation: Notation, marks: set[str]) -> tuple[bool, ...]:

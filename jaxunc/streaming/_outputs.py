@@ -47,7 +47,7 @@ BESIDE_ROWS = tuple(name for name, settings in OUTPUTS.items() if "rows" in sett
 
 
 class OutputSettings(TypedDict, total=False):
-    """Keywords of `BatchPredictor`: outputs, columns, and the settings that outputs read, as `stream` explains them."""
+    """Keywords of `BatchPredictor`: outputs, columns, and the settings that outputs read; `stream` explains each."""
 
     outputs: Sequence[str] | None
     features: Sequence[str] | None
@@ -78,7 +78,7 @@ DEFAULTS: dict[str, Any] = {"keep": (), "s": 1.0, "confidence": 0.99, "by_class"
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-    """Names of outputs and their settings, those of `stream`, as plain values that JSON can hold.
+    """The outputs that a model is asked for (None: its usual ones), and their settings, as plain values for JSON.
 
     Raises a TypeError or a ValueError if a setting is not sound, or is read by none of the outputs.
     """
@@ -116,7 +116,7 @@ class Outputs:
         if self.k is not None:
             check_integer("k", self.k, 1, ": the number of neighbours of a row")
         numbers = {name: getattr(self, name) for name in ("s", "confidence", "reject")}
-        plain = {
+        plain_values = {
             "names": None if self.names is None else list(self.names),
             "costs": plain_costs(self.costs),
             "by_class": bool(self.by_class),
@@ -127,14 +127,14 @@ class Outputs:
             "k": None if self.k is None else int(self.k),
             **{name: None if value is None else np.asarray(value, float).item() for name, value in numbers.items()},
         }
-        vars(self).update(plain)  # past the setter, which a frozen dataclass refuses
+        vars(self).update(plain_values)  # past the setter, which a frozen dataclass refuses
         if self.quantiles == []:
             raise ValueError("quantiles=[] names nothing; pass levels in [0, 1], such as [0.05, 0.95].")
         if self.kind is not None:
             check_one_of("kind", self.kind, ("prediction", "leaves"))
-        if self.rows is None and (needing := sorted({*BESIDE_ROWS} & {*(self.names or ())})):
+        if self.rows is None and (unmet := sorted({*BESIDE_ROWS} & {*(self.names or ())})):
             raise ValueError(
-                f"outputs {needing} compare with training rows; pass rows, a file or a table of those that the model "
+                f"outputs {unmet} compare with training rows; pass rows, a file or a table of those that the model "
                 "was grown on."
             )
         for setting in ("costs", "reject", "rows", "k", "kind"):
@@ -152,9 +152,10 @@ class Outputs:
         return {name: v for name, v in vars(self).items() if name != "names" and v is not None and v is not False}
 
     def check_is_read(self, setting: str, names: Collection[str], readers: Collection[str] = tuple(OUTPUTS)) -> None:
-        """Raise a ValueError if the field ``setting`` is not None, and no output among ``names`` reads it.
+        """Raise a ValueError if the field ``setting`` is not None, but no output that is asked for reads it.
 
-        ``readers`` are the outputs that the message may name, those that the model has.
+        ``names`` are the outputs that are asked for, and ``readers`` those that the model can give. The message names
+        the outputs among ``readers`` that read the setting.
         """
         value = getattr(self, setting)
         readers = [name for name in readers if setting in OUTPUTS[name]]
@@ -175,7 +176,7 @@ class Question(NamedTuple):
 
 
 def question_of(passed: Mapping[str, Any], settings: type, function: str) -> Question:
-    """Return the question that the keywords ``passed`` to a function ask.
+    """Return the `Question` (outputs, columns, notation) of the keywords ``passed`` to a function.
 
     ``settings`` is the type that lists the function's keywords; ``function`` is its name, for messages. Raises a
     TypeError or a ValueError for a keyword that is unknown or not sound.

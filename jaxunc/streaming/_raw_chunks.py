@@ -18,10 +18,10 @@ compute: Any = pyarrow.compute
 
 
 class RawRows:
-    """A function from chunks of raw columns to the rows that the forest of ``model`` tests.
+    """A callable that turns chunks of raw columns into the encoded rows that the forest of ``model`` tests.
 
-    ``model`` is an estimator with a pipeline. ``columns`` are the raw columns that the pipeline reads; data may lack
-    columns that it drops.
+    ``model`` is an estimator with a pipeline. The attribute ``columns`` has the raw columns that the pipeline reads;
+    data may lack columns that it drops.
     """
 
     def __init__(self, model: Any):
@@ -30,15 +30,15 @@ class RawRows:
                 "the model's pipeline takes texts or the like, without columns, and what streams are tables; ask the "
                 "model itself."
             )
-        read = model._columns_read
+        positions = model._columns_read
         names = getattr(model, "feature_names_in_", None)
         types = model._raw_types or ("Object",) * model.n_features_in_
-        self._model, self._names = model, None if names is None else [str(names[j]) for j in read]
-        self._types = [types[j] for j in read]
+        self._model, self._names = model, None if names is None else [str(names[j]) for j in positions]
+        self._types = [types[j] for j in positions]
         self._families = [family(raw_type) for raw_type in self._types]
         is_text = tuple(name != "numbers" for name in self._families)
         self.columns = Columns(
-            len(read),
+            len(positions),
             None if self._names is None else tuple(self._names),
             nominal=is_text,
             levels=tuple(Levels((), False) if text else None for text in is_text),  # so cells of text files stay texts
@@ -48,7 +48,7 @@ class RawRows:
         )
 
     def __call__(self, chunk: DataChunk) -> EncodedRows:
-        """Return a chunk's rows; raise a TypeError or a ValueError that names the file for columns of other types."""
+        """Return a chunk's rows; raise a TypeError or a ValueError, which names the file, for unsuitable columns."""
         try:
             frame = self._frame(chunk)
             rows = encode_rows(self._model._instances(frame), self._model.bound_.columns)
@@ -58,7 +58,7 @@ class RawRows:
             raise type(error)(f"{chunk.where}: {error}") from error
 
     def _frame(self, chunk: DataChunk) -> Any:
-        """Return a chunk's raw columns as a pandas frame in the types of the fit; an array of floats without names."""
+        """Return a chunk's raw columns as a pandas frame in the types of the fit; without names as float64 numbers."""
         names = self._names or [str(j) for j in range(len(self._types))]
         columns = [self._column(j, chunk) for j in range(len(names))]
         frame = as_frame(pa.table(columns, names=names))
@@ -67,7 +67,7 @@ class RawRows:
         return frame if self._names is not None else frame.to_numpy(np.float64)
 
     def _column(self, j: int, chunk: DataChunk) -> Any:
-        """Return a chunk's column j, with dictionaries decoded, and missing words of a text file as null."""
+        """Return a chunk's column ``j``, its dictionary decoded, and with null for missing words of a text file."""
         column, family_name = chunk.features.column(j), self._families[j]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
@@ -99,5 +99,5 @@ def _restore_type(column: Any, raw_type: str, family_name: str | None) -> Any:
     if column.isna().any():
         return column.map({0: False, 1: True}).astype(object) if raw_type == "Boolean" else column
     # A column that held integers in the fit may have fractions now; they are kept.
-    whole = np.all(column == np.rint(column.astype(float)))
-    return column.astype("bool" if raw_type == "Boolean" else raw_type.lower()) if whole else column
+    are_integers = np.all(column == np.rint(column.astype(float)))
+    return column.astype("bool" if raw_type == "Boolean" else raw_type.lower()) if are_integers else column

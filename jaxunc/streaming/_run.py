@@ -49,9 +49,9 @@ def refuse_overlap(output: Path, source: str | Path | Sequence[str | Path], mode
 
 
 class Run:
-    """The folder of a run over the data ``files``; ``identity`` is `identity_of` the run.
+    """The folder of a run of `predict_files` over the data ``files``: it keeps the manifest and the finished parts.
 
-    Each part but a file's last has ``part_rows`` rows.
+    ``identity`` describes the run as `identity_of` returns it. Each part but a file's last has ``part_rows`` rows.
     """
 
     def __init__(self, folder: Path, identity: dict[str, Any], files: list[Path], part_rows: int):
@@ -86,44 +86,45 @@ class Run:
             try:
                 manifest = read_manifest(path, len(self.files))
                 changed = self._compare(manifest)
-                there = [part for part in manifest["parts"] if part["file"] not in changed and self._is_there(part)]
-                self._parts = _without_gaps(there)
+                parts = [part for part in manifest["parts"] if part["file"] not in changed and self._is_there(part)]
+                self._parts = _without_gaps(parts)
                 self._check_parts()
             except DamagedError as error:
                 raise ValueError(f"{path} is no manifest of jaxunc: {error}. Choose another folder.") from error
             names = {part["name"] for part in self._parts}
-            for left in self.folder.iterdir():
-                if part_of(left.name) is not None and left.name not in names:
-                    left.unlink()
+            for leftover in self.folder.iterdir():
+                if part_of(leftover.name) is not None and leftover.name not in names:
+                    leftover.unlink()
         for pattern in (".part-*", f".{MANIFEST}.*"):
-            for left in self.folder.glob(pattern):
-                left.unlink()
+            for leftover in self.folder.glob(pattern):
+                leftover.unlink()
         self._write(False)
 
     def _compare(self, manifest: dict[str, Any]) -> set[int]:
-        """Put the data files in the manifest's order, and return the positions of files that have changed.
+        """Put the data files in the manifest's order, new ones last; return the positions of files that have changed.
 
         Raises a ValueError if the manifest is of another run and has parts.
         """
-        then, now = manifest["inputs"], self._identity["inputs"]
-        old, new = [entry["name"] for entry in then], [entry["name"] for entry in now]
-        other = {key for key in ("jaxunc", "model", "settings") if manifest[key] != self._identity[key]}
+        old_inputs, new_inputs = manifest["inputs"], self._identity["inputs"]
+        old, new = [entry["name"] for entry in old_inputs], [entry["name"] for entry in new_inputs]
+        diffs = {key for key in ("jaxunc", "model", "settings") if manifest[key] != self._identity[key]}
         gone = sorted(set(old) - set(new))
+        # Files are matched by name, so names have to be distinct.
         if old != new and (gone or len(set(old)) < len(old) or len(set(new)) < len(new)):
-            other.add("inputs" + f" ({', '.join(gone[:3])} {'is' if len(gone) == 1 else 'are'} gone)" * bool(gone))
-        if other:
+            diffs.add("inputs" + f" ({', '.join(gone[:3])} {'is' if len(gone) == 1 else 'are'} gone)" * bool(gone))
+        if diffs:
             if not manifest["parts"]:  # a run that ended before its first part left nothing to keep
                 return set()
             raise ValueError(
-                f"the output {self.folder} is of another run: it differs in {', '.join(sorted(other))}. Choose another "
+                f"the output {self.folder} is of another run: it differs in {', '.join(sorted(diffs))}. Choose another "
                 "folder, or delete this one."
             )
         if old != new:
             position = {name: i for i, name in enumerate(new)}
             order = [position[name] for name in old] + [i for i, name in enumerate(new) if name not in set(old)]
             self.files = [self.files[i] for i in order]
-            now = self._identity["inputs"] = [now[i] for i in order]
-        return {i for i, entry in enumerate(then) if entry != now[i]}
+            new_inputs = self._identity["inputs"] = [new_inputs[i] for i in order]
+        return {i for i, entry in enumerate(old_inputs) if entry != new_inputs[i]}
 
     def _is_there(self, part: dict[str, Any]) -> bool:
         path = self.folder / part["name"]
@@ -142,12 +143,12 @@ class Run:
             if path.suffix == ".parquet" and not self._kept:
                 types = types_as_written(parquet.read_schema(path))
                 self._kept = {name: (types[name], path) for name in self._identity["settings"]["keep"]}
-        for file, (*whole, last) in self.done().items():
-            if any(rows != self._part_rows for rows in whole) or last > self._part_rows:
+        for file, (*full_sizes, last_size) in self.done().items():
+            if any(rows != self._part_rows for rows in full_sizes) or last_size > self._part_rows:
                 raise DamagedError(f"its parts of file {file} are not of {self._part_rows} rows each")
 
     def done(self) -> dict[int, list[int]]:
-        """Return how many rows each finished part has, in order, by the number of the data file."""
+        """Return the numbers of rows of the finished parts of each data file, in order, by the file's position."""
         rows: dict[int, list[int]] = {}
         for part in sorted(self._parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
             rows.setdefault(part["file"], []).append(part["rows"])
@@ -162,7 +163,7 @@ class Run:
         return sum(part["rows"] for part in self._parts)
 
     def finish(self, name: str, file: int, rows: int) -> None:
-        """Add the finished part ``name``, with the number of its data file and of its rows, to the manifest."""
+        """Add the finished part ``name`` to the manifest: the position of its data file, and its number of rows."""
         size = (self.folder / name).stat().st_size
         self._parts = [part for part in self._parts if part["name"] != name]
         self._parts.append({"name": name, "file": file, "rows": rows, "bytes": size})
@@ -177,24 +178,24 @@ class Run:
     def types_to_write(self, position: int, schema: pa.Schema) -> dict[str, pa.DataType]:
         """Return the types, by name, to which kept columns of a file are cast: those of the first file that has them.
 
-        ``position`` is the data file's, ``schema`` that of its kept columns. Types may differ by the width of offsets
-        (of texts, bytes and lists, 32 or 64 bits); the result has only columns whose types do. Raises a ValueError if
-        types differ otherwise.
+        ``position`` is the data file's, ``schema`` that of its kept columns. The result has only
+        columns whose types differ by the width of offsets (32 or 64 bits, of texts, bytes and lists); it is empty for
+        CSV. Raises a ValueError if types differ otherwise.
         """
         if self._identity["settings"]["file_format"] != "parquet":
             return {}
-        path, other = self.files[position], {}
+        path, casts = self.files[position], {}
         for name, data_type in types_as_written(schema).items():
-            first, where = self._kept.setdefault(name, (data_type, path))
-            if data_type == first:
+            first_type, first_path = self._kept.setdefault(name, (data_type, path))
+            if data_type == first_type:
                 continue
-            if without_widths(data_type) != without_widths(first):
+            if without_widths(data_type) != without_widths(first_type):
                 raise ValueError(
-                    f"{path} keeps {name!r} as {data_type}, and {where} as {first}: the parts would not fit together. "
-                    "Make the types of that column the same in all files, or write file_format='csv'."
+                    f"{path} keeps {name!r} as {data_type}, and {first_path} as {first_type}: the parts would not fit "
+                    "together. Make the types of that column the same in all files, or write file_format='csv'."
                 )
-            other[name] = first
-        return other
+            casts[name] = first_type
+        return casts
 
     def complete(self) -> dict[str, Any]:
         """Write and return the manifest of the complete run; raise an OSError if a part is missing or changed."""
@@ -215,17 +216,17 @@ class Run:
 
 
 def _without_gaps(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the parts without those that come after a missing part of the same file."""
-    whole, expected = [], Counter()
+    """Return the parts in order, without those that come after a missing part of the same data file."""
+    kept_parts, next_part = [], Counter()
     for part in sorted(parts, key=lambda part: cast(tuple[int, int], part_of(part["name"]))):
-        if part_of(part["name"]) == (part["file"], expected[part["file"]]):
-            expected[part["file"]] += 1
-            whole.append(part)
-    return whole
+        if part_of(part["name"]) == (part["file"], next_part[part["file"]]):
+            next_part[part["file"]] += 1
+            kept_parts.append(part)
+    return kept_parts
 
 
 def identity_of(model: str | Path, source: Any, files: list[Path], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the description by which a run is told from others: version, model, settings and data files.
+    """Return the description that tells a run from others: jaxunc's version, model, settings and data files.
 
     ``model`` is described by its file's digest. Names of ``files`` are relative to ``source`` if that is a folder.
     """
@@ -253,14 +254,14 @@ def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
 
 
 def without_widths(data_type: pa.DataType) -> pa.DataType:
-    """Return ``data_type`` with 32-bit offsets in place of large and view variants of texts, bytes and lists."""
+    """Return ``data_type``, with texts, bytes and lists of Arrow's large and view types as those of 32-bit offsets."""
     types = pa.types
     if types.is_large_string(data_type) or types.is_string_view(data_type):
         return pa.string()
     if types.is_large_binary(data_type) or types.is_binary_view(data_type):
         return pa.binary()
-    lists = types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view
-    if any(is_list(data_type) for is_list in lists):
+    list_tests = types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view
+    if any(is_list(data_type) for is_list in list_tests):
         return pa.list_(without_widths(data_type.value_type))
     if types.is_dictionary(data_type):
         return pa.dictionary(data_type.index_type, without_widths(data_type.value_type), data_type.ordered)
@@ -278,7 +279,7 @@ def part_name(file: int, part: int) -> str:
 
 
 def part_of(name: str) -> tuple[int, int] | None:
-    """Return the number of the data file and of the part from a part's name; None if no run gives such a name."""
+    """Return the positions of the data file and the part in a part's name; None if no run gives such a name."""
     match = _PART.fullmatch(name)
     if match is None or part_name(int(match[1]), int(match[2])) != name.rpartition(".")[0]:
         return None
@@ -332,8 +333,8 @@ def _check_parts(manifest: dict[str, Any]) -> None:
         if not isinstance(part, dict) or part.keys() != {"name", "file", "rows", "bytes"}:
             raise DamagedError(f"its parts hold {part!r:.80}, which is none")
         name = part["name"]
-        numbers = part_of(name) if isinstance(name, str) and name.endswith(ending) else None
-        if numbers is None or type(part["file"]) is not int or numbers[0] != part["file"]:
+        positions = part_of(name) if isinstance(name, str) and name.endswith(ending) else None
+        if positions is None or type(part["file"]) is not int or positions[0] != part["file"]:
             raise DamagedError(f"its part {name!r:.80} has no name of a part of file {part['file']!r:.30}")
         if name in seen or part["file"] >= len(manifest["inputs"]):
             raise DamagedError(f"its part {name!r} is there twice, or of a file that is not among its inputs")
@@ -361,7 +362,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _acquire(path: Path) -> int:
-    """Return a handle of the lock file: locked, or with a warning if the file system has no locks.
+    """Return an open handle of the lock file: locked, or else, if the file system has no locks, with a warning.
 
     Raises an OSError if another run holds the lock.
     """

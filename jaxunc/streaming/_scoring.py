@@ -1,4 +1,4 @@
-"""Rows through a model into the columns of its outputs.
+"""Scoring: from rows of data, through a model, to the columns of its outputs.
 
 `load_model` reads a model. A `Scoring` finds the models that answer each output (`answerers_of`): rows go through the
 trees of each of these models once.
@@ -42,9 +42,10 @@ ORDER = {name: i for i, name in enumerate(OUTPUTS)}
 
 
 def load_model(path: str | Path, *, known: Sequence[Any] = ()) -> Any:
-    """Return the model of a file, as `jaxunc.load` or `jaxunc.from_any` does, or a `StoredEstimator`.
+    """Return the model of a file of `jaxunc.save`, perhaps as a `StoredEstimator`, or of another library's file.
 
-    ``known`` is as for `jaxunc.load`. Raises a ValueError also for another library's model that predicts numbers.
+    ``known`` has a user's classes and functions that the file may name. Raises a ValueError for an unsuitable file, and
+    for another library's model that predicts numbers.
     """
     if not is_model_file(path):
         return load_answering(path, known=known)
@@ -117,13 +118,13 @@ class Scoring:
         self._models = {id(model): model for answerer in self.answerers for model in answerer.models}
         blank = {key: model.blank_answer() for key, model in self._models.items()}
         self.blank = self.columns([answerer.read(blank) for answerer in self.answerers])
-        if both := sorted({*keep} & {*self.blank}):
-            raise ValueError(f"keep holds {both}, which are names of answers, too; rename these columns of the data.")
+        if shared := sorted({*keep} & {*self.blank}):
+            raise ValueError(f"keep holds {shared}, which are names of answers, too; rename these columns of the data.")
 
     def _training_rows(self, source: Any, grown: Any) -> TrainingRows | None:
-        """Return the training rows in ``source``, named by the first kept column; None without a source or a forest.
+        """Return the training rows in ``source``, named by the first kept column; None without a source or model.
 
-        ``grown`` is the model whose forest the rows grew, as `_grown_model` returns it.
+        ``grown`` is the model whose forest the rows grew; None for a model without trees.
         """
         if source is None or grown is None:
             return None
@@ -143,19 +144,19 @@ class Scoring:
         return get_tags(self._model).input_tags.allow_nan
 
     def encoded(self, chunk: DataChunk) -> EncodedRows:
-        """Return a chunk's rows in the forms that the models read; raise an error that names the file or the data."""
+        """Return a chunk's rows, encoded as the models read them; raise an error that names the file or the data."""
         if self.raw_rows is not None:
             return self.raw_rows(chunk)
-        how: Any = {"are_cells": chunk.are_cells, "first": chunk.first}
-        rows = encode_arrow(chunk.features, self.columns_read, chunk.where, **how)
+        options: Any = {"are_cells": chunk.are_cells, "first": chunk.first}
+        rows = encode_arrow(chunk.features, self.columns_read, chunk.where, **options)
         if rows.missing and not self.takes_missing:
             raise ValueError(
                 f"{chunk.where} has missing values, which this model was not trained to take. Impute them first."
             )
         strata = None
         if self._strata is not None and not self._strata.is_raw:
-            strata = self._strata.numbers_of_arrow(chunk.features, chunk.where, **how)
-        numbers = rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, chunk.where, **how)
+            strata = self._strata.numbers_of_arrow(chunk.features, chunk.where, **options)
+        numbers = rows if self._uncut is None else encode_arrow(chunk.features, self._uncut, chunk.where, **options)
         return EncodedRows(rows, numbers, strata)
 
     def ask(self, rows: EncodedRows) -> list[Any]:
@@ -175,8 +176,8 @@ class Scoring:
         columns = {}
         for answerer, answer in zip(self.answerers, answers, strict=True):
             for output in answerer.outputs:
-                made = _render(answer.columns(output), self.labels)
-                columns |= {(ORDER[output], answerer.prefix + name): array for name, array in made}
+                arrays = _render(answer.columns(output), self.labels)
+                columns |= {(ORDER[output], answerer.prefix + name): array for name, array in arrays}
         order = sorted(columns, key=lambda key: key[0])  # stable: classes stay in their order
         return {name: columns[rank, name] for rank, name in order}
 
@@ -184,7 +185,7 @@ class Scoring:
 def _grown_model(model: Any, bound: Any) -> Any:
     """Return the model whose forest the training rows grew, with its bags if it keeps them; None without trees.
 
-    ``model`` is what `stream` takes, ``bound`` the bound model that answers for it.
+    ``model`` is any that `stream` takes, ``bound`` the bound model that answers for it.
     """
     if isinstance(bound, BoundLaw | OfForest) and isinstance(model, ReadsRawRows):  # a fitted estimator
         return unwrap_model(model)[0]
@@ -226,21 +227,21 @@ def _how_decided(model: Any, labels: tuple, outputs: Outputs) -> HowDecided:
 
 
 def _ask_law(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
-    """Return a regressor's model that answers only the outputs, and the outputs with the default names filled in.
+    """Return a regressor's model that answers only the outputs, and the outputs with their default names filled in.
 
-    It answers no other outputs, since a conformal law may have too few rows for these. Raises a ValueError for outputs
-    and settings that a regressor does not have.
+    The model is limited to them, since a conformal law may have too few rows for others. Raises a ValueError for
+    outputs and settings that a regressor does not have.
     """
     if outputs.by_class:
         raise ValueError("by_class=True is of models of classes, and this one predicts numbers; leave it out.")
     names = outputs.names
     if names is None:
-        usual = ["mean", "std", "interval", "uncertainty", *("quantile",) * (outputs.quantiles is not None)]
-        usual += ("exceeds",) * (outputs.limits is not None)
-        names = [name for name in usual if name in model.outputs]
-    if others := sorted({*names} - {*model.outputs, *BESIDE_ROWS}):
-        what = "boosted models do not tell" if others == ["uncertainty"] else "are of models of classes"
-        raise ValueError(f"outputs {others} {what}, and this one predicts numbers: it has {model.outputs}.")
+        default_names = ["mean", "std", "interval", "uncertainty", *("quantile",) * (outputs.quantiles is not None)]
+        default_names += ("exceeds",) * (outputs.limits is not None)
+        names = [name for name in default_names if name in model.outputs]
+    if unknown := sorted({*names} - {*model.outputs, *BESIDE_ROWS}):
+        reason = "boosted models do not tell" if unknown == ["uncertainty"] else "are of models of classes"
+        raise ValueError(f"outputs {unknown} {reason}, and this one predicts numbers: it has {model.outputs}.")
     outputs.check_is_read("coverage", names, ("interval",))
     coverage = (0.9 if outputs.coverage is None else outputs.coverage) if "interval" in names else None
     quantiles = (outputs.quantiles or QUANTILES) if "quantile" in names else None
@@ -249,15 +250,16 @@ def _ask_law(model: BoundLaw, outputs: Outputs) -> tuple[BoundLaw, Outputs]:
 
 
 def _wanted(columns: Columns, features: Sequence[str] | None, keep: Sequence[str], notation: Notation) -> Wanted:
-    """Return which columns of the data are read; raise an error if ``features`` or ``keep`` are not sound.
+    """Return the columns of the data to read; raise an error if ``features`` or ``keep`` are not sound.
 
-    ``columns`` are the model's, ``notation`` has the marks that the caller names.
+    ``columns`` are the model's, and ``features`` their names in the data, or None. ``keep`` names columns to carry
+    along, and ``notation`` has the marks in numbers that the caller names.
     """
     check_lists(features=features, keep=keep)
     if features is not None:
         _check_features(list(features), columns)
-    named = None if features is None else tuple(features)
-    return Wanted(columns, named, tuple(dict.fromkeys(keep)), notation)
+    feature_names = None if features is None else tuple(features)
+    return Wanted(columns, feature_names, tuple(dict.fromkeys(keep)), notation)
 
 
 def _check_features(features: list[str], columns: Columns) -> None:
@@ -280,24 +282,25 @@ def _with_names(columns: Columns, names: Any) -> Columns:
 
 
 def _render(columns: Named, labels: tuple) -> Iterator[tuple[str, Any]]:
-    """Yield names and Arrow arrays for the columns of an answer, with classes as their ``labels``.
+    """Yield (name, Arrow array) for each column of a file that an answer gives, with classes as their ``labels``.
 
     Of arrays ``[instances classes]``, bools give lists of labels, and numbers an array for each class.
     """
-    of_classes = arrow_labels(labels)
+    class_labels = arrow_labels(labels)
     for name, array in columns.items():
         if name == "class":
-            yield name, of_classes.take(arrow_numbers(array))
+            yield name, class_labels.take(arrow_numbers(array))
         elif name == "decision":
-            yield name, of_classes.take(pa.array(array, mask=array < 0))
+            yield name, class_labels.take(pa.array(array, mask=array < 0))  # -1 for a rejection becomes null
         elif isinstance(array, pa.Array | pa.ChunkedArray):
             yield name, array
         elif array.ndim == 1:
             yield name, arrow_numbers(array)
         elif array.dtype == bool:
+            # A list's entries are stored one after another, and ``ends`` says where each list ends.
             ends = np.concatenate([[0], np.cumsum(array.sum(axis=1))]).astype(np.int32)
-            inside = of_classes.take(arrow_numbers(np.nonzero(array)[1]))
-            yield name, pa.ListArray.from_arrays(arrow_numbers(ends), inside)
+            members = class_labels.take(arrow_numbers(np.nonzero(array)[1]))
+            yield name, pa.ListArray.from_arrays(arrow_numbers(ends), members)
         else:
             for c, label in enumerate(labels):
                 yield f"{name}_{label}", arrow_numbers(array[:, c])

@@ -62,9 +62,9 @@ def data_files(source: str | Path | Sequence[str | Path]) -> list[Path]:
         if not path.is_file():
             raise ValueError(f"{path} is no file but a device or a pipe; write what it says to a file first.")
         return [path]
-    shown = [file for file in sorted(path.rglob("*")) if not _is_hidden(file.relative_to(path)) and file.is_file()]
-    files = [file for file in shown if format_of(file) is not None]
-    passed_over = [str(file.relative_to(path)) for file in shown if format_of(file) is None]
+    visible = [file for file in sorted(path.rglob("*")) if not _is_hidden(file.relative_to(path)) and file.is_file()]
+    files = [file for file in visible if format_of(file) is not None]
+    passed_over = [str(file.relative_to(path)) for file in visible if format_of(file) is None]
     if unread := [name for name in passed_over if name.lower().endswith(tuple(_OTHERS.split()))]:
         raise ValueError(
             f"the folder {path} holds data that are not read: {join_names(unread)}. Make each {FORMATS}; or pass a "
@@ -96,7 +96,7 @@ def data_file(path: str | Path) -> Path:
 
 
 def _sibling(path: Path) -> str:
-    """Return the question whether another file of the folder was meant, if one has nearly that name; else nothing."""
+    """Return a question for messages, whether a file of a similar name in the folder was meant; "" without one."""
     siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
     return suggest(path.name, siblings, 0.75)
 
@@ -110,23 +110,23 @@ class WholeReads(io.FileIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return ``size`` bytes, by as many reads as that takes; raise an UnreadableError if the file ends before."""
-        first = super().read(size)
-        if size is None or size < 0 or len(first) == size:
-            return first
-        pieces = [first]
-        while (missing := size - sum(map(len, pieces))) and pieces[-1]:
-            pieces.append(super().read(missing))
-        if missing:
-            raise UnreadableError(f"it ends before the {size} bytes at {self.tell() - size + missing} that it claims")
+        first_piece = super().read(size)
+        if size is None or size < 0 or len(first_piece) == size:
+            return first_piece
+        pieces = [first_piece]
+        while (n_missing := size - sum(map(len, pieces))) and pieces[-1]:
+            pieces.append(super().read(n_missing))
+        if n_missing:
+            raise UnreadableError(f"it ends before the {size} bytes at {self.tell() - size + n_missing} that it claims")
         return b"".join(pieces)
 
 
 @contextmanager
 def file_for_arrow(path: Path) -> Iterator[tuple[WholeReads, pa.PythonFile]]:
-    """Open a file of Arrow's for this library's reads, and for Arrow's.
+    """Return a context with a file in Arrow's format, and a stream through which Arrow reads the same file.
 
-    Arrow reads the end of such a file in threads of its own, which may be the last to hold what they have read. The end
-    waits for them, and for a second if the caller has not dropped the stream and Arrow's reader of it.
+    Arrow reads the end of such a file in threads of its own, which may be the last to hold what they have read. When
+    the context ends, it waits until they let go; for a second if the caller still holds the stream or Arrow's reader.
     """
     references: list[weakref.ref] = []
     with WholeReads(path) as raw:
@@ -142,7 +142,7 @@ def file_for_arrow(path: Path) -> Iterator[tuple[WholeReads, pa.PythonFile]]:
 
 
 class _ArrowReads:
-    """A file as Arrow sees it. This object, and then what Arrow's threads read, is appended to ``references``."""
+    """A file as Arrow reads it; weak references to it, and to bytes that Arrow's threads read, go to ``references``."""
 
     def __init__(self, raw: WholeReads, references: list[weakref.ref]):
         self._raw, self._references, self._thread = raw, references, threading.get_ident()
@@ -154,16 +154,16 @@ class _ArrowReads:
         return self._raw.closed
 
     def read(self, size: int = -1) -> bytes | bytearray:
-        found = self._raw.read(size)
+        data = self._raw.read(size)
         if threading.get_ident() == self._thread:
-            return found
-        lent = _Bytes(found)
-        self._references.append(weakref.ref(lent))
-        return lent
+            return data
+        tracked = _Bytes(data)  # read by a thread of Arrow's, which may be the last to hold it
+        self._references.append(weakref.ref(tracked))
+        return tracked
 
 
 class _Bytes(bytearray):
-    """Bytes to which there may be weak references."""
+    """Bytes that weak references can refer to, unlike Python's own."""
 
 
 def _wait_for_release(references: list[weakref.ref]) -> None:
@@ -226,7 +226,7 @@ class Wanted(NamedTuple):
     notation: Notation = Notation()  # the marks in numbers of text files that the caller names
 
     def names(self, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """Return the data's names of the model's columns, in the model's order, among all ``names`` of the data.
+        """Return the names, among all ``names`` of the data, of the model's columns, in the model's order.
 
         Raises a ValueError, in which ``where`` names the data, if some are missing, or two columns have one name.
         """
@@ -253,7 +253,7 @@ class Wanted(NamedTuple):
     def positions(self, names: Sequence[str], where: str) -> tuple[list[int], list[int]]:
         """Return the positions among ``names`` of the model's columns, and of the kept columns: two lists.
 
-        ``names`` and ``where`` are as in the method `names`, which may raise.
+        ``names`` are all names of the data, ``where`` names the data in messages. Raises a ValueError as `names` does.
         """
         position = {name: j for j, name in enumerate(names)}
         return [position[name] for name in self.names(names, where)], [position[name] for name in self.keep]

@@ -1,9 +1,9 @@
 """Data of any size through a model at constant memory: `stream` yields tables, `predict_files` writes files.
 
-The steps are `Scoring.encoded`, `Scoring.ask` and `join_answers`; `ahead` and `Behind` move work to other threads, in
-order. `predict_files` continues a run that was killed. Three threads do its work: one reads and encodes chunks
-(`_pieces`), the caller's thread scores them (`_score`), and one writes parts (`PartWriter`). A part has a temporary
-name until it is whole. `Run` keeps the manifest.
+The steps for a chunk are `Scoring.encoded`, `Scoring.ask` and `join_answers`. `ahead` and `Behind` move work to other
+threads, in order. `predict_files` continues a run that was killed. Three threads do its work: one reads and encodes
+chunks (`_pieces`), the caller's thread scores them (`_score`), and one writes parts (`PartWriter`). A part has a
+temporary name until it is whole. `Run` keeps the manifest.
 """
 
 import os
@@ -157,12 +157,12 @@ def _score_chunks(scoring: Scoring, chunks: Iterator[DataChunk]) -> Iterator[pa.
 
 
 def join_answers(carried: pa.Table, columns: Named) -> pa.Table:
-    """Return the columns ``carried`` along, with unchanged fields, and the columns of answers as one table."""
+    """Return one table of the columns ``carried`` along, with their fields unchanged, and of the columns of answers."""
     return join_tables(carried, pa.table(columns))
 
 
 def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """Yield the items; another thread makes up to ``depth`` of the next items meanwhile."""
+    """Yield the items in order; meanwhile another thread makes up to ``depth`` of the next ones."""
     iterator = iter(items)
     with ThreadPoolExecutor(1, thread_name_prefix="jaxunc-reader") as pool:
         pending = deque(pool.submit(next, iterator, _END) for _ in range(depth))
@@ -172,9 +172,9 @@ def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
 
 
 class Behind:
-    """A queue of calls of the function ``work``, which another thread makes in order.
+    """A queue of at most ``depth`` calls of the function ``work``, which another thread makes in order.
 
-    After an error no further call is made; the error is raised when a later call is handed over, or at the end.
+    After an error no further call is made; the error is raised when a later call is queued, or when the context ends.
     """
 
     def __init__(self, work: Callable[..., Any], depth: int = 2):
@@ -184,7 +184,7 @@ class Behind:
         self._has_failed = False
 
     def __call__(self, *args: Any) -> None:
-        """Hand over the arguments of a call of ``work``; wait while ``depth`` calls are unfinished."""
+        """Queue a call of ``work`` with these arguments; first wait while ``depth`` calls are unfinished."""
         while len(self._pending) >= self._depth:
             self._pending.popleft().result()
         self._pending.append(self._pool.submit(self._do, *args))
@@ -226,7 +226,7 @@ class RunProgress(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Rows of a chunk, read and encoded, with the numbers of their file and part; None for rows marks a part's end."""
+    """Rows of a chunk, encoded, with the positions of their file and part; None for rows marks the end of the part."""
 
     file: int
     part: int
@@ -344,7 +344,7 @@ def _score(
     ``scoring`` answers, ``write`` appends to parts, ``progress`` is called after each chunk. Without any rows, an empty
     part is written, with the columns and their types.
     """
-    n_total, n_rows, started = _count_rows(run.files), run.rows, time.perf_counter()
+    n_total, n_rows, start_time = _count_rows(run.files), run.rows, time.perf_counter()
     n_before = n_rows
     with Behind(write) as writer:
         for piece in ahead(_pieces(scoring, run, chunk_rows)):
@@ -355,7 +355,7 @@ def _score(
             writer(name, piece.file, _answers(scoring, piece.kept, piece.rows))
             n_rows += len(piece.rows.encoded.values)
             if progress is not None:
-                seconds = time.perf_counter() - started
+                seconds = time.perf_counter() - start_time
                 progress(RunProgress(n_rows, n_total, seconds, (n_rows - n_before) / max(seconds, 1e-9)))
         if not n_rows and not run.n_parts:  # without rows one part shows the columns and their types
             writer(part_name(0, 0), 0, _no_answers(scoring, no_rows(run.files[0], scoring.wanted).kept))
@@ -363,40 +363,40 @@ def _score(
 
 
 def _no_answers(scoring: Scoring, carried: pa.Table) -> Callable[[], pa.Table]:
-    """Return a function that makes a table without rows: the columns ``carried`` along, then those of ``scoring``."""
+    """Return a function that makes a table without rows: the columns ``carried`` along, then those of answers."""
     blank = scoring.blank
     return lambda: join_answers(carried, {name: column[:0] for name, column in blank.items()})
 
 
 def _answers(scoring: Scoring, carried: pa.Table, rows: EncodedRows) -> Callable[[], pa.Table]:
-    """Score the rows, and return a function that joins answers to ``carried``, for the writing thread to call."""
+    """Score the rows; return a function that joins their answers to ``carried``, which the writing thread calls."""
     answers = scoring.ask(rows)
     return lambda: join_answers(carried, scoring.columns(answers))
 
 
 def _pieces(scoring: Scoring, run: Run, chunk_rows: int) -> Iterator[_Piece]:
-    """Yield the chunks of files that the run has left, and after a part's last chunk a piece that ends the part.
+    """Yield the chunks, not scored yet, of the run's files; and after a part's last chunk a piece that ends the part.
 
-    ``scoring`` encodes the chunks, which have ``chunk_rows`` rows.
+    ``scoring`` encodes the chunks, which have ``chunk_rows`` rows, the last of a file perhaps fewer.
     """
     part_rows = PART_CHUNKS * chunk_rows
-    before = run.done()
-    for i, file in enumerate(run.files):
-        done = before.get(i, [])
-        if done and done[-1] < part_rows:
+    rows_of_parts = run.done()
+    for file_index, file in enumerate(run.files):
+        finished = rows_of_parts.get(file_index, [])
+        if finished and finished[-1] < part_rows:  # only the last part of a file is smaller: the file is done
             continue
-        part, number, types = len(done), 0, {}
-        for chunk in file_chunks(file, scoring.wanted, chunk_rows, sum(done)):
-            if number == 0:
-                types = run.types_to_write(i, chunk.kept.schema)
-            elif number % part_rows == 0:
-                yield _Piece(i, part, None, None)
-                part += 1
-            yield _Piece(i, part, _cast(chunk.kept, types), scoring.encoded(chunk))
-            number += chunk.n_rows
-        run.check_input(i)
-        if number:
-            yield _Piece(i, part, None, None)
+        part_index, n_rows, types = len(finished), 0, {}
+        for chunk in file_chunks(file, scoring.wanted, chunk_rows, sum(finished)):
+            if n_rows == 0:
+                types = run.types_to_write(file_index, chunk.kept.schema)
+            elif n_rows % part_rows == 0:
+                yield _Piece(file_index, part_index, None, None)
+                part_index += 1
+            yield _Piece(file_index, part_index, _cast(chunk.kept, types), scoring.encoded(chunk))
+            n_rows += chunk.n_rows
+        run.check_input(file_index)
+        if n_rows:
+            yield _Piece(file_index, part_index, None, None)
 
 
 def _cast(carried: pa.Table, types: dict[str, pa.DataType]) -> pa.Table:
@@ -416,7 +416,7 @@ def _count_rows(files: list[Path]) -> int | None:
 
 
 class PartWriter:
-    """A writer of parts, one after another; ``finished`` is called with each part's name, file number and rows."""
+    """A writer of parts, one after another; ``finished`` is called with each part's name, file and number of rows."""
 
     def __init__(self, folder: Path, file_format: str, finished: Callable[[str, int, int], None]):
         self._folder, self._file_format, self._finished = folder, file_format, finished
@@ -425,8 +425,8 @@ class PartWriter:
 
     def __call__(self, name: str, file: int, make: Callable[[], pa.Table] | None) -> None:
         """Append the table that ``make`` returns to the part ``name`` of data file ``file``; None ends the part."""
-        whole = name + PART_ENDINGS[self._file_format]
-        temporary = self._folder / f".{whole}.{os.getpid()}"
+        part_file = name + PART_ENDINGS[self._file_format]
+        temporary = self._folder / f".{part_file}.{os.getpid()}"
         try:
             if make is not None:
                 table = _plain(make(), self._file_format)
@@ -437,44 +437,44 @@ class PartWriter:
                 return
             self._writer.close()
             self._writer = None
-            os.replace(temporary, self._folder / whole)
+            os.replace(temporary, self._folder / part_file)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise ValueError(f"the answers cannot be written as {self._file_format}: {error}.") from error
         except OSError as error:
-            left = "What is finished is kept: once there is room, the same command goes on from there"
-            message = f"{self._folder / whole} could not be written ({error.strerror or error}). {left}"
+            remedy = "What is finished is kept: once there is room, the same command goes on from there"
+            message = f"{self._folder / part_file} could not be written ({error.strerror or error}). {remedy}"
             raise OSError(error.errno, message) from error
-        self._finished(whole, file, self._rows)
+        self._finished(part_file, file, self._rows)
 
     def _open(self, path: Path, schema: pa.Schema) -> Any:
         """Return an Arrow writer of a file for tables of ``schema``; Parquet encodes all but floats by dictionaries."""
         if self._file_format == "csv":
             return arrow_csv.CSVWriter(path, schema)
-        # In Parquet the entries of a list are a column below the list's.
-        repeating = [field for field in schema if not pa.types.is_floating(field.type)]
-        leaves: Any = [column.name + ".list.element" * pa.types.is_list(column.type) for column in repeating]
-        return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=leaves)
+        # In Parquet the entries of a list are a column below the list's, with a path of its own.
+        encoded_fields = [field for field in schema if not pa.types.is_floating(field.type)]
+        paths: Any = [column.name + ".list.element" * pa.types.is_list(column.type) for column in encoded_fields]
+        return parquet.ParquetWriter(path, schema, compression="snappy", use_dictionary=paths)
 
 
 def _plain(table: pa.Table, file_format: str) -> pa.Table:
-    """Return a table with columns that ``file_format`` can hold, lists in CSV as texts ``a|b``.
+    """Return the table with columns of types that ``file_format`` can hold; lists become texts ``a|b`` in CSV.
 
     Raises a ValueError for a column that CSV cannot hold.
     """
-    for i, field in enumerate(table.schema):
+    for j, field in enumerate(table.schema):
         data_type = field.type
         if pa.types.is_run_end_encoded(data_type):
-            table = table.set_column(i, field.name, compute.call_function("run_end_decode", [table.column(i)]))
-            data_type = table.schema.field(i).type
+            table = table.set_column(j, field.name, compute.call_function("run_end_decode", [table.column(j)]))
+            data_type = table.schema.field(j).type
         if pa.types.is_dictionary(data_type) and _is_view(data_type.value_type):
-            table = table.set_column(i, field.name, _without_views(table.column(i)))
+            table = table.set_column(j, field.name, _without_views(table.column(j)))
         if file_format == "parquet":
             continue
         if _is_view(data_type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
+            table = table.set_column(j, field.name, table.column(j).cast(pa.string()))
         elif pa.types.is_list(data_type) and not pa.types.is_nested(data_type.value_type):
-            words = table.column(i).cast(pa.list_(pa.string()))
-            table = table.set_column(i, field.name, compute.call_function("binary_join", [words, pa.scalar("|")]))
+            words = table.column(j).cast(pa.list_(pa.string()))
+            table = table.set_column(j, field.name, compute.call_function("binary_join", [words, pa.scalar("|")]))
         elif pa.types.is_nested(data_type):
             raise ValueError(
                 f"the column {field.name!r} holds {data_type}, which CSV cannot; write Parquet, or leave it out."
@@ -487,11 +487,11 @@ def _is_view(data_type: pa.DataType) -> bool:
 
 
 def _without_views(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a dictionary column of views as one of strings or bytes, which Arrow can decode and write."""
+    """Return a dictionary column with string or bytes values in place of views, which Arrow cannot decode and write."""
     data_type = column.type
-    words = pa.string() if pa.types.is_string_view(data_type.value_type) else pa.binary()
+    value_type = pa.string() if pa.types.is_string_view(data_type.value_type) else pa.binary()
     chunks = [
-        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(words), ordered=data_type.ordered)
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(value_type), ordered=data_type.ordered)
         for chunk in column.chunks
     ]
-    return pa.chunked_array(chunks, pa.dictionary(data_type.index_type, words, data_type.ordered))
+    return pa.chunked_array(chunks, pa.dictionary(data_type.index_type, value_type, data_type.ordered))

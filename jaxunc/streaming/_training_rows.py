@@ -15,10 +15,10 @@ from ._sources import columns
 
 
 class EncodedRows(NamedTuple):
-    """Rows of data in the forms that a model, and models beside it, read."""
+    """Rows of data, encoded for the trees of a model, and for the models of outputs that compare with rows."""
 
     encoded: Encoded  # the rows as the model's trees test them
-    numbers: Encoded  # the rows with numbers also in columns whose codes among cuts the trees test
+    numbers: Encoded  # the rows with numbers in place of codes, in columns where trees test codes among cuts
     strata: Any = None  # the stratum of each row, if a model of numbers promises coverage by a column; else None
 
 
@@ -31,7 +31,7 @@ class TrainingRows(NamedTuple):
 
 
 def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> TrainingRows:
-    """Return training rows from their parts: encoded rows, a table of a kept column or none, the first row's number.
+    """Return training rows made of ``parts``: encoded rows, a table of a kept column or none, the first row's number.
 
     ``model`` has the forest that the rows grew. Raises a ValueError if there are no parts.
     """
@@ -48,7 +48,7 @@ def join_rows(parts: list[tuple[EncodedRows, pa.Table, int]], model: Any) -> Tra
 
 
 class NeighbourAnswer(eqx.Module):
-    """The nearest rows as columns of files."""
+    """The training rows nearest to each instance, as columns of an output file."""
 
     index: Any  # positions of the nearest training rows ``[instances k]``, -1 if there are fewer than k
     weight: Any  # weights of these rows ``[instances k]``, the largest first
@@ -65,7 +65,7 @@ class NeighbourAnswer(eqx.Module):
 
 
 class NeighbourModel:
-    """A model whose answer is the k training rows of largest weight, by the leaves of the forest that they grew.
+    """A model whose answer is the ``k`` training rows of largest weight, by the leaves of the forest that they grew.
 
     ``kind`` of weight is "prediction" or "leaves", as for `jaxunc.neighbours`.
     """
@@ -90,7 +90,7 @@ class NeighbourModel:
 
 
 class OutsideAnswer(eqx.Module):
-    """How far instances lie outside of the training rows, as a column of files."""
+    """How far instances lie outside of the training rows, as a column of an output file."""
 
     share: Any  # share of columns in which an instance lies outside, ``[instances]``
     outputs = ("outside_share",)
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
 
 
 def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"]) -> tuple[str, ...]:
-    """Return a sentence of warning if each value of a column stands for one class, as in a copy of the target.
+    """Return a warning that names columns whose values stand for one class each, as in a copy of the target.
 
     ``values`` has the numbers ``[instances]`` of each column, by name, ``y`` the classes. The tuple is empty without
     such columns.
@@ -141,7 +141,7 @@ def describe_leaks(values: dict[str, np.ndarray], y: Int[np.ndarray, "instances"
 
 
 def describe_counters(values: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """Return one sentence that names the columns which number the rows, or an empty tuple without such columns.
+    """Return a warning that names the columns which number the rows; an empty tuple without such columns.
 
     ``values`` has the numbers ``[instances]`` of each column, by name. A column numbers the rows if each number is one
     more than the last.
@@ -166,12 +166,12 @@ def describe_number_texts(frame: "pd.DataFrame") -> tuple[str, ...]:
         if not len(column) or not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
             continue
         words = column.astype(str).str.strip()
-        plain = cast(pd.Series, pd.to_numeric(words, errors="coerce")).notna()
-        like = words.str.fullmatch(r"[-+]?[$€£]?\d[\d.,' ]*[%$€£]?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
+        is_number = cast(pd.Series, pd.to_numeric(words, errors="coerce")).notna()
+        is_number_like = words.str.fullmatch(r"[-+]?[$€£]?\d[\d.,' ]*[%$€£]?|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
         # If fewer than nine tenths look like numbers, letters may be the right order.
-        if (plain | like).mean() < 0.9:
+        if (is_number | is_number_like).mean() < 0.9:
             continue
-        odd = words[~plain].unique().tolist()  # empty if the odd cells are in rows that are left out
+        odd = words[~is_number].unique().tolist()  # empty if the odd cells are in rows that are left out
         words_for = (
             f"numbers or dates but for values such as {join_names(odd, 3)}" if odd else "numbers that are texts in DATA"
         )

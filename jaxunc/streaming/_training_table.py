@@ -80,7 +80,7 @@ def labelled_table(
 ) -> tuple[pa.Table, str | None]:
     """Return the rows of a file that have a target, without the columns to drop, and a note on rows without a target.
 
-    ``target`` and ``drop`` name columns; ``notation`` is as in `read_table`. The note is None if all rows have a
+    ``target`` and ``drop`` name columns, ``notation`` has the marks in numbers. The note is None if all rows have a
     target. Raises a ValueError for faults of the file, the target or the columns to drop. With ``alone="class"`` it is
     also raised if all targets are equal, with ``"number"`` if all are one number.
     """
@@ -173,7 +173,7 @@ def as_frame(table: pa.Table) -> "pd.DataFrame":
 
 
 def row_numbers(path: str | Path, target: str, notation: Notation) -> Int[np.ndarray, " rows"]:
-    """Return the numbers, from 1, of a file's rows that have a target; ``notation`` is as in `read_table`."""
+    """Return the numbers, from 1, of a file's rows that have a target; ``notation`` has the marks in its numbers."""
     is_missing = read_table(data_file(path), notation).column(target).is_null(nan_is_null=True)
     return np.flatnonzero(~is_missing.to_numpy()) + 1
 

@@ -43,7 +43,7 @@ BYTES = (bytes, bytearray, memoryview)
 
 @functools.cache
 def kind_of_type(python_type: type) -> Kind:
-    """Return the kind of a ``python_type``'s values; of floats "number", though `is_missing` is true of NaN."""
+    """Return the kind of all values of a type; floats are a "number", though one of them is missing: NaN."""
     if python_type.__name__ in _MISSING:
         return "missing"
     # Before numbers: NumPy's time spans are a subclass of its integers.
@@ -123,18 +123,18 @@ def as_word(value: Any) -> str:
 
 
 def _plain_number(value: decimal.Decimal | fractions.Fraction) -> Any:
-    """Return the equal integer of a number; else the float that equals it, or whose shortest decimal form does.
+    """Return the integer that equals a number; else the float that equals it, or whose shortest decimal form does.
 
-    A number without either, or of size `_LARGEST_WRITTEN` or more, is returned unchanged.
+    A number without either is returned unchanged, and so are NaN and numbers of size `_LARGEST_WRITTEN` or more.
     """
-    near = _as_float(value)
-    if not abs(near) < _LARGEST_WRITTEN:
+    nearest = _as_float(value)
+    if not abs(nearest) < _LARGEST_WRITTEN:  # true of NaN, too
         return value
-    if value == (whole := round(near)):
-        return whole
+    if value == (integer := round(nearest)):
+        return integer
     # The decimal 0.1 and the float 0.1 are one word, though the float equals 0.1 only in its shortest form.
     exact = fractions.Fraction(value)
-    return near if exact in (fractions.Fraction(repr(near)), fractions.Fraction(near)) else value
+    return nearest if exact in (fractions.Fraction(repr(nearest)), fractions.Fraction(nearest)) else value
 
 
 _TEXT = re.compile(
@@ -161,17 +161,17 @@ def moment_word(value: Any) -> MomentWord:
 
 
 def _as_python_writes(value: np.datetime64) -> str:
-    """Return NumPy's moment as Python and pandas write it: a space before the time, 0, 6 or 9 digits after it."""
+    """Return NumPy's moment as Python and pandas write it: a space before the time, 0, 6 or 9 decimals of seconds."""
     unit, _ = np.datetime_data(value.dtype)
     if unit in "YMWD":
         return str(value.astype("M8[D]"))
-    text = str(value.astype("M8[s]") if unit in ("h", "m") else value)
+    text = str(value.astype("M8[s]") if unit in ("h", "m") else value)  # NumPy would leave out minutes or seconds
     day, _, time = text.partition("T")
-    whole, _, fraction = time.partition(".")
+    seconds, _, fraction = time.partition(".")
     digits = fraction.rstrip("0")
     # Python writes no fraction, or six digits; pandas nine if there are nanoseconds. Finer digits are kept.
     digits = digits.ljust(6 if len(digits) <= 6 else 9, "0") if digits else ""
-    return f"{day} {whole}{'.' * bool(digits)}{digits}"
+    return f"{day} {seconds}{'.' * bool(digits)}{digits}"
 
 
 def moment_key(word: str) -> Any:
@@ -182,7 +182,7 @@ def moment_key(word: str) -> Any:
     if not (match := _TEXT.fullmatch(word)):
         return None
     day, hour, minute, second, fraction, offset = match.groups()
-    fraction = (fraction or "").ljust(9, "0")
+    fraction = (fraction or "").ljust(9, "0")  # nanoseconds, apart: Python's moments have microseconds
     try:
         moment = datetime.datetime.fromisoformat(f"{day} {hour or '00'}:{minute or '00'}:{second or '00'}")
         if offset is None:
@@ -202,5 +202,5 @@ def time_key(word: str) -> Any:
     if not (match := _SPAN.fullmatch(word)):
         return None
     days, *time, fraction = match.groups()
-    whole = sum(int(part or 0) * size for part, size in zip((days, *time), (86_400, 3_600, 60, 1), strict=True))
-    return whole * 10**9 + int((fraction or "").ljust(9, "0"))
+    seconds = sum(int(digits or 0) * unit for digits, unit in zip((days, *time), (86_400, 3_600, 60, 1), strict=True))
+    return seconds * 10**9 + int((fraction or "").ljust(9, "0"))

@@ -174,17 +174,17 @@ class Columns:
         return Columns, self._parts
 
     def __repr__(self) -> str:
-        parts = [f"number={self.number}"]
+        entries = [f"number={self.number}"]
         if self.names is not None:
-            parts.append(f"names={self.names[:5]}{'…' * (self.number > 5)}")
+            entries.append(f"names={self.names[:5]}{'…' * (self.number > 5)}")
         if self.nominal is not None:
-            parts.append(f"nominal={np.flatnonzero(self.nominal).tolist()}")
+            entries.append(f"nominal={np.flatnonzero(self.nominal).tolist()}")
         if self.levels is not None:
-            sizes = {j: len(each.values) + each.has_missing for j, each in enumerate(self.levels) if each is not None}
-            parts.append(f"levels by column: {sizes}")
+            sizes = {j: len(lev.values) + lev.has_missing for j, lev in enumerate(self.levels) if lev is not None}
+            entries.append(f"levels by column: {sizes}")
         if self.cuts is not None:
-            parts.append(f"cuts by column: {[0 if entry is None else len(entry) for entry in self.cuts]}")
-        return f"Columns({', '.join(parts)})"
+            entries.append(f"cuts by column: {[0 if entry is None else len(entry) for entry in self.cuts]}")
+        return f"Columns({', '.join(entries)})"
 
 
 def _is_number(value: Any) -> bool:
@@ -238,28 +238,29 @@ def holds_numbers(X: Any) -> Bool[np.ndarray, " features"]:
 
 
 def _kinds(table: Any, nominal: Any, names: tuple[str, ...]) -> np.ndarray:
-    """Return whether each column is nominal, ``[features]``, by the argument ``nominal`` of `fit_columns`.
+    """Return whether each column of a table is nominal, ``[features]``.
 
-    ``names`` are those of the table's columns; empty for a table without names.
+    ``nominal`` is "auto" (types decide), None (none is), or names, positions or bools of columns. ``names`` are those
+    of the columns, empty for a table without names. Raises a ValueError if ``nominal`` does not fit the table.
     """
     n_features = table.shape[1]
-    kinds = np.zeros(n_features, bool)
+    is_nominal = np.zeros(n_features, bool)
     if nominal is None or (not isinstance(nominal, str) and np.size(nominal) == 0):
-        return kinds
+        return is_nominal
     if isinstance(nominal, str) and nominal == "auto":
         return np.array([is_named(table, j) for j in range(n_features)], bool)
-    choice = np.asarray(nominal)
-    if choice.dtype == bool and choice.shape == (n_features,):
-        return choice
-    if choice.ndim == 1:
-        distinct = len(set(choice.tolist())) == len(choice)
+    chosen = np.asarray(nominal)
+    if chosen.dtype == bool and chosen.shape == (n_features,):
+        return chosen
+    if chosen.ndim == 1:
+        distinct = len(set(chosen.tolist())) == len(chosen)
         # Bools that are written as 0 and 1 are not positions: one of them occurs twice.
-        if choice.dtype.kind in "iu" and distinct and np.all((choice >= 0) & (choice < n_features)):
-            kinds[choice] = True
-            return kinds
-        if choice.dtype.kind in "UO" and set(map(str, choice)) <= set(names):
-            kinds[[names.index(str(name)) for name in choice]] = True
-            return kinds
+        if chosen.dtype.kind in "iu" and distinct and np.all((chosen >= 0) & (chosen < n_features)):
+            is_nominal[chosen] = True
+            return is_nominal
+        if chosen.dtype.kind in "UO" and set(map(str, chosen)) <= set(names):
+            is_nominal[[names.index(str(name)) for name in chosen]] = True
+            return is_nominal
     columns = f"the columns {', '.join(names[:8])}" if names else f"{n_features} columns without names"
     raise ValueError(
         f"nominal={nominal!r} does not fit X, which has {columns}; pass 'auto', None, or names, positions (each once) "
@@ -273,7 +274,10 @@ CELLS = 2**11  # number of equal parts of a column's range; the number of cuts b
 
 
 class CutLookup:
-    """Look-up of a column's values among its ``cuts``, rising thresholds of trees that compare float64."""
+    """Look-up of a column's values among its ``cuts``, rising thresholds of trees that compare float64.
+
+    The range of the cuts is divided into `CELLS` equal cells. A value's cell tells where to search for it.
+    """
 
     may_be_numbers = True  # whether a number can be looked up, as in `Lookup`
 
@@ -282,9 +286,10 @@ class CutLookup:
         self._low = self.cuts[0] if len(self.cuts) else 0.0
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             self._scale = CELLS / (self.cuts[-1] - self._low) if len(self.cuts) > 1 else 0.0
-        self._last = CELLS - 1 if 0 < self._scale < np.inf else 0
+        self._last = CELLS - 1 if 0 < self._scale < np.inf else 0  # the last cell; 0 if the range is not divided
         cell = self._cells(self.cuts)
         self._first = np.searchsorted(cell, np.arange(self._last + 1))  # number of cuts in lower cells, by cell
+        # First step of a bisection of the fullest cell. Infinite cuts behind the last are below no value.
         self._step = power_of_two(int(np.bincount(cell, minlength=1).max()) + 1) // 2
         self._padded = np.append(self.cuts, np.full(2 * self._step, np.inf))
 
@@ -297,8 +302,8 @@ class CutLookup:
         return codes
 
     def _below(self, values: np.ndarray) -> np.ndarray:
-        """Return how many cuts are below each of a block of values; any number for NaN."""
-        if 8 * len(values) < BLOCK:
+        """Return how many cuts are below each value of a block; any number for NaN, which the caller replaces."""
+        if 8 * len(values) < BLOCK:  # too few values to repay the steps below
             return np.searchsorted(self.cuts, values)
         # All values take each step of the bisection together: value by value, half of all branches are mispredicted.
         below, step = self._first[self._cells(values)], self._step

@@ -53,10 +53,10 @@ def encode_instances(data: Any, columns: Columns, name: str = "X", *, infinite: 
 
 
 def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool = False) -> Encoded:
-    """Encode dense data as `encode_instances` does, or a sparse matrix; ``infinite`` lets infinite values through.
+    """Encode dense data or a sparse matrix as trees test them; ``infinite`` lets infinite values through.
 
-    The ``values`` of a sparse matrix are `SparseRows`, which become dense part by part. A matrix that is not CSR is
-    converted to CSR first.
+    Dense data are treated as by `encode_instances`. The ``values`` of a sparse matrix are `SparseRows`, some rows of
+    which become dense at a time. A matrix that is not CSR is converted to CSR first.
     """
     if type(data) is np.ndarray and type(columns) is Columns and is_plain(data, columns):
         return Encoded(data, False)
@@ -78,11 +78,11 @@ def encode_rows(data: Any, columns: Columns, name: str = "X", *, infinite: bool 
 def unchecked_rows(
     data: Any, columns: Columns, name: str = "X", *, infinite: bool = False, on_device: bool = True
 ) -> tuple[Any, bool | None]:
-    """Return the values of `encode_rows` and whether any is missing, or None for that if the values are unchecked.
+    """Return data as trees test them, and whether a value is missing: None if the values are not checked yet.
 
-    The program that takes unchecked values has to check them; `refuse_infinite` then raises the error. ``infinite`` is
-    as in `encode_rows`, for values that are checked here. With ``on_device`` JAX arrays keep their device and dtype,
-    unless columns are looked up. Sparse and encoded data are always checked.
+    The program that takes unchecked values has to check them; `refuse_infinite` then raises the error. Encoded data are
+    checked already. Sparse data are checked, and ``infinite`` lets their infinite values through. With ``on_device``
+    JAX arrays keep their device and dtype, unless columns are looked up.
     """
     check_kind("columns", columns, Columns, "Columns, such as fit_columns(X)")
     if isinstance(data, Encoded):
@@ -221,43 +221,46 @@ def _usual_type(column: Any) -> Any:
 
 
 def _arrow_numbers(column: Any, what: str) -> np.ndarray:
-    """Return the numbers of an Arrow column, NaN where it is null; ``what`` names the column in messages."""
+    """Return an Arrow column of numbers or bools as a NumPy array, NaN for null; ``what`` names it in messages.
+
+    Raises a TypeError if the column holds neither.
+    """
     import pyarrow as pa
 
     is_coded = pa.types.is_dictionary(column.type)
-    kind = column.type.value_type if is_coded else column.type
-    is_other = pa.types.is_boolean(kind) or pa.types.is_null(kind)
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or is_other):
+    dtype = column.type.value_type if is_coded else column.type
+    castable = pa.types.is_boolean(dtype) or pa.types.is_null(dtype)
+    if not (pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype) or castable):
         raise TypeError(
-            f"{what} holds {kind}, no numbers. Encode it as the forest's data were; dates: make them numbers, for "
+            f"{what} holds {dtype}, no numbers. Encode it as the forest's data were; dates: make them numbers, for "
             "instance days since the first one."
         )
     if is_coded:  # a dictionary of numbers, which Arrow can decode, unlike one of views or lists
-        column = column.dictionary_decode() if isinstance(column, pa.Array) else column.cast(kind)
-    if pa.types.is_decimal(kind):
+        column = column.dictionary_decode() if isinstance(column, pa.Array) else column.cast(dtype)
+    if pa.types.is_decimal(dtype):
         return floats_of(column.to_pylist())  # rounded once; Arrow's own cast rounds twice
-    if is_other:
+    if castable:
         column = column.cast(pa.float64())
     if column.null_count:
         if pa.types.is_integer(column.type):
-            column = column.cast(pa.float64(), safe=False)
+            column = column.cast(pa.float64(), safe=False)  # integers beyond 2⁵³ are rounded, not refused
         column = column.fill_null(float("nan"))
     if not isinstance(column, pa.ChunkedArray):
         return _on_host(column)
-    parts = [_on_host(part) for part in column.chunks] or [np.zeros(0)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    arrays = [_on_host(chunk) for chunk in column.chunks] or [np.zeros(0)]
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _on_host(part: Any) -> np.ndarray:
-    """Return an Arrow array without nulls, ``part``, as NumPy's; its ``to_numpy`` would import pandas if installed."""
+    """Return an Arrow array without nulls as NumPy's; Arrow's ``to_numpy`` would import pandas if that is installed."""
     return np.from_dlpack(part) if len(part) else np.zeros(0, part.type.to_pandas_dtype())
 
 
 def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | None, what: str) -> np.ndarray:
-    """Return the codes of a column's values by the ``lookup`` of its levels; each distinct value is looked up once.
+    """Return the code of each value of an Arrow column; ``lookup`` looks up the distinct values once a chunk.
 
-    With ``missing_words`` strings are cells of a text file, missing if they are among these words and no level.
-    ``what`` names the column in messages.
+    With ``missing_words`` strings are cells of a text file: a string among these words is missing, unless it is a
+    level. ``what`` names the column in messages. Raises a TypeError for lists, and for bytes that are not UTF-8.
     """
     import pyarrow as pa
 
@@ -265,24 +268,25 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
         raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans. Give each part a column.")
     if not pa.types.is_dictionary(column.type):
         try:
-            column = column.dictionary_encode()  # nulls stay out of the dictionary: Arrow makes "" of those of views
+            # Nulls stay in the indices: in the dictionary (null_encoding="encode") Arrow makes "" of string_view's.
+            column = column.dictionary_encode()
         except pa.ArrowNotImplementedError as error:
             raise TypeError(f"{what} holds {column.type}; expected strings, numbers or booleans.") from error
-    parts = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
-    parts_of_codes = []
-    for part in parts:
-        words, index = part.dictionary.to_pylist(), part.indices
+    chunks = column.unify_dictionaries().chunks if isinstance(column, pa.ChunkedArray) else [column]
+    chunk_codes = []
+    for chunk in chunks:
+        words, index = chunk.dictionary.to_pylist(), chunk.indices
         if missing_words is not None:
             words = [lookup.read_cell(word, missing_words) if isinstance(word, str) else word for word in words]
-        with_null = np.empty(len(words) + 1, object)
-        with_null[:-1] = words
+        entries = np.empty(len(words) + 1, object)  # the last stays None, a missing value: nulls have its index
+        entries[:-1] = words
         try:
-            codes = lookup.codes(with_null)
+            codes = lookup.codes(entries)
         except TypeError as error:
             raise TypeError(f"{what}: {error}") from error
         index = index.fill_null(len(words)) if index.null_count else index
-        parts_of_codes.append(codes[_on_host(index).astype(np.int64)])
-    return np.concatenate(parts_of_codes) if parts_of_codes else np.zeros(0)
+        chunk_codes.append(codes[_on_host(index).astype(np.int64)])
+    return np.concatenate(chunk_codes) if chunk_codes else np.zeros(0)
 
 
 def check_shape(shape: tuple[Any, ...], columns: Columns, name: str) -> None:
@@ -361,10 +365,10 @@ def warn_of_merged_values(X: Any, columns: Columns, name: str = "X") -> None:
         if np.array_equal(narrow, values):
             continue
         ascending = np.sort(values)
-        n_values, n_left = (1 + np.count_nonzero(np.diff(part)) for part in (ascending, ascending.astype(np.float32)))
+        n_values, n_left = (1 + np.count_nonzero(np.diff(array)) for array in (ascending, ascending.astype(np.float32)))
         if n_values - n_left > MOST_MERGED * n_values:
-            which = repr(columns.names[j]) if columns.names else str(j)
-            merged.append(f"{which} ({n_left} of {n_values} distinct values are left)")
+            column = repr(columns.names[j]) if columns.names else str(j)
+            merged.append(f"{column} ({n_left} of {n_values} distinct values are left)")
     if merged:
         more = f" and {len(merged) - 5} more" if len(merged) > 5 else ""
         warn(

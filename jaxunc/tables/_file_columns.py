@@ -70,31 +70,33 @@ def are_class_numbers(n_values: int, n_rows: int) -> bool:
 
 
 def _refuse_numbers_as_text(column: "pd.Series", path: object, classes: str) -> None:
-    """Raise a ValueError if a target's texts are mostly numbers, of one unit, and too many to be meant as classes.
+    """Raise a ValueError if a target's texts are mostly numbers of one unit, and too many to be meant as classes.
 
-    `are_class_numbers` says how many are too many. ``classes`` is the option for a target of classes, for the message.
+    `are_class_numbers` says how many are too many. The message names the file ``path``, and the option ``classes``, by
+    which a user says that these are classes.
     """
     from pandas.api import types
 
     if not (types.is_object_dtype(column.dtype) or types.is_string_dtype(column.dtype)):
         return  # a categorical column holds classes by its type
     words = [word for word in column.unique().tolist() if isinstance(word, str)]
-    short = ((word, _NUMBER.fullmatch(word.strip())) for word in words if len(word) < 40)
-    units = {word: match[1] for word, match in short if match}
-    ((usual, _),) = collections.Counter(filter(None, units.values())).most_common(1) or [(None, 0)]
-    numbers = {word for word, unit in units.items() if unit in (None, usual)}
-    if len(numbers) <= len(words) / 2 or are_class_numbers(len(numbers), len(column)):
+    matches = ((word, _NUMBER.fullmatch(word.strip())) for word in words if len(word) < 40)
+    unit_of = {word: match[1] for word, match in matches if match}
+    ((usual_unit, _),) = collections.Counter(filter(None, unit_of.values())).most_common(1) or [(None, 0)]
+    numeric = {word for word, unit in unit_of.items() if unit in (None, usual_unit)}
+    if len(numeric) <= len(words) / 2 or are_class_numbers(len(numeric), len(column)):
         return
-    odd = [word for word in words if word not in numbers] or [word for word in words if re.search("[^-+.eE0-9]", word)]
+    # Examples for the message: words that are no numbers, else numbers with marks or units.
+    odd = [word for word in words if word not in numeric] or [word for word in words if re.search("[^-+.eE0-9]", word)]
     raise ValueError(
         f"--target={column.name!r} of {path} is read as text, for values such as {join_names(odd or words, 3)}, and "
-        f"{len(numbers)} of its {len(words)} different texts are numbers; expected plain numbers, or classes. Write "
+        f"{len(numeric)} of its {len(words)} different texts are numbers; expected plain numbers, or classes. Write "
         f"numbers plainly (1234.5), with cells empty where one is missing; if these are classes, add {classes}."
     )
 
 
 def class_values(column: "pd.Series", path: str) -> np.ndarray:
-    """Return the label of each row, as the file ``path`` has it; raise a ValueError for fractions."""
+    """Return the label of each row, as the file ``path`` has it; raise a ValueError if the labels are fractions."""
     from pandas.api import types
 
     if types.is_float_dtype(column.dtype) and not np.all(column == np.rint(column)):
@@ -136,7 +138,8 @@ def class_codes(column: "pd.Series") -> tuple[np.ndarray, tuple[str, ...]]:
 def numbers_as_floats(X: "pd.DataFrame", *, with_booleans: bool) -> "pd.DataFrame":
     """Change a frame's columns of integers to floats, the type in which files are scored, and return the frame.
 
-    With ``with_booleans``, for scikit-learn, columns of bools with gaps change, too: pandas has them as objects.
+    With ``with_booleans``, for scikit-learn, columns of bools with missing values change, too: pandas has them as
+    objects.
     """
     from pandas.api import types
 
@@ -165,7 +168,7 @@ def feature_numbers(column: "pd.Series", name: str, path: str | Path) -> tuple[n
 
 
 def _ranks(column: "pd.Series") -> tuple[np.ndarray, "pd.Index"]:
-    """Return the rank of each value, -1 if missing, and the distinct values in order (of a categorical, its order)."""
+    """Return the rank of each value, -1 if missing, and the distinct values in order; categories keep their order."""
     import pandas as pd
     from pandas.api import types
 

@@ -99,7 +99,7 @@ def as_table(data: Any, name: str) -> Any:
 
 
 def plain_table(data: Any, name: str = "X") -> Any:
-    """Return data that are not sparse as `as_table` does.
+    """Return data that are not sparse as a pandas frame, a `Frame` or an array.
 
     JAX arrays stay JAX arrays, and narrow floats such as bfloat16 become float32. A pandas series stays a series.
     Raises a ValueError for a JAX array that was deleted.
@@ -291,9 +291,9 @@ def as_frame(data: Any, name: str = "X") -> Any:
         raise TypeError(f"{name} is a {type(data).__name__}, whose rows are yet to come; pass {name}.{how}().")
     if is_pandas(native := nw.to_native(frame)):
         return native
-    every = [frame.get_column(column) for column in frame.columns]
-    categorical = [series.dtype in (nw.Categorical, nw.Enum) for series in every]
-    parts = [_array_of_series(series, is_nominal) for series, is_nominal in zip(every, categorical, strict=True)]
+    all_series = [frame.get_column(column) for column in frame.columns]
+    categorical = [series.dtype in (nw.Categorical, nw.Enum) for series in all_series]
+    parts = [_array_of_series(series, is_nominal) for series, is_nominal in zip(all_series, categorical, strict=True)]
     return Frame(frame.columns, parts, len(frame), categorical)
 
 
@@ -340,7 +340,7 @@ def plain_array(data: Any, name: str) -> np.ndarray:
 
 
 def _array_of_lists(data: Any, name: str) -> np.ndarray:
-    """Return lists as an array, of objects if they hold texts.
+    """Return lists as a NumPy array, an array of objects if they hold texts.
 
     Raises a ValueError for rows of several lengths, and for a JAX array that was deleted.
     """
@@ -354,7 +354,7 @@ def _array_of_lists(data: Any, name: str) -> np.ndarray:
 
 
 def _fill_masked(array: np.ma.MaskedArray) -> np.ndarray:
-    """Return an array with missing values where it is masked: NaN, NaT or, among objects, None."""
+    """Return a plain array, with a missing value for each masked entry: NaN, NaT or, among objects, None."""
     mask = np.ma.getmaskarray(array)
     if not mask.any():
         return array.data
@@ -377,7 +377,7 @@ def _decode(cell: bytes, name: str) -> str:
 
 
 def _frame_of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
-    """Return a `Frame` of a dictionary of columns; raise a ValueError if lengths differ, or two names are one text."""
+    """Return a dictionary of columns as a `Frame`; raise a ValueError if lengths differ or two names read alike."""
     parts = [as_column(column, f"{name}[{key!r}]") for key, column in columns.items()]
     lengths = {str(key): len(part) for key, part in zip(columns, parts, strict=True)}
     if len(set(lengths.values())) > 1:
@@ -388,13 +388,13 @@ def _frame_of_columns(columns: Mapping[Any, Any], name: str) -> Frame:
 
 def check_distinct_names(names: Iterable[str], name: str) -> None:
     seen: set[str] = set()
-    twice = [column for column in names if column in seen or seen.add(column)]
+    twice = [column for column in names if column in seen or seen.add(column)]  # ``add`` returns None
     if twice:
         raise ValueError(f"{name} has several columns of the name {twice[0]!r}; give each its own.")
 
 
 def _may_be_frame(data: Any) -> bool:
-    """Return whether data have some member of a frame; if not, the slow import of narwhals is saved."""
+    """Return whether the type of data has some member of a frame; if not, the slow import of narwhals is saved."""
     names = ("columns", "column_names", "__narwhals_dataframe__", "__dataframe__")
     return any(hasattr(type(data), member) for member in (*names, "__arrow_c_stream__", "__arrow_c_array__"))
 
@@ -417,8 +417,8 @@ def _as_chunked(data: Any) -> Any:
 def _frame_of_arrow(data: Any, name: str) -> Any:
     """Return data that have Arrow's C stream or array protocol, or ``__dataframe__``, as a frame of narwhals.
 
-    None for data without them, and for data that are not a table, such as one column. Raises a TypeError if pyarrow is
-    not installed.
+    Return None for data without these, and for data that are not a table, such as one column. Raises a TypeError if
+    pyarrow is not installed.
     """
     import narwhals as nw
 
@@ -446,10 +446,11 @@ def _frame_of_arrow(data: Any, name: str) -> Any:
 def _array_of_series(series: Any, is_nominal: bool) -> Any:
     """Return a narwhals column as an array of numbers or of Python objects.
 
-    Nanosecond times stay NumPy's, or a pandas series if they have a time zone. A categorical column (``is_nominal``) of
-    numbers is an array of numbers.
+    Nanosecond times stay NumPy's, or a pandas series if they have a time zone. A categorical column (``is_nominal``)
+    becomes an array of numbers if its categories are numbers.
     """
     dtype = series.dtype
+    # NumPy has no integers of 128 bits.
     if dtype.is_float() or (dtype.is_integer() and "128" not in str(dtype)):
         return series.to_numpy()
     if getattr(dtype, "time_unit", "us") == "ns":
@@ -457,7 +458,7 @@ def _array_of_series(series: Any, is_nominal: bool) -> Any:
     values = series.to_list()
     if kinds_of(values) == {"bool"} or (is_nominal and kinds_of(values) <= {"number", "missing"}):
         # Categories that are numbers are read as numbers are, whatever holds them.
-        return np.array(values, float if None in values else None)
+        return np.array(values, float if None in values else None)  # None becomes NaN
     objects = np.empty(len(values), object)
     objects[:] = values
     return objects

@@ -77,12 +77,12 @@ def fit_levels(column: Any) -> Levels:
 
 
 def _distinct_words(values: list[str]) -> list[str]:
-    """Return the distinct words, sorted; of several spellings of one moment only the first in sorted order."""
+    """Return the distinct words, sorted; of all spellings of one moment only the first in sorted order."""
     words = set(map(str, values))
-    moments = sorted({str(word) for word in values if type(word) is MomentWord})
-    first: dict[Any, str] = {}
-    for word in moments:
-        if first.setdefault(time_key(word) or word, word) != word:
+    moment_words = sorted({str(word) for word in values if type(word) is MomentWord})
+    first_spelling: dict[Any, str] = {}
+    for word in moment_words:
+        if first_spelling.setdefault(time_key(word) or word, word) != word:
             words.discard(word)
     return sorted(words)
 
@@ -111,7 +111,7 @@ class Lookup:
         return np.append(of_categories, self._missing)[np.asarray(column.cat.codes)]
 
     def _look_up(self, column: Any) -> Int[np.ndarray, " instances"]:
-        """Return the code of each value of a column, as `codes` does, without keeping those of categories."""
+        """Return the code of each value of a column, which may be an index of categories; nothing is kept."""
         values, index = read_entries(column)
         # A column that once held numbers as text may hold numbers now, and vice versa: then words are compared.
         if self._has_words and not isinstance(values, list):
@@ -136,7 +136,7 @@ class Lookup:
 
     @cached_property
     def _spellings(self) -> dict[str, str]:
-        """Levels by their other spellings, if all are bools; 0 and 1 are spellings only if no level is a string."""
+        """{other spelling: level} if all levels are bools, else empty; it has 0 and 1 only if no level is a string."""
         if not (self._index and set(self._index) <= {"True", "False"}):
             return {}
         words = dict.fromkeys(TRUE_WORDS, "True") | dict.fromkeys(FALSE_WORDS, "False")
@@ -161,9 +161,10 @@ class Lookup:
         return codes
 
     def _of_moment(self, word: str) -> int:
-        """Return the code of the level at the time of a word, or -1; a plain text counts only if it is a whole day."""
+        """Return the code of the level of the same moment as a word, or -1; a plain text counts only if a whole day."""
         if type(word) is MomentWord:
             return self._moments.get(time_key(word), UNSEEN)
+        # Ten characters are a date; midnight behind it is the same day.
         return self._moments.get(moment_key(word), UNSEEN) if word[10:] in ("", " 00:00:00") else UNSEEN
 
     @cached_property
@@ -173,15 +174,15 @@ class Lookup:
         return values[order], order
 
     def _among_words(self, words: list[str]) -> np.ndarray:
-        """Return the code of each word ``[words]``, also of a time or bool spelled otherwise; else `UNSEEN`."""
+        """Return the code of each word ``[words]``, also of a time or bool in another spelling, or else `UNSEEN`."""
         codes = np.fromiter((self._index.get(word, UNSEEN) for word in words), np.int64, len(words))
         if self._moments and (unseen := np.flatnonzero(codes == UNSEEN).tolist()):
             code_of = {word: self._of_moment(word) for word in {words[i] for i in unseen}}
             codes[unseen] = [code_of[words[i]] for i in unseen]
         if self._bools is not None and _BoolWord in set(map(type, words)):
-            false, true = (self._index.get(word, UNSEEN) for word in self._bools)
+            code_of_false, code_of_true = (self._index.get(word, UNSEEN) for word in self._bools)
             is_bool = np.fromiter((type(word) is _BoolWord for word in words), bool, len(words))
-            codes = np.where(is_bool, [true if word == "True" else false for word in words], codes)
+            codes = np.where(is_bool, [code_of_true if word == "True" else code_of_false for word in words], codes)
         return codes
 
     def _among_numbers(self, values: np.ndarray) -> np.ndarray:
@@ -216,12 +217,12 @@ def read_entries(column: Any) -> Entries:
 
 
 def _read_categories(column: Any) -> Entries:
-    """Return the entries of a categorical column of pandas: each category that a row has, once."""
+    """Return the entries of a categorical column of pandas; their values are the categories that some row has."""
     codes = np.asarray(column.cat.codes, np.int64)
     categories = column.cat.categories
     # A category that no row has is not a level.
     present = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(categories)))
-    position = np.full(len(categories) + 1, -1)  # the last one for code -1
+    position = np.full(len(categories) + 1, -1)  # by code; the last is for code -1, a missing value
     position[present] = np.arange(len(present))
     values, index = read_entries(categories[present])
     return Entries(values, np.append(index, -1)[position[codes]])
@@ -248,15 +249,15 @@ def _word_of(value: Any) -> str:
 
 
 def _read_objects(values: list) -> Entries:
-    """Return the entries of a list of Python objects, as words; a TypeError for several values in a cell."""
-    kinds = {kind for kind in set(map(type, values)) if kind_of_type(kind) != "missing"}
-    if kinds <= _ALIKE or all(kind in MOMENTS[:2] or kind.__name__ == "Timestamp" for kind in kinds):
+    """Return the entries of a list of Python objects, as words; raise a TypeError for several values in a cell."""
+    types = {cls for cls in set(map(type, values)) if kind_of_type(cls) != "missing"}
+    if types <= _ALIKE or all(cls in MOMENTS[:2] or cls.__name__ == "Timestamp" for cls in types):
         # Equal values of these types are the same word, so a dict may merge them. True and 1 are equal, but two words.
-        index = {value: i for i, value in enumerate(dict.fromkeys(values))}
-        position = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
-        values = list(index)
+        index_of = {value: i for i, value in enumerate(dict.fromkeys(values))}
+        position = np.fromiter(map(index_of.__getitem__, values), np.int64, len(values))
+        values = list(index_of)
     else:
-        if several := {kind.__name__ for kind in set(map(type, values)) if kind_of_type(kind) == "several"}:
+        if several := {cls.__name__ for cls in set(map(type, values)) if kind_of_type(cls) == "several"}:
             raise TypeError(
                 f"a nominal column holds a {sorted(several)[0]} in a cell; give each of its entries a column of its "
                 "own, or make it one text."

@@ -14,7 +14,7 @@ from ._levels import Lookup
 
 
 def numbers_of_frame(frame: Any, columns: Columns, name: str) -> np.ndarray:
-    """Return a frame as an array of float32 or float64, with codes in the columns that have levels or cuts."""
+    """Return a frame as an array of float32 or float64 ``[rows columns]``; columns with levels or cuts hold codes."""
     is_number = [lookup is None or isinstance(lookup, CutLookup) for lookup in columns.lookups]
     numbers = np.flatnonzero(is_number).tolist()
     if columns.nominal is not None:
@@ -41,15 +41,18 @@ def rows_of_columns(parts: list[Any], n: int) -> Float32[np.ndarray, "instances 
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, n, CACHED_ROWS):
             block = values[start : start + CACHED_ROWS]
-            for j, part in enumerate(parts):
-                piece = part[start : start + CACHED_ROWS]
+            for j, column in enumerate(parts):
+                piece = column[start : start + CACHED_ROWS]
                 # pandas' frames become float64 first, which rounds large integers twice: so here, too.
                 block[:, j] = piece.astype(np.float64) if piece.dtype.kind in "iu" else piece
     return values
 
 
 def _check_codes(frame: Any, positions: list[int], name: str) -> None:
-    """Raise a TypeError if a column at ``positions``, which must hold codes, has categories other than 0, 1, 2, …"""
+    """Raise a TypeError if a column at ``positions``, which must hold codes, has categories other than 0, 1, 2, …
+
+    The message calls the frame ``name``.
+    """
     dtypes = list(dtypes_of(frame)) if positions else []
     names = frame_names(frame)
     is_code = lambda categories: list(categories) == list(range(len(categories)))
@@ -62,11 +65,11 @@ def _check_codes(frame: Any, positions: list[int], name: str) -> None:
 
 
 def _plain_numbers(frame: Any, positions: list[int], name: str) -> np.ndarray:
-    """Return columns of numbers, some as objects, as float64 ``[rows positions]``, NaN for missing values."""
+    """Return the columns of a frame at ``positions`` as float64 ``[rows positions]``, NaN for missing values."""
     if not isinstance(frame, Frame):
-        whole = frame if len(positions) == frame.shape[1] else frame.iloc[:, positions]
-        if all(kind_of(dtype) in NUMBERS for dtype in dtypes_of(whole)):
-            return whole.to_numpy(dtype=np.float64, na_value=np.nan)
+        chosen = frame if len(positions) == frame.shape[1] else frame.iloc[:, positions]
+        if all(kind_of(dtype) in NUMBERS for dtype in dtypes_of(chosen)):
+            return chosen.to_numpy(dtype=np.float64, na_value=np.nan)
     names = frame_names(frame)
     return _convert(frame, positions, [names[j] for j in positions], name)
 
@@ -183,17 +186,18 @@ class SparseRows:
         return len(self._indptr) - 1
 
     def __getitem__(self, rows: slice | np.ndarray) -> "SparseRows":
-        """Return the rows of a slice, or at positions or of a mask of bools."""
+        """Return the rows that a slice, an array of positions or a mask of bools selects."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if step == 1:
                 return self._with(self._indptr[start : max(start, stop) + 1], self._indices, self._data)
             rows = np.arange(start, stop, step)
         rows = np.arange(len(self))[rows]
-        sizes, first = np.diff(self._indptr)[rows], self._indptr[:-1][rows]
+        sizes, starts = np.diff(self._indptr)[rows], self._indptr[:-1][rows]
         indptr = np.concatenate([[0], np.cumsum(sizes)])
-        stored = np.arange(indptr[-1]) + np.repeat(first - indptr[:-1], sizes)
-        return self._with(indptr, self._indices[stored], self._data[stored])
+        # Position of each entry of the rows in the arrays of this matrix.
+        entries = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], sizes)
+        return self._with(indptr, self._indices[entries], self._data[entries])
 
     def of(self, kept: Int[np.ndarray, " kept"] | None, columns: Columns) -> "SparseRows":
         """Return the rows with the columns at positions ``kept`` alone; None keeps all.
@@ -216,13 +220,13 @@ class SparseRows:
         row = np.repeat(np.arange(len(self)), np.diff(self._indptr))
         if self._position is not None:
             column = self._position[column]
-            here = np.flatnonzero(column >= 0)
-            row, column, value = row[here], column[here], value[here]
+            kept_entries = np.flatnonzero(column >= 0)
+            row, column, value = row[kept_entries], column[kept_entries], value[kept_entries]
         if self.columns.absent_is_missing:
             values = np.full(self.shape, np.nan, np.result_type(value, np.float32))
         else:
             values = np.zeros(self.shape, value.dtype)
-        values.reshape(-1)[row * self.shape[1] + column] = value
+        values.reshape(-1)[row * self.shape[1] + column] = value  # an index along one axis
         return numbers_of_array(values, self.columns, "X") if self.columns.looks_up else values
 
     def matrix(self) -> Any:
@@ -230,9 +234,9 @@ class SparseRows:
         from scipy.sparse import csr_matrix  # slow to import, and rarely needed
 
         start, stop = int(self._indptr[0]), int(self._indptr[-1])
-        index = np.int32 if stop - start < 2**31 else np.int64
-        parts = self._data[start:stop].astype(np.float32), self._indices[start:stop].astype(index)
-        return csr_matrix((*parts, (self._indptr - start).astype(index)), shape=self.shape)
+        index_type = np.int32 if stop - start < 2**31 else np.int64
+        parts = self._data[start:stop].astype(np.float32), self._indices[start:stop].astype(index_type)
+        return csr_matrix((*parts, (self._indptr - start).astype(index_type)), shape=self.shape)
 
     def _with(self, indptr: Any, indices: Any, data: Any) -> "SparseRows":
         rows = object.__new__(SparseRows)
@@ -273,9 +277,9 @@ def as_csr(data: Any, name: str = "X", *, for_sklearn: bool = False) -> Any:
 
 
 def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[SparseRows, bool]:
-    """Return a matrix of `as_csr` as `SparseRows`, and whether a value may be missing; raise as `encode_rows` does.
+    """Return a matrix of `as_csr` as `SparseRows`, and whether a value may be missing.
 
-    ``infinite`` is as in `encode_rows`.
+    Raises a ValueError for infinite values unless ``infinite``, and a TypeError for numbers where levels are words.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = csr.data.astype(np.float32, copy=False)
@@ -286,6 +290,7 @@ def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[S
     if not infinite:
         beyond = np.isinf(narrow)
         if columns.looks_up:
+            # An infinite number is looked up among levels or cuts like any other.
             beyond &= np.array([lookup is None for lookup in columns.lookups])[csr.indices]
         if beyond.any():
             first = int(np.argmax(beyond))
@@ -298,9 +303,9 @@ def rows_of(csr: Any, columns: Columns, name: str, *, infinite: bool) -> tuple[S
 
 
 def _check_levels_are_numbers(rows: SparseRows, name: str) -> None:
-    """Raise a TypeError if a column with a stored or implied number has only words as levels.
+    """Raise a TypeError if all levels of a column are words, and it holds a number, stored or 0 for an absent entry.
 
-    Columns that are never made dense are checked, too.
+    Columns that are never made dense are checked, too. The message calls the matrix ``name``.
     """
     if not rows.columns.looks_up:
         return

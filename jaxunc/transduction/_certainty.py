@@ -281,17 +281,17 @@ class BoundSample:
     def leaf_counts(self, X: Any) -> Int32[np.ndarray, "instances labels classes"]:
         """Return the class counts of the leaves, for each label with which an instance is inserted."""
         check_progress(self.progress)
-        k, size = self.sample.n_classes, self.settings["block_size"]
-        queries, parts = as_queries(X, self.sample), [np.zeros((0, k, k), np.int32)]
+        k, block_size = self.sample.n_classes, self.settings["block_size"]
+        queries, block_counts = as_queries(X, self.sample), [np.zeros((0, k, k), np.int32)]
         start = time.perf_counter()
-        for begin in range(0, queries.n, size):
-            block = queries.rows(slice(begin, begin + size))
-            parts.append(
+        for begin in range(0, queries.n, block_size):
+            block = queries.rows(slice(begin, begin + block_size))
+            block_counts.append(
                 counts_of(Pairs(self.sample, block, self._induction), self.settings["algorithm"], self._node_store)
             )
             if self.progress is not None:
                 self.progress(PairsProgress(begin + block.n, queries.n, time.perf_counter() - start))
-        return np.concatenate(parts)
+        return np.concatenate(block_counts)
 
     def answer(self, X: Any) -> LabelAverage:
         counts = self.leaf_counts(X)
@@ -333,12 +333,12 @@ def counts_of(
 
 
 def choose_algorithm(pairs: Pairs, device: str) -> str:
-    """Return the algorithm that ``"auto"`` stands for with these pairs; ``device`` is "host" or "accelerator"."""
+    """Return the algorithm that ``"auto"`` chooses for these pairs; ``device`` is "host" or "accelerator"."""
     return "dense" if 0 < dense_work(pairs) <= MOST_WORK[device] else "grouped"
 
 
 def _check_combiner(combiner: Combiner | None) -> None:
-    """Raise a TypeError for a wrong combiner before the work."""
+    """Raise a TypeError unless ``combiner`` is a `Combiner` or None; asked before the work, which takes long."""
     if not isinstance(combiner, Combiner | None):
         raise TypeError(
             f"combiner={combiner!r:.60} is a {type(combiner).__name__}; pass one such as Mean(scorer), or None. "

@@ -52,16 +52,16 @@ class DensePairs(NamedTuple):
 def dense_work(pairs: Pairs) -> int:
     """Return the number of products in the algorithm's first step for these pairs.
 
-    0 if a feature is numeric, which rules the algorithm out.
+    It is 0 if a feature is numeric: then the dense algorithm cannot be used.
     """
     sample = pairs.sample
     return 0 if len(sample.numeric) else pairs.n * sample.n * len(_tests(pairs)[0]) * sample.n_classes
 
 
 def descend_dense(pairs: Pairs, *, on_host: bool) -> None:
-    """Follow all pairs down to their leaves, a block of pairs at a time, and end them there.
+    """Follow all pairs down to their leaves, a block of pairs at a time, and record the leaves' class counts.
 
-    That is done in NumPy if ``on_host``, else on the accelerator.
+    NumPy does the work if ``on_host``, else a program on the accelerator.
     """
     if not pairs.n:
         return
@@ -88,6 +88,7 @@ def _dense_set(pairs: Pairs, tests: tuple[np.ndarray, np.ndarray], n: int) -> De
     label[np.arange(sample.n), pairs.label] = 1
     # All counts of a step in one product: members times [class indicators | class and value indicators].
     products = (label[:, :, None] * passes.T[:, None, :]).reshape(n, -1)
+    # Entries 0 … n + 1: the padded instances, and the inserted one.
     entropy = np.pad(entropy, (0, n + 2 - len(entropy)), mode="edge")
     return Dense(passes, np.concatenate([label, products], axis=1), entropy)
 
@@ -125,8 +126,8 @@ def _follow_on_host(pairs: Pairs, pairs_left: np.ndarray, dense: Dense, inserted
     while len(pairs_left):
         chosen, counts, ends = _best_tests(dense, inserted, np.matmul, settings.min_samples_leaf, settings.boundaries)
         pairs.end(pairs_left[ends], counts[ends])
-        goes = ~ends
-        pairs_left, inserted, chosen = pairs_left[goes], inserted.rows(goes), chosen[goes]
+        goes_on = ~ends
+        pairs_left, inserted, chosen = pairs_left[goes_on], inserted.rows(goes_on), chosen[goes_on]
         side = inserted.has_value[np.arange(len(pairs_left)), chosen]
         # Members on the instance's side of the test stay in its node.
         stays = dense.passes[chosen] == side[:, None]
@@ -140,11 +141,13 @@ def _follow_on_device(pairs: Pairs, dense: Dense, tests: tuple[np.ndarray, np.nd
     """
     (feature, code), settings = tests, pairs.settings
     has_value = padded_rows(pairs.queries.code[:, feature] == code, multiple_of(STEP, pairs.queries.n))
-    number = np.arange(multiple_of(block_size, pairs.n), dtype=np.int32)
-    number = np.minimum(number, pairs.n - 1).reshape(-1, block_size)  # the last pair pads the last block
+    pair_number = np.arange(multiple_of(block_size, pairs.n), dtype=np.int32)
+    pair_number = np.minimum(pair_number, pairs.n - 1).reshape(-1, block_size)  # the last pair pads the last block
     options = {"n_labels": pairs.n_labels, "leaves_out": pairs.leaves_out, "boundaries": settings.boundaries}
-    with jax.enable_x64(True):
-        counts = np.asarray(_leaves(dense, has_value, number, pairs.sample.n, settings.min_samples_leaf, **options))
+    with jax.enable_x64(True):  # entropies are int64
+        counts = np.asarray(
+            _leaves(dense, has_value, pair_number, pairs.sample.n, settings.min_samples_leaf, **options)
+        )
     pairs.end(np.arange(pairs.n), counts[: pairs.n])
     pairs.report()
 
@@ -161,17 +164,17 @@ def _leaves(
     leaves_out: bool,
     boundaries: bool,
 ) -> Int[Array, "pairs classes"]:
-    """Return the class counts of the leaves of the pairs numbered ``number``; ``n_instances`` excludes padding.
+    """Return the class counts, with the inserted instance, of the leaves of the pairs numbered ``number``.
 
-    ``has_value`` says whether a query has the value of a test. The other settings are those of `Pairs` and
-    `InductionSettings`.
+    ``has_value`` says whether a query has the value of a test; ``n_instances`` is the number of training instances
+    without padding. The other settings are those of `Pairs` and `InductionSettings`.
     """
     # Sums of ones are exact in float32 up to 2²⁴, if no unit of the device rounds them.
     product = partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
     n, n_classes = dense.passes.shape[1], dense.by_class.shape[1] // (1 + len(dense.passes))
 
-    def of_block(number):
-        """Return the class counts ``[pairs classes]`` of the leaves of the pairs ``number``."""
+    def follow_block(number):
+        """Return the class counts ``[pairs classes]`` of the leaves of a block of pairs ``number``."""
         instance, position = number // n_labels, jnp.arange(n, dtype=jnp.int32)
         members = jnp.broadcast_to(position < n_instances, (len(number), n))
         if leaves_out:
@@ -186,14 +189,14 @@ def _leaves(
             stays = ends[:, None] | (dense.passes[chosen] == side)
             return inserted._replace(members=state[0].members & stays), counts, ends
 
-        begin = inserted, jnp.zeros_like(inserted.label_indicator), jnp.zeros(len(number), bool)
-        return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), step, begin)[1]
+        start = inserted, jnp.zeros_like(inserted.label_indicator), jnp.zeros(len(number), bool)
+        return jax.lax.while_loop(lambda state: ~jnp.all(state[2]), step, start)[1]
 
-    return jax.lax.map(of_block, number).reshape(-1, n_classes)
+    return jax.lax.map(follow_block, number).reshape(-1, n_classes)
 
 
 def _best_tests(dense: Dense, inserted: DensePairs, product, min_samples_leaf, boundaries: bool):
-    """Return the best test of each pair's node, its counts with the instance, and whether it is a leaf.
+    """Return the best test of each pair's node, the node's class counts with the instance, and whether it is a leaf.
 
     ``product`` multiplies matrices; the settings are those of `InductionSettings`.
     """
@@ -202,7 +205,7 @@ def _best_tests(dense: Dense, inserted: DensePairs, product, min_samples_leaf, b
     k, n_tests = label_indicator.shape[1], has_value.shape[1]
     # Counts by a matrix product of 0 and 1, the one step that a device does fast.
     products = product(members.astype(np.float32), dense.by_class).astype(np.int32)
-    without, inside = products[:, :k], products[:, k:].reshape(len(products), k, n_tests)
+    without, inside = products[:, :k], products[:, k:].reshape(len(products), k, n_tests)  # [pairs classes tests]
     totals, n_inside = without + label_indicator, inside.sum(axis=1)
     # Only tests with training instances on both sides: the inserted instance alone does not justify a test.
     is_test = parts_a_value(n_inside, without.sum(axis=1)[:, None] - n_inside, 0, 0)

@@ -170,34 +170,35 @@ def grow_greedy_tree(sample: Presorted, limits: SplitLimits) -> GreedyTree:
     nodes side by side are the second test, the node of all other codes, and the node of code v.
     """
     members = np.arange(sample.n, dtype=np.int32)
-    kinds = sample.columns.is_nominal
+    is_nominal = sample.columns.is_nominal
     tree = GreedyTree([0], [0.0], [0], [np.zeros(sample.n_classes, np.int64)], 0)
+    # Entries: node, its depth in the arrays, number of tests above it, and its instances as `split` returns them.
     queue, depth = [(0, 0, 0, sample.order, members)], 0
     while queue:
-        below = []
-        for node, level, tests, order, members in queue:
+        next_level = []
+        for node, level, n_tests, order, members in queue:
             tree.counts[node] = np.bincount(sample.label[members], minlength=sample.n_classes)
-            test = None if tests == limits.max_depth else best_test(sample, order, members, limits)
+            test = None if n_tests == limits.max_depth else best_test(sample, order, members, limits)
             depth = max(depth, level)
             if test is None:
                 continue
             inside, outside = split(order, members, test.members, sample.n)
-            first = len(tree.feature)
-            tree.feature[node], tree.threshold[node], tree.child[node] = test.feature, test.threshold, first
+            left = len(tree.feature)
+            tree.feature[node], tree.threshold[node], tree.child[node] = test.feature, test.threshold, left
             # Children begin as leaves, and become inner nodes when their turn comes.
-            number = 3 if kinds[test.feature] else 2
-            tree.feature.extend([0] * number)
-            tree.threshold.extend([0.0] * number)
-            tree.child.extend(range(first, first + number))
-            tree.counts.extend([np.zeros_like(tree.counts[0])] * number)
-            if kinds[test.feature]:
-                tree.feature[first], tree.threshold[first] = test.feature, test.threshold - 1
-                tree.child[first] = first + 1
+            n_nodes = 3 if is_nominal[test.feature] else 2
+            tree.feature.extend([0] * n_nodes)
+            tree.threshold.extend([0.0] * n_nodes)
+            tree.child.extend(range(left, left + n_nodes))
+            tree.counts.extend([np.zeros_like(tree.counts[0])] * n_nodes)
+            if is_nominal[test.feature]:
+                tree.feature[left], tree.threshold[left] = test.feature, test.threshold - 1
+                tree.child[left] = left + 1
                 level += 1
-                inside, outside = outside, inside
-                first += 1
-            below += [(first, level + 1, tests + 1, *inside), (first + 1, level + 1, tests + 1, *outside)]
-        queue = below
+                inside, outside = outside, inside  # the node of the other codes comes first
+                left += 1
+            next_level += [(left, level + 1, n_tests + 1, *inside), (left + 1, level + 1, n_tests + 1, *outside)]
+        queue = next_level
     return tree._replace(depth=depth)
 
 
@@ -214,18 +215,18 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
     cuts = find_cuts(sample, order, limits.boundaries)
     scores = scores_with(entropy, cuts.below, totals[:, None] - cuts.below, limits.min_samples_leaf)
     # Features are looked at in their own order, whatever their kind.
-    firsts = np.full(sample.columns.number, LOWEST)
+    best_scores = np.full(sample.columns.number, LOWEST)
     nominal_scores = np.zeros((0, 0))
     if len(cuts.row):
         # Features without cuts are left out: reduceat would give them the next feature's first score.
         filled = cuts.start[:-1] < cuts.start[1:]
-        firsts[sample.numeric[filled]] = np.maximum.reduceat(scores, cuts.start[:-1][filled])
+        best_scores[sample.numeric[filled]] = np.maximum.reduceat(scores, cuts.start[:-1][filled])
     if len(sample.nominal):
         counts = value_counts(sample, members)
         nominal_scores = scores_with(entropy, counts, totals[:, None, None] - counts, limits.min_samples_leaf)
-        firsts[sample.nominal] = nominal_scores.max(axis=1)
-    feature = int(np.argmax(firsts))
-    if firsts[feature] <= entropy[totals].sum() - entropy[n]:
+        best_scores[sample.nominal] = nominal_scores.max(axis=1)
+    feature = int(np.argmax(best_scores))
+    if best_scores[feature] <= entropy[totals].sum() - entropy[n]:
         return None
     if (row := np.flatnonzero(sample.numeric == feature)).size:
         begin, end = cuts.start[row[0]], cuts.start[row[0] + 1]
@@ -237,28 +238,28 @@ def best_test(sample: Presorted, order: np.ndarray, members: np.ndarray, limits:
 
 
 def split(order: np.ndarray, members: np.ndarray, chosen: np.ndarray, n: int):
-    """Return (order, members) of the ``chosen`` instances of a node, and (order, members) of its others.
+    """Return (order, members) of the ``chosen`` instances of a node, and (order, members) of its other instances.
 
     Both are sorted as ``order`` and ``members`` of the node (`best_test`); n is the number of training instances.
     """
-    flags = np.zeros(n, bool)
-    flags[chosen] = True
-    at, among = flags[order], flags[members]
+    is_chosen = np.zeros(n, bool)
+    is_chosen[chosen] = True
+    in_order, in_members = is_chosen[order], is_chosen[members]
     rows = len(order)
-    inside = order[at].reshape(rows, len(chosen)), members[among]
-    return inside, (order[~at].reshape(rows, len(members) - len(chosen)), members[~among])
+    inside = order[in_order].reshape(rows, len(chosen)), members[in_members]
+    return inside, (order[~in_order].reshape(rows, len(members) - len(chosen)), members[~in_members])
 
 
 def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
     """Return the forest of greedy trees; ``sample`` is the training set that their samples were drawn from."""
-    # Rounded widths, so that forests of about one size share compiled programs. Nodes beyond those of a tree lead to
+    # Rounded widths, so that forests of about one size share compiled programs. Nodes behind those of a tree lead to
     # themselves, as leaves do, and have the code of the zero vector: nothing reaches them.
     width = power_of_two(max(len(tree.child) for tree in trees), 64)
     feature = np.zeros((len(trees), width), np.int32)
     threshold = np.full((len(trees), width), NAN_LAST, np.int32)
     child = np.tile(np.arange(width, dtype=np.int32), (len(trees), 1))
     code = np.zeros((len(trees), width), np.int32)
-    rows, leaf_nodes = [np.zeros((1, sample.n_classes))], []
+    leaf_counts, leaf_nodes = [np.zeros((1, sample.n_classes))], []
     for t, tree in enumerate(trees):
         children = np.array(tree.child, np.int32)
         inner = children != np.arange(len(children))
@@ -266,8 +267,8 @@ def forest_of(trees: Sequence[GreedyTree], sample: Presorted) -> Forest:
         threshold[t, : len(children)][inner] = order_key_at_or_below(np.array(tree.threshold)[inner])
         child[t, : len(children)] = children
         leaf_nodes.append(np.flatnonzero(~inner))
-        rows.append(np.array(tree.counts, float)[~inner])
-    table, table_row = distinct_rows(np.concatenate(rows))  # row 0 is the zero vector: counts are not negative
+        leaf_counts.append(np.array(tree.counts, float)[~inner])
+    table, table_row = distinct_rows(np.concatenate(leaf_counts))  # row 0 is the zero vector: counts are not negative
     ends = np.cumsum([1, *map(len, leaf_nodes)])
     for t, leaves in enumerate(leaf_nodes):
         code[t, leaves] = table_row[ends[t] : ends[t + 1]]
@@ -319,8 +320,8 @@ def _table(size: int) -> np.ndarray:
         if not composite[p]:
             composite[p * p :: p] = True
     for p in np.flatnonzero(~composite[2:]) + 2:
-        # Only primes have rounded logarithms. Those of other numbers are sums of them, p once for each power that
-        # divides.
+        # Only primes have rounded logarithms. Those of other numbers are sums of them: log p once for each power of p
+        # that divides the number.
         log, power = int(np.rint(np.log2(float(p)) * 2.0**places)), int(p)
         while power <= size:
             logs[power::power] += log

@@ -30,11 +30,11 @@ def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
     """Follow all pairs down to their leaves, sample by sample; ``store`` keeps nodes between calls."""
     sample, samples = pairs.sample, Samples(pairs.sample.n)
     store = KeptNodes(0) if store is None else store
-    totals, everything = np.bincount(pairs.label, minlength=sample.n_classes), np.arange(pairs.n)
-    waits = pairs.end_at_leaves(totals, everything)
+    totals, all_pairs = np.bincount(pairs.label, minlength=sample.n_classes), np.arange(pairs.n)
+    waits = pairs.end_at_leaves(totals, all_pairs)
     if waits.any():
         members = np.arange(sample.n, dtype=np.int32)
-        samples.add(members, everything[waits], lambda flags: store.find(flags) or sample.order)
+        samples.add(members, all_pairs[waits], lambda flags: store.find(flags) or sample.order)
     # Samples of one size cannot reach each other, so they are looked at together.
     while samples.largest:
         for nodes, node, waiting in _nodes_of(pairs, _take_largest(pairs, samples), store):
@@ -43,13 +43,14 @@ def descend_grouped(pairs: Pairs, store: "KeptNodes | None" = None) -> None:
 
 
 def _take_largest(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any, np.ndarray]]:
-    """Return samples of the largest size, taken off the queue (`Samples.take`).
+    """Take samples of the largest size off the queue: as many as `MOST_VALUES` allows, but at least one.
 
-    They are as many as `MOST_VALUES` allows, but at least one.
+    Each is returned as (its instances, its kept node if there is one, else its order by `child_order`, which may be
+    None, the pairs that wait there).
     """
     sample, size, batch = pairs.sample, samples.largest, []
-    values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
-    while samples.largest == size and len(batch) <= MOST_VALUES // values:
+    sample_values = len(sample.numeric) * size + len(sample.nominal) * max(size, sample.n_codes * sample.n_classes)
+    while samples.largest == size and len(batch) <= MOST_VALUES // sample_values:
         batch.append(samples.take())
     return batch
 
@@ -57,30 +58,32 @@ def _take_largest(pairs: Pairs, samples: Samples) -> list[tuple[np.ndarray, Any,
 def _nodes_of(
     pairs: Pairs, batch: list[tuple[np.ndarray, Any, np.ndarray]], store: "KeptNodes"
 ) -> Iterator[tuple["_SampledNodes", np.ndarray, np.ndarray]]:
-    """Yield (nodes that share tables, the number of the node of each waiting pair among them, these pairs).
+    """Yield (nodes that share tables, for each waiting pair the number of its node among these nodes, the pairs).
 
-    ``batch`` has for each sample its instances, its kept node or else its order (`child_order`), and the waiting pairs.
-    The samples without a kept node become nodes that share tables, and are kept in ``store``.
+    ``batch`` is what `_take_largest` returns. Samples without a kept node become nodes that share tables, and are kept
+    in ``store``.
     """
-    numbered = [(node, waiting) for _, node, waiting in batch if isinstance(node, _NumberedNode)]
-    new = [entry for entry in batch if not isinstance(entry[1], _NumberedNode)]
-    if new:
-        chosen, orders, waiting_pairs = zip(*new, strict=True)
-        members = np.stack(chosen)
+    nodes_waiting = [(node, waiting) for _, node, waiting in batch if isinstance(node, _NumberedNode)]
+    new_samples = [entry for entry in batch if not isinstance(entry[1], _NumberedNode)]
+    if new_samples:
+        instances, orders, waiting_pairs = zip(*new_samples, strict=True)
+        members = np.stack(instances)
+        # All have one size: either each has an order, or none does (`FEW`).
         order = _sort_members(pairs, members) if orders[0] is None else np.concatenate(orders)
         nodes = store.keep(_SampledNodes(pairs, order, members))
-        numbered += [(_NumberedNode(nodes, i), waiting) for i, waiting in enumerate(waiting_pairs)]
+        nodes_waiting += [(_NumberedNode(nodes, i), waiting) for i, waiting in enumerate(waiting_pairs)]
+    # Kept nodes come from several calls: those of one table are looked at together.
     groups: dict[int, list[tuple[_NumberedNode, np.ndarray]]] = {}
-    for node, waiting in numbered:
+    for node, waiting in nodes_waiting:
         groups.setdefault(id(node.nodes), []).append((node, waiting))
     for group in groups.values():
-        number = np.repeat([node.number for node, _ in group], [len(waiting) for _, waiting in group])
-        yield group[0][0].nodes, number, np.concatenate([waiting for _, waiting in group])
+        node_number = np.repeat([node.number for node, _ in group], [len(waiting) for _, waiting in group])
+        yield group[0][0].nodes, node_number, np.concatenate([waiting for _, waiting in group])
 
 
 def _sort_members(pairs: Pairs, members: Int[np.ndarray, "nodes size"]) -> Int[np.ndarray, "rows size"]:
     """Return the instances of each node (``members``) in the order of each numeric feature, node after node."""
-    rank = pairs.sample.rank[:, members].swapaxes(0, 1)
+    rank = pairs.sample.rank[:, members].swapaxes(0, 1)  # [nodes numeric size]
     position = np.argsort(rank, axis=2).reshape(-1, members.shape[1])
     return members[np.arange(len(position)) // max(len(pairs.sample.rank), 1), position.T].T
 
@@ -130,35 +133,37 @@ class KeptNodes:
 def _send_on(
     pairs: Pairs, samples: Samples, nodes: "_SampledNodes", node: np.ndarray, waiting: np.ndarray, store: KeptNodes
 ) -> None:
-    """Send pairs on from nodes to the children that they choose; a pair ends at its node if no test has a gain.
+    """Send pairs from their nodes to the children that they choose; a pair ends at its node if no test has a gain.
 
     ``waiting`` are the numbers of the pairs, ``node`` the number of each one's node among ``nodes``. The children's
     samples are added to ``samples``; those whose nodes are in ``store`` take them from there.
     """
-    # Pairs choose in parts: the matrices of a choice have an entry for every pair and feature.
-    part_size, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
-    parts = []
-    for change, which in pairs.changes(waiting):
-        some_nodes, line = np.unique(node[which], return_inverse=True)
-        scores = nodes.scores(change, some_nodes)
-        for begin in range(0, len(which), part_size):
-            at, lines = which[begin : begin + part_size], line[begin : begin + part_size]
-            parts.append((at, *nodes.choose(scores, lines, node[at], pairs.queries, waiting[at] // pairs.n_labels)))
-    at, gain, test, totals = (np.concatenate(part) for part in zip(*parts, strict=True))
-    waiting = waiting[at]
-    _, counts = pairs.with_instance(nodes.totals[node[at]], waiting)
-    stays = gain <= entropy[counts].sum(axis=1) - entropy[counts.sum(axis=1)]
+    # Pairs choose some at a time: the matrices of a choice have an entry for every pair and feature.
+    chunk_size, entropy = max(1, MOST_VALUES // pairs.sample.columns.number), pairs.settings.entropy
+    picks = []
+    for change, changed in pairs.changes(waiting):
+        scored_nodes, score_line = np.unique(node[changed], return_inverse=True)
+        scores = nodes.scores(change, scored_nodes)
+        for begin in range(0, len(changed), chunk_size):
+            rows, lines = changed[begin : begin + chunk_size], score_line[begin : begin + chunk_size]
+            picks.append(
+                (rows, *nodes.choose(scores, lines, node[rows], pairs.queries, waiting[rows] // pairs.n_labels))
+            )
+    rows, best_score, test, totals = (np.concatenate(parts) for parts in zip(*picks, strict=True))
+    waiting = waiting[rows]
+    _, counts = pairs.with_instance(nodes.totals[node[rows]], waiting)
+    stays = best_score <= entropy[counts].sum(axis=1) - entropy[counts.sum(axis=1)]  # no test has a gain
     pairs.end(waiting[stays], counts[stays])
     goes = ~stays
     goes[goes] = pairs.end_at_leaves(totals[goes], waiting[goes])
 
-    def wait(number, chosen, flags):
+    def kept_or_order(number, chosen, flags):
         return store.find(flags) or nodes.child_order(number, chosen, flags)
 
     # Pairs of all changes that choose the same test and side meet in the same child.
-    for test_number, some in by_number(test[goes], waiting[goes]):
-        number, chosen = nodes.child(test_number)
-        samples.add(chosen, some, partial(wait, number, chosen))
+    for test_number, arriving in by_number(test[goes], waiting[goes]):
+        node_number, chosen = nodes.child(test_number)
+        samples.add(chosen, arriving, partial(kept_or_order, node_number, chosen))
 
 
 class _SampledNodes:
@@ -171,7 +176,8 @@ class _SampledNodes:
         self.totals = np.bincount(cell.ravel(), minlength=k * len(members)).reshape(-1, k)
         self.numeric: Any = (LeftOutTests if pairs.leaves_out else InsertedTests)(sample, order, self.totals, settings)
         self.nominal = NominalTests(sample, members, self.totals, settings) if len(sample.nominal) else None
-        # A test and its side are one integer, of node, feature, cut or code, and side, so that sorting groups pairs.
+        # A test and a side are one integer, made of node, feature, cut or code, and side, so that sorting groups pairs.
+        # The stride is the most of these numbers that a feature of a node has: two for each cut or code.
         self._stride = 2 * max(int(np.diff(self.numeric.cuts.start).max(initial=0)), sample.n_codes, 1)
 
     @property
@@ -188,16 +194,17 @@ class _SampledNodes:
         return tables + 8 * len(cuts.row) + cells + len(self.members) * (self._sample.n // 8)
 
     def scores(self, change: Change, nodes: Int[np.ndarray, " some"]):
-        """Return the scores of the numeric and of the nominal tests of some nodes under a change."""
+        """Return the scores of the numeric and of the nominal tests (None without any) of nodes under a change."""
         return self.numeric.scores(change, nodes), None if self.nominal is None else self.nominal.scores(change, nodes)
 
     def choose(
         self, scores, line: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"], queries: Queries, instances: np.ndarray
     ) -> tuple[Int64[np.ndarray, " q"], Int[np.ndarray, " q"], Int[np.ndarray, "q classes"]]:
-        """Return for each instance the best test's score, its number with the instance's side, and that side's counts.
+        """Return for each instance the best test's score, the test and the instance's side as a number, and counts.
 
-        The counts are those of classes. ``instances`` are q positions in ``queries``, and ``node`` is the node of each.
-        ``line`` is the node's position among the nodes whose ``scores`` (what that method returns) are passed.
+        The counts are those of the classes on that side. ``instances`` are q positions in ``queries``, and ``node`` is
+        the node of each. ``line`` is the node's position among the nodes whose ``scores``, the result of the method
+        `scores`, are passed.
         """
         sample, cuts = self._sample, self.numeric.cuts
         numeric = self.numeric.choose(scores[0], self.numeric.locate(queries, instances, node), line)
@@ -208,27 +215,30 @@ class _SampledNodes:
             score[:, sample.numeric], score[:, sample.nominal] = numeric.score, nominal.score
         # In the order of the data's columns, so that the first feature wins ties.
         feature = score.argmax(axis=1)
-        best = score[np.arange(len(line)), feature]
+        best_score = score[np.arange(len(line)), feature]
         # The cut's position or the tested code; whether the instance is above the cut, or has another code; and the
         # class counts below the cut, or with the code.
         threshold, side = np.zeros(len(line), np.intp), np.zeros(len(line), bool)
         counts = np.empty((sample.n_classes, len(line)), np.intp)
         is_nominal = np.asarray(sample.columns.is_nominal)[feature]
-        if len(which := np.flatnonzero(~is_nominal)):
-            row = np.searchsorted(sample.numeric, feature[which])
-            threshold[which], side[which] = numeric.cut(which, row), numeric.is_above[which, row]
-            cut = cuts.start[node[which] * len(sample.numeric) + row] + threshold[which]
+        if len(rows := np.flatnonzero(~is_nominal)):
+            feature_row = np.searchsorted(sample.numeric, feature[rows])
+            threshold[rows], side[rows] = numeric.cut(rows, feature_row), numeric.is_above[rows, feature_row]
+            cut = cuts.start[node[rows] * len(sample.numeric) + feature_row] + threshold[rows]
             # Where no test is left there is no cut: the pair stays, whatever is read here.
-            counts[:, which] = cuts.below[:, np.minimum(cut, len(cuts.row) - 1)] if len(cuts.row) else 0
-        if self.nominal is not None and nominal is not None and len(which := np.flatnonzero(is_nominal)):
-            row = np.searchsorted(sample.nominal, feature[which])
-            threshold[which], side[which] = nominal.code[which, row], nominal.is_other[which, row]
-            counts[:, which] = self.nominal.inside[:, node[which] * len(sample.nominal) + row, threshold[which]]
+            counts[:, rows] = cuts.below[:, np.minimum(cut, len(cuts.row) - 1)] if len(cuts.row) else 0
+        if self.nominal is not None and nominal is not None and len(rows := np.flatnonzero(is_nominal)):
+            feature_row = np.searchsorted(sample.nominal, feature[rows])
+            threshold[rows], side[rows] = nominal.code[rows, feature_row], nominal.is_other[rows, feature_row]
+            counts[:, rows] = self.nominal.inside[:, node[rows] * len(sample.nominal) + feature_row, threshold[rows]]
         test = (node * sample.columns.number + feature) * self._stride + 2 * threshold + side
-        return best, test, np.where(side[:, None], self.totals[node] - counts.T, counts.T)
+        return best_score, test, np.where(side[:, None], self.totals[node] - counts.T, counts.T)
 
     def child(self, test: int) -> tuple[int, Int[np.ndarray, " chosen"]]:
-        """Return the node of a numbered test, and the instances on the side that the number tells."""
+        """Return the node at which a test is asked, and the instances of its sample on one side of the test.
+
+        ``test`` is a number that `choose` returns: node, feature, cut or code, and side in one integer.
+        """
         sample = self._sample
         node_and_feature, threshold_and_side = divmod(test, self._stride)
         node, feature = divmod(node_and_feature, sample.columns.number)

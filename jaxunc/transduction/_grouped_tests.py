@@ -52,25 +52,25 @@ class RunningMaxima(NamedTuple):
 
     def lowest_of_first(self, row: Int[np.ndarray, " q"], end: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
         """Return, for each ``row``, the lowest of its first ``end`` cuts with the largest score ``above``."""
-        rows, at = np.unique(row, return_inverse=True)
-        record = np.where(self.above[rows] > self.best_before[rows, :-1], np.arange(self.above.shape[1]), -1)
-        return np.maximum.accumulate(record, axis=1)[at, end - 1]
+        rows, inverse = np.unique(row, return_inverse=True)
+        record_column = np.where(self.above[rows] > self.best_before[rows, :-1], np.arange(self.above.shape[1]), -1)
+        return np.maximum.accumulate(record_column, axis=1)[inverse, end - 1]
 
     def lowest_of_last(self, row: Int[np.ndarray, " q"], begin: Int[np.ndarray, " q"]) -> Int[np.ndarray, " q"]:
         """Return, for each ``row``, the lowest of its cuts from ``begin`` on with the largest score ``below``."""
-        rows, at = np.unique(row, return_inverse=True)
+        rows, inverse = np.unique(row, return_inverse=True)
         width = self.below.shape[1]
-        record = np.where(self.below[rows] >= self.best_from[rows, 1:], np.arange(width), width)
-        return np.minimum.accumulate(record[:, ::-1], axis=1)[:, ::-1][at, np.minimum(begin, width - 1)]
+        record_column = np.where(self.below[rows] >= self.best_from[rows, 1:], np.arange(width), width)
+        return np.minimum.accumulate(record_column[:, ::-1], axis=1)[:, ::-1][inverse, np.minimum(begin, width - 1)]
 
 
 class CutsOfRows(NamedTuple):
-    """The cuts of some rows, and their entries in a table that has a line for each of these rows."""
+    """The cuts of some rows, and where their scores lie in a table that has a line for each of these rows."""
 
     index: Int[np.ndarray, " some"] | slice
     """Indices of these cuts among all."""
-    line: Int[np.ndarray, " some"]
-    column: Int[np.ndarray, " some"]
+    line: Int[np.ndarray, " some"]  # line of the table with each cut's entry
+    column: Int[np.ndarray, " some"]  # column of the entry: the cut's number within its row
     shape: tuple[int, int]
     """Shape of the table."""
 
@@ -96,10 +96,10 @@ class CutsOfRows(NamedTuple):
             tables.append(np.full(self.shape, LOWEST))
             tables[-1][self.line, self.column] = scores
         below, above = tables
-        first, last = (np.full((self.shape[0], self.shape[1] + 1), LOWEST) for _ in range(2))
-        np.maximum.accumulate(above, axis=1, out=first[:, 1:])
-        np.maximum.accumulate(below[:, ::-1], axis=1, out=last[:, -2::-1])
-        return RunningMaxima(below, above, first, last)
+        best_before, best_from = (np.full((self.shape[0], self.shape[1] + 1), LOWEST) for _ in range(2))
+        np.maximum.accumulate(above, axis=1, out=best_before[:, 1:])
+        np.maximum.accumulate(below[:, ::-1], axis=1, out=best_from[:, -2::-1])
+        return RunningMaxima(below, above, best_before, best_from)
 
 
 def _rows(n_features: int, nodes: Int[np.ndarray, " some"]) -> Int[np.ndarray, "some features"]:
@@ -121,7 +121,7 @@ class Choice(NamedTuple):
 
     def cut(self, instance: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
         """Return, for each pair of instance and feature, the index of the best cut within the feature's row."""
-        position, above, line = (part[instance, feature] for part in (self.position, self.is_above, self.line))
+        position, above, line = (array[instance, feature] for array in (self.position, self.is_above, self.line))
         return np.where(above, self.scores.lowest_of_first(line, position), self.scores.lowest_of_last(line, position))
 
 
@@ -136,8 +136,8 @@ class InsertedTests:
         cuts = find_cuts(sample, order, settings.boundaries)
         self._settings, self._n_features, self._stride = settings, len(sample.numeric), sample.n
         above = totals[cuts.row // max(len(sample.numeric), 1)].T - cuts.below
-        which = contenders(cuts, above, order.shape[1], len(sample.numeric), settings)
-        self.cuts, self._above = cuts.select(which), above[:, which]
+        candidates = contenders(cuts, above, order.shape[1], len(sample.numeric), settings)
+        self.cuts, self._above = cuts.select(candidates), above[:, candidates]
         self._width = int(np.diff(self.cuts.start).max(initial=0)) + 1
         self._threshold = self.cuts.threshold
 
@@ -154,11 +154,12 @@ class InsertedTests:
         q, feature = np.nonzero((cuts.start[1:] > cuts.start[:-1])[rows])
         if not len(q):
             return position
-        row, at = rows[q, feature], (instances[q], feature)
-        cut = np.searchsorted(cuts.upper, queries.rank[at] + row * self._stride, side="right")
+        row, cell = rows[q, feature], (instances[q], feature)
+        # `upper` grows from row to row by the number of training instances, so it is sorted over all rows.
+        cut = np.searchsorted(cuts.upper, queries.rank[cell] + row * self._stride, side="right")
         # The instance may lie in the gap of the next cut, above its threshold: then it counts, too.
         nearest = np.minimum(cut, len(cuts.row) - 1)
-        passes = (cut < cuts.start[row + 1]) & (self._threshold[nearest] < queries.value[at])
+        passes = (cut < cuts.start[row + 1]) & (self._threshold[nearest] < queries.value[cell])
         position[q, feature] = cut + passes - cuts.start[row]
         return position
 
@@ -178,8 +179,8 @@ class InsertedTests:
         ``node`` holds, for each instance, the position of its node among the nodes that were scored.
         """
         line = _rows(self._n_features, node)
-        at = position + line * (self._width + 1)
-        above, below = scores.best_before.ravel()[at], scores.best_from.ravel()[at]
+        entry = position + line * (self._width + 1)
+        above, below = scores.best_before.ravel()[entry], scores.best_from.ravel()[entry]
         return Choice(np.maximum(above, below), above >= below, position, line, scores)
 
 
@@ -195,14 +196,14 @@ def contenders(
     """
     entropy, min_size = settings.entropy, settings.min_samples_leaf
     steps = np.diff(entropy[: size + 2])
-    largest = np.maximum.accumulate(steps)
+    largest_step = np.maximum.accumulate(steps)
     # U, the largest rise, is 0 except for rounding: in a table of few digits the steps d may decrease.
-    largest_fall, largest_rise = largest[-1], (largest - steps).max()
-    # A side that lacks one instance gets the least size by the inserted one. Such cuts are candidates, but they are not
+    largest_fall, largest_rise = largest_step[-1], (largest_step - steps).max()
+    # A side that lacks one instance for the least size gets it by the inserted one. Such cuts are candidates, but not
     # tests for instances on the other side, so the best score is taken of the other cuts.
     scores = scores_with(entropy, cuts.below, above, min_size - 1)
     is_test_for_all = np.minimum(cuts.size, size - cuts.size) >= min_size
-    reliable = np.append(np.where(is_test_for_all, scores, LOWEST), LOWEST)
+    reliable = np.append(np.where(is_test_for_all, scores, LOWEST), LOWEST)  # an entry for last nodes without cuts
     # A node has a row of cuts for each numeric feature: every ``n_numeric``-th row is the first of a node.
     best = np.maximum.reduceat(reliable, cuts.start[: -1 : max(n_numeric, 1)])
     return np.flatnonzero(scores >= best[cuts.row // max(n_numeric, 1)] - (largest_fall + largest_rise))
@@ -242,7 +243,7 @@ class LeftOutChoice(NamedTuple):
     def cut(self, instance: Int[np.ndarray, " some"], feature: Int[np.ndarray, " some"]) -> Int[np.ndarray, " some"]:
         """Return, for each pair of instance and feature, the index of the best cut within the feature's row."""
         positions, line = (self.position.left, self.position.right, self.position.next), self.line[instance, feature]
-        left, right, following = (part[instance, feature] for part in positions)
+        left, right, following = (array[instance, feature] for array in positions)
         candidates = (self.scores.lowest_of_first(line, left), left, right, self.scores.lowest_of_last(line, following))
         return np.choose(self.kind[instance, feature], candidates)
 
@@ -273,16 +274,16 @@ class LeftOutTests:
             change,
             self._settings.min_samples_leaf,
         )
-        # Running maxima see tests only. The plain scores keep every cut: `cuts_beside` decides about those beside x.
-        no_test = ~self._is_boundary[node_cuts.index] if self._settings.boundaries else np.zeros(len(below), bool)
-        tests = node_cuts.accumulate(np.where(no_test, LOWEST, below), np.where(no_test, LOWEST, above))
+        # Running maxima see tests only. The other two arrays keep all cuts: `cuts_beside` decides about those beside x.
+        is_no_test = ~self._is_boundary[node_cuts.index] if self._settings.boundaries else np.zeros(len(below), bool)
+        tests = node_cuts.accumulate(np.where(is_no_test, LOWEST, below), np.where(is_no_test, LOWEST, above))
         # Cuts of other nodes are never looked up. Index -1 reads the last entry: for a cut beside x that is not a test
         # (`choose`).
-        plain = []
+        all_scores = []
         for scores in (below, above):
-            plain.append(np.full(len(self.cuts.row) + 1, LOWEST))
-            plain[-1][:-1][node_cuts.index] = scores
-        return tests, plain[0], plain[1]
+            all_scores.append(np.full(len(self.cuts.row) + 1, LOWEST))
+            all_scores[-1][:-1][node_cuts.index] = scores
+        return tests, all_scores[0], all_scores[1]
 
     def locate(self, queries: Queries, instances: Int[np.ndarray, " q"], node: Int[np.ndarray, " q"]) -> CutPosition:
         """Return where instances of the samples lie among the cuts, each in the node where it is.
@@ -294,7 +295,7 @@ class LeftOutTests:
         if not n_cuts:
             zeros = np.zeros(row.shape, np.intp)
             return CutPosition(zeros, zeros, zeros > 0, zeros > 0, zeros, row)
-        # `upper` grows from row to row by the number of ranks, so one sorted array serves all rows.
+        # `upper` grows from row to row by the number of training instances, so it is sorted over all rows.
         rank = queries.rank[instances] + row * self._sample.n
         # The first cut whose upper value is not below x: the cut beside x if that value is x's own.
         left = np.searchsorted(cuts.upper, rank)
@@ -305,10 +306,10 @@ class LeftOutTests:
         return CutPosition(left - begin, right - begin, left_is_test, right_is_test, right + has_right - begin, row)
 
     def _tests_beside(self, queries, instances, node, left, right, has_left, has_right):
-        """Return (whether the cut below each instance is a test of the sample without it, the same of the cut above).
+        """Return whether the cut just below each instance, and the one just above, is a test of the sample without it.
 
-        ``left`` and ``right`` are the cuts beside the instance ``[q numeric]``, where ``has_left`` and ``has_right``
-        say that there are any. The other arguments are those of `locate`.
+        ``left`` and ``right`` are the indices of these cuts ``[q numeric]``; ``has_left`` and ``has_right`` say whether
+        they exist. ``instances`` are positions in ``queries``, and ``node`` is the node of each.
         """
         cuts, last = self.cuts, len(self.cuts.row) - 1
         # Where there is no cut the index is only kept in range: what it reads is masked.
@@ -329,33 +330,33 @@ class LeftOutTests:
     def _class_without(self, instances, node, mixed, left, right, has_left, has_right) -> np.ndarray:
         """Return the class of the other instances with an instance's value, -1 for several classes.
 
-        It is asked for the pairs of an instance's and a feature's index in ``mixed [pairs 2]``; the other arguments are
-        those of `_tests_beside`.
+        ``mixed [pairs 2]`` has the index of an instance and of a numeric feature for each class that is returned. The
+        other arguments are those of `_tests_beside`.
         """
-        cuts, at = self.cuts, tuple(mixed.T)
+        cuts, cell = self.cuts, tuple(mixed.T)
         # Counts below a cut are sums over all lower values; the value's own counts are their difference.
-        upto = np.where(has_right[at], cuts.below[:, right[at]], self._totals[node[mixed[:, 0]]].T)
-        counts = upto - np.where(has_left[at], cuts.below[:, left[at]], 0)
+        counts_through = np.where(has_right[cell], cuts.below[:, right[cell]], self._totals[node[mixed[:, 0]]].T)
+        counts = counts_through - np.where(has_left[cell], cuts.below[:, left[cell]], 0)
         counts[self._sample.label[instances[mixed[:, 0]]], np.arange(len(mixed))] -= 1
         return np.where(np.count_nonzero(counts, axis=0) == 1, counts.argmax(axis=0), -1)
 
     def choose(self, scores, position: CutPosition, node: Int[np.ndarray, " q"]) -> LeftOutChoice:
-        """Return the best test of each feature; of several with the same score the lowest.
+        """Return the best test of each feature for each instance; of tests with the same score the lowest cut's.
 
-        ``scores`` is what the method of that name returns, ``position`` what `locate` does. ``node`` holds, for each
+        ``scores`` is what the method `scores` returns, ``position`` what `locate` returns. ``node`` holds, for each
         instance, the position of its node among the nodes that were scored.
         """
         tests, below, above = scores
         line = _rows(self._n_features, node)
-        at = line * (self._width + 1)
-        further_below = tests.best_before.ravel()[position.left + at]
-        further_above = tests.best_from.ravel()[position.next + at]
+        first_entry = line * (self._width + 1)
+        further_below = tests.best_before.ravel()[position.left + first_entry]
+        further_above = tests.best_from.ravel()[position.next + first_entry]
         begin = self.cuts.start[position.row]
         beside_below = above[np.where(position.left_is_test, position.left + begin, -1)]
         beside_above = below[np.where(position.right_is_test, position.right + begin, -1)]
         # In the order of the cuts, so that argmax takes the lowest of equal scores.
-        parts = np.stack([further_below, beside_below, beside_above, further_above])
-        return LeftOutChoice(parts.max(axis=0), parts.argmax(axis=0), position, line, tests)
+        candidates = np.stack([further_below, beside_below, beside_above, further_above])
+        return LeftOutChoice(candidates.max(axis=0), candidates.argmax(axis=0), position, line, tests)
 
 
 class NominalTests:
@@ -393,13 +394,13 @@ class NominalTests:
         ``node`` holds, for each instance, the position of its node among the nodes that were scored.
         """
         inside, outside = scores
-        rows, at = np.arange(len(inside)), _rows(self._n_features, node)
+        rows, cell = np.arange(len(inside)), _rows(self._n_features, node)
         best = outside.argmax(axis=1)
         # The second best test, for instances whose value the best one tests.
         others = outside.copy()
         others[rows, best] = LOWEST
         second = others.argmax(axis=1)
         # There is no test for an unseen value.
-        value_score = np.where(code >= 0, inside[at, code], LOWEST)
-        tops = [(number[at], score[rows, number][at]) for number, score in ((best, outside), (second, others))]
-        return value_or_other(code, value_score, *tops)
+        value_score = np.where(code >= 0, inside[cell, code], LOWEST)
+        top_tests = [(tested[cell], score[rows, tested][cell]) for tested, score in ((best, outside), (second, others))]
+        return value_or_other(code, value_score, *top_tests)

@@ -55,7 +55,7 @@ class Pairs:
     def with_instance(self, totals: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the class counts of a sample without and with the instance of each pair, both ``[pairs classes]``.
 
-        ``totals`` is as for `end_at_leaves`; ``pairs`` are numbers.
+        ``totals`` are the class counts of one sample for all pairs, or of one for each; ``pairs`` are their numbers.
         """
         instance, label = np.divmod(pairs, self.n_labels)
         without = totals - self._unit[self.label[instance]] if self.leaves_out else np.atleast_2d(totals)

@@ -88,21 +88,21 @@ def presort(X, y, nominal, *, name: str = "X") -> Presorted:
 
 def sorted_sample(columns: Columns, labels: tuple, label: np.ndarray, values: np.ndarray) -> Presorted:
     """Return encoded instances, NaN where missing, as a sorted training set; ``label`` are positions in ``labels``."""
-    kinds = columns.is_nominal
-    numeric, nominal_positions = np.flatnonzero(~kinds), np.flatnonzero(kinds)
+    is_nominal = columns.is_nominal
+    numeric, nominal_positions = np.flatnonzero(~is_nominal), np.flatnonzero(is_nominal)
     value = _numbers(values[:, numeric]).T
     order = np.argsort(value, axis=1, kind="stable").astype(np.int32)
     ascending = np.take_along_axis(value, order, axis=1)
     rank = np.zeros(value.shape, np.int32)
-    steps = np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1, dtype=np.int32)
-    np.put_along_axis(rank[:, :], order, np.pad(steps, ((0, 0), (1, 0))), axis=1)
+    rank_in_order = np.cumsum(ascending[:, 1:] > ascending[:, :-1], axis=1, dtype=np.int32)
+    np.put_along_axis(rank[:, :], order, np.pad(rank_in_order, ((0, 0), (1, 0))), axis=1)
     code = np.ascontiguousarray(values[:, nominal_positions].T).astype(np.int32)
     # Labels are gathered for every instance and feature of a node: as bytes more of them fit into the cache.
-    narrow = np.int8 if len(labels) < 128 else np.int32
+    label_type = np.int8 if len(labels) < 128 else np.int32
     return Presorted(
         columns=columns,
         class_labels=labels,
-        label=label.astype(narrow),
+        label=label.astype(label_type),
         numeric=numeric,
         nominal=nominal_positions,
         value=np.ascontiguousarray(value),
@@ -120,8 +120,8 @@ def as_queries(X, sample: Presorted) -> Queries:
     rank = np.empty(value.shape, np.int32)
     for f, order in enumerate(sample.order):
         # An instance's rank is that of the training set's largest value that is not above its own.
-        below = np.searchsorted(sample.value[f], value[:, f], side="right", sorter=order)
-        rank[:, f] = np.where(below > 0, sample.rank[f, order[below - 1]], -1)
+        n_at_most = np.searchsorted(sample.value[f], value[:, f], side="right", sorter=order)
+        rank[:, f] = np.where(n_at_most > 0, sample.rank[f, order[n_at_most - 1]], -1)
     return Queries(np.ascontiguousarray(value), rank, values[:, sample.nominal].astype(np.int32))
 
 
@@ -188,10 +188,11 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
     the same size may follow each other.
     """
     n_rows, m = order.shape
-    base = (np.arange(n_rows) % max(len(sample.numeric), 1))[:, None] * sample.n
-    flat = (order + base).ravel()
-    rank, label = sample.rank.ravel()[flat].reshape(n_rows, m), sample.label[order]
-    # A block holds the instances of one value in a row; behind each but the last of a row is a cut.
+    # Each row's values are those of its feature, in the flattened arrays ``[numeric instances]``.
+    feature_offset = (np.arange(n_rows) % max(len(sample.numeric), 1))[:, None] * sample.n
+    cell = (order + feature_offset).ravel()
+    rank, label = sample.rank.ravel()[cell].reshape(n_rows, m), sample.label[order]
+    # A block is the instances of a row that have one value; behind each block but a row's last is a cut.
     is_end = np.ones((n_rows, m), bool)
     np.not_equal(rank[:, 1:], rank[:, :-1], out=is_end[:, :-1])
     end = np.flatnonzero(is_end)
@@ -199,10 +200,10 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
     is_cut = column < m - 1
     if boundaries:
         is_cut[:-1] &= parts_classes(block_class[:-1], block_class[1:])
-    chosen = np.flatnonzero(is_cut)
-    position, size = end[chosen], column[chosen] + 1
+    cut_blocks = np.flatnonzero(is_cut)
+    position, size = end[cut_blocks], column[cut_blocks] + 1
     row = position // m
-    low, high = flat[position], flat[position + 1] if len(position) else position
+    low, high = cell[position], cell[position + 1] if len(position) else position
     value = sample.value.ravel()
     return Cuts(
         row=row,
@@ -212,13 +213,13 @@ def find_cuts(sample: Presorted, order: Int[np.ndarray, "rows members"], boundar
         lower_value=value[low],
         upper_value=value[high],
         upper=sample.rank.ravel()[high] + row * sample.n,
-        lower_class=block_class[chosen],
-        upper_class=block_class[chosen + 1] if len(chosen) else block_class[:0],
+        lower_class=block_class[cut_blocks],
+        upper_class=block_class[cut_blocks + 1] if len(cut_blocks) else block_class[:0],
     )
 
 
 def _block_classes(label: Int[np.ndarray, "rows members"], end: Int[np.ndarray, " blocks"]) -> np.ndarray:
-    """Return the class of each block of neighbours in a row with equal values; -1 if they are of several classes.
+    """Return the class of each block of instances with equal values in a row; -1 if they are of several classes.
 
     ``label`` has the classes of each row's instances by increasing value, ``end`` the flat index of each block's last.
     """
@@ -249,7 +250,8 @@ def _class_counts(label: np.ndarray, position: np.ndarray, size: np.ndarray, n_c
 
 
 def parts_classes(lower, upper):
-    """Return whether cuts separate classes, by those of the values below (``lower``) and above each; -1 is several."""
+    """Return whether cuts separate classes, by the classes of the values next to each cut; -1 for several classes."""
+    # Two values of several classes each count as separated, too.
     return (lower != upper) | (lower < 0)
 
 
@@ -272,6 +274,7 @@ def value_counts(
     n_rows, n_classes = len(members) * len(sample.nominal), sample.n_classes
     cell = sample.code[:, members].swapaxes(0, 1)
     cell = cell + (np.arange(n_rows) * sample.n_codes).reshape(len(members), -1, 1)
+    # One integer for class, row and code, so that a single count has them all.
     cell = cell + sample.label[members].astype(np.intp)[:, None, :] * (n_rows * sample.n_codes)
     counts = np.bincount(cell.ravel(), minlength=n_classes * n_rows * sample.n_codes)
     return counts.reshape(n_classes, n_rows, sample.n_codes)

@@ -55,10 +55,10 @@ def side_scores(
 ) -> tuple[Int64[np.ndarray, "*tests"], Int64[np.ndarray, "*tests"]]:
     """Return the scores of all tests if the change happens inside, and if it happens outside.
 
-    ``inside`` and ``outside`` are the class counts of the two sides of each test, F is ``entropy``. A score is the sum
-    over both sides of Σ_c F(n_c) - F(n): minus n times the conditional entropy. It is `LOWEST` where a side is smaller
-    than ``min_samples_leaf`` after the change. It is undefined where the changed side has no instance of the
-    ``old_class``.
+    ``inside`` and ``outside`` are the class counts of the two sides of each test. A score is the sum over both sides
+    of Σ_c F(n_c) - F(n), where F is the table ``entropy`` (`entropy_table`): minus n times the conditional entropy.
+    It is `LOWEST` where a side is smaller than ``min_samples_leaf`` after the change. It is undefined where the changed
+    side has no instance of the ``old_class``.
     """
     n_inside, n_outside = (counts.sum(axis=0, dtype=counts.dtype) for counts in (inside, outside))
     # Both results share this sum. A change touches one class on one side: two look-ups instead of a sum over classes.
@@ -81,10 +81,11 @@ def side_scores(
 
 
 def scores_with(entropy, inside, outside, min_samples_leaf):
-    """Return the scores of all tests from the class counts of both sides, ``[classes *tests]``, instance included.
+    """Return the scores ``[*tests]`` of all tests, by the class counts of both sides.
 
-    The score is that of `side_scores` by the integers ``entropy`` (`entropy_table`), and `LOWEST` where a side has
-    fewer than ``min_samples_leaf`` instances.
+    ``inside`` and ``outside`` are these counts ``[classes *tests]``, the inserted instance included. The score is that
+    of `side_scores` by the integers ``entropy`` (`entropy_table`), and `LOWEST` where a side has fewer than
+    ``min_samples_leaf`` instances.
     """
     n_inside, n_outside = inside.sum(axis=0), outside.sum(axis=0)
     scores = entropy[inside].sum(axis=0) + entropy[outside].sum(axis=0) - entropy[n_inside] - entropy[n_outside]
@@ -106,14 +107,14 @@ def is_leaf(without, counts, boundaries: bool, min_samples_leaf) -> Bool[Array |
 def parts_a_value(inside, outside, removed_inside, removed_outside):
     """Return whether a test for a nominal value has training instances on both sides once some are removed.
 
-    ``inside`` and ``outside`` are the numbers of instances with the value and with others; of these,
-    ``removed_inside`` and ``removed_outside`` are removed.
+    ``inside`` and ``outside`` are the numbers of instances with the value and with others, for each test; of these,
+    ``removed_inside`` and ``removed_outside`` are removed. All arguments broadcast.
     """
     return (inside - removed_inside > 0) & (outside - removed_outside > 0)
 
 
 class Beside(NamedTuple):
-    """What lies beside each instance of a node's sample, by numeric feature; arrays ``[instances numeric]``."""
+    """The neighbours in value of each instance of a node's sample, by numeric feature ``[instances numeric]``."""
 
     has_left: Bool[np.ndarray, "q numeric"]
     """Whether some instances of the sample have smaller values."""
@@ -144,9 +145,9 @@ def cuts_beside(
     right = beside.has_right & (~beside.is_alone | (beside.has_left & beside.goes_left))
     if not boundaries:
         return left, right
-    parts = parts_classes(beside.lower, beside.upper)
-    left &= np.where(beside.is_alone, parts, parts_classes(beside.lower, beside.equal))
-    right &= np.where(beside.is_alone, parts, parts_classes(beside.equal, beside.upper))
+    separates = parts_classes(beside.lower, beside.upper)
+    left &= np.where(beside.is_alone, separates, parts_classes(beside.lower, beside.equal))
+    right &= np.where(beside.is_alone, separates, parts_classes(beside.equal, beside.upper))
     return left, right
 
 
@@ -163,9 +164,11 @@ class NominalChoice(NamedTuple):
 def value_or_other(code, value_score, best, second) -> NominalChoice:
     """Return the test for an instance's own value or the best other test; of equal scores the lower code's.
 
-    ``code`` is the instance's value, and ``value_score`` the score of the test for it. ``best`` and ``second`` are
-    codes and scores of the two best tests that have the instance outside.
+    Arrays are ``[q nominal]``, for q instances and each nominal feature. ``code`` is the instance's value, and
+    ``value_score`` the score of the test for it. ``best`` and ``second`` are pairs (code, score): the two best tests by
+    their scores for an instance with another value.
     """
+    # If the best test is for the instance's own value, the second is the best among those for other values.
     other = np.where(code == best[0], second[0], best[0])
     other_score = np.where(code == best[0], second[1], best[1])
     is_other = (other_score > value_score) | ((other_score == value_score) & (other < code))

@@ -114,9 +114,9 @@ def expected_trees(
     rows = values.reshape(-1, values.shape[-1])
     promise = checked_promise(criterion, confidence, disagreement)
     rule = _make_tabled_rule(rows.shape[1], max_trees, promise, prior, criterion, population)
-    left = _left_open(rows, rule, max_trees, checked_key(key))
+    open_share = _left_open(rows, rule, max_trees, checked_key(key))
     shape = values.shape[:-1]
-    return ExpectedTrees(left[:-1].sum(axis=0).reshape(shape), 1 - left[-1].reshape(shape))
+    return ExpectedTrees(open_share[:-1].sum(axis=0).reshape(shape), 1 - open_share[-1].reshape(shape))
 
 
 def forest_size_for(
@@ -168,19 +168,19 @@ def forest_size_for(
         raise ValueError(f"vote_counts has shape {counts.shape}; expected [instances classes], one instance at least.")
     check_within("share", share, "(0, 1)")
     alpha = fit_vote_prior(counts) if prior is None else checked_prior(prior, counts.shape[1])
-    draw, vote = jax.random.split(checked_key(key))
+    draw_key, vote_key = jax.random.split(checked_key(key))
     if len(counts) > LARGEST_SAMPLE:
         counts = counts[np.linspace(0, len(counts) - 1, LARGEST_SAMPLE).astype(int)]
     # p is not known: one draw for each instance from its posterior.
-    p = np.asarray(jax.random.dirichlet(draw, jnp.asarray(counts + alpha)), float)
+    p = np.asarray(jax.random.dirichlet(draw_key, jnp.asarray(counts + alpha)), float)
     check_confidence(confidence)
     rule = _make_tabled_rule(counts.shape[1], max_trees, confidence, 1.0)
-    left = _left_open(p, rule, max_trees, vote, draws=1).mean(axis=1)
+    open_share = _left_open(p, rule, max_trees, vote_key, draws=1).mean(axis=1)
     sizes = np.unique(np.geomspace(1, max_trees, 8 * len(str(max_trees)) + 8).round().astype(int))
     # A tree is used by the votes that are still open before it.
-    used = np.cumsum(left)
-    enough = np.flatnonzero(1 - left >= share)
-    return ForestSize(sizes, 1 - left[sizes], used[sizes - 1], int(enough[0]) if len(enough) else None)
+    trees_used = np.cumsum(open_share)
+    enough = np.flatnonzero(1 - open_share >= share)
+    return ForestSize(sizes, 1 - open_share[sizes], trees_used[sizes - 1], int(enough[0]) if len(enough) else None)
 
 
 def _make_tabled_rule(
@@ -191,10 +191,10 @@ def _make_tabled_rule(
     criterion: Criterion = "bound",
     population: Population = "infinite",
 ) -> StoppingRule:
-    """Return the rule of `make_rule` for ``max_trees`` trees, none of which abstains; a ValueError if it has no table.
+    """Return the stopping rule of a vote of ``max_trees`` trees, none of which abstains.
 
     ``promise`` is the disagreement for criterion "optimal", else the confidence. The other arguments are those of
-    `stop_after`.
+    `stop_after`. Raises a ValueError for settings that have no table: their trees cannot be counted beforehand.
     """
     rule = make_rule(n_classes, max_trees, promise, criterion, population, prior)
     if rule is not None:
@@ -216,21 +216,21 @@ def _left_open(p: np.ndarray, rule: StoppingRule, max_trees: int, key, draws=DRA
     if isinstance(rule, Thresholds):
         least = np.asarray(rule.least, np.int64)
         t = np.arange(max_trees + 1)
-        # The leads of class 1 with which class 1 and class 0 settle; open votes have leads within ±widest.
+        # The leads of class 1 that settle the vote for class 1 and for class 0; open votes have leads within ±widest.
         high = np.minimum(2 * least[1] - t, t + 1)
         low = np.maximum(t - 2 * least[0], -t - 1)
         widest = int(max(high.max(), -low.min()))
-        left = _open_walks(jnp.asarray(p[:, 1]), jnp.asarray(low), jnp.asarray(high), widest)
-        return np.concatenate([np.ones((1, len(p))), np.asarray(left, float)])
+        open_share = _open_walks(jnp.asarray(p[:, 1]), jnp.asarray(low), jnp.asarray(high), widest)
+        return np.concatenate([np.ones((1, len(p))), np.asarray(open_share, float)])
     return np.asarray(_open_votes(rule, jnp.log(jnp.asarray(p)), key, max_trees, draws), float)
 
 
 @jit(static_argnames="widest")
 def _open_walks(p: Float[Array, "n"], low: Int[Array, "polled"], high: Int[Array, "polled"], widest: int):
-    """Return the probability ``[trees n]`` that a vote is open after 1, 2, … trees; ``p``: that a tree is for class 1.
+    """Return the probability ``[trees n]`` that a vote is still open after 1, 2, … trees.
 
-    The lead of class 1 is a random walk. After t trees a lead of ``low[t]`` or less settles the vote, and so does one
-    of ``high[t]`` or more; ``widest`` bounds all leads.
+    A tree votes for class 1 with the probability ``p``, so the lead of class 1 is a random walk. After t trees a lead
+    of ``low[t]`` or less, or of ``high[t]`` or more, settles the vote; ``widest`` bounds all leads.
     """
     # One entry beyond the widest lead on either side takes what has just been settled, and is then set to 0.
     lead = jnp.arange(-widest - 1, widest + 2)
@@ -260,13 +260,13 @@ def _open_votes(rule: StoppingRule, log_p: Float[Array, "n classes"], key, max_t
     votes = jnp.zeros((rule.n_rows, n * draws), jnp.int32)
 
     def step(carry, t):
-        votes, done = carry
+        votes, settled = carry
         # The key of a tree depends on its number only, so that a larger max_trees continues the same votes.
         vote = jax.random.categorical(jax.random.fold_in(key, t), log_p[:, None], axis=-1, shape=(n, draws))
-        votes = rule.add(votes, vote.reshape(-1), ~done)
-        done = done | rule.holds(votes, t)
-        return (votes, done), jnp.mean((~done).reshape(n, draws), axis=1)
+        votes = rule.add(votes, vote.reshape(-1), ~settled)
+        settled = settled | rule.holds(votes, t)
+        return (votes, settled), jnp.mean((~settled).reshape(n, draws), axis=1)
 
     trees = jnp.arange(1, max_trees + 1, dtype=jnp.int32)
-    left: Float[Array, "polled n"] = lax.scan(step, (votes, jnp.zeros(n * draws, bool)), trees)[1]
-    return jnp.concatenate([jnp.ones((1, n), left.dtype), left])
+    open_share: Float[Array, "polled n"] = lax.scan(step, (votes, jnp.zeros(n * draws, bool)), trees)[1]
+    return jnp.concatenate([jnp.ones((1, n), open_share.dtype), open_share])

@@ -37,11 +37,12 @@ def leader_probability(
     population: Population,
     alpha: Float[np.ndarray, "classes"] | Float[np.ndarray, "ones"],
 ) -> Float[np.ndarray, "n"]:
-    """Return the probability that the class in the lead (the first of several) wins, by a criterion of `stop_after`.
+    """Return the probability that the class in the lead (of tied classes the first) wins, by a criterion.
 
     ``votes`` are those of the ``polled`` trees used so far, ``alpha`` is the α of the Dirichlet prior. For a finite
-    population, and for "certain", the class has to win the vote of all ``n_trees`` trees, else that of an infinite
-    ensemble. "optimal" has the probabilities of "bound"; its ``alpha`` may be weights of final counts.
+    population, and for "certain", the class wins if it wins the vote of all ``n_trees`` trees. Otherwise it has to win
+    the vote of an infinite ensemble: "exact" integrates, "bound" and "optimal" have a lower bound (exact for two
+    classes). With two classes and a finite population ``alpha`` may also hold weights of the final counts.
     """
     if len(alpha) != votes.shape[1]:
         return leads_at_the_end(votes, alpha)
@@ -49,43 +50,43 @@ def leader_probability(
         return np.maximum(1 - loss(votes, polled, n_trees, alpha), 0.0)
     if criterion in ("bound", "optimal") or votes.shape[1] == 2:
         return _by_pairs(votes, alpha)
-    distinct, which = np.unique(votes, axis=0, return_inverse=True)
-    return _exact(distinct, alpha)[which.reshape(-1)]
+    distinct_votes, inverse = np.unique(votes, axis=0, return_inverse=True)
+    return _exact(distinct_votes, alpha)[inverse.reshape(-1)]
 
 
 def _by_pairs(votes: Votes, alpha):
-    """Return Eq. 8 (`win_probability`): the product over rivals of the probability that the leader's share is larger.
+    """Return the product over rivals of the probability that the leader's share of all votes is larger (Eq. 8).
 
-    ``alpha [classes]`` is the α of the Dirichlet prior.
+    ``alpha [classes]`` is the α of the Dirichlet prior; shares are those of an infinite ensemble.
     """
     n, n_classes = votes.shape
-    width = int(votes.max(initial=0)) + 1
-    if n_classes == 2:  # both votes as one integer, and one look-up for all instances
-        pair = votes[:, 0].astype(np.int64) * width + votes[:, 1]
-        seen = _distinct(pair, width * width)
-        table, zeros, ones = np.zeros(int(seen.max(initial=0)) + 1), seen // width + alpha[0], seen % width + alpha[1]
-        leads = seen % width > seen // width
-        table[seen] = betainc(np.where(leads, zeros, ones), np.where(leads, ones, zeros), 0.5)
-        return table[pair]
+    base = int(votes.max(initial=0)) + 1
+    if n_classes == 2:  # one table for all instances, since their leaders and rivals are the same two classes
+        key = votes[:, 0].astype(np.int64) * base + votes[:, 1]
+        keys = _distinct(key, base * base)
+        table, shape0, shape1 = np.zeros(int(keys.max(initial=0)) + 1), keys // base + alpha[0], keys % base + alpha[1]
+        one_leads = keys % base > keys // base
+        table[keys] = betainc(np.where(one_leads, shape0, shape1), np.where(one_leads, shape1, shape0), 0.5)
+        return table[key]
     leader, probability = votes.argmax(axis=1), np.ones(n)
-    for leading in range(n_classes):
-        rows = np.flatnonzero(leader == leading)
-        mine = votes[rows, leading].astype(np.int64) * width
+    for leader_class in range(n_classes):
+        rows = np.flatnonzero(leader == leader_class)
+        leader_key = votes[rows, leader_class].astype(np.int64) * base
         for rival in range(n_classes):
-            if rival == leading or not len(rows):
+            if rival == leader_class or not len(rows):
                 continue
-            # Leader's and rival's votes as one integer: each pair is computed once, and looked up for all instances.
-            pair = mine + votes[rows, rival]
-            seen = _distinct(pair, width * width)
-            table = np.zeros(seen[-1] + 1)
-            table[seen] = betainc(seen % width + alpha[rival], seen // width + alpha[leading], 0.5)
-            probability[rows] *= table[pair]
+            # Leader's and rival's votes as one integer: each case is computed once, and looked up for all instances.
+            key = leader_key + votes[rows, rival]
+            keys = _distinct(key, base * base)
+            table = np.zeros(keys[-1] + 1)
+            table[keys] = betainc(keys % base + alpha[rival], keys // base + alpha[leader_class], 0.5)
+            probability[rows] *= table[key]
     return probability
 
 
 def _distinct(values: Int[np.ndarray, "n"], limit: int) -> Int[np.ndarray, "distinct"]:
     """Return the distinct values, sorted; all are below ``limit``. With a small limit marks are faster than sorting."""
-    if limit > 2**24:
+    if limit > 2**24:  # a byte for each value would take more than 16 MiB
         return np.unique(values)
     marks = np.zeros(limit, bool)
     marks[values] = True
@@ -97,23 +98,24 @@ def _exact(votes: Votes, alpha):
 
     a = votes + α is the leader's, a_j that of rival j; P is the regularised lower incomplete gamma function.
     """
-    size = max(1, RACE_ENTRIES // (NODES * votes.shape[1]))
-    parts = [_race(votes[start : start + size], alpha) for start in range(0, len(votes), size)]
-    return np.concatenate(parts) if parts else np.zeros(0)
+    block_size = max(1, RACE_ENTRIES // (NODES * votes.shape[1]))
+    blocks = [_race(votes[start : start + block_size], alpha) for start in range(0, len(votes), block_size)]
+    return np.concatenate(blocks) if blocks else np.zeros(0)
 
 
 def _race(votes: Votes, alpha):
-    """Return `_exact` for some of the votes ``[n classes]``, by a sum over `NODES` values of log g."""
-    leader, shape = votes.argmax(axis=1)[:, None], votes + alpha
-    leader_shape = np.take_along_axis(shape, leader, axis=1)
-    steps = np.linspace(-12, 9, NODES)
-    # Nodes in units of the standard deviation of log g around the leader's mode, where the integrand lives.
-    x = np.log(leader_shape) + steps / np.sqrt(leader_shape)
-    density = np.exp(leader_shape * x - np.exp(x) - gammaln(leader_shape))
-    density = density * (steps[1] - steps[0]) / np.sqrt(leader_shape)
-    below = gammainc(shape[:, :, None], np.exp(x)[:, None, :])
-    np.put_along_axis(below, leader[:, :, None], 1.0, axis=1)
-    return (density * below.prod(axis=1)).sum(axis=1)
+    """Return the integral of `_exact` for a block of votes ``[n classes]``, by a sum over `NODES` values of log g."""
+    leader, gamma_shape = votes.argmax(axis=1)[:, None], votes + alpha
+    leader_shape = np.take_along_axis(gamma_shape, leader, axis=1)
+    deviations = np.linspace(-12, 9, NODES)
+    # Nodes lie around the leader's mode, where the integrand is large; the standard deviation of log g is the unit.
+    log_g = np.log(leader_shape) + deviations / np.sqrt(leader_shape)
+    # The density of log g for the leader's gamma variable g, and below the probabilities that rivals' are smaller.
+    density = np.exp(leader_shape * log_g - np.exp(log_g) - gammaln(leader_shape))
+    density = density * (deviations[1] - deviations[0]) / np.sqrt(leader_shape)
+    rival_below = gammainc(gamma_shape[:, :, None], np.exp(log_g)[:, None, :])
+    np.put_along_axis(rival_below, leader[:, :, None], 1.0, axis=1)  # the leader is no rival of its own
+    return (density * rival_below.prod(axis=1)).sum(axis=1)
 
 
 def loss(
@@ -135,21 +137,21 @@ def loss(
     """
     n, n_classes = votes.shape
     rows, rivals, leader = np.arange(n), np.arange(n_classes), votes.argmax(axis=1)
-    leader_votes, rest, first = votes[rows, leader][:, None], (n_trees - polled)[:, None], rivals < leader[:, None]
+    most, remaining, wins_tie = votes[rows, leader][:, None], (n_trees - polled)[:, None], rivals < leader[:, None]
     # Rivals that cannot come ahead even with all remaining trees add nothing.
-    able = (votes + rest + first > leader_votes) & (rivals != leader[:, None])
-    second = np.where(rivals == leader[:, None], -1, votes).argmax(axis=1)
-    lost = np.zeros(votes.shape)
+    can_win = (votes + remaining + wins_tie > most) & (rivals != leader[:, None])
+    runner_up = np.where(rivals == leader[:, None], -1, votes).argmax(axis=1)  # -1: never the leader
+    chances = np.zeros(votes.shape)
 
     def add(row, rival):
-        lost[row, rival] = overtaken(votes[row], leader[row], rival, n_trees - polled[row], n_trees, alpha)
+        chances[row, rival] = overtaken(votes[row], leader[row], rival, n_trees - polled[row], n_trees, alpha)
 
     # The runner-up first: where it alone has too much, the others need not be computed.
-    able_rows = np.flatnonzero(able[rows, second])
-    add(able_rows, second[able_rows])
-    able[rows, second] = False
-    add(*np.nonzero(able & (lost[rows, second] < limit)[:, None]))
-    return lost.sum(axis=1)
+    rows_to_add = np.flatnonzero(can_win[rows, runner_up])
+    add(rows_to_add, runner_up[rows_to_add])
+    can_win[rows, runner_up] = False
+    add(*np.nonzero(can_win & (chances[rows, runner_up] < limit)[:, None]))
+    return chances.sum(axis=1)
 
 
 def allowed_loss(confidence: float) -> float:
@@ -164,39 +166,40 @@ def overtaken(votes, leader, rival, remaining, n_trees: int, alpha) -> Float[np.
     """Return the probability that a rival is ahead of the leader once all ``n_trees`` trees have voted, ``[n]``.
 
     ``leader`` and ``rival`` are classes ``[n]``, ``votes [n classes]`` the votes so far, and ``remaining [n]`` the
-    numbers of trees that have not voted; ``alpha [classes]`` is the α of the Dirichlet prior. Computed once for each
-    distinct case: the order of the two classes (the classes themselves if α differs between classes), their votes, and
-    the trees that remain.
+    numbers of trees that have not voted; ``alpha [classes]`` is the α of the Dirichlet prior. It is computed once for
+    each distinct case: which of the two classes comes first (if α differs, the two classes themselves), their votes,
+    and the number of trees that remain.
     """
     rows = np.arange(len(votes))
     leaders_votes, rivals_votes = (votes[rows, classes].astype(np.int64) for classes in (leader, rival))
-    # With one α for all classes only the order of the two matters, so that more votes are the same case.
-    pair = rival < leader if np.all(alpha == alpha[0]) else leader * len(alpha) + rival
-    size = n_trees + 1
-    case = ((pair * size + leaders_votes) * size + rivals_votes) * size + remaining
-    _, first_of, which = np.unique(case, return_index=True, return_inverse=True)
-    probability, step = np.zeros(len(first_of)), max(1, PAIR_ENTRIES // size)
-    pairs = pair[first_of]
-    for number in np.unique(pairs):
-        at = np.flatnonzero(pairs == number)
-        i, j = leader[first_of[at[0]]], rival[first_of[at[0]]]
-        shapes = float(alpha[i]), float(alpha[j]), float(np.delete(alpha, [i, j]).sum())
-        for start in range(0, len(at), step):
-            some = at[start : start + step]
-            first = first_of[some], None
-            ahead_votes, behind_votes, left = leaders_votes[first], rivals_votes[first], remaining[first]
-            ahead = _ahead(ahead_votes, behind_votes, left, bool(j < i), n_trees, shapes)
-            probability[some] = _at_the_end(ahead, ahead_votes + behind_votes, left, n_trees, shapes)
-    return probability[which.reshape(-1)]
+    # With one α for all classes only the order of the two classes matters, so fewer cases are distinct.
+    class_pair = rival < leader if np.all(alpha == alpha[0]) else leader * len(alpha) + rival
+    base = n_trees + 1
+    case = ((class_pair * base + leaders_votes) * base + rivals_votes) * base + remaining
+    _, first_row, inverse = np.unique(case, return_index=True, return_inverse=True)
+    probability, block_size = np.zeros(len(first_row)), max(1, PAIR_ENTRIES // base)
+    pair_of_case = class_pair[first_row]
+    for pair in np.unique(pair_of_case):
+        cases = np.flatnonzero(pair_of_case == pair)
+        leader_c, rival_c = leader[first_row[cases[0]]], rival[first_row[cases[0]]]
+        shapes = float(alpha[leader_c]), float(alpha[rival_c]), float(np.delete(alpha, [leader_c, rival_c]).sum())
+        for start in range(0, len(cases), block_size):
+            block = cases[start : start + block_size]
+            index = first_row[block], None
+            leading, trailing, trees_left = leaders_votes[index], rivals_votes[index], remaining[index]
+            rival_ahead = _ahead(leading, trailing, trees_left, bool(rival_c < leader_c), n_trees, shapes)
+            probability[block] = _at_the_end(rival_ahead, leading + trailing, trees_left, n_trees, shapes)
+    return probability[inverse.reshape(-1)]
 
 
 def overtaken_by_one(votes: int, rival_votes: int, n_trees: int, alpha: tuple[float, float], *, first: bool) -> float:
-    """Return `overtaken` for one vote of two classes, no tree abstaining, after ``votes`` votes for the leader.
+    """Return the probability that the rival of two classes is ahead once ``n_trees`` trees, all voting, have voted.
 
-    ``alpha`` has the leader's α and the rival's; ``first`` says whether the rival is class 0, which wins ties.
+    So far ``votes`` trees voted for the leader and ``rival_votes`` for the rival. ``alpha`` has the leader's α and the
+    rival's; ``first`` says whether the rival is class 0, which wins ties.
     """
-    mine, its, left = (np.array([[number]]) for number in (votes, rival_votes, n_trees - votes - rival_votes))
-    return float(_ahead(mine, its, left, first, n_trees, (*alpha, 0.0))[0, -1])
+    leads, trails, remaining = (np.array([[count]]) for count in (votes, rival_votes, n_trees - votes - rival_votes))
+    return float(_ahead(leads, trails, remaining, first, n_trees, (*alpha, 0.0))[0, -1])
 
 
 def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float[np.ndarray, "n votes"]:
@@ -204,45 +207,49 @@ def _ahead(leads, trails, remaining, first: bool, n_trees: int, shapes) -> Float
 
     ``leads``, ``trails`` (votes of leader and rival) and ``remaining`` (trees that have not voted, of ``n_trees``) are
     ``[n 1]``; a row is valid up to m = remaining. ``shapes`` starts with the α of leader and rival. With ``first`` a
-    tie counts as ahead. From m to m + 1 the probability changes only at the border: a level rival goes ahead, or one
-    that is one vote ahead becomes level.
+    tie counts as ahead. From m to m + 1 the probability changes only where the rival is level and goes ahead, or is one
+    vote ahead and becomes level.
     """
     a, b, _ = shapes
     m = np.minimum(np.arange(int(remaining.max()) + 1), remaining)
     # How many of m votes the rival needs to be level (even difference) or one ahead (odd).
-    k = (m + leads - trails + 1) // 2  # level, or one ahead
-    level, there = (m + leads - trails) % 2 == 0, k <= m
-    k = np.minimum(k, m)
-    ones, owns, others, both = (_log_gammas(n_trees, shape) for shape in (1.0, a, b, a + b))
-    log = ones[m] - ones[k] - ones[m - k] + others[trails + k] - others[trails] + owns[leads + m - k] - owns[leads]
-    border = np.where(there, np.exp(log - both[leads + trails + m] + both[leads + trails]), 0.0)
-    change = border * np.where(level, trails + k + b, -(leads + m - k + a)) / (leads + trails + m + a + b)
+    k = (m + leads - trails + 1) // 2
+    is_level, is_possible = (m + leads - trails) % 2 == 0, k <= m
+    k = np.minimum(k, m)  # only keeps indices in range
+    # ``border`` is the probability that k of the m votes are the rival's: Beta-binomial, by the votes so far and α.
+    lg_1, lg_a, lg_b, lg_ab = (_log_gammas(n_trees, shape) for shape in (1.0, a, b, a + b))  # lg_x[i] = log Γ(i + x)
+    log_border = lg_1[m] - lg_1[k] - lg_1[m - k] + lg_b[trails + k] - lg_b[trails] + lg_a[leads + m - k] - lg_a[leads]
+    border = np.where(is_possible, np.exp(log_border - lg_ab[leads + trails + m] + lg_ab[leads + trails]), 0.0)
+    # Times the probability that the next vote is the rival's (if level), or the leader's.
+    change = border * np.where(is_level, trails + k + b, -(leads + m - k + a)) / (leads + trails + m + a + b)
     ahead = np.zeros_like(border)
     # At m = 0 the rival is behind (or level), so the sum starts at 0.
     np.cumsum(change[:, :-1], axis=1, out=ahead[:, 1:])
-    return np.maximum(np.where(level, ahead + border, ahead) if first else ahead, 0.0)
+    return np.maximum(np.where(is_level, ahead + border, ahead) if first else ahead, 0.0)
 
 
 def _at_the_end(ahead, pair, remaining, n_trees: int, shapes) -> Float[np.ndarray, "n"]:
     """Return the mean of ``ahead`` over m, the number of remaining trees that vote for the leader or the rival.
 
-    Of ``n_trees`` trees so far ``pair [n 1]`` voted for leader or rival, and ``remaining [n 1]`` have not voted.
-    ``shapes`` are the leader's α, the rival's, and the sum of all other α.
+    ``ahead`` has a column for each m. Of ``n_trees`` trees ``pair [n 1]`` have voted for the leader or the rival, and
+    ``remaining [n 1]`` have not voted. ``shapes`` are the leader's α, the rival's, and the sum of all other α.
     """
     a, b, prior = shapes
     neither = n_trees - remaining - pair  # votes for others, and trees that abstained
+    # Where no tree can vote for another class, all remaining trees vote for the two: m = remaining.
     mean = np.take_along_axis(ahead, remaining, axis=1)[:, 0]
-    some = np.flatnonzero(neither + prior > 0)
-    if not len(some):
+    rows = np.flatnonzero(neither + prior > 0)
+    if not len(rows):
         return mean
-    pair, remaining, neither = (values[some] for values in (pair, remaining, neither))
+    pair, remaining, neither = (values[rows] for values in (pair, remaining, neither))
     m = np.arange(ahead.shape[1])
-    there, m = m <= remaining, np.minimum(m, remaining)
-    ones, both, others, all_ = (_log_gammas(n_trees, shape) for shape in (1.0, a + b, prior, a + b + prior))
-    log = ones[remaining] - ones[m] - ones[remaining - m] + both[pair + m] - both[pair]
-    log += others[neither + remaining - m] - others[neither] - all_[n_trees] + all_[n_trees - remaining]
-    weighed = np.where(there, np.exp(log) * ahead[some], 0.0)
-    mean[some] = np.cumsum(weighed, axis=1)[:, -1]  # in one order, whatever the length
+    is_possible, m = m <= remaining, np.minimum(m, remaining)
+    # The probability that m of the remaining trees vote for the two: Beta-binomial, of the pair against all others.
+    lg_1, lg_pair, lg_rest, lg_all = (_log_gammas(n_trees, shape) for shape in (1.0, a + b, prior, a + b + prior))
+    log_share = lg_1[remaining] - lg_1[m] - lg_1[remaining - m] + lg_pair[pair + m] - lg_pair[pair]
+    log_share += lg_rest[neither + remaining - m] - lg_rest[neither] - lg_all[n_trees] + lg_all[n_trees - remaining]
+    weighted = np.where(is_possible, np.exp(log_share) * ahead[rows], 0.0)
+    mean[rows] = np.cumsum(weighted, axis=1)[:, -1]  # in one order, whatever the length
     return mean
 
 
@@ -275,21 +282,21 @@ def leads_at_the_end(votes: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, "
 
     Class 0 wins ties. The probability is NaN for votes that the weights exclude, unless all trees have voted.
     """
-    distinct, which = np.unique(votes, axis=0, return_inverse=True)
+    distinct, inverse = np.unique(votes, axis=0, return_inverse=True)
     probabilities = np.array([_leads(int(zeros), int(ones), weights) for zeros, ones in distinct])
-    return probabilities[which.reshape(-1)] if len(probabilities) else np.zeros(0)
+    return probabilities[inverse.reshape(-1)] if len(probabilities) else np.zeros(0)
 
 
 def _leads(zeros: int, ones: int, weights: Float[np.ndarray, "ones"]) -> float:
-    """Return `leads_at_the_end` after ``zeros`` votes for class 0 and ``ones`` for class 1."""
+    """Return the leader's probability to win after ``zeros`` and ``ones`` votes, by ``weights`` of the final counts."""
     n_trees, n = len(weights) - 1, zeros + ones
     if n == n_trees:
         return 1.0
     # The weight of a final count, times the share of its orders that begin with these votes in their order.
     final = ones + np.flatnonzero(weights[ones : n_trees - zeros + 1])
     if not len(final):
-        return float("nan")
-    log_ways = lambda of, some: gammaln(of + 1) - gammaln(some + 1) - gammaln(of - some + 1)
-    chance = np.log(weights[final]) + log_ways(n_trees - n, final - ones) - log_ways(n_trees, final)
+        return float("nan")  # the weights exclude these votes
+    log_binomial = lambda total, part: gammaln(total + 1) - gammaln(part + 1) - gammaln(total - part + 1)
+    chance = np.log(weights[final]) + log_binomial(n_trees - n, final - ones) - log_binomial(n_trees, final)
     chance = np.exp(chance - logsumexp(chance))
     return float(chance[(2 * final > n_trees) == (ones > zeros)].sum())

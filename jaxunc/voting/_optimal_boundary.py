@@ -139,24 +139,26 @@ def check_disagreement(disagreement: Any) -> None:
 def _at_the_end(population: Population, n_trees: int, max_trees: int) -> Int32[np.ndarray, "2 1"]:
     """Return the least votes of ``max_trees`` trees with which class 0 and class 1 are certain to win the population's.
 
-    More than ``max_trees`` where no number is enough.
+    The number is larger than ``max_trees`` where no number of votes is enough.
     """
     if population == "infinite":
         return np.full((2, 1), max_trees + 1, np.int32)
     more_than_rival = max_trees // 2 + 1
-    zeros, ones = max((n_trees + 1) // 2, more_than_rival), max(n_trees // 2 + 1, more_than_rival)
-    return np.array([[zeros], [ones]], np.int32)
+    least_zeros, least_ones = max((n_trees + 1) // 2, more_than_rival), max(n_trees // 2 + 1, more_than_rival)
+    return np.array([[least_zeros], [least_ones]], np.int32)
 
 
 class ExchangeableVotes(NamedTuple):
     """Probabilities of votes for two classes, where the order of the votes does not matter.
 
-    They are by state (n, k), for k of n votes so far for class 1; n goes up to a horizon.
+    Each probability belongs to a state (n, k): k of the n votes so far are for class 1. n goes up to a horizon.
     """
 
     next_one: Callable[[int], Float[np.ndarray, "ones"]]
     """Function of n: the probability that the next vote is for class 1, for k = 0 … n."""
-    wrong: States  # probability that the leading class loses; infinite for ties and votes that the prior excludes
+    wrong: States
+    """Probability ``[n][k]`` that the leading class loses. Infinite where a vote must not stop: at ties, and in states
+    that the prior excludes."""
 
 
 def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int, horizon: int) -> ExchangeableVotes:
@@ -175,6 +177,7 @@ def exchangeable_votes(prior: NumbersLike, population: Population, n_trees: int,
     if population == "finite":
         won, lost = _chances_to_win(next_one, n_trees, horizon)
     else:
+        # By the Beta distribution of class 0's share after k votes for class 1, which wins if that share is below 1/2.
         k = np.arange(horizon + 1)
         won = betainc(alpha_of_zero + horizon - k, alpha_of_one + k, 0.5)
         lost = betainc(alpha_of_one + k, alpha_of_zero + horizon - k, 0.5)
@@ -186,20 +189,21 @@ def _by_weights(weights: Float[np.ndarray, "ones"], n_trees: int, horizon: int) 
 
     The probability f_n(k) of one order of n votes, k of them for class 1, is f_{n+1}(k) + f_{n+1}(k+1).
     """
-    k, log = np.arange(n_trees + 1), gammaln(np.arange(n_trees + 2) + 1.0)
+    k, log_factorial = np.arange(n_trees + 1), gammaln(np.arange(n_trees + 2) + 1.0)
+    # A final count k has C(n_trees, k) orders, all of the same probability.
     with np.errstate(divide="ignore"):
-        paths = np.log(weights) - log[n_trees] + log[k] + log[n_trees - k]
-    chances: States = [np.zeros(0)] * n_trees
-    excluded: list[Bool[np.ndarray, "ones"]] = [np.isneginf(paths)] * (n_trees + 1)
+        log_paths = np.log(weights) - log_factorial[n_trees] + log_factorial[k] + log_factorial[n_trees - k]
+    next_chances: States = [np.zeros(0)] * n_trees
+    excluded: list[Bool[np.ndarray, "ones"]] = [np.isneginf(log_paths)] * (n_trees + 1)
     for n in range(n_trees - 1, -1, -1):
-        before = np.logaddexp(paths[:-1], paths[1:])
-        excluded[n] = np.isneginf(before)
+        shorter_paths = np.logaddexp(log_paths[:-1], log_paths[1:])
+        excluded[n] = np.isneginf(shorter_paths)
         # The value does not matter where the prior excludes the votes: they go on to the end.
-        chances[n] = np.where(excluded[n], 0.5, np.exp(paths[1:] - np.where(excluded[n], 0.0, before)))
-        paths = before
-    next_one = chances.__getitem__
+        next_chances[n] = np.where(excluded[n], 0.5, np.exp(log_paths[1:] - np.where(excluded[n], 0.0, shorter_paths)))
+        log_paths = shorter_paths
+    next_one = next_chances.__getitem__
     wrong = _wrong(*_chances_to_win(next_one, n_trees, horizon), next_one)
-    wrong = [np.where(out, np.inf, chance) for out, chance in zip(excluded, wrong, strict=False)]
+    wrong = [np.where(is_excluded, np.inf, error) for is_excluded, error in zip(excluded, wrong, strict=False)]
     return ExchangeableVotes(next_one, wrong)
 
 
@@ -242,7 +246,7 @@ class Region(NamedTuple):
 
 
 class OptimalBoundary(NamedTuple):
-    """States in which a vote stops, and what that costs under the prior (as in `OptimalVotes`)."""
+    """States in which a vote goes on, and what it costs to stop in others under the prior (as in `OptimalVotes`)."""
 
     goes_on: list[Bool[np.ndarray, "ones"]]
     """Whether a vote goes on, by n, for ``region.first[n]`` to ``region.last[n]`` votes for class 1."""
@@ -257,9 +261,9 @@ class OptimalBoundary(NamedTuple):
         least = np.empty((2, self.horizon), np.int32)
         for n in range(self.horizon):
             # States that cannot be reached stop at any lead.
-            on = self.region.first[n] + np.flatnonzero(self.goes_on[n]) if n < len(self.goes_on) else np.zeros(0)
-            least[1, n] = max(n // 2, on.max(initial=0)) + 1
-            least[0, n] = n - min((n + 1) // 2, on.min(initial=n)) + 1
+            open_ones = self.region.first[n] + np.flatnonzero(self.goes_on[n]) if n < len(self.goes_on) else np.zeros(0)
+            least[1, n] = max(n // 2, open_ones.max(initial=0)) + 1
+            least[0, n] = n - min((n + 1) // 2, open_ones.min(initial=n)) + 1
         return least
 
     def is_boundary(self) -> bool:
@@ -279,12 +283,12 @@ def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float
     region, _ = _stop_at_price(votes, horizon, high)
     for _ in range(ROUNDS):
         prices = np.geomspace(low, high, PRICES)
-        # The largest is known to keep the promise, whatever its sums round to.
-        i = int(np.argmax(np.append(_errors(votes, region, prices)[:-1] <= disagreement, True)))
-        high = prices[i]
-        if i == 0:
+        # The highest price is known to keep the promise, whatever its sums round to.
+        best = int(np.argmax(np.append(_errors(votes, region, prices)[:-1] <= disagreement, True)))
+        high = prices[best]
+        if best == 0:
             break
-        low = prices[i - 1]
+        low = prices[best - 1]
     region, goes_on = _stop_at_price(votes, horizon, high)
     return OptimalBoundary(goes_on, region, horizon, *_costs(votes, region, goes_on, horizon))
 
@@ -292,51 +296,54 @@ def optimal_boundary(votes: ExchangeableVotes, horizon: int, disagreement: float
 def _stop_at_price(votes: ExchangeableVotes, horizon: int, price: float) -> tuple[Region, list[np.ndarray]]:
     """Return (region, `OptimalBoundary.goes_on`) of the best boundary if a wrong answer costs ``price`` trees."""
     region, goes_on = Region([], []), []
-    least, most = 0, 0  # votes for class 1 that are reached after n votes
+    first_reached, last_reached = 0, 0  # votes for class 1 that are reached after n votes
     for is_open in _going_on(votes, horizon, price):
-        ones = least + np.flatnonzero(is_open[least : most + 1])
+        ones = first_reached + np.flatnonzero(is_open[first_reached : last_reached + 1])
         if not len(ones):
             break
         first, last = int(ones[0]), int(ones[-1])
         region.first.append(first)
         region.last.append(last)
         goes_on.append(is_open[first : last + 1])
-        least, most = first, last + 1
+        first_reached, last_reached = first, last + 1
     return region, goes_on
 
 
 def _going_on(votes: ExchangeableVotes, horizon: int, price: float) -> list[np.ndarray]:
     """Return for each state ``[n][k]`` whether going on costs less than stopping, if an error costs ``price`` trees."""
-    value, on = np.zeros(horizon + 1), []
+    value, goes_on = np.zeros(horizon + 1), []
     for n in range(horizon - 1, -1, -1):
         p = votes.next_one(n)
-        further, stopped = 1 + (1 - p) * value[:-1] + p * value[1:], price * votes.wrong[n]
-        on.append(stopped > further)
-        value = np.minimum(stopped, further)
-    return on[::-1]
+        cost_further, cost_stopped = 1 + (1 - p) * value[:-1] + p * value[1:], price * votes.wrong[n]
+        goes_on.append(cost_stopped > cost_further)
+        value = np.minimum(cost_stopped, cost_further)
+    return goes_on[::-1]
 
 
 def _errors(
     votes: ExchangeableVotes, region: Region, prices: Float[np.ndarray, "prices"]
 ) -> Float[np.ndarray, "prices"]:
-    """Return the probability of a wrong answer at each price of an error; none is above that which made ``region``."""
+    """Return the probability of a wrong answer at each price of an error.
+
+    No price may be above the one that ``region`` was made at.
+    """
     price, end = prices[:, None], len(region.first)
     chance = _reachable(votes, region, end)
-    value, error = price * chance, np.broadcast_to(chance, (len(prices), len(chance)))
+    cost, error = price * chance, np.broadcast_to(chance, (len(prices), len(chance)))
     for n in range(end - 1, -1, -1):
         first, last = region.first[n], region.last[n] + 1
         p, chance = votes.next_one(n)[first:last], votes.wrong[n][first:last]
-        further, stopped = 1 + (1 - p) * value[:, :-1] + p * value[:, 1:], price * chance
-        stops = stopped <= further
+        cost_further, cost_stopped = 1 + (1 - p) * cost[:, :-1] + p * cost[:, 1:], price * chance
+        stops = cost_stopped <= cost_further
         error = np.where(stops, chance, (1 - p) * error[:, :-1] + p * error[:, 1:])
-        value = np.where(stops, stopped, further)
+        cost = np.where(stops, cost_stopped, cost_further)
         # Widen to the reachable states of n votes: those outside of the region stop, at all of the prices.
-        before = first - (region.first[n - 1] if n else 0)
+        offset = first - (region.first[n - 1] if n else 0)
         stop_error = np.tile(_reachable(votes, region, n), (len(prices), 1))
-        stop_value = price * stop_error
-        for reachable, inside in ((stop_value, value), (stop_error, error)):
-            reachable[:, before : before + inside.shape[1]] = inside
-        value, error = stop_value, stop_error
+        stop_cost = price * stop_error
+        for reachable, inside in ((stop_cost, cost), (stop_error, error)):
+            reachable[:, offset : offset + inside.shape[1]] = inside
+        cost, error = stop_cost, stop_error
     return error[:, 0]
 
 
@@ -353,16 +360,17 @@ def _costs(votes: ExchangeableVotes, region: Region, goes_on: list, horizon: int
     """
     end = len(goes_on)
     errors = _reachable(votes, region, end)
+    # Rows: trees still to be used, errors, and votes that the horizon leaves open; columns: reachable states.
     costs = np.stack([np.zeros_like(errors), errors, np.full_like(errors, end == horizon)])
     for n in range(end - 1, -1, -1):
         first, last = region.first[n], region.last[n] + 1
-        p, on = votes.next_one(n)[first:last], goes_on[n]
+        p, is_open = votes.next_one(n)[first:last], goes_on[n]
         further = (1 - p) * costs[:, :-1] + p * costs[:, 1:]
         further[0] += 1
         stop_error = _reachable(votes, region, n)
         costs = np.stack([np.zeros_like(stop_error), stop_error, np.zeros_like(stop_error)])
-        before = first - (region.first[n - 1] if n else 0)
-        inside = costs[:, before : before + len(on)]
-        inside[:, on] = further[:, on]
+        offset = first - (region.first[n - 1] if n else 0)
+        inside = costs[:, offset : offset + len(is_open)]
+        inside[:, is_open] = further[:, is_open]
     trees, error, unsettled = (float(cost[0]) for cost in costs)
     return trees, error, unsettled

@@ -52,7 +52,7 @@ LENGTHS = (8, 16, 32, 64, 128)  # numbers of trees in a round of the host: about
 class Polled(NamedTuple):
     """The votes of a part's instances at the tree that settled each of them, or of all trees.
 
-    The rows of ``votes`` are those of a `StoppingRule`.
+    ``votes`` has a row for each class, or a single row, for class 1 (`StoppingRule.n_rows`).
     """
 
     n_trees_used: Int32[Array, "n"]
@@ -70,7 +70,7 @@ class _Outcome(NamedTuple):
 class _Kept(NamedTuple):
     """The open instances of a part, at the front of ``order`` and ``votes``, and the outcome of all instances."""
 
-    order: Int32[Array, "n"]  # positions of the open instances in the part
+    order: Int32[Array, "n"]  # positions in the part of the open instances
     votes: Int32[Array, "rows n"]
     live: Int32[Array, ""]  # number of open instances; entries behind them have no meaning
     outcome: _Outcome
@@ -99,8 +99,8 @@ def poll_part(
     """Count votes for the first ``n`` instances of ``x`` until each is settled, with at most ``max_trees`` trees.
 
     ``classes`` has the class that each place of ``plan`` votes for; ``missing`` says whether values may be missing.
-    ``blocks`` are numbers of instances that are walked together, in descending order. A size serves blocks that it
-    fills by half or more; the last size serves the rest. The number of rows of ``x`` is a multiple of each size.
+    ``blocks`` are sizes of blocks, in descending order. A size serves blocks that are more than half full; the last
+    size serves the instances that are left. The number of rows of ``x`` is a multiple of each size.
     """
     rows, n_columns = x.shape[0], x.shape[1] * (1 + missing)
     if rows <= FEW:
@@ -109,57 +109,57 @@ def poll_part(
     # three levels for its top, its vote and the rule, and those below.
     cost_of_round = (20 + n_columns) / (3 + jnp.mean(plan.top.rest))
 
-    def of_few(live, length):
-        """Return the ``length`` of a round, longer if few instances are ``live``.
+    def lengthen_for_few(live, length):
+        """Return the ``length`` of a round, made longer if few instances are open (``live``).
 
         Small blocks walk trees in groups, and a single block stops once its instances are settled.
         """
         length = jnp.where(live <= 4 * SMALL, jnp.maximum(length, LANES // SMALL), length)
         return jnp.where(live <= SMALL, LONGEST, length)
 
-    def one_round(state: _Round) -> _Round:
+    def poll_round(state: _Round) -> _Round:
         """Let all open instances vote with the trees of one round, and keep those that are open afterwards."""
         end = jnp.minimum(state.t + state.length, max_trees)
         # Two buffers for order and votes: reading and scattering the same array in a loop would copy it for every
         # block.
-        old = state.kept
-        kept = _Kept(jnp.zeros_like(old.order), jnp.zeros_like(old.votes), jnp.int32(0), old.outcome)
+        previous = state.kept
+        kept = _Kept(jnp.zeros_like(previous.order), jnp.zeros_like(previous.votes), jnp.int32(0), previous.outcome)
         start = jnp.int32(0)
         for size in blocks:
-            left = old.live - start
+            n_left = previous.live - start
             # A block that is more than half full is cheaper than several smaller ones, since a block costs as much as
             # some two hundred instances (measured). Blocks of the smallest size take all that is left.
-            number = (left + (size - 1) // (1 if size == blocks[-1] else 2)) // size
-            number = jnp.maximum(number, 0)
+            n_blocks = (n_left + (size - 1) // (1 if size == blocks[-1] else 2)) // size
+            n_blocks = jnp.maximum(n_blocks, 0)
 
-            def block(i, kept, start=start, size=size):
+            def poll_block(i, kept, start=start, size=size):
                 """Add the votes of the round's trees for block ``i``, and keep its open instances."""
-                # Beyond ``live`` lie rows without meaning: they are walked with the block, but ``real`` keeps them out
-                # of results.
-                index = lax.dynamic_slice_in_dim(old.order, start + i * size, size)
-                votes = lax.dynamic_slice_in_dim(old.votes, start + i * size, size, axis=1)
-                real = start + i * size + jnp.arange(size, dtype=jnp.int32) < old.live
+                # Rows behind the ``live`` ones have no meaning: they are walked with the block, but ``is_instance``
+                # keeps them out of results.
+                index = lax.dynamic_slice_in_dim(previous.order, start + i * size, size)
+                votes = lax.dynamic_slice_in_dim(previous.votes, start + i * size, size, axis=1)
+                is_instance = start + i * size + jnp.arange(size, dtype=jnp.int32) < previous.live
                 keys = by_column(column_keys(x.at[index].get(mode="promise_in_bounds"), missing=missing))
-                outcome = _poll_block(plan, classes, rule, keys, votes, real, state.t, end)
-                return _keep(kept, index, real, outcome)
+                outcome = _poll_block(plan, classes, rule, keys, votes, is_instance, state.t, end)
+                return _keep(kept, index, is_instance, outcome)
 
-            kept = lax.fori_loop(0, number, block, kept)
-            start = start + number * size
+            kept = lax.fori_loop(0, n_blocks, poll_block, kept)
+            start = start + n_blocks * size
         # Rounds grow longer where few votes settle. The first round, which ends when votes first can settle, counts as
         # one tree.
-        trees = jnp.where(state.t == 0, 1, end - state.t)
-        share = (old.live - kept.live) / (old.live * trees)
-        # A round of L trees wastes about share · L² / 2 walks on settled instances, and costs a round: this L is the
-        # best.
-        length = jnp.sqrt(2 * cost_of_round / jnp.maximum(share, 1e-9))
+        n_trees = jnp.where(state.t == 0, 1, end - state.t)
+        settled_share = (previous.live - kept.live) / (previous.live * n_trees)
+        # A round of L trees wastes about share · L² / 2 walks on settled instances, and has a cost of its own: this L
+        # costs the least per tree.
+        length = jnp.sqrt(2 * cost_of_round / jnp.maximum(settled_share, 1e-9))  # of none settled, LONGEST
         length = jnp.clip(length, SHORTEST, LONGEST).astype(jnp.int32)
-        return _Round(kept, end, of_few(kept.live, length))
+        return _Round(kept, end, lengthen_for_few(kept.live, length))
 
-    nothing = _Outcome(jnp.zeros(rows, jnp.int32), jnp.zeros((rule.n_rows, rows), jnp.int32))
-    first = of_few(n, jnp.clip(rule.first, 1, max_trees))
-    start = _Round(_Kept(jnp.arange(rows, dtype=jnp.int32), nothing.votes, n, nothing), jnp.int32(0), first)
-    goes_on = lambda state: (state.kept.live > 0) & (state.t < max_trees)
-    return _polled(lax.while_loop(goes_on, one_round, start).kept.outcome, max_trees)
+    no_votes = _Outcome(jnp.zeros(rows, jnp.int32), jnp.zeros((rule.n_rows, rows), jnp.int32))
+    first_length = lengthen_for_few(n, jnp.clip(rule.first, 1, max_trees))
+    start = _Round(_Kept(jnp.arange(rows, dtype=jnp.int32), no_votes.votes, n, no_votes), jnp.int32(0), first_length)
+    is_unfinished = lambda state: (state.kept.live > 0) & (state.t < max_trees)
+    return _polled(lax.while_loop(is_unfinished, poll_round, start).kept.outcome, max_trees)
 
 
 def _polled(outcome: _Outcome, max_trees) -> Polled:
@@ -171,21 +171,21 @@ def _polled(outcome: _Outcome, max_trees) -> Polled:
 def _keep(kept: _Kept, index, real, polled: _Outcome) -> _Kept:
     """Return ``kept`` with a block's outcome ``polled``, and with its open instances behind those of earlier blocks.
 
-    ``index`` has the instances' positions in the part; only entries marked ``real`` are instances.
+    ``index`` has the positions of the block's instances in the part; entries that are not ``real`` are padding.
     """
-    rows = kept.order.shape[0]
-    # An index beyond the end is dropped by the scatter: the mask costs no branch.
-    place = jnp.where(real, index, rows)
+    n_rows = kept.order.shape[0]
+    # An index beyond the end (``n_rows``) is dropped by the scatter: the mask costs no branch.
+    target = jnp.where(real, index, n_rows)
     outcome = _Outcome(
-        kept.outcome.settled_at.at[place].set(polled.settled_at, mode="drop"),
-        kept.outcome.votes.at[:, place].set(polled.votes, mode="drop"),
+        kept.outcome.settled_at.at[target].set(polled.settled_at, mode="drop"),
+        kept.outcome.votes.at[:, target].set(polled.votes, mode="drop"),
     )
-    on = real & (polled.settled_at == 0)
-    behind = jnp.where(on, kept.live + count_before(on), rows)
+    is_open = real & (polled.settled_at == 0)
+    open_target = jnp.where(is_open, kept.live + count_before(is_open), n_rows)
     return _Kept(
-        kept.order.at[behind].set(index, mode="drop"),
-        kept.votes.at[:, behind].set(polled.votes, mode="drop"),
-        kept.live + jnp.sum(on, dtype=jnp.int32),
+        kept.order.at[open_target].set(index, mode="drop"),
+        kept.votes.at[:, open_target].set(polled.votes, mode="drop"),
+        kept.live + jnp.sum(is_open, dtype=jnp.int32),
         outcome,
     )
 
@@ -193,8 +193,8 @@ def _keep(kept: _Kept, index, real, polled: _Outcome) -> _Kept:
 def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, end) -> _Outcome:
     """Count the votes of a block from tree ``t`` to ``end``; a small block stops once all of it is settled.
 
-    ``keys`` are the block's order keys by column, ``votes [rows n]`` those before tree ``t``; what is not ``real`` is
-    padding. ``classes`` has the class that each place of ``plan`` votes for.
+    ``keys`` are the block's order keys by column, ``votes [rows n]`` those before tree ``t``; instances that are not
+    ``real`` are padding. ``classes`` has the class that each place of ``plan`` votes for.
     """
     # Entries that are not instances count as settled.
     carry, size = (t, votes, jnp.where(real, 0, 1)), len(real)
@@ -203,40 +203,41 @@ def _poll_block(plan: Plan, classes, rule: StoppingRule, keys, votes, real, t, e
         tree = jax.tree.map(lambda array: lax.dynamic_index_in_dim(array, t, keepdims=False), plan)
         return take(lax.dynamic_index_in_dim(classes, t, keepdims=False), walk_tree(tree, keys))
 
-    def some(carry):
+    def poll_group(carry):
         """Count the votes of the next trees, which are walked together."""
-        start, number = carry[0], min(LANES // size, TOGETHER)
-        cast = look_up_together(plan, keys, start, number, classes)
-        vote_of = lambda t: lax.dynamic_slice_in_dim(cast, (t - start) * size, size)
-        return _count(rule, vote_of, carry, jnp.minimum(start + number, end), stops_early=True)
+        first_tree, group_size = carry[0], min(LANES // size, TOGETHER)
+        group_votes = look_up_together(plan, keys, first_tree, group_size, classes)
+        vote_of = lambda t: lax.dynamic_slice_in_dim(group_votes, (t - first_tree) * size, size)
+        return _count(rule, vote_of, carry, jnp.minimum(first_tree + group_size, end), stops_early=True)
 
     if size > SMALL:
         # To ask a large block whether all of it is settled would cost a seventh of its walks; it hardly ever is.
         _, votes, settled_at = _count(rule, vote_of, carry, end, stops_early=False)
     else:
-        _, votes, settled_at = lax.while_loop(partial(_goes_on, end, True), some, carry)
+        _, votes, settled_at = lax.while_loop(partial(_goes_on, end, True), poll_group, carry)
     return _Outcome(settled_at, votes)
 
 
 def _poll_one_by_one(plan: Plan, classes, rule: StoppingRule, x, n, max_trees, *, missing: bool) -> _Outcome:
     """Count the votes for the first ``n`` instances of ``x``, one by one, so that none waits for another.
 
-    The arguments are those of `poll_part`.
+    ``classes`` has the class that each place of ``plan`` votes for, and at most ``max_trees`` trees vote. ``missing``
+    says whether values may be missing.
     """
 
     def poll_row(i, out):
         keys = keys_of_one(lax.dynamic_slice_in_dim(x, i, 1), missing=missing).reshape(-1, 1)
-        none, real, t = jnp.zeros((rule.n_rows, 1), jnp.int32), jnp.ones(1, bool), jnp.minimum(i, 0)
-        outcome = _poll_block(plan, classes, rule, keys, none, real, t, max_trees)
-        return jax.tree.map(lambda whole, part: lax.dynamic_update_slice_in_dim(whole, part, i, -1), out, outcome)
+        no_votes, is_instance, first_tree = jnp.zeros((rule.n_rows, 1), jnp.int32), jnp.ones(1, bool), jnp.minimum(i, 0)
+        outcome = _poll_block(plan, classes, rule, keys, no_votes, is_instance, first_tree, max_trees)
+        return jax.tree.map(lambda total, row: lax.dynamic_update_slice_in_dim(total, row, i, -1), out, outcome)
 
     rows = len(x)
-    nothing = _Outcome(jnp.zeros(rows, jnp.int32), jnp.zeros((rule.n_rows, rows), jnp.int32))
-    return lax.fori_loop(0, n, poll_row, nothing)
+    start = _Outcome(jnp.zeros(rows, jnp.int32), jnp.zeros((rule.n_rows, rows), jnp.int32))
+    return lax.fori_loop(0, n, poll_row, start)
 
 
 def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *, stops_early: bool):
-    """Return ``carry`` after the votes of the trees up to ``end``; the rule is checked after each tree.
+    """Return ``carry`` after the votes of the trees before ``end``; the rule is checked after each tree.
 
     ``carry`` holds the number of trees so far, the votes, and the number of trees that settled each vote (0 while
     open). ``vote_of(t)`` has the votes of tree t. With ``stops_early`` counting ends once all votes are settled.
@@ -245,9 +246,9 @@ def _count(rule: StoppingRule, vote_of: Callable[[Array], Array], carry, end, *,
     def step(carry):
         t, votes, settled_at = carry
         # Settled instances are walked on with the others; only ``add`` leaves them alone.
-        open_ = settled_at == 0
-        votes = rule.add(votes, vote_of(t), open_)
-        return t + 1, votes, jnp.where(open_ & rule.holds(votes, t + 1), t + 1, settled_at)
+        is_open = settled_at == 0
+        votes = rule.add(votes, vote_of(t), is_open)
+        return t + 1, votes, jnp.where(is_open & rule.holds(votes, t + 1), t + 1, settled_at)
 
     return lax.while_loop(partial(_goes_on, end, stops_early), step, carry)
 
@@ -273,10 +274,11 @@ def poll_by_levels(
     depth: int,
     block: int,
 ) -> tuple[StoppingResult, Array]:
-    """Count the votes of ``max_trees`` trees as `stop_after` does; also return the mark of the rows (`in_blocks`).
+    """Count the votes of ``max_trees`` trees, for each instance up to the tree that settles it.
 
     ``classes`` has the class that each place of ``plan`` votes for. ``missing`` says whether values of ``x`` may be
-    missing, ``depth`` how many levels are unrolled, and ``block`` how many instances are walked at a time.
+    missing, ``depth`` how many levels are unrolled, and ``block`` how many instances are walked at a time. Also return
+    the mark of the rows, which says whether they hold missing or infinite values (`in_blocks`).
     """
     plan, classes = jax.tree.map(lambda array: array[:max_trees], (plan, classes))
 
@@ -292,10 +294,10 @@ def _poll_at_once(rule: StoppingRule, votes: UInt[Array, "n trees"]) -> Stopping
     A loop over the trees would launch some kernels for each tree, which takes longer than running them.
     """
     n, n_trees = votes.shape
-    none, everyone = jnp.zeros((rule.n_rows, n), jnp.int32), jnp.ones(n, bool)
-    counts = jnp.cumsum(jax.vmap(lambda vote: rule.add(none, vote, everyone))(votes.T), axis=0)
-    number = jnp.arange(1, n_trees + 1, dtype=jnp.int32)
-    holds = jax.vmap(rule.holds)(counts, number)
+    no_votes, all_open = jnp.zeros((rule.n_rows, n), jnp.int32), jnp.ones(n, bool)
+    counts = jnp.cumsum(jax.vmap(lambda vote: rule.add(no_votes, vote, all_open))(votes.T), axis=0)
+    tree_count = jnp.arange(1, n_trees + 1, dtype=jnp.int32)
+    holds = jax.vmap(rule.holds)(counts, tree_count)
     settled = jnp.any(holds, axis=0)
     polled = jnp.where(settled, jnp.argmax(holds, axis=0).astype(jnp.int32) + 1, n_trees)
     by_class = rule.by_class(jnp.take_along_axis(counts, (polled - 1)[None, None], axis=0)[0], polled)
@@ -322,21 +324,22 @@ def poll_by_rounds(
 ) -> StoppingResult:
     """Count votes for the rows ``x`` round by round, with ``max_trees`` trees in all at most.
 
-    The host drops settled rows in between. ``classes`` has the class that each place of ``plan`` votes for.
+    The host drops settled rows in between. ``classes`` has the class that each place of ``plan`` votes for. ``way``
+    says how the trees of a round are walked.
     """
     n, n_trees = len(x), len(classes)
     votes, polled, settled = np.zeros((n, n_classes), np.int32), np.zeros(n, np.int32), np.zeros(n, bool)
-    open_, t = np.arange(n), 0
-    while len(open_) and t < max_trees:
+    open_rows, t = np.arange(n), 0
+    while len(open_rows) and t < max_trees:
         # Programs are compiled for few lengths: the last round begins with trees that have voted before.
         length = min(next((size for size in LENGTHS if size >= t // 8), LENGTHS[-1]), n_trees)
         start = min(t, n_trees - length)
         end = min(start + length, max_trees)
-        classes_of_round = np.asarray(_votes(plan, classes, _padded(x[open_]), start, length=length, way=way))
-        new_votes = classes_of_round[: len(open_), t - start : end - start].astype(np.int32)
-        result = poll_on_host(rule, new_votes, votes[open_], t)
-        votes[open_], polled[open_], settled[open_] = result.votes, result.n_trees_used, result.settled
-        open_, t = open_[~result.settled], end
+        classes_of_round = np.asarray(_votes(plan, classes, _padded(x[open_rows]), start, length=length, way=way))
+        new_votes = classes_of_round[: len(open_rows), t - start : end - start].astype(np.int32)
+        result = poll_on_host(rule, new_votes, votes[open_rows], t)
+        votes[open_rows], polled[open_rows], settled[open_rows] = result.votes, result.n_trees_used, result.settled
+        open_rows, t = open_rows[~result.settled], end
     return StoppingResult(polled, votes.argmax(axis=1).astype(np.int32), settled, votes)
 
 
@@ -354,10 +357,10 @@ def _votes(plan, classes, x, start, *, length: int, way: RoundsWalk):
 
     ``classes`` has the class that each place of ``plan`` votes for.
     """
-    some_trees, of_leaves = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))
+    trees, place_classes = jax.tree.map(lambda array: lax.dynamic_slice_in_dim(array, start, length), (plan, classes))
     keys = column_keys(x, missing=way.missing)
     if way.walk == "levels":
-        return take(of_leaves.reshape(-1), walk_levels(some_trees, keys, way.depth))
-    rows_of_keys = by_column(keys)
-    poll = lambda _, tree: (None, take(tree[1], walk_tree(tree[0], rows_of_keys)))
-    return lax.scan(poll, None, (some_trees, of_leaves))[1].T
+        return take(place_classes.reshape(-1), walk_levels(trees, keys, way.depth))
+    keys_by_column = by_column(keys)
+    poll_tree = lambda _, tree: (None, take(tree[1], walk_tree(tree[0], keys_by_column)))
+    return lax.scan(poll_tree, None, (trees, place_classes))[1].T

@@ -119,17 +119,17 @@ def stop_after(
     abstaining = bool(np.any(np.asarray(votes) < 0)) if is_concrete(votes) else None
     rule = make_rule(*settings, abstaining=abstaining)
 
-    def coded(votes):
+    def code_abstentions(votes):
         """Return votes as rules take them: an abstention is the number of classes."""
         integers = votes.astype(np.int32)
         return integers.__array_namespace__().where(integers < 0, n_classes, integers)
 
-    none = np.zeros((np.shape(votes)[0], n_classes), np.int32)
+    no_votes = np.zeros((np.shape(votes)[0], n_classes), np.int32)
     if rule is None:
         if not is_concrete(votes):
             raise ValueError("votes are traced, but this criterion takes them on the host; call it outside of jit.")
-        return poll_on_host(make_probability_rule(*settings), coded(np.asarray(votes)), none, 0)
-    return poll(rule, coded(copy_in(votes)), jnp.asarray(none), jnp.int32(0))
+        return poll_on_host(make_probability_rule(*settings), code_abstentions(np.asarray(votes)), no_votes, 0)
+    return poll(rule, code_abstentions(copy_in(votes)), jnp.asarray(no_votes), jnp.int32(0))
 
 
 def _check_votes(votes, n_classes) -> None:
@@ -194,8 +194,8 @@ class ProbabilityRule(NamedTuple):
 
     def __call__(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
         """Return which of the votes ``[n classes]`` are settled after ``t`` trees, abstaining ones included."""
-        top = np.sort(votes, axis=1)
-        settled = top[:, -1] > top[:, -2]  # ties never settle: a tied rival is a factor of one half
+        ascending = np.sort(votes, axis=1)
+        settled = ascending[:, -1] > ascending[:, -2]  # ties never settle: a tied rival is a factor of one half
         settled[settled] = self._is_settled(votes[settled], t)
         return settled
 
@@ -221,19 +221,19 @@ class ProbabilityRule(NamedTuple):
     def _is_exactly_settled(self, votes: Votes, t: int) -> Bool[np.ndarray, "n"]:
         """Return which leaders win an infinite ensemble with a probability above ``confidence``.
 
-        The probability is an integral, computed only where its bounds do not decide: the product of its factors, one
-        for each rival, and the least factor.
+        The probability is an integral, computed only where two bounds do not decide. Its lower bound is a product of
+        one factor for each rival (Eq. 8), its upper bound the least of these factors.
         """
-        probability, high = self._probability(votes, t, "bound"), np.ones(len(votes))
+        probability, upper_bound = self._probability(votes, t, "bound"), np.ones(len(votes))
         if np.all(self.alpha == self.alpha[0]):  # then the runner-up's factor is the least
             best_two = np.sort(votes, axis=1)[:, :-3:-1]
-            high = leader_probability(best_two, best_two.sum(axis=1), 0, "bound", "infinite", self.alpha[:2])
-        open_ = (probability <= self.confidence) & (high > self.confidence)
-        probability[open_] = self._probability(votes[open_], t, "exact")
+            upper_bound = leader_probability(best_two, best_two.sum(axis=1), 0, "bound", "infinite", self.alpha[:2])
+        undecided = (probability <= self.confidence) & (upper_bound > self.confidence)
+        probability[undecided] = self._probability(votes[undecided], t, "exact")
         return probability > self.confidence
 
     def _probability(self, votes: Votes, t: int, criterion: Criterion) -> Float[np.ndarray, "n"]:
-        """Return `leader_probability` of votes ``[n classes]`` after ``t`` trees, by a criterion."""
+        """Return the leader's probability ``[n]`` to win by a criterion, for votes ``[n classes]`` of ``t`` trees."""
         polled = np.full(len(votes), t)
         return leader_probability(votes, polled, self.n_trees, criterion, self.population, self.alpha)
 
@@ -258,22 +258,22 @@ def make_probability_rule(
             "criterion='exact' of a finite population has no tractable form for three classes and more; "
             "choose criterion='bound' (1 less the sum over the rivals) or 'certain'."
         )
-    least = None
+    least_votes = None
     if criterion == "optimal":
         if is_final_weights(prior, population, n_trees):
             raise ValueError(
                 "prior weighs the final counts of trees that all vote, but some leaves are empty or tied, and their "
                 "trees abstain; pass α instead, one number or one for each class."
             )
-        least = optimal_table(n_classes, n_trees, promise, population, prior, max_trees=max_trees)
+        least_votes = optimal_table(n_classes, n_trees, promise, population, prior, max_trees=max_trees)
     confidence = 1 - promise if criterion == "optimal" else promise
-    return ProbabilityRule(n_trees, confidence, criterion, population, checked_prior(prior, n_classes), least)
+    return ProbabilityRule(n_trees, confidence, criterion, population, checked_prior(prior, n_classes), least_votes)
 
 
 def poll_on_host(
     rule: ProbabilityRule, votes: np.ndarray, before: Int32[np.ndarray, "instances classes"], t: int
 ) -> StoppingResult:
-    """Count the votes of further trees as `poll` does, but on the host, by a rule that computes probabilities.
+    """Count the votes of further trees until the rule settles each instance, on the host.
 
     ``before`` counts the votes of the first ``t`` trees; ``votes [instances trees]`` has the class that each tree after
     them votes for, the number of classes where it abstains.
@@ -281,11 +281,11 @@ def poll_on_host(
     n, n_classes = before.shape
     counts, polled, settled = before.copy(), np.full(n, t, np.int32), np.zeros(n, bool)
     for n_trees_used, vote in enumerate(votes.T, start=t + 1):
-        open_ = np.flatnonzero(~settled)
-        if not len(open_):
+        open_rows = np.flatnonzero(~settled)
+        if not len(open_rows):
             break
-        cast = open_[vote[open_] < n_classes]
-        counts[cast, vote[cast]] += 1
-        polled[open_] = n_trees_used
-        settled[open_] = rule(counts[open_], n_trees_used)
+        voting_rows = open_rows[vote[open_rows] < n_classes]
+        counts[voting_rows, vote[voting_rows]] += 1
+        polled[open_rows] = n_trees_used
+        settled[open_rows] = rule(counts[open_rows], n_trees_used)
     return StoppingResult(polled, counts.argmax(axis=1).astype(np.int32), settled, counts)

@@ -154,9 +154,10 @@ class Costs(StoppingRule):
 
         The leader counts as a rival of lead 0, whose cost is subtracted; a tied rival's cost remains, over the budget.
         """
-        most = jnp.max(votes, axis=0)
+        leader_votes = jnp.max(votes, axis=0)
         rivals, leads = self.cost.shape
-        row, column = jnp.minimum(votes, rivals - 1), jnp.minimum(most - votes, leads - 1)
+        # A lead beyond the table costs no more than its last column.
+        row, column = jnp.minimum(votes, rivals - 1), jnp.minimum(leader_votes - votes, leads - 1)
         costs = take(jnp.asarray(self.cost).reshape(-1), row * leads + column)
         return jnp.sum(costs, axis=0) - self.cost[0, 0] <= self.budget
 
@@ -170,9 +171,9 @@ class Leads(StoppingRule):
 
     def holds(self, votes, t):
         """Return whether the lead over the runner-up is the least one for ``t`` trees, or more."""
-        most = jnp.max(votes, axis=0)
-        leader = jnp.arange(self.n_classes)[:, None] == jnp.argmax(votes, axis=0)
-        return most - jnp.max(jnp.where(leader, -1, votes), axis=0) >= self.least[t]
+        leader_votes = jnp.max(votes, axis=0)
+        is_leader = jnp.arange(self.n_classes)[:, None] == jnp.argmax(votes, axis=0)
+        return leader_votes - jnp.max(jnp.where(is_leader, -1, votes), axis=0) >= self.least[t]
 
 
 def make_rule(
@@ -194,14 +195,14 @@ def make_rule(
     """
     check_integer("max_trees", n_trees, 1)
     check_one_of("population", population, POPULATIONS)
-    untabled = population == "finite" and abstaining
+    has_no_table = population == "finite" and abstaining
     if criterion == "optimal":
         table = optimal_table(n_classes, n_trees, promise, population, prior, max_trees=max_trees)
-        return None if untabled else _thresholds(table, population, abstaining)
+        return None if has_no_table else _thresholds(table, population, abstaining)
     alpha = checked_prior(prior, n_classes)
     if criterion == "certain":
         return _certain(n_classes, n_trees, abstaining)
-    if n_classes == 2 and not untabled:
+    if n_classes == 2 and not has_no_table:
         table = critical_votes if population == "infinite" else critical_final_votes
         return _thresholds(table(n_trees, promise, prior=prior), population, abstaining)
     if criterion == "bound" and population == "infinite" and np.all(alpha == alpha[0]):
@@ -216,12 +217,12 @@ def _thresholds(table, population: Population, abstaining: bool | None) -> Stopp
     ``population`` holds only while no tree has abstained.
     """
     # Any number of votes would reach -1.
-    least = np.broadcast_to(table, (2, np.shape(table)[-1]))
-    least = np.where(least < 0, NEVER, least).astype(np.int32)
-    first = _first((least < NEVER).any(axis=0))
+    least_votes = np.broadcast_to(table, (2, np.shape(table)[-1]))
+    least_votes = np.where(least_votes < 0, NEVER, least_votes).astype(np.int32)
+    first = _first((least_votes < NEVER).any(axis=0))
     if abstaining is False:
-        return Thresholds(least=least, first=first)
-    return ThresholdsByVotes(least=least, first=first, of_all=population == "finite")
+        return Thresholds(least=least_votes, first=first)
+    return ThresholdsByVotes(least=least_votes, first=first, of_all=population == "finite")
 
 
 def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> StoppingRule:
@@ -238,25 +239,26 @@ def _certain(n_classes: int, max_trees: int, abstaining: bool | None) -> Stoppin
 
 def _costs(n_classes: int, max_trees: int, confidence: float, alpha: float) -> Costs:
     """Return the rule of Eq. 8 (`win_probability`) for at most ``max_trees`` trees, with one α for all classes."""
-    # Costs are cut at `most`, more than the budget: one such rival alone leaves the vote open.
-    most = 2**30 // n_classes  # so that all costs together fit an int32
-    scale = (most - 1) / -np.log(confidence)
+    # Costs are limited to ``cap``, more than the budget: one such rival alone leaves the vote open.
+    cap = 2**30 // n_classes  # so that all costs together fit an int32
+    scale = (cap - 1) / -np.log(confidence)
     rivals = np.arange(max_trees // 2 + 1)[:, None]
+    # Up to 8 standard deviations of the lead between two equally probable classes.
     leads = np.arange(int(8 * max_trees**0.5) + 8 if max_trees > 16 else max_trees + 1)
     with np.errstate(divide="ignore"):
         cost = -np.log1p(-betainc(rivals + leads + alpha, rivals + alpha, 0.5)) * scale
     # Rounded up, so that a sum within the budget holds for the exact logarithms, too.
-    cost = np.ceil(np.minimum(cost, most)).astype(np.int32)
-    cost[:, 0] = most  # a tie never settles
+    cost = np.ceil(np.minimum(cost, cap)).astype(np.int32)
+    cost[:, 0] = cap  # a tie never settles
     # A leader with t votes has n_classes - 1 rivals without any.
-    able = (n_classes - 1) * cost[0].astype(np.int64) <= most - 2
-    return Costs(cost=cost, budget=np.array(most - 2, np.int32), first=_first(able), n_classes=n_classes)
+    can_settle = (n_classes - 1) * cost[0].astype(np.int64) <= cap - 2
+    return Costs(cost=cost, budget=np.array(cap - 2, np.int32), first=_first(can_settle), n_classes=n_classes)
 
 
 def _first(able) -> np.ndarray:
     """Return the least number of trees that can settle a vote, `NEVER` if none can.
 
-    ``able[t]`` says whether t trees can.
+    ``able[t]`` says whether t trees can settle a vote.
     """
     return np.array(able.argmax() if able.any() else NEVER, np.int32)
 
@@ -344,31 +346,32 @@ def _exact_table(max_trees: int, confidence: float) -> Int32[np.ndarray, "polled
     """
     # Whole numbers from here on: a vote that just reaches the confidence must not depend on rounding.
     allowed = 1 - Fraction(float(confidence))
-    least, m = np.full(max_trees + 1, -1, np.int32), -1
-    ways, total = 0, 0  # C(n, m), and the sum up to it
+    least_votes, m = np.full(max_trees + 1, -1, np.int32), -1
+    binomial, total = 0, 0  # C(n, m), and the sum up to it
     for n in range(2, max_trees + 2):
         # Pascal's rule: Σ_{k≤m} C(n+1, k) = 2 Σ_{k≤m} C(n, k) - C(n, m).
-        total, ways = 2 * total - ways, ways + ways * m // (n - m) if m >= 0 else 0
-        more = ways * (n - m) // (m + 1) if m >= 0 else 1  # C(n, m + 1)
-        if (total + more) * allowed.denominator < allowed.numerator << n:
-            total, ways, m = total + more, more, m + 1
+        total, binomial = 2 * total - binomial, binomial + binomial * m // (n - m) if m >= 0 else 0
+        next_binomial = binomial * (n - m) // (m + 1) if m >= 0 else 1  # C(n, m + 1)
+        if (total + next_binomial) * allowed.denominator < allowed.numerator << n:
+            total, binomial, m = total + next_binomial, next_binomial, m + 1
         if m >= 0:
-            least[n - 1] = n - 1 - m
-    return least
+            least_votes[n - 1] = n - 1 - m  # t = n - 1 votes, m of them for the rival
+    return least_votes
 
 
 def _least_votes(max_trees: int, lost: Callable[[int, int], float], allowed: float) -> Int32[np.ndarray, "polled"]:
-    """Return the leader's least votes, by t, such that ``lost(t, votes of the rival)`` is below ``allowed``; else -1.
+    """Return the least votes, by t, with which the leader loses with a probability below ``allowed``; -1 where none do.
 
-    From one t to the next, the rival's votes at that limit grow by one at most.
+    ``lost(t, votes of the rival)`` is the probability that the leader loses. From one t to the next, the rival's
+    largest number of votes grows by one at most.
     """
-    least, rival = np.full(max_trees + 1, -1, np.int32), -1
+    least_votes, rival = np.full(max_trees + 1, -1, np.int32), -1
     for t in range(1, max_trees + 1):
         while 2 * (rival + 1) < t and lost(t, rival + 1) < allowed:
             rival += 1
         if rival >= 0:
-            least[t] = t - rival
-    return least
+            least_votes[t] = t - rival
+    return least_votes
 
 
 def optimal_table(

@@ -170,7 +170,7 @@ def predict_until_settled(
 
 
 class VoteSettings(NamedTuple):
-    """Settings of `predict_until_settled`."""
+    """Settings of `predict_until_settled`; None: the default of the criterion, for ``max_trees`` all trees."""
 
     confidence: float | None = None
     disagreement: float | None = None
@@ -181,7 +181,7 @@ class VoteSettings(NamedTuple):
 
 
 def bind_vote(forest: Forest, *, threads: int | None = None, walk: Walk | None = None, **settings: Any) -> "BoundVote":
-    """Prepare a forest for many calls of `predict_until_settled`: tables made, trees packed.
+    """Prepare a forest for many calls of `predict_until_settled`: its stopping rule and leaf votes are made once.
 
     ``settings`` are the fields of `VoteSettings`; ``threads`` and ``walk`` are those of `bind`.
     """
@@ -195,18 +195,18 @@ def bind_vote(forest: Forest, *, threads: int | None = None, walk: Walk | None =
     check_integer("max_trees", max_trees, 1)
     if max_trees > forest.n_trees:
         raise ValueError(f"max_trees={max_trees}, but the forest has {forest.n_trees} trees.")
-    # The winner of a finite population is that of all trees, also where only some of them may be used.
-    whole = population == "finite" or criterion == "certain"
-    n_trees = forest.n_trees if whole else int(max_trees)
+    # The winner of a finite population is that of the whole forest, also where only ``max_trees`` may be used.
+    of_all_trees = population == "finite" or criterion == "certain"
+    n_trees = forest.n_trees if of_all_trees else int(max_trees)
     promise = checked_promise(criterion, confidence, disagreement)
-    of_rule = (forest.n_classes, n_trees, promise, criterion, population, prior)
+    rule_settings = (forest.n_classes, n_trees, promise, criterion, population, prior)
     votes = leaf_votes(forest)
     abstaining = bool(np.any(votes == forest.n_classes))
-    rule = make_rule(*of_rule, max_trees=int(max_trees), abstaining=abstaining)
-    rule = rule or make_probability_rule(*of_rule, max_trees=int(max_trees))
-    kept = {"disagreement" if criterion == "optimal" else "confidence": promise}
-    kept |= {"max_trees": int(max_trees), "criterion": criterion, "population": population, "prior": prior}
-    return BoundVote(forest, votes, rule, kept, threads, walk or default_walk())
+    rule = make_rule(*rule_settings, max_trees=int(max_trees), abstaining=abstaining)
+    rule = rule or make_probability_rule(*rule_settings, max_trees=int(max_trees))
+    checked_settings = {"disagreement" if criterion == "optimal" else "confidence": promise}
+    checked_settings |= {"max_trees": int(max_trees), "criterion": criterion, "population": population, "prior": prior}
+    return BoundVote(forest, votes, rule, checked_settings, threads, walk or default_walk())
 
 
 class BoundVote(Pickled, OfForest):
@@ -226,9 +226,9 @@ class BoundVote(Pickled, OfForest):
         self.threads: int = threads or cores()
         self.walk: Walk = walk
         population, prior = settings["population"], settings["prior"]
-        of_counts = settings["criterion"] == "optimal" and is_final_weights(prior, population, forest.n_trees)
-        prior = checked_weights(prior) if of_counts else checked_prior(prior, forest.n_classes)
-        self._asked = settings["criterion"], population, prior
+        has_weights = settings["criterion"] == "optimal" and is_final_weights(prior, population, forest.n_trees)
+        prior = checked_weights(prior) if has_weights else checked_prior(prior, forest.n_classes)
+        self._asked = settings["criterion"], population, prior  # last arguments of `leader_probability`
         self._votes_of_nodes, self._plans = votes, {}
 
     def __call__(self, X: Any) -> VoteResult:
@@ -268,21 +268,21 @@ class BoundVote(Pickled, OfForest):
         return bind(self.forest, combiner, threads=self.threads, walk=self.walk)
 
     def _poll_on_device(self, trees: Trees, x: Any, missing: bool | None) -> StoppingResult:
-        """Return the votes for instances, which lie on the host or the accelerator, by one program there.
+        """Return the votes for instances, which lie on the host or the accelerator, by one program on the accelerator.
 
-        Where ``missing`` is None, it is guessed from the last batch, and the program checks it.
+        ``missing`` says whether values are missing; None: it is guessed from the last batch, and the program checks it.
         """
         n_columns, n_classes = x.shape[1], self.forest.n_classes
         # Counting holds three numbers of each tree and class, where two classes may be one (`StoppingRule.n_rows`).
         block = block_size("levels", self.max_trees, 2 * n_columns + 3 * self.max_trees * self.rule.n_rows)
 
         def program(missing: bool, rows: Any, _: Any) -> Any:
-            how = {"max_trees": self.max_trees, "depth": unrolled_depth("levels", trees), "block": block}
-            return poll_by_levels(*self._plan(trees, missing), self._rule_on_device, rows, missing=missing, **how)
+            options = {"max_trees": self.max_trees, "depth": unrolled_depth("levels", trees), "block": block}
+            return poll_by_levels(*self._plan(trees, missing), self._rule_on_device, rows, missing=missing, **options)
 
-        numbers = 4 * (n_columns + n_classes + len(StoppingResult._fields))
+        row_bytes = 4 * (n_columns + n_classes + len(StoppingResult._fields))
         result, self._missing_guess = answer_on_device(
-            program, x, None, numbers, missing=missing, guess=self._missing_guess
+            program, x, None, row_bytes, missing=missing, guess=self._missing_guess
         )
         return jax.device_get(result)
 
@@ -292,22 +292,22 @@ class BoundVote(Pickled, OfForest):
         return jax.device_put(self.rule)
 
     def _poll(self, trees: Trees, x: np.ndarray | SparseRows, missing: bool) -> StoppingResult:
-        """Return the votes for rows ``[instances columns]``: by programs for parts, or without a table by rounds."""
+        """Return the votes for rows ``[instances columns]``: a program for each part, or rounds if no table exists."""
         plan, classes = self._plan(trees, missing)
         if not isinstance(self.rule, StoppingRule):
-            way = RoundsWalk(missing, self.walk, unrolled_depth(self.walk, trees))
+            walk = RoundsWalk(missing, self.walk, unrolled_depth(self.walk, trees))
             arguments = plan, classes, self.forest.n_classes, self.rule
             if not isinstance(x, SparseRows):
-                return poll_by_rounds(*arguments, x, self.max_trees, way=way)
+                return poll_by_rounds(*arguments, x, self.max_trees, way=walk)
             parts = _parts(len(x), x.shape[1], 1)
-            polls = [poll_by_rounds(*arguments, x[part].dense(), self.max_trees, way=way) for part in parts]
-            return StoppingResult(*map(np.concatenate, zip(*polls, strict=True)))
-        # From here on one compiled program for each part: the stopping rule can be traced, and trees come one by one.
+            polled_parts = [poll_by_rounds(*arguments, x[part].dense(), self.max_trees, way=walk) for part in parts]
+            return StoppingResult(*map(np.concatenate, zip(*polled_parts, strict=True)))
+        # From here on one compiled program for each part: a rule with a table can be traced.
         columns = x.shape[1] * (1 + missing)
-        blocks = block_size("blocks", self.max_trees, columns)
+        largest_block = block_size("blocks", self.max_trees, columns)
         parts = _parts(len(x), columns, self.threads)
 
-        def poll(rows_of_part: slice) -> tuple:
+        def poll_rows(rows_of_part: slice) -> tuple:
             """Return trees used ``[n]``, whether settled ``[n]`` and votes ``[rows n]`` for the instances of a part."""
             rows = x[rows_of_part]
             rows = rows.dense() if isinstance(rows, SparseRows) else rows
@@ -317,14 +317,14 @@ class BoundVote(Pickled, OfForest):
             if len(rows) < size:  # what lies behind the rows is walked with them, and never read
                 padded = room_for((size, rows.shape[1]), rows.dtype)
                 padded[: len(rows)] = rows
-            each_block = dict.fromkeys(min(b, blocks, size) for b in (blocks, *SMALL_BLOCKS))
-            how = {"missing": missing, "blocks": tuple(each_block)}
+            block_sizes = dict.fromkeys(min(block, largest_block, size) for block in (largest_block, *SMALL_BLOCKS))
+            options = {"missing": missing, "blocks": tuple(block_sizes)}
             limits = np.int32(len(rows)), np.int32(self.max_trees)
-            results = poll_part(plan, classes, self.rule, padded, *limits, **how)
+            results = poll_part(plan, classes, self.rule, padded, *limits, **options)
             polled, settled, votes = (np.asarray(array)[..., : len(rows)] for array in results)
             return polled, settled, votes
 
-        results = list(thread_map(self.threads if len(parts) > 1 else 1)(poll, parts))
+        results = list(thread_map(self.threads if len(parts) > 1 else 1)(poll_rows, parts))
         polled, settled, votes = (np.concatenate(arrays, axis=-1) for arrays in zip(*results, strict=True))
         # With two classes and no tree that abstains only votes for class 1 are counted; class 0 has the rest.
         votes = np.stack([polled - votes[0], votes[0]], axis=1) if len(votes) == 1 else votes.T
@@ -360,10 +360,10 @@ def _packed(trees: Trees, votes: np.ndarray, missing: bool) -> tuple[Plan, Array
 
 
 def _parts(n: int, columns: int, threads: int) -> list[slice]:
-    """Return slices of about equal size over ``n`` instances, each of so many columns: one or more for each thread."""
+    """Return slices of about equal size over ``n`` instances of so many columns: one or more for each thread."""
     # A part fits the largest compiled size of bounded memory; few rows are not worth a second thread.
-    largest = max((size for size in SIZES if size * columns <= MOST_VALUES), default=SIZES[0])
-    number = 1 if n <= ONE_THREAD else threads
-    number *= max(1, ceil_div(n, number * largest))
-    size = max(1, ceil_div(n, number))
-    return [slice(start, min(start + size, n)) for start in range(0, max(n, 1), size)]
+    largest_part = max((part_size for part_size in SIZES if part_size * columns <= MOST_VALUES), default=SIZES[0])
+    n_parts = 1 if n <= ONE_THREAD else threads
+    n_parts *= max(1, ceil_div(n, n_parts * largest_part))
+    part_size = max(1, ceil_div(n, n_parts))
+    return [slice(start, min(start + part_size, n)) for start in range(0, max(n, 1), part_size)]

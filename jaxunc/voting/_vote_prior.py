@@ -78,12 +78,12 @@ def fit_vote_prior(
     if not (counts.sum(axis=1) >= 2).any():
         raise ValueError("no instance has two votes or more; how far votes agree cannot be seen from one each.")
     if symmetric:
-        strength = _symmetric(counts)
-        alpha, status = np.full(counts.shape[1], strength), PriorStatus.FITTED
-        # At an end of the range nothing was found.
-        if strength < 1.05 * SMALLEST:
+        class_alpha = _symmetric(counts)
+        alpha, status = np.full(counts.shape[1], class_alpha), PriorStatus.FITTED
+        # At an end of the range, which the search only approaches, no α inside is the most likely.
+        if class_alpha < 1.05 * SMALLEST:
             status = PriorStatus.PURE
-        elif strength > LARGEST / 1.05:
+        elif class_alpha > LARGEST / 1.05:
             status = PriorStatus.CONCENTRATED
     else:
         fitted = fit_dirichlet_prior(counts, "marginal")
@@ -107,14 +107,14 @@ _REASONS = {
 
 
 def _symmetric(counts: np.ndarray) -> float:
-    """Return the most likely α, one number for all classes, of votes ``[instances classes]``."""
-    distinct, times = np.unique(counts, axis=0, return_counts=True)
+    """Return the α, one number for all classes, under which votes ``[instances classes]`` are most likely."""
+    distinct, repeats = np.unique(counts, axis=0, return_counts=True)
     n_classes, sizes = counts.shape[1], distinct.sum(axis=1)
 
     def minus_log_likelihood(log_alpha: float) -> float:
         alpha = np.exp(log_alpha)
-        of_classes = (gammaln(distinct + alpha) - gammaln(alpha)).sum(axis=1)
-        return -times @ (of_classes + gammaln(n_classes * alpha) - gammaln(sizes + n_classes * alpha))
+        class_terms = (gammaln(distinct + alpha) - gammaln(alpha)).sum(axis=1)
+        return -repeats @ (class_terms + gammaln(n_classes * alpha) - gammaln(sizes + n_classes * alpha))
 
     optimum: Any = minimize_scalar(minus_log_likelihood, bounds=np.log([SMALLEST, LARGEST]))
     return float(np.exp(optimum.x))
@@ -182,14 +182,14 @@ def out_of_bag_votes(forest: Forest, X: InstancesLike, tree_mask: MaskLike) -> I
     values = encode_rows(X, forest.trees.columns).values
     values = values if isinstance(values, SparseRows) else np.asarray(values)
     n, n_trees, n_classes = len(values), forest.n_trees, forest.n_classes
-    mask, of_leaves = np.asarray(as_mask(tree_mask, n, n_trees)), leaf_votes(forest)
+    mask, votes_of_leaves = np.asarray(as_mask(tree_mask, n, n_trees)), leaf_votes(forest)
     votes_of_classes = np.zeros((n, n_classes), np.int64)
-    step = max(1, ROUTED_ENTRIES // n_trees)
-    for part in (slice(step * i, step * (i + 1)) for i in range(ceil_div(n, step))):
-        encoded = Encoded(values[part], missing=True)  # looked up already
-        votes = of_leaves[np.arange(n_trees), np.asarray(leaf_index(forest.trees, encoded))]
-        instance, tree = np.nonzero(mask[part] & (votes < n_classes))
-        np.add.at(votes_of_classes[part], (instance, votes[instance, tree]), 1)
+    block_size = max(1, ROUTED_ENTRIES // n_trees)
+    for block in (slice(block_size * i, block_size * (i + 1)) for i in range(ceil_div(n, block_size))):
+        encoded = Encoded(values[block], missing=True)  # checked and encoded above
+        votes = votes_of_leaves[np.arange(n_trees), np.asarray(leaf_index(forest.trees, encoded))]
+        instance, tree = np.nonzero(mask[block] & (votes < n_classes))
+        np.add.at(votes_of_classes[block], (instance, votes[instance, tree]), 1)
     return votes_of_classes
 
 
@@ -200,15 +200,15 @@ def votes_of_counts(
 
     A leaf votes for its largest class. If k classes are tied, a leaf of tree t votes for the one at position t mod k
     among them: over the trees each gets an equal share, as from the combiner `Vote`. A leaf in which *all* classes are
-    tied, such as an empty one, abstains (`ABSTAINS`). With two classes the winner is exactly that of `Vote`; with more
-    it is in an infinite ensemble.
+    tied, such as an empty one, abstains (`ABSTAINS`). With two classes the winner is exactly that of `Vote`; with more,
+    the two agree in an infinite ensemble.
     """
     tied = counts == counts.max(axis=-1, keepdims=True)
-    number = tied.sum(axis=-1)
+    n_tied = tied.sum(axis=-1)
     # Ties take turns over the trees: a fixed choice would favour a class, a random one change from call to call.
-    place = np.asarray(tree) % number
-    chosen = (tied & (np.cumsum(tied, axis=-1) == place[..., None] + 1)).argmax(axis=-1)
-    return np.where(number == counts.shape[-1], ABSTAINS, chosen)
+    position = np.asarray(tree) % n_tied
+    voted_class = (tied & (np.cumsum(tied, axis=-1) == position[..., None] + 1)).argmax(axis=-1)
+    return np.where(n_tied == counts.shape[-1], ABSTAINS, voted_class)
 
 
 def check_votes(forest: Any) -> None:
@@ -231,23 +231,24 @@ def check_votes(forest: Any) -> None:
 
 
 def leaf_votes(forest: Forest) -> UInt[np.ndarray, "trees nodes"]:
-    """Return the class that each leaf votes for, or the number of classes if it abstains; other nodes mean nothing.
+    """Return the class that each leaf votes for, the number of classes if it abstains; other entries mean nothing.
 
     The array is kept while the forest's arrays live: a byte for each node, two from 256 classes on.
     """
     table, code = forest.leaf_rows()
     child = forest.trees.child
-    made = lambda: _leaf_votes(np.asarray(table), np.asarray(code), np.asarray(child), forest.n_classes)
-    return _VOTES.get((table, code, child), forest.n_classes, made)
+    make_votes = lambda: _leaf_votes(np.asarray(table), np.asarray(code), np.asarray(child), forest.n_classes)
+    return _VOTES.get((table, code, child), forest.n_classes, make_votes)
 
 
 _VOTES: KeptWhileAlive[UInt[np.ndarray, "trees nodes"]] = KeptWhileAlive()
 
 
 def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees nodes"]:
-    """Return `leaf_votes` from a ``table`` of distinct counts ``[rows classes]``.
+    """Return the class that each leaf votes for, the number of classes where it abstains, from distinct counts.
 
-    ``code [trees nodes]`` has each node's row of the table, ``child [trees nodes]`` its left child.
+    ``table [rows classes]`` has these counts. ``code [trees nodes]`` is each node's row of the table, and
+    ``child [trees nodes]`` its left child.
     """
     # Bytes instead of counts: all that a vote needs of a leaf, and small enough to stay in the cache.
     vote_of_row = table.argmax(axis=1).astype(np.uint8 if n_classes < 256 else np.uint16)
@@ -255,15 +256,15 @@ def _leaf_votes(table, code, child, n_classes: int) -> UInt[np.ndarray, "trees n
     # Tied leaves of equal counts vote for different classes in different trees.
     is_tied = (table == table.max(axis=1, keepdims=True)).sum(axis=1) > 1
     tree, node = np.nonzero(is_tied[code] & _is_leaf(child))
-    chosen = votes_of_counts(table[code[tree, node]], tree)
-    votes[tree, node] = np.where(chosen == ABSTAINS, n_classes, chosen)
+    tied_votes = votes_of_counts(table[code[tree, node]], tree)
+    votes[tree, node] = np.where(tied_votes == ABSTAINS, n_classes, tied_votes)
     votes.setflags(write=False)
     return votes
 
 
 def _is_leaf(child: Int[np.ndarray, "trees nodes"]) -> Bool[np.ndarray, "trees nodes"]:
-    """Return `Trees.is_leaf` without a program: which nodes are the root or a child, and have no children."""
-    is_inner = child != np.arange(child.shape[1], dtype=child.dtype)
+    """Return which nodes are leaves: the root or a child of a node, without children (in NumPy, without a program)."""
+    is_inner = child != np.arange(child.shape[1], dtype=child.dtype)  # a leaf is its own child
     is_used, (tree, node) = np.zeros(child.shape, bool), np.nonzero(is_inner)
     left = child[tree, node]
     is_used[:, 0] = is_used[tree, left] = is_used[tree, left + 1] = True

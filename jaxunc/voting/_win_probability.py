@@ -94,13 +94,13 @@ def win_probability(
 
 @jit(static_argnames="method")
 def _win_probability(counts, alpha, method: Method):
-    """Return `win_probability` of checked counts ``[... classes]`` and α ``[classes]``."""
+    """Return the probability of each class to win, from checked counts ``[... classes]`` and α ``[classes]``."""
     shape = counts + alpha
     if method == "exact":
         return race_probability(shape)
-    own, rival = (lambda values: values[..., :, None]), (lambda values: values[..., None, :])
-    gap = (own(counts) - rival(counts)) + (own(alpha) - rival(alpha))
-    beats = half_beta(rival(shape), own(shape), gap)  # [... classes rivals]
+    as_class, as_rival = (lambda values: values[..., :, None]), (lambda values: values[..., None, :])
+    gap = (as_class(counts) - as_rival(counts)) + (as_class(alpha) - as_rival(alpha))
+    beats = half_beta(as_rival(shape), as_class(shape), gap)  # [... classes rivals]
     return jnp.prod(jnp.where(jnp.eye(shape.shape[-1], dtype=bool), 1.0, beats), axis=-1)
 
 
@@ -129,21 +129,22 @@ def half_beta(a: Float[Array, "..."], b: Float[Array, "..."], gap: Float[Array, 
     large = a + b > LARGE[a.dtype.itemsize]
     n = jnp.where(large, a + b - 1, 1.0)
     z = jnp.where(large, gap * lax.rsqrt(n), 0.0)
+    # 0.3989… is 1/√(2π), the factor of the normal density.
     normal = jax.scipy.special.ndtr(z) + jnp.exp(-z * z / 2) * (0.3989422804014327 / 12) * (z * z - 1) * z / n
     ones = jnp.ones_like(a)
-    few = ones / 2, jnp.where(large, ones, a), jnp.where(large, ones, b)
+    arguments = ones / 2, jnp.where(large, ones, a), jnp.where(large, ones, b)
     if a.dtype == jnp.float64:
-        small = jax.scipy.special.betainc(few[1], few[2], few[0])
+        direct = jax.scipy.special.betainc(arguments[1], arguments[2], arguments[0])
     else:
-        small = incomplete_beta(*few, steps=STEPS)
-    return jnp.where(gap == 0, 0.5, jnp.where(large, normal, small))
+        direct = incomplete_beta(*arguments, steps=STEPS)
+    return jnp.where(gap == 0, 0.5, jnp.where(large, normal, direct))
 
 
 def incomplete_beta(
     x: Float[Array, "..."], a: Float[Array, "..."], b: Float[Array, "..."], *, steps: int
 ) -> Float[Array, "..."]:
     """Return I_x(a, b) for 0 ≤ x ≤ 1 and a, b > 0, by a continued fraction, which needs about √(a + b) steps."""
-    # The fraction converges on the side of the mean on which x lies.
+    # The fraction converges fast for x below the mean a/(a + b); above it, I_x(a, b) = 1 - I_{1-x}(b, a).
     above = x * (a + b) > a
     p, q = jnp.where(above, b, a), jnp.where(above, a, b)
     y = jnp.where(above, 1 - x, x)
@@ -152,13 +153,16 @@ def incomplete_beta(
 
 
 def _front(x, a, b):
-    """Return xᵃ (1-x)ᵇ / B(a, b) = √(ab/2πn) exp(n times a divergence + the remainder of Stirling's formula)."""
+    """Return xᵃ (1-x)ᵇ / B(a, b) = √(ab/2πn) exp(-n D + δ(n) - δ(a) - δ(b)), with n = a + b.
+
+    D is the Kullback-Leibler divergence of (a, b)/n from (x, 1 - x), and δ is `stirling_error`.
+    """
     n, x = a + b, jnp.where((x > 0) & (x < 1), x, 0.5)
     # n x - a, without cancellation in the middle, where many votes are nearly tied.
     excess = jnp.where(jnp.abs(x - 0.5) < 0.25, n * (x - 0.5) + (b - a) / 2, x * b - (1 - x) * a)
-    divergence = a * log1p_minus(excess / a) + b * log1p_minus(-excess / b)
-    rest = stirling_error(n) - stirling_error(a) - stirling_error(b)
-    return jnp.sqrt(a * b / (2 * jnp.pi * n)) * jnp.exp(divergence + rest)
+    minus_n_divergence = a * log1p_minus(excess / a) + b * log1p_minus(-excess / b)
+    remainder = stirling_error(n) - stirling_error(a) - stirling_error(b)
+    return jnp.sqrt(a * b / (2 * jnp.pi * n)) * jnp.exp(minus_n_divergence + remainder)
 
 
 def _fraction(x, a, b, steps: int):
@@ -169,20 +173,20 @@ def _fraction(x, a, b, steps: int):
         """Keep a divisor off 0, by a number whose inverse is still finite."""
         return jnp.where(jnp.abs(value) < tiny, tiny, value)
 
-    def term(value, c, d):
+    def step(value, c, d):
         return nonzero(1 + value / c), 1 / nonzero(1 + value * d)
 
-    def two(m, carry):
+    def take_two_terms(m, carry):
         """Take an even and an odd term of the fraction, which have different formulas."""
         c, d, h = carry
         m = jnp.asarray(m, a.dtype)
-        c, d = term(m * (b - m) * x / ((a - 1 + 2 * m) * (a + 2 * m)), c, d)
+        c, d = step(m * (b - m) * x / ((a - 1 + 2 * m) * (a + 2 * m)), c, d)
         h = h * c * d
-        c, d = term(-(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 1 + 2 * m)), c, d)
+        c, d = step(-(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 1 + 2 * m)), c, d)
         return c, d, h * c * d
 
     d = 1 / nonzero(1 - (a + b) * x / (a + 1))
-    return lax.fori_loop(1, steps + 1, two, (jnp.ones_like(d), d, d))[2]
+    return lax.fori_loop(1, steps + 1, take_two_terms, (jnp.ones_like(d), d, d))[2]
 
 
 # Temme's c₀, c₁, c₂ as polynomials in η (DLMF 8.12.10).
@@ -209,21 +213,23 @@ def race_probability(shape: Float[Array, "... classes"]) -> Float[Array, "... cl
     P being the regularised lower incomplete gamma function. Computed by the trapezoidal rule in log g, relative to
     log a_i, so that shapes of 10⁶ lose no digits. Absolute error 2e-6 in float32, 1e-11 in float64.
     """
+    # With g = a exp(u) and Stirling's formula the density in u is √(a/2π) exp(-δ(a)) exp(-a (exp(u) - 1 - u)), where δ
+    # is `stirling_error`. Its standard deviation is about 1/√a.
     spread = lax.rsqrt(shape)
-    steps = np.linspace(-12, 9, NODES)
-    u = spread[..., None] * steps.astype(shape.dtype)  # [... classes nodes]
-    weight = jnp.sqrt(shape / (2 * jnp.pi)) * jnp.exp(-stirling_error(shape)) * spread * (steps[1] - steps[0])
+    deviations = np.linspace(-12, 9, NODES)
+    u = spread[..., None] * deviations.astype(shape.dtype)  # [... classes nodes]
+    weight = jnp.sqrt(shape / (2 * jnp.pi)) * jnp.exp(-stirling_error(shape)) * spread * (deviations[1] - deviations[0])
     density = weight[..., None] * jnp.exp(-shape[..., None] * expm1_minus(u))
     n_classes = shape.shape[-1]
 
-    def times(rival, product):
+    def include_rival(rival, product):
         other = lax.dynamic_index_in_dim(shape, rival, axis=-1)  # [... 1]
         # log(g / a_j), from log(g / a_i): log g itself would round away differences between large shapes.
         v = u + _log_ratio(shape, other)[..., None]
         below = lower_gamma(jnp.broadcast_to(other[..., None], v.shape), v)
         return product * jnp.where((jnp.arange(n_classes) == rival)[:, None], 1.0, below)
 
-    return jnp.sum(lax.fori_loop(0, n_classes, times, density), axis=-1)
+    return jnp.sum(lax.fori_loop(0, n_classes, include_rival, density), axis=-1)
 
 
 def _log_ratio(a, b):
@@ -258,14 +264,14 @@ def _uniform(a, eta, front):
 
     c₀, c₁ and c₂ are polynomials in η = ``eta`` (`_TEMME`).
     """
-    near = jnp.clip(eta, -2, 2)  # beyond, the factor in front is nothing
-    rest = jnp.zeros_like(eta)
+    near_eta = jnp.clip(eta, -2, 2)  # beyond, ``front`` is negligible
+    correction = jnp.zeros_like(eta)
     for coefficients in reversed(_TEMME):
-        value = jnp.zeros_like(eta)
+        polynomial = jnp.zeros_like(eta)
         for coefficient in reversed(coefficients):
-            value = value * near + coefficient
-        rest = rest / a + value
-    return jax.scipy.special.ndtr(eta * jnp.sqrt(a)) - front * rest
+            polynomial = polynomial * near_eta + coefficient
+        correction = correction / a + polynomial
+    return jax.scipy.special.ndtr(eta * jnp.sqrt(a)) - front * correction
 
 
 def _by_series(a, v, front):
@@ -273,8 +279,8 @@ def _by_series(a, v, front):
 
     δ is `stirling_error`; front is as for `_uniform`.
     """
-    g = a * jnp.exp(jnp.minimum(v, 10.0))
-    far = g > 60
+    g = a * jnp.exp(jnp.minimum(v, 10.0))  # finite, whatever v
+    is_far = g > 60
 
     def add(k, carry):
         total, term = carry
@@ -282,6 +288,6 @@ def _by_series(a, v, front):
         return total + term, term
 
     start = (jnp.ones_like(a), jnp.ones_like(a))
-    g = jnp.where(far, 1.0, g)
+    g = jnp.where(is_far, 1.0, g)
     total, _ = lax.fori_loop(1, SERIES_TERMS, add, start)
-    return jnp.where(far, 1.0, jnp.exp(-stirling_error(a)) * front * total)
+    return jnp.where(is_far, 1.0, jnp.exp(-stirling_error(a)) * front * total)

@@ -118,7 +118,7 @@ def _proto(model: Any) -> Any:
 
 
 def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
-    """Return the trees of the graph's node, and how their leaf values are summed."""
+    """Return (the trees of the graph's node, how their leaf values are summed)."""
     attributes = graph.attributes
     if graph.operator == "TreeEnsembleClassifier":
         read = read_nodes(attributes, "class")
@@ -144,7 +144,7 @@ def _read(graph: TreesInGraph) -> tuple[OnnxTrees, _Sums]:
 
 
 def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tuple[str, ...] | None]:
-    """Return ``sums`` with the link and labels of ``properties``, metadata by `to_onnx`, and columns' names or None."""
+    """Return (``sums`` with the link and labels in ``properties``, metadata of `to_onnx`; columns' names or None)."""
     kind = properties.get("jaxunc.model")
     if kind not in ("AdditiveTrees", "TreeEnsemble"):  # the second in files of before
         raise ValueError(
@@ -162,14 +162,14 @@ def _read_metadata(properties: dict[str, str], sums: _Sums) -> tuple[_Sums, tupl
 
 
 def _link(transform: str) -> str:
-    """Return the link of a ``post_transform``; a ValueError for others."""
+    """Return the link of a ``post_transform``, a name of the standard; a ValueError if it is not imported."""
     if transform not in _LINKS:
         raise ValueError(f"the model's post_transform is {transform!r:.60}; from_onnx imports {', '.join(_LINKS)}.")
     return _LINKS[transform]
 
 
 def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggregate: str, transform: str) -> _Sums:
-    """Return what a regressor's trees, ``read``, add; ``base`` are its base values, empty without any.
+    """Return the sums of a regressor's trees, ``read``; ``base`` are its base values, empty without any.
 
     ``aggregate`` and ``transform`` are names of the standard; ``attributes`` are the node's.
     """
@@ -183,10 +183,10 @@ def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggreg
     if len(base) not in (0, n_outputs):
         raise ValueError(f"the model has {len(base)} base values for {n_outputs} targets.")
     values, outputs = _values(read, n_outputs)
-    if bare := [k for k in _outputs_without_weights(read, n_outputs) if len(base) and base[k] != 0]:
+    if bare_targets := [k for k in _outputs_without_weights(read, n_outputs) if len(base) and base[k] != 0]:
         raise ValueError(
-            f"the model has base values for the targets {bare[:5]}, and leaves without weights for them; ONNX Runtime "
-            "leaves the base value out there. Give these leaves weights of 0."
+            f"the model has base values for the targets {bare_targets[:5]}, and leaves without weights for them; ONNX "
+            "Runtime leaves the base value out there. Give these leaves weights of 0."
         )
     if aggregate == "AVERAGE":
         values = [leaf_values / len(values) for leaf_values in values]
@@ -194,7 +194,7 @@ def _regressor(attributes: Attributes, read: OnnxTrees, base: np.ndarray, aggreg
 
 
 def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
-    """Return what a classifier's trees, ``read``, add, and its labels; ``attributes`` are those of the node."""
+    """Return the sums of a classifier's trees, ``read``, and its labels; ``attributes`` are those of the node."""
     texts, integers = attributes.texts("classlabels_strings"), attributes.ints("classlabels_int64s").tolist()
     labels, link = tuple(texts or integers), _link(attributes.text("post_transform", "NONE"))
     if len(labels) < 2 or (texts and integers) or len(set(labels)) < len(labels):
@@ -210,19 +210,19 @@ def _classifier(attributes: Attributes, read: OnnxTrees) -> _Sums:
             "standard differ about these." if len(labels) == 2 else f"the model has {len(base)} base values."
         )  # fmt: skip
     values, outputs = _values(read, len(labels))
-    if len(labels) == 2 and (bare := _outputs_without_weights(read, 2)):
+    if len(labels) == 2 and (bare_classes := _outputs_without_weights(read, 2)):
         raise ValueError(
-            f"the model has two classes, and leaves without weights for {labels[bare[0]]!r:.60}; ONNX Runtime takes "
-            "the other one's for both then. Give these leaves weights of 0."
+            f"the model has two classes, and leaves without weights for {labels[bare_classes[0]]!r:.60}; ONNX Runtime "
+            "takes the other one's for both then. Give these leaves weights of 0."
         )
     return _Sums(values, outputs, base if len(base) else np.zeros(len(labels)), link, labels)
 
 
 def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> _Sums:
-    """Return the sums of one weight a leaf: the second class's probability, or its score if any weight is negative.
+    """Return the sums for two classes where each leaf has one weight: for the second class's probability, or its score.
 
-    ``read`` has trees and weights, ``base`` is empty or one base value, ``link`` follows the sums, and ``labels`` are
-    those of the classes.
+    The weights are scores if any is negative. ``read`` has trees and weights, ``base`` is empty or one base value,
+    ``link`` follows the sums, and ``labels`` are those of the classes.
     """
     if read.output[0] != 0 or len(base) > 1 or link == "softmax":
         raise ValueError(
@@ -238,8 +238,8 @@ def _one_weight(read: OnnxTrees, base: np.ndarray, link: str, labels: tuple) -> 
             "then labels by the sum, as if it were a share."
         )
     if is_share:
-        both = [np.concatenate([-leaf_values, leaf_values], axis=1) for leaf_values in values]
-        return _Sums(both, [np.array([0, 1])] * len(both), np.concatenate([1 - base, base]), link, labels)
+        by_class = [np.concatenate([-leaf_values, leaf_values], axis=1) for leaf_values in values]
+        return _Sums(by_class, [np.array([0, 1])] * len(by_class), np.concatenate([1 - base, base]), link, labels)
     return _Sums(values, outputs, base, link, labels)
 
 
@@ -255,20 +255,20 @@ def _values(read: OnnxTrees, n_outputs: int) -> tuple[list[np.ndarray], list[np.
     values, outputs = [], []
     for t, tree in enumerate(read.trees):
         rows = order[ends[t] : ends[t + 1]]
-        which, index = np.unique(read.output[rows], return_inverse=True)
-        leaf_values = np.zeros((len(tree.left), len(which)))
-        times = np.zeros(leaf_values.shape, np.int64)
-        np.add.at(times, (read.node[rows], index), 1)
-        if times.max(initial=0) > 1 or (n_outputs == 1 and np.any(times[tree.left < 0].sum(axis=1) != 1)):
+        tree_outputs, column = np.unique(read.output[rows], return_inverse=True)
+        leaf_values = np.zeros((len(tree.left), len(tree_outputs)))
+        n_weights = np.zeros(leaf_values.shape, np.int64)
+        np.add.at(n_weights, (read.node[rows], column), 1)
+        if n_weights.max(initial=0) > 1 or (n_outputs == 1 and np.any(n_weights[tree.left < 0].sum(axis=1) != 1)):
             raise ValueError(f"tree {t} has leaves with several weights for one output, or none.")
-        leaf_values[read.node[rows], index] = read.weight[rows]
+        leaf_values[read.node[rows], column] = read.weight[rows]
         values.append(leaf_values)
-        outputs.append(which)
+        outputs.append(tree_outputs)
     return values, outputs
 
 
 def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
-    """Return which of ``n_outputs`` lack a weight in a leaf of each tree ``read``: an instance may get none at all."""
+    """Return the outputs that lack a weight in a leaf of each tree ``read``: an instance may get no weight for them."""
     n_leaves = np.array([np.count_nonzero(tree.left < 0) for tree in read.trees])
     n_weights = np.zeros((len(read.trees), n_outputs), np.int64)
     np.add.at(n_weights, (read.of_tree, read.output), 1)
@@ -276,7 +276,7 @@ def _outputs_without_weights(read: OnnxTrees, n_outputs: int) -> list[int]:
 
 
 def _link_after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
-    """Return the link of ``sums`` after ``steps``, which follow the trees, ``read``; a ValueError for other steps."""
+    """Return the link of ``sums`` after ``steps``, the operators behind the trees, ``read``; else a ValueError."""
     link, has_several = sums.link, len(sums.base) > 1
     for step in steps:
         if step in ("Sigmoid", "Exp") and link == "identity" and sums.class_labels is None:
@@ -291,14 +291,14 @@ def _link_after(read: OnnxTrees, sums: _Sums, steps: tuple[str, ...]) -> str:
 
 
 def _adds_to_one(read: OnnxTrees, sums: _Sums, link: str) -> bool:
-    """Whether the ``sums`` of trees, ``read``, are probabilities after ``link``, which an L1 norm does not change."""
+    """Return whether ``sums`` of the trees ``read`` add to 1 after ``link``, so that an L1 norm changes nothing."""
     if link in ("softmax", "one-vs-rest") or (link == "logistic" and sums.class_labels is not None):
         return True
-    total, least = sums.base.sum(), sums.base.copy()
-    for tree, values, which in zip(read.trees, sums.values, sums.outputs, strict=True):
+    total, lowest_sums = sums.base.sum(), sums.base.copy()
+    for tree, values, tree_outputs in zip(read.trees, sums.values, sums.outputs, strict=True):
         leaves = values[tree.left < 0]
         if np.ptp(leaves.sum(axis=1)) > 1e-5:
             return False
         total += leaves.sum(axis=1)[0]
-        least[which] += leaves.min(axis=0)
-    return link == "identity" and len(sums.base) > 1 and abs(total - 1) < 1e-5 and bool(least.min() > -1e-5)
+        lowest_sums[tree_outputs] += leaves.min(axis=0)
+    return link == "identity" and len(sums.base) > 1 and abs(total - 1) < 1e-5 and bool(lowest_sums.min() > -1e-5)

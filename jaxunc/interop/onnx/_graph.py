@@ -67,11 +67,11 @@ class Graph:
         return self._onnx.numpy_helper.from_array(np.ascontiguousarray(array))
 
     def cast(self, name: str, dtype: Any) -> str:
-        """Return the name of the values in another type."""
+        """Add a cast; return the name of the values in the type ``dtype``."""
         return self.node("Cast", name, to=TYPES[np.dtype(dtype).name])
 
     def rows(self, name: str) -> str:
-        """Return the name of the number of rows of a tensor, ``[1]``."""
+        """Return the name of a tensor ``[1]``, which holds the number of rows of the tensor ``name``."""
         return self.node("Shape", name, start=0, end=1)
 
     def model(self, source: tuple[str, Any, int], outputs: dict, properties: dict[str, str], version: str) -> Any:
@@ -86,8 +86,8 @@ class Graph:
             return helper.make_tensor_value_info(name, kinds[dtype], ["instances", *shape])
 
         nodes, constants = self._reaching(outputs)
-        made = [info(output, dtype, shape) for output, (dtype, shape) in outputs.items()]
-        graph = helper.make_graph(nodes, "jaxunc", [info(name, dtype, (n_columns,))], made, constants)
+        output_infos = [info(output, dtype, shape) for output, (dtype, shape) in outputs.items()]
+        graph = helper.make_graph(nodes, "jaxunc", [info(name, dtype, (n_columns,))], output_infos, constants)
         opsets = [helper.make_opsetid(domain, number) for domain, number in OPSETS.items()]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="jaxunc")
         model.producer_version = version
@@ -96,12 +96,12 @@ class Graph:
 
     def _reaching(self, outputs: Any) -> tuple[list[Any], list[Any]]:
         """Return the nodes and the constants on which the values named ``outputs`` depend."""
-        wanted, nodes = set(outputs), []
+        needed, nodes = set(outputs), []
         for node in reversed(self._nodes):
-            if wanted & set(node.output):
+            if needed & set(node.output):
                 nodes.append(node)
-                wanted |= set(node.input)
-        return nodes[::-1], [constant for constant in self._constants.values() if constant.name in wanted]
+                needed |= set(node.input)
+        return nodes[::-1], [constant for constant in self._constants.values() if constant.name in needed]
 
     def _name(self) -> str:
         self._names += 1
@@ -125,15 +125,15 @@ def add_trees(
     Planes of a tree that are 0 in all its leaves are left out, unless ``all_kept``.
     """
     nodes = plain_nodes(trees, wide=trees.columns.cuts is not None)
-    is_leaf, number = np.zeros(values.shape[:2], bool), np.zeros(values.shape[:2], np.int64)
-    is_leaf[nodes.tree, nodes.node], number[nodes.tree, nodes.node] = ~nodes.inner, nodes.number
+    is_leaf, node_number = np.zeros(values.shape[:2], bool), np.zeros(values.shape[:2], np.int64)
+    is_leaf[nodes.tree, nodes.node], node_number[nodes.tree, nodes.node] = ~nodes.inner, nodes.number
     has_weight = np.any((values != 0) & is_leaf[..., None], axis=1) | all_kept
     has_weight[:, 0] |= ~has_weight.any(axis=1)  # every leaf needs a weight
     tree, node, column = np.nonzero(is_leaf[..., None] & has_weight[:, None])
-    size = _NODE * len(nodes.node) + _WEIGHT * len(column) + _size_of_sides(nodes.sets)
-    if size > LARGEST:
+    n_bytes = _NODE * len(nodes.node) + _WEIGHT * len(column) + _size_of_sides(nodes.sets)
+    if n_bytes > LARGEST:
         raise ValueError(
-            f"the model would take {size / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
+            f"the model would take {n_bytes / 1e9:.1f} GB, and a file of ONNX holds two. Export fewer trees, smaller "
             "ones, or a combiner with fewer planes; or take bound.export()."
         )
     instances, nodes = _append_sides(graph, instances, nodes, trees.n_features)
@@ -145,7 +145,7 @@ def add_trees(
         "nodes_falsenodeids": np.where(nodes.inner, nodes.left + 1, 0),
         "nodes_missing_value_tracks_true": nodes.missing_left,
         "target_treeids": tree,
-        "target_nodeids": number[tree, node],
+        "target_nodeids": node_number[tree, node],
         "target_ids": target[tree, column],
     }
     numbers = {"nodes_values": np.where(nodes.inner, nodes.value, 0.0), "target_weights": values[tree, node, column]}
@@ -154,6 +154,7 @@ def add_trees(
     attributes: dict[str, Any] = {name: ids.astype(np.int64).tolist() for name, ids in integers.items()}
     attributes |= {f"{name}_as_tensor": graph.tensor(array.astype(np.float64)) for name, array in numbers.items()}
     n_sums = int(target.max()) + 1 if base is None else len(base)
+    # Where no number goes left the value is -inf, and none is less.
     modes = np.where(nodes.inner, np.where(nodes.none_left, "BRANCH_LT", "BRANCH_LEQ"), "LEAF").tolist()
     return graph.node("TreeEnsembleRegressor", instances, domain=ML, nodes_modes=modes, n_targets=n_sums, **attributes)
 
@@ -165,14 +166,15 @@ def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
     """
     finite = np.isfinite(values)
     rest = np.where(finite, values, 0.0)
+    # A float32 has 24 binary digits; the sum over trees takes log2(n_trees) of them.
     digits = max(24 - math.ceil(math.log2(max(n_trees, 1))), 1)
     largest, pieces = np.abs(rest).max(initial=0.0), []
     while not pieces or rest.any():
-        now = np.abs(rest).max(initial=0.0)
-        if now * n_trees <= largest * 2.0 ** (24 - _DIGITS):
+        largest_rest = np.abs(rest).max(initial=0.0)
+        if largest_rest * n_trees <= largest * 2.0 ** (24 - _DIGITS):
             pieces.append(rest)
             break
-        unit = 2.0 ** (math.frexp(now)[1] - digits)
+        unit = 2.0 ** (math.frexp(largest_rest)[1] - digits)
         pieces.append(np.round(rest / unit) * unit)
         rest = rest - pieces[-1]
     pieces[0] = np.where(finite, pieces[0], values)
@@ -180,8 +182,8 @@ def pieces_of(values: np.ndarray, n_trees: int) -> list[np.ndarray]:
 
 
 def _size_of_sides(sets: Sequence[PlainSet]) -> int:
-    """Return about how many bytes of the file the columns of sets take."""
-    total = sum(30 * len(plain_set.upper) for plain_set in sets)
+    """Return about how many bytes of the file the appended columns of ``sets`` take."""
+    total = sum(30 * len(plain_set.upper) for plain_set in sets)  # a bound as text in the metadata
     for column_sets in _by_column(sets).values():
         n_pieces = len(_bounds(column_sets)) + 2
         total += n_pieces * (2 * _NODE + len(column_sets))
@@ -189,7 +191,7 @@ def _size_of_sides(sets: Sequence[PlainSet]) -> int:
 
 
 def _append_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: int) -> tuple[str, PlainNodes]:
-    """Append a column for each set of ``nodes`` to the instances; return their name, and nodes that test these columns.
+    """Append a column for each set of ``nodes`` to the instances; return (their name, nodes that test these columns).
 
     A set's column is 0 for instances that go left, and 1 for those that go right. ``instances`` names the instances
     in the graph, with ``n_features`` columns.
@@ -200,9 +202,9 @@ def _append_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: i
     bounds = [_bounds(sets) for sets in sets_by_column.values()]
     pieces = graph.cast(_pieces(graph, instances, list(sets_by_column), bounds), np.int64)
     sides, order = [], []  # an entry of ``sides`` has the columns of all sets of a tested column
-    for i, (sets, ends) in enumerate(zip(sets_by_column.values(), bounds, strict=True)):
+    for i, (sets, column_bounds) in enumerate(zip(sets_by_column.values(), bounds, strict=True)):
         piece = graph.node("Gather", pieces, graph.constant(np.int64(i)), axis=1)
-        goes_right = np.stack([_goes_right(plain_set, ends) for plain_set in sets.values()], axis=1)
+        goes_right = np.stack([_goes_right(plain_set, column_bounds) for plain_set in sets.values()], axis=1)
         # Bools take a byte in the file; runtimes cast this constant once.
         side_of_piece = graph.cast(graph.constant(goes_right), np.float64)
         sides.append(graph.node("Gather", side_of_piece, piece, axis=0))
@@ -212,13 +214,13 @@ def _append_sides(graph: Graph, instances: str, nodes: PlainNodes, n_features: i
     tests_set, column_of_set = nodes.of_set >= 0, n_features + np.argsort(order)
     return graph.node("Concat", instances, *sides, axis=1), nodes._replace(
         feature=np.where(tests_set, column_of_set[nodes.of_set], nodes.feature),
-        value=np.where(tests_set, 0.5, nodes.value),
+        value=np.where(tests_set, 0.5, nodes.value),  # between the sides 0 and 1
         none_left=nodes.none_left & ~tests_set,
     )
 
 
 def _by_column(sets: Sequence[PlainSet]) -> dict[int, dict[int, PlainSet]]:
-    """Return for each tested column its sets, by their positions in ``sets``."""
+    """Return {tested column: {position in ``sets``: set}}."""
     columns: dict[int, dict[int, PlainSet]] = {}
     for k, plain_set in enumerate(sets):
         columns.setdefault(plain_set.feature, {})[k] = plain_set
@@ -231,20 +233,20 @@ def _bounds(sets: dict[int, PlainSet]) -> np.ndarray:
 
 def _goes_right(plain_set: PlainSet, bounds: np.ndarray) -> np.ndarray:
     """Return whether each piece between ``bounds`` goes right at ``plain_set``; missing values are the last piece."""
-    which = np.searchsorted(plain_set.upper, np.append(bounds, np.inf))
-    return np.append(~plain_set.goes_left[which], not plain_set.missing_left)
+    interval_index = np.searchsorted(plain_set.upper, np.append(bounds, np.inf))
+    return np.append(~plain_set.goes_left[interval_index], not plain_set.missing_left)
 
 
 def _pieces(graph: Graph, instances: str, features: list[int], bounds: list[np.ndarray]) -> str:
-    """Add for each of ``features`` a tree that finds in which piece, between the feature's ``bounds``, a number is.
+    """Add for each of ``features`` a tree that finds in which piece, between the feature's ``bounds``, a number lies.
 
     Return the name, in the graph, of the pieces' numbers ``[instances features]``.
     """
-    parts = [_piece_tree(t, j, ends) for t, (j, ends) in enumerate(zip(features, bounds, strict=True))]
-    nodes, values, leaves = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    tree, node, feature, true, missing_true, is_leaf = nodes.T
+    piece_trees = [_piece_tree(t, j, ends) for t, (j, ends) in enumerate(zip(features, bounds, strict=True))]
+    nodes, values, leaves = (np.concatenate(arrays) for arrays in zip(*piece_trees, strict=True))
+    tree, node, feature, true_child, missing_true, is_leaf = nodes.T
     names = ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids", "missing_value_tracks_true")
-    integers = (tree, node, feature, true, np.where(is_leaf == 1, 0, true + 1), missing_true)
+    integers = (tree, node, feature, true_child, np.where(is_leaf == 1, 0, true_child + 1), missing_true)
     attributes: dict[str, Any] = {f"nodes_{name}": ids.tolist() for name, ids in zip(names, integers, strict=True)}
     at_leaf = is_leaf == 1
     attributes |= {"target_treeids": tree[at_leaf].tolist(), "target_nodeids": node[at_leaf].tolist()}
@@ -263,21 +265,21 @@ def _piece_tree(t: int, feature: int, bounds: np.ndarray) -> tuple[np.ndarray, n
     if len(bounds) >= _MOST_PIECES - 1:
         raise ValueError(f"column {feature} has {len(bounds)} bounds of sets; ONNX distinguishes {_MOST_PIECES}.")
     # Every number is at or below infinity, and missing ones are not: they go to the last leaf.
-    rows, values, leaves = [[t, 0, feature, 1, 0, 0]], [np.inf], []
+    rows, thresholds, piece_numbers = [[t, 0, feature, 1, 0, 0]], [np.inf], []
     level = [(1, 0, len(bounds)), (2, len(bounds) + 1, len(bounds) + 1)]
-    number = 3
+    next_node = 3
     while level:
-        below = []
+        next_level = []
         for node, first, last in level:
             if first == last:
                 rows.append([t, node, 0, 0, 0, 1])
-                values.append(0.0)
-                leaves.append(float(first))
+                thresholds.append(0.0)
+                piece_numbers.append(float(first))
                 continue
             middle = (first + last) // 2
-            rows.append([t, node, feature, number, 0, 0])
-            values.append(bounds[middle])
-            below += [(number, first, middle), (number + 1, middle + 1, last)]
-            number += 2
-        level = below
-    return np.array(rows, np.int64), np.array(values), np.array(leaves)
+            rows.append([t, node, feature, next_node, 0, 0])
+            thresholds.append(bounds[middle])
+            next_level += [(next_node, first, middle), (next_node + 1, middle + 1, last)]
+            next_node += 2
+        level = next_level
+    return np.array(rows, np.int64), np.array(thresholds), np.array(piece_numbers)

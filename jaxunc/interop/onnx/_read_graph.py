@@ -35,7 +35,7 @@ _COMPARE = np.array([AT_MOST, BELOW, AT_LEAST, ABOVE, EQUAL, UNEQUAL, IN_SET])
 
 
 class TreesInGraph(NamedTuple):
-    """The node of trees, and what is around it."""
+    """The node of trees in a graph, and its surroundings."""
 
     operator: str  # one of `OPERATORS`
     attributes: "Attributes"
@@ -88,7 +88,7 @@ class Attributes:
 
 
 def _array(name: str, tensor: Any) -> np.ndarray:
-    """Return the attribute ``name``, a tensor, as an array of one axis; a ValueError for others, and in other files."""
+    """Return the attribute ``name``, a tensor, as an array of one axis; a ValueError for others or in another file."""
     numpy_helper: Any = import_module("onnx.numpy_helper")
 
     if tensor.data_location == tensor.EXTERNAL or tensor.external_data:
@@ -145,32 +145,32 @@ def _check_texts(model: Any) -> None:
 
 
 def _read_input(graph: Any, node: Any, allowed: tuple[str, ...]) -> tuple[bool, int | None]:
-    """Return whether the trees compare float64, and the number of the input's columns, None if the file has none.
+    """Return (whether the trees compare float64, the number of the input's columns or None if the file has none).
 
     Raise a ValueError if operators other than ``allowed`` stand between the graph's input and the node of trees.
     """
-    made_by = {name: value for value in graph.node for name in value.output}
+    producer_of = {name: value for value in graph.node for name in value.output}
     name, casts = node.input[0], []
     for _ in graph.node:
-        if name not in made_by:
+        if name not in producer_of:
             break
-        before = made_by[name]
-        if before.op_type not in allowed or not before.input:
-            raise ValueError(f"the ONNX graph has {before.op_type} before its trees; from_onnx imports trees alone.")
-        if before.op_type == "Cast":
-            casts.append(_target(before))
-        name = before.input[0]
+        producer = producer_of[name]
+        if producer.op_type not in allowed or not producer.input:
+            raise ValueError(f"the ONNX graph has {producer.op_type} before its trees; from_onnx imports trees alone.")
+        if producer.op_type == "Cast":
+            casts.append(_target(producer))
+        name = producer.input[0]
     sources = [value for value in graph.input if value.name == name]
     if not sources:
         raise ValueError(f"the ONNX graph's trees read {name!r:.60}, which is no input of it. Is the file whole?")
     tensor = sources[0].type.tensor_type
-    kind = tensor.elem_type
-    if kind not in (_FLOAT, _DOUBLE, *_INTS) or any(value not in (_FLOAT, _DOUBLE) for value in casts):
-        raise ValueError(f"the ONNX graph's trees read numbers of types {[kind, *casts]}; expected float or double.")
+    dtype = tensor.elem_type
+    if dtype not in (_FLOAT, _DOUBLE, *_INTS) or any(value not in (_FLOAT, _DOUBLE) for value in casts):
+        raise ValueError(f"the ONNX graph's trees read numbers of types {[dtype, *casts]}; expected float or double.")
     # Integers that are not cast are compared as float32.
-    wide = _FLOAT not in (kind, *casts) and _DOUBLE in (kind, *casts)
-    size = tensor.shape.dim[1].dim_value if len(tensor.shape.dim) == 2 else 0
-    return wide, size if size > 0 else None
+    wide = _FLOAT not in (dtype, *casts) and _DOUBLE in (dtype, *casts)
+    n_columns = tensor.shape.dim[1].dim_value if len(tensor.shape.dim) == 2 else 0
+    return wide, n_columns if n_columns > 0 else None
 
 
 def _target(cast: Any) -> int:
@@ -179,7 +179,7 @@ def _target(cast: Any) -> int:
 
 
 def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) -> tuple[str, ...]:
-    """Return what scores go through on their way to the graph's outputs, as in `TreesInGraph.after`; () without any.
+    """Return the steps of scores to the graph's outputs, such as "Softmax" or a norm ("L1"); () without any.
 
     ``trees`` is the node of trees, whose outputs are named ``labels`` and ``scores``, each None without it. ``opset``
     is the version of ONNX's operators. A ValueError for what is not imported.
@@ -206,10 +206,10 @@ def _find_steps(graph: Any, trees: Any, labels: Any, scores: Any, opset: int) ->
 
 
 def _extend_route(node: Any, route: tuple[str, ...] | None, opset: int) -> tuple[str, ...] | None:
-    """Return the route of a node's output: ``route``, that of its input, and the node's operator if it computes.
+    """Return the steps to a node's output: ``route``, those to its input, and the node's operator if it computes.
 
-    The route of labels is None. ``opset`` is as for `_find_steps`. Raises a ValueError for operators that are not
-    imported.
+    The route of labels is None. ``opset`` is the version of ONNX's operators. Raises a ValueError for operators that
+    are not imported.
     """
     name, attributes = node.op_type, Attributes(node)
     if name == "Identity" or (name == "Cast" and (route is None or _target(node) in (_FLOAT, _DOUBLE))):
@@ -252,37 +252,37 @@ def read_nodes(attributes: Attributes, weights: str) -> OnnxTrees:
     inner = modes != "LEAF"
     if unknown := sorted({str(array) for array in modes[inner & (compare < 0)]}):
         raise ValueError(f"the ONNX trees have nodes_modes {unknown[:3]}; from_onnx imports {', '.join(_MODES)}, LEAF.")
-    tracks = _tracks(attributes, n_nodes) & inner
-    missing_left = tracks | (compare == UNEQUAL)
+    to_true = _tracks(attributes, n_nodes) & inner
+    missing_left = to_true | (compare == UNEQUAL)
     # Trees in the order in which they begin; a tree's first node is its root.
-    distinct, first, number = np.unique(tree_id, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))
-    of_tree = rank[number]
-    key_of = _Keys(of_tree, node_id)
+    tree_ids, first_nodes, id_index = np.unique(tree_id, return_index=True, return_inverse=True)
+    tree_of_id = np.argsort(np.argsort(first_nodes))
+    of_tree = tree_of_id[id_index]
+    search = _Keys(of_tree, node_id)
     left, right = np.full(n_nodes, -1), np.full(n_nodes, -1)
-    left[inner] = key_of.index(of_tree[inner], true[inner])
-    right[inner] = key_of.index(of_tree[inner], false[inner])
+    left[inner] = search.index(of_tree[inner], true[inner])
+    right[inner] = search.index(of_tree[inner], false[inner])
     order = np.argsort(of_tree, kind="stable")
-    ends = np.searchsorted(of_tree[order], np.arange(len(distinct) + 1))
-    within = np.empty(n_nodes, np.int64)
-    within[order] = np.arange(n_nodes) - ends[of_tree[order]]
+    ends = np.searchsorted(of_tree[order], np.arange(len(tree_ids) + 1))
+    local_index = np.empty(n_nodes, np.int64)
+    local_index[order] = np.arange(n_nodes) - ends[of_tree[order]]
     trees = []
-    for a, b in pairwise(ends.tolist()):
-        rows = order[a:b]
+    for start, end in pairwise(ends.tolist()):
+        rows = order[start:end]
         # An index of -1 is no child's.
-        to_left, to_right = (np.where(side[rows] < 0, -1, within[side[rows]]) for side in (left, right))
+        to_left, to_right = (np.where(side[rows] < 0, -1, local_index[side[rows]]) for side in (left, right))
         tests = feature[rows], compare[rows], value[rows]
-        trees.append(ComparingTree(*tests, to_left, to_right, missing_left[rows], {}, np.zeros((b - a, 1))))
-    target = [attributes.ints(f"{weights}_{name}") for name in ("treeids", "nodeids", "ids")]
+        trees.append(ComparingTree(*tests, to_left, to_right, missing_left[rows], {}, np.zeros((end - start, 1))))
+    ids = [attributes.ints(f"{weights}_{name}") for name in ("treeids", "nodeids", "ids")]
     weight = attributes.floats(f"{weights}_weights")
-    if not len(weight) or any(len(array) != len(weight) for array in target):
+    if not len(weight) or any(len(array) != len(weight) for array in ids):
         raise ValueError(f"the ONNX trees have {len(weight)} weights of leaves, but ids of other lengths.")
-    if not np.isin(target[0], distinct).all():
+    if not np.isin(ids[0], tree_ids).all():
         raise ValueError("the ONNX trees have weights for trees that there are not.")
-    index = key_of.index(rank[np.searchsorted(distinct, target[0])], target[1])
-    at_leaf = ~inner[index]  # runtimes pass weights of other nodes by
-    index = index[at_leaf]
-    return OnnxTrees(trees, bool(tracks.any()), of_tree[index], within[index], target[2][at_leaf], weight[at_leaf])
+    leaf = search.index(tree_of_id[np.searchsorted(tree_ids, ids[0])], ids[1])
+    at_leaf = ~inner[leaf]  # runtimes pass weights of other nodes by
+    leaf = leaf[at_leaf]
+    return OnnxTrees(trees, bool(to_true.any()), of_tree[leaf], local_index[leaf], ids[2][at_leaf], weight[at_leaf])
 
 
 class _Keys:
@@ -298,10 +298,10 @@ class _Keys:
     def index(self, tree: np.ndarray, node: np.ndarray) -> np.ndarray:
         """Return the indices, in the file's lists, of nodes given by ``tree`` and ``node``; a ValueError for others."""
         # Pairs of tree and node as one integer. Ranks stand for the numbers of nodes, which may be too large.
-        n = len(self._distinct)
-        keys = self._tree * n + np.searchsorted(self._distinct, self._node)
-        wanted = np.minimum(np.searchsorted(self._distinct, node), n - 1)
-        indices = np.minimum(np.searchsorted(keys, tree * n + wanted), len(keys) - 1)
+        n_ids = len(self._distinct)
+        pair_keys = self._tree * n_ids + np.searchsorted(self._distinct, self._node)
+        node_rank = np.minimum(np.searchsorted(self._distinct, node), n_ids - 1)
+        indices = np.minimum(np.searchsorted(pair_keys, tree * n_ids + node_rank), len(pair_keys) - 1)
         if np.any(self._tree[indices] != tree) or np.any(self._node[indices] != node):
             raise ValueError("the ONNX trees name nodes that there are not.")
         return self._order[indices]
@@ -336,42 +336,42 @@ def read_ensemble(attributes: Attributes) -> OnnxTrees:
         raise ValueError("the ONNX trees have no roots, or roots that are no nodes.")
     trees, leaves, seen = [], [], np.zeros(n_nodes, bool)
     for root in roots.tolist():
-        inner, left, right, own_leaves = _walk(root, sides, seen)
-        n_all = len(inner) + len(own_leaves)
+        inner, left, right, leaf_ids = _walk(root, sides, seen)
+        n_all = len(inner) + len(leaf_ids)
         # Leaves lie behind the inner nodes.
-        tested, kind, at, missing = (
-            _pad(part[inner], n_all) for part in (feature, compare, split, tracks | (compare == UNEQUAL))
+        tested, kind, value, missing = (
+            _pad(array[inner], n_all) for array in (feature, compare, split, tracks | (compare == UNEQUAL))
         )
-        own_sets = {i: sets[node] for i, node in enumerate(inner) if node in sets}
+        tree_sets = {i: sets[node] for i, node in enumerate(inner) if node in sets}
         to_left, to_right = (_pad(np.array(side), n_all, -1) for side in (left, right))
-        trees.append(ComparingTree(tested, kind, at, to_left, to_right, missing, own_sets, np.zeros((n_all, 1))))
-        leaves.append((np.full(len(own_leaves), len(trees) - 1), len(inner) + np.arange(len(own_leaves)), own_leaves))
+        trees.append(ComparingTree(tested, kind, value, to_left, to_right, missing, tree_sets, np.zeros((n_all, 1))))
+        leaves.append((np.full(len(leaf_ids), len(trees) - 1), len(inner) + np.arange(len(leaf_ids)), leaf_ids))
     of_tree, node = (np.concatenate([entry[i] for entry in leaves]) for i in (0, 1))
-    which = np.concatenate([np.array(entry[2]) for entry in leaves])
-    return OnnxTrees(trees, bool(tracks.any()), of_tree, node, output[which], weight[which])
+    leaf_index = np.concatenate([np.array(entry[2]) for entry in leaves])
+    return OnnxTrees(trees, bool(tracks.any()), of_tree, node, output[leaf_index], weight[leaf_index])
 
 
 def _walk(root: int, sides: list, seen: np.ndarray) -> tuple[list, list, list, list]:
-    """Return the inner nodes of the tree of ``root``, their left children, their right children, and its leaves.
+    """Return (inner nodes of the tree of ``root``, their left children, their right children, its leaves).
 
-    Children that are leaves count on behind the inner nodes. ``sides`` has, for left and right, (each node's child,
-    whether that is a leaf). Inner nodes become ``seen``; a ValueError if one was.
+    Children are numbered by these lists: leaves count on behind the inner nodes. ``sides`` has, for left and right,
+    (each node's child, whether that is a leaf). Inner nodes become ``seen``; a ValueError if one was.
     """
-    inner, at, ends, leaves = [root], 0, ([], []), []
-    while at < len(inner):
-        node = inner[at]
+    inner, position, children, leaves = [root], 0, ([], []), []
+    while position < len(inner):
+        node = inner[position]
         if seen[node]:
             raise ValueError("the ONNX trees share nodes, or go in circles.")
         seen[node] = True
-        for side, (child, is_leaf) in zip(ends, sides, strict=True):
+        for side, (child, is_leaf) in zip(children, sides, strict=True):
             if is_leaf[node] == 1:
                 side.append(-1 - len(leaves))
                 leaves.append(int(child[node]))
             else:
                 side.append(len(inner))
                 inner.append(int(child[node]))
-        at += 1
-    left, right = ([len(inner) - 1 - index if index < 0 else index for index in side] for side in ends)
+        position += 1
+    left, right = ([len(inner) - 1 - index if index < 0 else index for index in side] for side in children)
     return inner, left, right, leaves
 
 
@@ -380,17 +380,18 @@ def _pad(part: np.ndarray, length: int, value: int = 0) -> np.ndarray:
 
 
 def _members(attributes: Attributes, modes: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Return the sets in ``attributes``, by the nodes whose ``modes`` test one, as intervals of single numbers."""
-    nodes = np.flatnonzero(modes == 6).tolist()
+    """Return {node: its set, as intervals of single numbers} for the nodes whose ``modes`` say that they test one."""
+    nodes = np.flatnonzero(modes == 6).tolist()  # 6 is the test of a set
     values = attributes.tensor("membership_values")
-    groups = np.split(values, np.flatnonzero(np.isnan(values)) + 1) if nodes else []
-    if groups and not len(groups[-1]):
-        groups = groups[:-1]
-    if len(groups) != len(nodes):
-        raise ValueError(f"the ONNX trees have {len(groups)} sets for {len(nodes)} nodes that test them.")
+    # A NaN ends each set.
+    sets_of_values = np.split(values, np.flatnonzero(np.isnan(values)) + 1) if nodes else []
+    if sets_of_values and not len(sets_of_values[-1]):
+        sets_of_values = sets_of_values[:-1]
+    if len(sets_of_values) != len(nodes):
+        raise ValueError(f"the ONNX trees have {len(sets_of_values)} sets for {len(nodes)} nodes that test them.")
     sets = {}
-    for node, group in zip(nodes, groups, strict=True):
-        members = np.unique(group[~np.isnan(group)])
+    for node, set_values in zip(nodes, sets_of_values, strict=True):
+        members = np.unique(set_values[~np.isnan(set_values)])
         if np.any(np.isinf(members)):
             raise ValueError("the ONNX trees test whether a number is infinite, which is not imported.")
         sets[node] = (members, next_above(members))
@@ -431,17 +432,17 @@ def _read_sets(document: str, n_features: int) -> list[PlainSet]:
 
 
 def _restore_set_tests(tree: ComparingTree, n_features: int, sets: list[PlainSet]) -> ComparingTree:
-    """Return the tree with its tests of sets' columns as tests of the sets themselves.
+    """Return the tree with tests of ``sets`` in place of tests of the columns that `to_onnx` appended.
 
     The column ``n_features + k`` tells on which side of the set k an instance is.
     """
     indices = np.flatnonzero((tree.left >= 0) & (tree.feature >= n_features))
-    number = tree.feature[indices] - n_features
-    if np.any(number >= len(sets)) or np.any(tree.value[indices] != 0.5) or np.any(tree.compare[indices] != AT_MOST):
+    set_index = tree.feature[indices] - n_features
+    if np.any(set_index >= len(sets)) or np.any(tree.value[indices] != 0.5) or np.any(tree.compare[indices] != AT_MOST):
         raise ValueError("the model's trees test columns that are no sides of its sets. Is the file whole?")
-    feature, compare, missing_left = (np.array(part) for part in (tree.feature, tree.compare, tree.missing_left))
+    feature, compare, missing_left = (np.array(array) for array in (tree.feature, tree.compare, tree.missing_left))
     tested_sets = dict(tree.sets)
-    for index, k in zip(indices.tolist(), number.tolist(), strict=True):
+    for index, k in zip(indices.tolist(), set_index.tolist(), strict=True):
         plain_set = sets[k]
         feature[index], missing_left[index] = plain_set.feature, plain_set.missing_left
         # A set holds the intervals on the side opposite to the last one, which reaches infinity.

@@ -162,51 +162,54 @@ def _of_sums(graph: Graph, model: OfSums) -> Any:
 def _sum_trees(
     graph: Graph, instances: str, forest: Forest, combiner: Combiner, *, by_tree: bool = False
 ) -> tuple[PyTree, list[Value]]:
-    """Add the trees to the graph; return the shapes of an instance's merged statistic, and its values in the graph.
+    """Add the trees to the graph; return (shapes of an instance's merged statistic, its values in the graph).
 
     ``instances`` is the name of the instances, double. Values are in the order of the statistic's arrays, as a pytree.
     ``by_tree`` allows the merge "collect": a sum for each tree.
     """
     table = leaf_table(forest, combiner)
-    parts, structure = jax.tree.flatten(table)
+    arrays, structure = jax.tree.flatten(table)
     kinds = merge_kinds(combiner.merge, table)
     paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(table)]
-    cut = {}
-    for i, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
-        if part.ndim == 1:
+    pieces_of_array = {}
+    for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True)):
+        if array.ndim == 1:  # a number for each tree, which needs no walk
             continue
         if kind not in ("sum", "exact_sum") and not (by_tree and kind == "collect"):
             raise ValueError(
                 f"{type(combiner).__name__} merges its statistic{paths[i]} by {kind!r}, which sums over trees cannot "
                 "say. Export a combiner whose merges are sums, or take bound.export(), which needs JAX where it runs."
             )
-        values = np.asarray(part, np.float64).reshape(*part.shape[:2], -1)
+        values = np.asarray(array, np.float64).reshape(*array.shape[:2], -1)
         # A float32 sum in ONNX is rounded once, as ours is. What is collected is a sum over a single tree.
-        is_plain = kind != "exact_sum" and part.dtype == np.float32
-        cut[i] = [values] if is_plain else pieces_of(values, 1 if kind == "collect" else forest.n_trees)
-    if not cut:
+        is_plain = kind != "exact_sum" and array.dtype == np.float32
+        pieces_of_array[i] = [values] if is_plain else pieces_of(values, 1 if kind == "collect" else forest.n_trees)
+    if not pieces_of_array:
         raise ValueError(f"{type(combiner).__name__} asks nothing of leaves; there is nothing to export.")
-    values, target, at, made = [], [], 0, []
-    for i, pieces in cut.items():
+    values, target, next_sum, merged_arrays = [], [], 0, []
+    for i, pieces in pieces_of_array.items():
         for piece in pieces:
-            apart = piece.shape[2] * (np.arange(forest.n_trees)[:, None] if kinds[i] == "collect" else 0)
-            target.append(np.broadcast_to(at + apart + np.arange(piece.shape[2]), (forest.n_trees, piece.shape[2])))
-            at = int(target[-1].max()) + 1
+            # What is collected has sums of its own for each tree.
+            tree_offset = piece.shape[2] * (np.arange(forest.n_trees)[:, None] if kinds[i] == "collect" else 0)
+            target.append(
+                np.broadcast_to(next_sum + tree_offset + np.arange(piece.shape[2]), (forest.n_trees, piece.shape[2]))
+            )
+            next_sum = int(target[-1].max()) + 1
             values.append(piece)
-    values, target, at = np.concatenate(values, axis=2), np.concatenate(target, axis=1), 0
+    values, target, next_sum = np.concatenate(values, axis=2), np.concatenate(target, axis=1), 0
     sums = add_trees(graph, instances, forest.trees, values, target)
-    for i, (part, kind) in enumerate(zip(parts, kinds, strict=True)):
-        dtype = np.dtype(part.dtype if jnp.issubdtype(part.dtype, jnp.floating) else jnp.result_type(float))
-        if part.ndim == 1:
-            made.append(_of_numbers(np.asarray(part, np.float64), kind, dtype))
+    for i, (array, kind) in enumerate(zip(arrays, kinds, strict=True)):
+        sum_dtype = np.dtype(array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else jnp.result_type(float))
+        if array.ndim == 1:
+            merged_arrays.append(_of_numbers(np.asarray(array, np.float64), kind, sum_dtype))
             continue
-        names, shape = [], part.shape[2:] if kind != "collect" else (forest.n_trees, *part.shape[2:])
-        for _ in cut[i]:
-            indices = np.arange(at, at := at + math.prod(shape))
+        names, shape = [], array.shape[2:] if kind != "collect" else (forest.n_trees, *array.shape[2:])
+        for _ in pieces_of_array[i]:
+            indices = np.arange(next_sum, next_sum := next_sum + math.prod(shape))
             names.append(graph.node("Gather", sums, graph.constant(indices), axis=1))
-        made.append(_of_pieces(graph, names, kind, shape, dtype))
-    stat = structure.unflatten([jax.tree.map(_shape, merged, is_leaf=_is_value) for merged in made])
-    return stat, [value for merged in made for value in jax.tree.leaves(merged, is_leaf=_is_value)]
+        merged_arrays.append(_of_pieces(graph, names, kind, shape, sum_dtype))
+    stat = structure.unflatten([jax.tree.map(_shape, merged, is_leaf=_is_value) for merged in merged_arrays])
+    return stat, [value for merged in merged_arrays for value in jax.tree.leaves(merged, is_leaf=_is_value)]
 
 
 def _is_value(value: Any) -> bool:
@@ -218,7 +221,7 @@ def _shape(value: Any) -> jax.ShapeDtypeStruct:
 
 
 def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Return the sum of an array's pieces (see `pieces_of`), tensors ``names`` of the graph, as `Rows` of ``dtype``.
+    """Return the sum of an array's pieces as `Rows` of ``dtype``; the pieces are the tensors ``names`` of the graph.
 
     ``shape`` is the array's for an instance. If ``kind``, its merge, is "exact_sum", return an `ExactSum` of `Rows`.
     """
@@ -236,7 +239,7 @@ def _of_pieces(graph: Graph, names: list[str], kind: str, shape: tuple[int, ...]
 
 
 def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
-    """Return the merge ``kind`` of ``values [trees]``, the same for all instances, as an array or an `ExactSum`."""
+    """Return ``values [trees]`` merged by ``kind``, as an array or an `ExactSum`, the same for all instances."""
     if kind in ("min", "max"):
         return np.asarray(getattr(values, kind)(), dtype)
     total = values.sum()
@@ -249,8 +252,8 @@ def _of_numbers(values: np.ndarray, kind: str, dtype: np.dtype) -> Any:
 def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (name behind ``prefix``, value) of each output of an answer to one instance; "label" is a class index."""
     if isinstance(answer, dict):
-        for name, part in answer.items():
-            yield from _named(part, f"{prefix}{name}.")
+        for name, named_answer in answer.items():
+            yield from _named(named_answer, f"{prefix}{name}.")
     elif isinstance(answer, Answer):
         yield f"{prefix}label", answer.predicted
         if answer.probability is not None:
@@ -273,20 +276,22 @@ def _named(answer: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _of_ensemble(graph: Graph, model: AdditiveTrees) -> Any:
-    """Return the ONNX model of additive trees, made in ``graph``. `to_onnx` says which outputs it has."""
-    values, base = (np.asarray(part, np.float64) for part in (model.values, model.base))
+    """Return the ONNX model of additive trees, made in ``graph``, with the outputs that `to_onnx` lists."""
+    values, base = (np.asarray(array, np.float64) for array in (model.values, model.base))
+    # The sums that the planes of each tree are added to, [trees planes].
     target = np.broadcast_to(np.arange(model.n_outputs), (model.n_trees, model.n_outputs))
-    if values.shape[2] < model.n_outputs:
+    if values.shape[2] < model.n_outputs:  # each tree has one plane, and adds to a single output
         target = model.outputs_of_trees[:, None]
     name = add_trees(graph, _instances(graph, model.trees), model.trees, values, target, all_kept=True, base=base)
     raw = Rows(name, base.shape, np.dtype(np.float32))
 
+    # Traced for one instance, ``raw [outputs]``; `translate` makes nodes for all instances of the program.
     def answer(raw: jax.Array) -> list[Any]:
-        meant = apply_link(model.link, raw, None if model.class_labels is None else len(model.class_labels))
+        prediction = apply_link(model.link, raw, None if model.class_labels is None else len(model.class_labels))
         if model.class_labels is None:
-            return [meant[0] if model.n_outputs == 1 else meant]
-        both = jnp.concatenate([-raw, raw]) if model.n_outputs == 1 else raw
-        return [jnp.argmax(both), meant]
+            return [prediction[0] if model.n_outputs == 1 else prediction]
+        class_scores = jnp.concatenate([-raw, raw]) if model.n_outputs == 1 else raw
+        return [jnp.argmax(class_scores), prediction]
 
     program = jax.make_jaxpr(answer)(jax.ShapeDtypeStruct(raw.shape, raw.dtype))
     names = ("prediction",) if model.class_labels is None else ("label", "probability")
@@ -317,14 +322,14 @@ def _model(
                 f"{what} computes its {name} by {value.primitive}, for which to_onnx knows no operator of ONNX. Write "
                 "finish by arithmetic, comparisons, exp, log and reductions, or take bound.export()."
             )
-        column = expand(graph, value, INPUT)
+        rows = expand(graph, value, INPUT)
         if name.split(".")[-1] == "label":
-            names = _labels(labels or ())
-            graph.node("Gather", graph.constant(names), graph.node("Squeeze", column, graph.constant([1])), output=name)
-            outputs[name] = ("str" if names.dtype.kind == "U" else names.dtype.name, ())
+            array = _labels(labels or ())
+            graph.node("Gather", graph.constant(array), graph.node("Squeeze", rows, graph.constant([1])), output=name)
+            outputs[name] = ("str" if array.dtype.kind == "U" else array.dtype.name, ())
             continue
         shape = (-1,) if value.shape == () else (0, *value.shape)
-        graph.node("Reshape", column, graph.constant(np.array(shape, np.int64)), output=name)
+        graph.node("Reshape", rows, graph.constant(np.array(shape, np.int64)), output=name)
         outputs[name] = (np.dtype(value.dtype).name, tuple(value.shape))
     description = describe(columns, labels)
     properties = {name: json.dumps(value, default=lambda number: number.item()) for name, value in description.items()}

@@ -85,14 +85,14 @@ def _run(graph: Graph, program: Jaxpr, constants: Sequence[Value], values: Seque
 
 
 def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
-    """Translate an equation into the graph: return the values of its outputs, given its ``operands``.
+    """Translate an equation into the graph, and return the values of its outputs, given its ``operands``.
 
     A program inside is translated, arrays are computed at once, and what depends on an `Unknown` is unknown.
     """
     name, outputs = equation.primitive.name, [operand.aval for operand in equation.outvars]
     inner = equation.params.get("jaxpr", equation.params.get("call_jaxpr"))
-    if lost := next((operand for operand in operands if isinstance(operand, Unknown)), None):
-        return [lost] * len(outputs)
+    if unknown := next((operand for operand in operands if isinstance(operand, Unknown)), None):
+        return [unknown] * len(outputs)
     if isinstance(inner, ClosedJaxpr) and len(inner.jaxpr.invars) == len(operands) and name not in _LOOPS:
         return translate(graph, inner, operands)
     if all(isinstance(operand, np.ndarray) for operand in operands):
@@ -112,9 +112,9 @@ def _apply(graph: Graph, equation: Any, operands: list[Any]) -> list[Value]:
 
 
 def _evaluate(equation: Any, operands: Sequence[Any], **changed: Any) -> list[Any]:
-    """Return the results of an equation's operator for ``operands``, arrays, with parameters ``changed``."""
-    made = equation.primitive.bind(*map(jnp.asarray, operands), **equation.params | changed)
-    return [np.asarray(result) for result in (made if equation.primitive.multiple_results else [made])]
+    """Return the results of an equation's operator for arrays, ``operands``, with some parameters ``changed``."""
+    results = equation.primitive.bind(*map(jnp.asarray, operands), **equation.params | changed)
+    return [np.asarray(result) for result in (results if equation.primitive.multiple_results else [results])]
 
 
 def _columns(graph: Graph, value: Any, shape: tuple[int, ...]) -> str:
@@ -147,21 +147,21 @@ def _pick(graph: Graph, name: str, indices: np.ndarray, among: int = -1) -> str:
 
 def _move(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
     """Translate into the graph an equation that moves entries, by moving indices; None if it reads beyond operands."""
-    which = _MOVING[equation.primitive.name] or range(len(operands))
-    if any(isinstance(operand, Rows) for i, operand in enumerate(operands) if i not in which):
+    positions = _MOVING[equation.primitive.name] or range(len(operands))
+    if any(isinstance(operand, Rows) for i, operand in enumerate(operands) if i not in positions):
         return _look_up(graph, equation, operands)
-    moved, numbers, number = [operands[i] for i in which], list(operands), 0
-    for i in which:
-        numbers[i] = np.arange(number, number + operands[i].size, dtype=np.int32).reshape(operands[i].shape)
-        number += operands[i].size
-    indices = _evaluate(equation, numbers, **({"fill_value": None} if "fill_value" in equation.params else {}))
+    moved, entry_numbers, n_entries = [operands[i] for i in positions], list(operands), 0
+    for i in positions:
+        entry_numbers[i] = np.arange(n_entries, n_entries + operands[i].size, dtype=np.int32).reshape(operands[i].shape)
+        n_entries += operands[i].size
+    indices = _evaluate(equation, entry_numbers, **({"fill_value": None} if "fill_value" in equation.params else {}))
     if any(picked.size and picked.min() < 0 for picked in indices):  # what lies outside of the operand
         return None
     first = next(operand for operand in moved if isinstance(operand, Rows))
     name = first.name
     if len(moved) > 1:
         name = graph.node("Concat", *(expand(graph, operand, first.name) for operand in moved), axis=1)
-    return [Rows(_pick(graph, name, picked.ravel(), number), picked.shape, first.dtype) for picked in indices]
+    return [Rows(_pick(graph, name, picked.ravel(), n_entries), picked.shape, first.dtype) for picked in indices]
 
 
 def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | None:
@@ -174,22 +174,22 @@ def _look_up(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | 
     if primitive not in ("gather", "dynamic_slice") or not isinstance(indices, Rows) or len(operand.shape) != 1:
         return None
     if primitive == "gather" and tuple(output.shape) == indices.shape[:-1]:
-        at = indices.name  # the last axis of the indices is of size 1, as the operand has a single axis
+        index_name = indices.name  # the last axis of the indices is of size 1, as the operand has a single axis
     elif primitive == "dynamic_slice" and tuple(output.shape) == (1,):  # a slice of one entry
-        least, most = (graph.constant(np.full((1, 1), end, indices.dtype)) for end in (0, operand.size - 1))
-        at = graph.node("Min", graph.node("Max", indices.name, least), most)
+        first_index, last_index = (graph.constant(np.full((1, 1), end, indices.dtype)) for end in (0, operand.size - 1))
+        index_name = graph.node("Min", graph.node("Max", indices.name, first_index), last_index)
     else:
         return None
-    at = graph.cast(at, np.int64)
+    index_name = graph.cast(index_name, np.int64)
     if isinstance(operand, Rows):  # each instance has entries of its own
-        name = graph.node("GatherElements", operand.name, at, axis=1)
+        name = graph.node("GatherElements", operand.name, index_name, axis=1)
     else:
-        name = graph.node("Gather", graph.constant(operand), at)
+        name = graph.node("Gather", graph.constant(operand), index_name)
     return [Rows(name, tuple(output.shape), operand.dtype)]
 
 
 def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Value] | None:
-    """Translate an equation that reduces ``operand`` over axes; None for types that a graph lacks, and no entries.
+    """Translate an equation that reduces ``operand`` over axes; None for types that `TYPES` lacks, and without entries.
 
     ``output`` has the shape and the dtype of the result.
     """
@@ -197,7 +197,7 @@ def _reduce(graph: Graph, equation: Any, operand: Rows, output: Any) -> list[Val
     if not operand.size or str(output.dtype) not in TYPES:
         return None
     source = graph.cast(operand.name, np.int32) if operand.dtype == bool else operand.name
-    source = _pick(graph, source, _last(operand, axes))
+    source = _pick(graph, source, _last(operand, axes))  # [instances rest reduced]
     if name == "reduce":  # one after the other, as no ReduceSum promises
         sums = graph.node("CumSum", source, graph.constant(np.array(2)))
         result = graph.node("Gather", sums, graph.constant(np.int64(_last(operand, axes).shape[1] - 1)), axis=2)
@@ -215,13 +215,13 @@ def _along(graph: Graph, equation: Any, operands: list[Any]) -> list[Value] | No
     if len(operands) > 1 or operand.dtype == bool or not operand.size:
         return None
     indices = _last(operand, (params["dimension" if "dimension" in params else "axis"],))
-    source = _pick(graph, operand.name, indices)
+    source = _pick(graph, operand.name, indices)  # [instances rest axis]
     if equation.primitive.name == "sort":
         size = graph.constant(np.array([indices.shape[1]]))
-        mixed = graph.node("TopK", source, size, axis=2, largest=0, unnamed=1)
+        result = graph.node("TopK", source, size, axis=2, largest=0, unnamed=1)
     else:
-        mixed = graph.node("CumSum", source, graph.constant(np.array(2)), reverse=int(params["reverse"]))
-    flat = graph.node("Reshape", mixed, graph.constant(np.array([-1, indices.size])))
+        result = graph.node("CumSum", source, graph.constant(np.array(2)), reverse=int(params["reverse"]))
+    flat = graph.node("Reshape", result, graph.constant(np.array([-1, indices.size])))
     return [operand._replace(name=_pick(graph, flat, np.argsort(indices, axis=None)))]
 
 
@@ -241,14 +241,14 @@ def _elementwise(graph: Graph, equation: Any, operands: list[Any], output: Any) 
         return None  # bits of integers, an order of bools
     names = [_columns(graph, operand, tuple(output.shape)) for operand in operands]
     if name in _ALIKE:
-        made = graph.node(_ALIKE[name], *names)
+        result = graph.node(_ALIKE[name], *names)
     elif name == "ne":
-        made = graph.node("Not", graph.node("Equal", *names))
+        result = graph.node("Not", graph.node("Equal", *names))
     elif name == "convert_element_type":
-        made = graph.cast(names[0], dtype)
+        result = graph.cast(names[0], dtype)
     else:
-        made = _COMPOSED[name](graph, equation.params, dtype, *names)
-    return None if made is None else [Rows(made, tuple(output.shape), dtype)]
+        result = _COMPOSED[name](graph, equation.params, dtype, *names)
+    return None if result is None else [Rows(result, tuple(output.shape), dtype)]
 
 
 def _select(graph: Graph, params: Any, dtype: np.dtype, which: str, *cases: str) -> str | None:
@@ -289,8 +289,8 @@ def _logistic(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
 
 
 def _is_finite(graph: Graph, params: Any, dtype: np.dtype, x: str) -> str:
-    none = graph.node("Sub", x, x)  # NaN is not equal to itself
-    return graph.node("Equal", none, none)
+    difference = graph.node("Sub", x, x)  # NaN for NaN and for infinities, and NaN is not equal to itself
+    return graph.node("Equal", difference, difference)
 
 
 _COMPOSED: dict[str, Callable[..., str | None]] = {
