@@ -184,10 +184,7 @@ class UncertaintyDecomposition(Combiner[Uncertainty]):
         return self.kind != "entropy"
 
     def lift(self, counts: Num[Array, "... classes"]) -> PyTree:
-        """Return what the kind averages over trees, and 1 for the tree.
-
-        These are shares and entropy, the aleatoric uncertainty and 1 - u_e, or lower bounds and width.
-        """
+        """Return the shares and entropy, u_a and 1 - u_e, or lower bounds and width, by kind; and 1 for the tree."""
         trees = jnp.ones(())
         if self.s is not None:
             size = sum_in_order(counts.astype(float_dtype(counts, self.s)))

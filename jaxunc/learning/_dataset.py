@@ -134,12 +134,10 @@ class RoutedRows(NamedTuple):
         if self.tree_mask is None:
             return merged
         trees_of_row = jnp.maximum(jnp.sum(self.tree_mask, axis=1), 1).astype(jnp.result_type(float))
-        kinds = jax.tree.leaves(combiner.merge)
-        if set(kinds) <= {"min", "max"}:
-            return merged
         ratio = n_trees / trees_of_row
         scale = lambda plane: plane * ratio.astype(plane.dtype).reshape(-1, *[1] * (plane.ndim - 1))
-        return jax.tree.map(scale, merged)
+        scale_sums = lambda kind, stat: stat if kind in ("min", "max") else jax.tree.map(scale, stat)
+        return jax.tree.map(scale_sums, combiner.merge, merged)
 
 
 class MergedStatistics(NamedTuple):

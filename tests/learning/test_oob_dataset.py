@@ -4,6 +4,7 @@ import warnings
 from collections import Counter
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,6 +83,27 @@ def test_random_trees_leave_the_label_out_and_frames_are_taken(fitted):
     frame, labels = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]), np.array(["a", "b", "c"])[y]
     model = RandomForestClassifier(10, random_state=0).fit(frame, labels)
     assert oob_dataset(model, frame, labels).class_labels == tuple(sorted(set(labels)))
+
+
+class Extremes(ju.Combiner):
+    """The sum, the least and the largest share of class 1."""
+
+    merge = {"sum": "sum", "least": "min", "most": "max"}  # noqa: RUF012
+
+    def lift(self, counts):
+        return dict.fromkeys(self.merge, (counts[..., 1] + 1) / (jnp.sum(counts, axis=-1) + 2))
+
+    def finish(self, stat):
+        return stat
+
+
+def test_routed_rows_merge_as_histograms_do(fitted):
+    X, y, model = fitted
+    rows = oob_dataset(model, X, y, source="oob", counts="inbag")
+    routed = rows.data_for(ju.Weighted(ju.Mean(), np.ones(20)))
+    found, expected = (data.merge(Extremes(), 20.0) for data in (routed, rows.histograms))
+    for name in Extremes.merge:
+        np.testing.assert_allclose(found[name][: rows.n], expected[name][: rows.n], rtol=1e-6)
 
 
 @pytest.mark.exhaustive
