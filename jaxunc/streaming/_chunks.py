@@ -206,18 +206,19 @@ def _arrow_pieces(file: Path, size: int, wanted: Wanted, n_rows: int) -> Iterato
     """Yield the columns ``wanted``, in the file's order, of an Arrow file of ``size`` bytes, by ``n_rows`` at most."""
     with file_for_arrow(file) as (raw, stream):
         opened = pa.ipc.open_file(stream)
-        names = opened.schema.names
+        names, n_listed = opened.schema.names, opened.num_record_batches
+        del opened  # an error's frames would hold it
         positions = sorted({names.index(name) for name in (*wanted.names(names, str(file)), *wanted.keep)})
-        n_listed = opened.num_record_batches
         if (n_batches := _written_batches(raw, size)) not in (n_listed, None):
             raise UnreadableError(f"its end names {n_listed} batches of rows, and there are {n_batches}")
         if size <= LARGEST_BATCH * max(n_listed, 1):
             # Not mapped: if another process cuts pages off, access to them would kill this process by a signal.
             opened = pa.ipc.open_file(stream, options=pa.ipc.IpcReadOptions(included_fields=positions))
             pieces = (batch.slice(at, n_rows) for batch in _batches(opened, n_listed) for at in _starts(batch, n_rows))
+            del opened
         else:
             pieces = _mapped_pieces(file, size, positions, n_rows)
-        del opened, stream  # at the end of the pieces nothing holds the file any more
+        del stream  # at the end of the pieces nothing holds the file any more
         yield from pieces
 
 

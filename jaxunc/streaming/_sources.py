@@ -8,6 +8,7 @@ import io
 import os
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -135,8 +136,9 @@ def file_for_arrow(path: Path) -> Iterator[tuple[WholeReads, pa.PythonFile]]:
         except GeneratorExit:
             _wait_for_release(references)
             raise
-        except BaseException:
-            _wait_for_release(references[1:])  # the error's frames hold the file itself
+        except BaseException as error:
+            traceback.clear_frames(error.__traceback__)  # else their locals hold Arrow's reader
+            _wait_for_release(references[1:])  # the caller's own frame still holds the file itself
             raise
         _wait_for_release(references)
 

@@ -190,9 +190,12 @@ def test_threads_of_arrow_let_go_of_files(tmp_path, monkeypatch):
     assert read_table(path).num_rows == N
     assert len(let_go) == 3
     assert all(len(each) > 1 and all(each) for each in let_go)
-    refuses(ValueError, path.name, rows, path, path.read_bytes()[:-20])
-    assert len(let_go) == 4
-    assert all(let_go[-1])
+    content = path.read_bytes()
+    for damaged in (content[:-20], content[:800] + b"\xff" * 20 + content[820:]):  # at its end, and in a batch
+        refuses(ValueError, path.name, rows, path, damaged)
+    assert len(let_go) == 5
+    assert all(let_go[-2] + let_go[-1])
+    assert let_go[-1]
 
 
 SHIM = r"""
