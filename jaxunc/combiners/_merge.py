@@ -187,8 +187,8 @@ def _integer_sum() -> Accumulator:
     """Return the accumulator of integers in two 32-bit limbs: exact up to 2⁶³ without 64-bit types."""
 
     def enter(values):
-        has_high_limb = values.dtype.itemsize > 4
-        return values.astype(jnp.uint32), (values >> 32 if has_high_limb else jnp.zeros_like(values)).astype(jnp.int32)
+        high = values >> 32 if values.dtype.itemsize > 4 else jnp.where(values < 0, -1, 0)
+        return values.astype(jnp.uint32), high.astype(jnp.int32)
 
     def join(a, b):
         low = a[0] + b[0]  # below a summand if it wrapped around: then 1 is carried into the upper limb

@@ -147,7 +147,7 @@ def _check_leaves(leaves, trees: Trees, n: int) -> np.ndarray:
     inside = np.all((leaves >= 0) & (leaves < trees.n_nodes))
     if not (inside and np.asarray(trees.is_leaf)[np.arange(trees.n_trees), leaves].all()):
         raise ValueError("leaves holds nodes that are no leaves of these trees; pass leaf_index(trees, X).")
-    return leaves
+    return leaves.astype(np.int64)  # cells of leaves and classes may be beyond a narrow type
 
 
 def _count_in_nodes(trees: Trees, values, leaves, labels, weights, tree_mask, n_classes: int) -> np.ndarray:
@@ -291,9 +291,8 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
     candidates = np.arange(len(y)) if groups is None else first_of_each(groups)
     y = np.asarray(y)
     units = f"{len(y)} rows" if len(candidates) == len(y) else f"{len(candidates)} groups (groups=, or equal rows)"
-    classes, sizes = np.unique(y[candidates], return_counts=True)
     # scikit-learn refuses to stratify a class of one instance; such a class is named below, with a remedy.
-    stratify = y[candidates] if sizes.min(initial=2) >= 2 else None
+    stratify = y[candidates] if np.unique(y[candidates], return_counts=True)[1].min(initial=2) >= 2 else None
     try:
         fitted, counted = train_test_split(candidates, test_size=size, stratify=stratify, random_state=random_state)
     except ValueError:  # too few instances for one of every class in both parts
@@ -307,10 +306,12 @@ def held_out_split(y, size, random_state, groups=None) -> tuple[np.ndarray, np.n
     if groups is not None:
         fitted, counted = (np.flatnonzero(np.isin(groups, groups[positions])) for positions in (fitted, counted))
     for positions, use in ((fitted, "to fit the forest"), (counted, "to be counted")):
-        if len(absent := np.setdiff1d(classes, y[positions])):
+        if len(absent := np.setdiff1d(y, y[positions])):
+            holds = y == absent[0]
+            number = np.sum(holds) if groups is None else len(np.unique(groups[holds]))
             raise ValueError(
                 f"counts='held_out' leaves no instance of class {absent[0]} {use}: y holds it "
-                f"in {sizes[classes == absent[0]][0]} of {units}. Change held_out_size={size}, or take counts='oob'."
+                f"in {number} of {units}. Change held_out_size={size}, or take counts='oob'."
             )
     return np.asarray(fitted), np.asarray(counted)
 

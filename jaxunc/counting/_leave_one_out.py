@@ -126,13 +126,15 @@ def leave_one_out(
     block_rows = int(np.clip(LEFT_OUT_COUNTS // (forest.n_trees * forest.n_classes), 16, 1024))
     if groups is not None:
         leaves = np.asarray(leaf_index(forest, Encoded(values, missing=True)))
-        group_counts = GroupCounts.of(groups, leaves, labels, weights, forest.n_classes, mask)
+        group_counts, codes = GroupCounts.of(groups, leaves, labels, weights, forest.n_classes, mask)
+        if weights.dtype == np.int32 and group_counts.max(initial=0) < 2**31:
+            group_counts = group_counts.astype(np.int32)
         mask = mask_by_group(mask, groups)
 
     def score(part: Part) -> PyTree:
         labels_of_part, weight = (np.asarray(part.of(array)) for array in (labels, weights))
         if groups is not None:
-            labels_of_part = group_counts.table[np.asarray(part.of(group_counts.code))].astype(weight.dtype)
+            labels_of_part = group_counts[np.asarray(part.of(codes))]
             weight = None
         return _answer_without_row(forest, plan, combiner, part.of(values), labels_of_part, weight, part.of(mask))
 

@@ -298,7 +298,9 @@ class CombinedForestClassifier(CountedForest, CombinerClassifier):
                 "that this classifier asks. Call fit again."
             )
         X, y = self._instances(training[0]), training[1]
-        mask = oob_mask(self._forest_model, X.shape[0], X=X, y=y)
+        groups = vars(self).get("_groups_of_fit")
+        groups = None if groups is None or len(groups) != X.shape[0] else groups  # other rows are refused below
+        mask = oob_mask(self._forest_model, X.shape[0], X=X, y=y, groups=groups)
         position, labels = class_positions(self.forest_.class_labels, y), self.forest_.class_labels
         mask_without_groups = ungrouped_mask(self._forest_model, len(position), X, y)
         check_unseen(mask, mask_without_groups, position, labels)

@@ -46,7 +46,9 @@ def open_model(model: Any, combiner: Any) -> OpenedModel | None:
     if library is None:
         return None
     if library != "sklearn":
-        return OpenedModel(from_any(model), combiner, None, lambda X: X, None, 0, None)
+        forest = from_any(model)
+        combiner = Mean() if combiner is None and isinstance(forest, Forest) else combiner
+        return OpenedModel(forest, combiner, None, lambda X: X, None, 0, None)
     # Imported late, since they load scikit-learn.
     from sklearn.frozen import FrozenEstimator
     from sklearn.utils.validation import check_is_fitted

@@ -334,11 +334,18 @@ class Forest(PickledModule):
                 f"them by forest.with_count_set({missing[0]!r}, count_leaves(forest, X, y, tree_mask=...))."
             )
         sets = {DEFAULT_COUNTS: self._default_counts(), **self.further}
+        # Sets that were added before the mode became "parent" lack the counts of their forks.
+        sets = {
+            name: self._with_set(count_set)._with_counts_of_forks()._default_counts()
+            for name, count_set in sets.items()
+        }
         read = reduce(side_by_side, [sets[name] for name in names])
-        forest = dataclasses.replace(
-            self, count_table=read.count_table, code=read.code, fork_counts=read.fork_counts, further={}
-        )
-        return forest._with_counts_of_forks()
+        return self._with_set(read)._with_counts_of_forks()
+
+    def _with_set(self, counts: CountSet) -> "Forest":
+        """Return the same trees with ``counts`` as their only count set."""
+        fields = {"count_table": counts.count_table, "code": counts.code, "fork_counts": counts.fork_counts}
+        return dataclasses.replace(self, **fields, further={})
 
     def _default_counts(self) -> CountSet:
         """Return the count set ``"own"``."""

@@ -571,7 +571,9 @@ class BoundForest(Pickled, ReadOuts[AnswerT]):
             raise TypeError(f"platforms={platforms!r} is a text; pass a list of them: [{platforms!r}].")
         if not self._is_concrete:
             raise TypeError("The bound forest is traced: its values are not known. Export it outside of jit and vmap.")
-        return _export_program(self._engine(True), self.combiner, readout, platforms)
+        # The program's float32 instances go through float32 thresholds, without codes of the cuts.
+        bound = self if self.columns.cuts is None else self._on_float32
+        return _export_program(bound._engine(True), self.combiner, readout, platforms)
 
     @cached_property
     def engine(self) -> Engine:

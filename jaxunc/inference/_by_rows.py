@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, PyTree
 
 from jaxunc._numerics import counts_dtype, distinct_rows, jit, padded_rows, padded_table, power_of_two
-from jaxunc.combiners import Combiner, combine_counts, has_tree_fields, lift_rows, merged, read_answer
+from jaxunc.combiners import Combiner, combine_counts, has_tree_fields, lift_rows, merge_kinds, merged, read_answer
 from jaxunc.forest import Forest, Trees
 from jaxunc.tables import SparseRows
 
@@ -98,7 +98,7 @@ def answer_by_rows(engine: ByRows, combiner: Combiner, readout: str | None, valu
         # A block's answer is fetched before the thread begins the next, so that their memory does not add up.
         return drive_on_host(lambda part: answer_block(part, blocks[part], part.of(in_mask)), parts, threads)
 
-    return drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1)
+    return jax.device_put(drive(score, cut(len(values), Shapes(Chunk(STRETCH, STRETCH)), 1), 1))
 
 
 def _route(engine: ByRows, x) -> BlockLeaves:
@@ -158,15 +158,18 @@ def _with_averages(engine: ByRows, combiner: Combiner, readout: str | None, x, c
     is_plane = [array.ndim > by_tree for array in arrays]  # other arrays are a number for each tree, or for all trees
     # [rows ...]: with a row for each leaf of each tree the axes of trees and nodes become one.
     planes = [a.reshape(-1, *a.shape[1 + by_tree :]) for a, flag in zip(arrays, is_plane, strict=True) if flag]
+    kinds = (kind for kind, flag in zip(merge_kinds(combiner.merge, stat), is_plane, strict=True) if flag)
+    neutral = [-np.inf if kind == "max" else np.inf for kind in kinds]
 
     def answer(part: Part, block: BlockLeaves, mask) -> PyTree:
         """Return the answer of the block ``part``, whose empty leaves have rows of averages behind the statistics."""
 
         def read(tree, node):
             """Return a 1 for each leaf, so that the sums begin with the number of leaves; and the leaves' planes."""
-            # +inf is the neutral value of a minimum; in an average 0 stands for it.
-            values = (plane[code[tree, node]] for plane in planes)
-            return [np.ones(len(node)), *(np.where(np.isposinf(array), 0, array) for array in values)]
+            # inf is the neutral value of a minimum, -inf that of a maximum; in an average 0 stands for it.
+            values = zip(planes, neutral, strict=True)
+            reached = ((plane[code[tree, node]], value) for plane, value in values)
+            return [np.ones(len(node)), *(np.where(array == value, 0, array) for array, value in reached)]
 
         sizes, *sums = sums_reached(engine.forest.trees, engine.plan, part.of(x), block.empty, read)
         n_new, n_rows = power_of_two(len(sizes), SMALLEST_ROUND), planes[0].shape[0] if planes else 0

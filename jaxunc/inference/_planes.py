@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree, Shaped
 
-from jaxunc._numerics import as_bits, copy_in, of_bits, pair_bits, split_bits, take_rows
+from jaxunc._numerics import as_bits, copy_in, float_dtype, of_bits, pair_bits, split_bits, take_rows
 from jaxunc.combiners import Merging, merge_kinds
 
 from ._drive import join
@@ -103,6 +103,10 @@ def cut(leaf_table: PyTree, merge: PyTree, n_trees: int, n_nodes: int) -> tuple[
     planes, merges, scalars, scalar_merges, trailing = [], [], [], [], []
     for array, kind in zip(arrays, merge_kinds(merge, leaf_table), strict=True):
         array = copy_in(array)
+        if kind not in ("exact_sum", "collect"):  # sums and extremes of integers would wrap, or lack a neutral value
+            array = array.astype(float_dtype(array))
+        if array.dtype == bool and kind == "exact_sum":
+            array = array.astype(jnp.int32)
         if array.shape[:2] == (n_trees, n_nodes):
             entries = array.reshape(n_trees, n_nodes, -1)
             width = entries.shape[2]

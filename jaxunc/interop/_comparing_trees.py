@@ -98,7 +98,9 @@ def ensemble_of(
     nodes, columns = tree_nodes(trees, columns)
     model_trees, indices = lay_out(nodes, columns)
     values = np.zeros((model_trees.n_trees, model_trees.n_nodes, trees[0].leaf_values.shape[1]), np.float32)
-    offset, base = _offsets(trees, base) if link == "identity" else (None, base)
+    is_forest = averaged or trees_per_stage == len(trees)
+    first_stage = None if is_forest else trees_per_stage
+    offset, base = _offsets(trees, base, first_stage) if link == "identity" else (None, base)
     for t, (tree, index) in enumerate(zip(trees, indices, strict=True)):
         leaves = np.flatnonzero(tree.left < 0)
         # Nodes that the root does not lead to have the index of the root: their values are no leaf's.
@@ -108,9 +110,13 @@ def ensemble_of(
     return AdditiveTrees(model_trees, jnp.asarray(values), base_array, link, trees_per_stage, class_labels, averaged)
 
 
-def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+def _offsets(
+    trees: Sequence[ComparingTree], base: np.ndarray, first_stage: int | None
+) -> tuple[np.ndarray | None, np.ndarray]:
     """Return offsets ``[trees values]`` to subtract from leaf values, and ``base [outputs]`` with all offsets added.
 
+    Of a boosted model the trees of the ``first_stage``, a number, give offsets, so that the sums after each stage stay
+    the same. Of a forest (None) all trees give the same, so that base + T · value stays the answer of each of T trees.
     The offsets are None, and the base is unchanged, unless float32 leaf values would lose too much of their
     differences. Warns if float32 sums lose too much of these.
     """
@@ -121,16 +127,29 @@ def _offsets(trees: Sequence[ComparingTree], base: np.ndarray) -> tuple[np.ndarr
     has_all_outputs = lowest.shape[1] == len(base)  # else leaves hold one value, of one of several outputs
     if has_all_outputs and rounding * max(largest_value, np.max(np.abs(base))) > LOST * spread > 0:
         offset = lowest + (highest - lowest) / 2  # the middle of each tree's values, [trees values]
+        if first_stage is None:
+            offset[:] = offset.mean(axis=0)
+        else:
+            offset[first_stage:] = 0
         exact_base = base + offset.sum(axis=0)
         base = exact_base.astype(np.float32).astype(np.float64)
-        offset[0] -= exact_base - base  # so that the base is one float32
-    largest_error, is_float32 = rounding * np.max(np.abs(base)), jnp.result_type(float) == jnp.float32
-    if spread > 0 and largest_error > TOLD * spread and is_float32:
+        # So that the base is one float32.
+        offset[slice(first_stage)] -= (exact_base - base) / len(offset[slice(first_stage)])
+        largest_value = max(np.max(np.abs(lowest - offset)), np.max(np.abs(highest - offset)))
+    base_error, leaf_error = rounding * np.max(np.abs(base)), rounding * largest_value
+    if leaf_error > TOLD * spread > 0:
+        warn(
+            f"the model's leaves hold numbers of up to {largest_value:.6g}, where float32 is off by up to "
+            f"{leaf_error:.2g}, and a tree's leaves differ by {spread:.2g}: answers lose that. Take the offset off the "
+            "targets before the fit, or have the library begin at their mean."
+        )
+    elif base_error > TOLD * spread > 0 and jnp.result_type(float) == jnp.float32:
+        kept = "Differences of answers, such as uncertainty and shares of columns, do not. "
         warn(
             f"the model's numbers lie about {base[np.argmax(np.abs(base))]:.6g}, where float32 is off by up to "
-            f"{largest_error:.2g}, and a tree's leaves differ by {spread:.2g}: predictions lose that. Differences of "
-            "answers, such as uncertainty and shares of columns, do not. Take the offset off the targets before the "
-            "fit, or set jax_enable_x64."
+            f"{base_error:.2g}, and a tree's leaves differ by {spread:.2g}: predictions lose that. "
+            f"{kept * bool(leaf_error <= LOST * spread)}Take the offset off the targets before the fit, or set "
+            "jax_enable_x64."
         )
     return offset, base
 

@@ -191,9 +191,13 @@ def fit_by_folds(
     check_integer("n_folds", n_folds, 2)
     if n_folds > len(weighted_rows):
         raise ValueError(f"n_folds={n_folds} is more than there are rows, {len(weighted_rows)}; pass fewer folds.")
+    groups = np.arange(rows.n) if rows.groups is None else np.asarray(rows.groups)[: rows.n]
+    _, first, group = np.unique(groups[weighted_rows], return_index=True, return_inverse=True)
+    if n_folds > len(first):
+        raise ValueError(f"n_folds={n_folds} is more than there are groups of rows, {len(first)}; pass fewer folds.")
     fold = np.zeros(rows.n, int)
-    fold[weighted_rows] = _draw_folds(np.asarray(rows.y)[weighted_rows], n_folds, fold_key)
-    fold = rows.as_groups(fold)
+    # Whole groups, by their first rows' labels: what is learned is judged by rows of other groups.
+    fold[weighted_rows] = _draw_folds(np.asarray(rows.y)[weighted_rows][first], n_folds, fold_key)[group]
 
     def learn(
         family: tuple[Combiner, ...], part: OobDataset, starts: Sequence[Combiner | None], what: str

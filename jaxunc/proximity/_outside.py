@@ -86,6 +86,8 @@ class LeafBoxes:
         tested_columns = narrow_trees(trees)[1]
         tested_columns = np.arange(trees.n_features) if tested_columns is None else np.asarray(tested_columns)
         n_outside = np.zeros(len(query_leaves))
+        if np.all(trees.is_leaf):  # no column is tested
+            return n_outside
         n_blocks = ceil_div(len(tested_columns) * max(len(leaves), len(query_leaves)), VALUES)
         for block in np.array_split(tested_columns, n_blocks):
             row_block, query_block = (_columns_of(rows.values, block, columns) for rows in (row_values, query_values))

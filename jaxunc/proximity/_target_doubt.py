@@ -81,7 +81,8 @@ def target_doubt(
     row = np.arange(index.n_rows)
     if contents.counts is not None:
         position = class_positions(contents.class_labels, y)
-        return 1 - index.means(np.eye(len(contents.class_labels))[position])[row, position]
+        agreement = index.means(np.eye(len(contents.class_labels))[position])[row, position]
+        return np.maximum(1 - agreement, 0)  # rounding may leave a share above 1
     target = checked_target(y, index.n_rows)
     offset = target - target.mean()  # otherwise squares lose the digits of the spread
     mean, square = index.means(np.stack([offset, offset**2], axis=1)).T

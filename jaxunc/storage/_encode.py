@@ -81,8 +81,10 @@ class Encoder:
 
     def _container(self, value: Any, path: str) -> Any:
         """Return the node of a tuple, a list or a dict of texts to values; raise a TypeError for anything else."""
-        # Levels and labels by the thousand would make the header, which is read as a whole, large and slow.
-        if type(value) is tuple and len(value) > LONG and all(isinstance(entry, str | int | float) for entry in value):
+        # Levels and labels by the thousand would make the header, which is read as a whole, large and slow. JSON has no
+        # infinite numbers.
+        is_plain = lambda entry: isinstance(entry, str | int) or (isinstance(entry, float) and math.isfinite(entry))
+        if type(value) is tuple and len(value) > LONG and all(map(is_plain, value)):
             text = json.dumps(value, allow_nan=False).encode()
             return {"json": self._keep(np.frombuffer(text, np.uint8), path)}
         if type(value) in (tuple, list):

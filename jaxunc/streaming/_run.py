@@ -247,9 +247,17 @@ def description_of(path: Path) -> dict[str, int]:
 
 
 def types_as_written(schema: pa.Schema) -> dict[str, pa.DataType]:
-    """Return the types, by name, that columns of a schema have in a Parquet file: some differ from those in memory."""
+    """Return the types, by name, that columns of a schema have in a Parquet file: some differ from those in memory.
+
+    Raises a ValueError for a type that Parquet cannot hold.
+    """
+    types = [field.type.value_type if pa.types.is_run_end_encoded(field.type) else field.type for field in schema]
+    decoded = pa.schema([field.with_type(data_type) for field, data_type in zip(schema, types, strict=True)])
     sink = pa.BufferOutputStream()
-    parquet.ParquetWriter(sink, schema.remove_metadata()).close()
+    try:
+        parquet.ParquetWriter(sink, decoded).close()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise ValueError(f"the columns that are kept cannot be written as parquet: {error}.") from error
     return {field.name: field.type for field in parquet.read_schema(pa.BufferReader(sink.getvalue()))}
 
 

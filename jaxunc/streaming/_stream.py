@@ -461,6 +461,9 @@ def _plain(table: pa.Table, file_format: str) -> pa.Table:
 
     Raises a ValueError for a column that CSV cannot hold.
     """
+    if file_format == "csv" and table.column_names == ["decision"]:
+        # A null would be an empty line, which is no row: an empty text in quotation marks is.
+        table = table.set_column(0, "decision", compute.fill_null(table.column(0).cast(pa.string()), ""))
     for j, field in enumerate(table.schema):
         data_type = field.type
         if pa.types.is_run_end_encoded(data_type):

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Num
 
 from jaxunc._checks import check_bool, check_collection, check_integer
 from jaxunc._numerics import order_key, order_key_at_or_below, power_of_two
@@ -323,14 +323,21 @@ class CutLookup:
             position = (values - self._low) * self._scale
         return np.fmax(np.fmin(position, self._last), 0).astype(np.int64)  # any cell for NaN
 
-    def traced_codes(self, values: Float[Array, " instances"]) -> Float[Array, " instances"]:
-        """Return what `codes` does, as float32, for values that JAX may trace."""
-        if values.dtype == jnp.float64:
-            codes = jnp.searchsorted(jnp.asarray(self.cuts), values)
+    def traced_codes(self, values: Num[Array, " instances"]) -> Float[Array, " instances"]:
+        """Return what `codes` does, as float32, for values that JAX may trace; integers count as their float64."""
+        dtype = values.dtype
+        if dtype == jnp.float64 or (jnp.issubdtype(dtype, jnp.integer) and dtype.itemsize == 8):
+            codes = jnp.searchsorted(jnp.asarray(self.cuts), values.astype(jnp.float64))
+        elif jnp.issubdtype(dtype, jnp.integer):
+            # A cut is below an integer if its floor is. Cuts below the type are below all, those above it below none.
+            limits, floors = np.iinfo(dtype), np.floor(self.cuts)
+            within = floors[(floors >= limits.min) & (floors < limits.max)].astype(dtype)
+            codes = np.sum(floors < limits.min) + jnp.searchsorted(jnp.asarray(within), values)
         else:
             # Order keys are integers: a backend may flush subnormal floats to zero.
             codes = jnp.searchsorted(jnp.asarray(order_key_at_or_below(self.cuts)), order_key(values))
-        return jnp.where(jnp.isnan(values), jnp.nan, codes.astype(jnp.float32))
+        is_missing = jnp.isnan(values) if jnp.issubdtype(dtype, jnp.floating) else jnp.zeros(values.shape, bool)
+        return jnp.where(is_missing, jnp.nan, codes.astype(jnp.float32))
 
 
 def check_cuts(j: int, cuts: Any) -> None:

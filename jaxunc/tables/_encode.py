@@ -284,8 +284,9 @@ def _arrow_codes(column: Any, lookup: Lookup, missing_words: frozenset[str] | No
             codes = lookup.codes(entries)
         except TypeError as error:
             raise TypeError(f"{what}: {error}") from error
+        index = index.cast(pa.int64())  # a narrow type may be full: no further index is left in it
         index = index.fill_null(len(words)) if index.null_count else index
-        chunk_codes.append(codes[_on_host(index).astype(np.int64)])
+        chunk_codes.append(codes[_on_host(index)])
     return np.concatenate(chunk_codes) if chunk_codes else np.zeros(0)
 
 

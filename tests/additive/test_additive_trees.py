@@ -11,6 +11,7 @@ import scipy.sparse
 from scipy.special import entr
 from sklearn.ensemble import (
     GradientBoostingClassifier,
+    GradientBoostingRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestRegressor,
@@ -336,8 +337,16 @@ def test_an_offset_of_the_target_changes_no_differences(offset):
     knowledge = moved.virtual_uncertainty(rows[:4], n_members=2).knowledge
     last = np.asarray(moved.leaf_values(rows[:4]), np.float64)[:, -2:, 0].sum(axis=1)  # which one of two members lacks
     np.testing.assert_allclose(knowledge, (last / 2) ** 2, rtol=1e-3, atol=1e-9)
+    gradient = GradientBoostingRegressor(n_estimators=6, random_state=0).fit(rows, target + offset)
+    with pytest.warns(UserWarning, match="float32 is off by") if tells else nullcontext():
+        staged = [*ju.from_any(gradient).staged(rows)]
+    for found, expected in zip(staged, gradient.staged_predict(rows), strict=True):
+        np.testing.assert_allclose(found[:, 0], expected, rtol=2e-7)
     forest = RandomForestRegressor(4, max_depth=2, random_state=0).fit(rows, target + offset)
     with pytest.warns(UserWarning, match="float32 is off by") if tells else nullcontext():
         trees = ju.from_any(forest)
+    means = np.asarray(trees.leaf_values(rows), np.float64)[..., 0] * trees.n_trees + float(trees.base[0])
+    of_trees = np.stack([tree.predict(rows) for tree in forest.estimators_], axis=1)
+    np.testing.assert_allclose(means - offset, of_trees - offset, atol=1e-5)
     sums = np.asarray(trees.leaf_values(rows), np.float64).sum(axis=(1, 2)) + float(trees.base[0])
     np.testing.assert_allclose(sums - offset, forest.predict(rows) - offset, atol=1e-5)
